@@ -3,18 +3,18 @@
  * all others' are there, their mean is written over them, and into the version that the tick publishes. The slot stays Replaying
  * until that is done on the device too, and replay launches nothing meanwhile.
  */
-import { answered } from '../src/addon.ts';
-import type { WeightVersions } from '../src/buffer/weight-versions.ts';
+import { answered } from '../src/base/addon.ts';
 import { native } from '../src/device/native.ts';
-import type { SharedAveraging } from '../src/pipeline/averaging.ts';
-import { GroupRank } from '../src/ranks/group-rank.ts';
-import { Purpose } from '../src/ranks/letter.ts';
-import type { Ended } from '../src/ranks/verdict.ts';
-import { Pause } from '../src/ring/header.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Field } from '../src/ring/slot.ts';
-import { Ending } from '../src/wait/ending.ts';
-import { LOOK_ELSEWHERE_MS } from '../src/wait/exchange-words.ts';
+import { GroupRank } from '../src/engine/group/group-rank.ts';
+import { Purpose } from '../src/engine/group/letter.ts';
+import type { Ended } from '../src/engine/group/verdict.ts';
+import type { SharedAveraging } from '../src/engine/pipeline/averaging.ts';
+import { Pause } from '../src/engine/ring/header.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Field } from '../src/engine/ring/slot.ts';
+import { Ending } from '../src/shm/ending.ts';
+import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-words.ts';
+import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 /** How long a thread looks for what is nearly there, and how long it sleeps between two looks then: an eighth of what it has waited. */
 const LOOK_MS = 0.05;

@@ -1,9 +1,9 @@
-/** The roles that one thread hosts now. They follow the table that the client chose: see I10 in src/ring/slot.ts. */
+/** The roles that one thread hosts now. They follow the table that the client chose: see I10 in src/engine/ring/slot.ts. */
 
-import type { Actor } from '../src/pipeline/actors.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import type { Hosting } from '../src/ring/role-bells.ts';
-import { type Role, roles } from '../src/ring/slot.ts';
+import type { Actor } from '../src/engine/pipeline/actors.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import type { Hosting } from '../src/engine/ring/role-bells.ts';
+import { type Role, roles } from '../src/engine/ring/slot.ts';
 
 export class Hosted {
   /** in the order of a slot's life; another array when other roles are hosted */

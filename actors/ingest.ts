@@ -1,15 +1,15 @@
 /**
  * The other small role on pack's thread, where rows live on the device: orders copies of what collectors added, span by span, on a
- * copy stream of its own. Poll sees them done. Rules D1 to D9: src/device-rows/words.ts.
+ * copy stream of its own. Poll sees them done. Rules D1 to D9: src/engine/device-rows/words.ts.
  */
 
-import { answered } from '../src/addon.ts';
+import { answered } from '../src/base/addon.ts';
 import { native } from '../src/device/native.ts';
-import type { AttachedDeviceRows } from '../src/device-rows/attached.ts';
-import { eventOf, MOST_UNDER_WAY } from '../src/device-rows/words.ts';
-import type { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Param, SlotState } from '../src/ring/slot.ts';
+import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
+import { eventOf, MOST_UNDER_WAY } from '../src/engine/device-rows/words.ts';
+import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Param, SlotState } from '../src/engine/ring/slot.ts';
 
 export class Ingest {
   readonly #ring: Ring;

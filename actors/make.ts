@@ -1,14 +1,15 @@
 /** Makes actors out of shared memory and handles alone, so that any thread can: a worker, a successor, the caller inline. */
-import { WeightVersions } from '../src/buffer/weight-versions.ts';
+
 import { openDevice } from '../src/device/open.ts';
-import { AttachedDeviceRows } from '../src/device-rows/attached.ts';
-import type { Actor, ActorSetup } from '../src/pipeline/actors.ts';
-import { attachPacker, headPacker } from '../src/pipeline/packer.ts';
-import { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { type Role, roles } from '../src/ring/slot.ts';
-import { AttachedTransferBackend } from '../src/transfer/attached.ts';
-import type { Bell } from '../src/wait/bell.ts';
+import { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
+import { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
+import type { Actor, ActorSetup } from '../src/engine/pipeline/actors.ts';
+import { attachPacker, headPacker } from '../src/engine/pipeline/packer.ts';
+import { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { type Role, roles } from '../src/engine/ring/slot.ts';
+import type { Bell } from '../src/shm/bell.ts';
+import { WeightVersions } from '../src/store/weights/weight-versions.ts';
 import { Averager } from './averager.ts';
 import { Ingest } from './ingest.ts';
 import { PackActor } from './pack.ts';

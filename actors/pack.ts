@@ -4,14 +4,14 @@
  * live on the device. By priorities it owns the tree: before it draws sequence s it takes up what the learner wrote for
  * s − depth, whose slot this was.
  */
-import { nowMs } from '../src/clock.ts';
-import type { Actor } from '../src/pipeline/actors.ts';
-import { type Packer, Packing } from '../src/pipeline/packer.ts';
-import { Gate, Mode } from '../src/ring/header.ts';
-import type { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Seat } from '../src/ring/seat.ts';
-import { Field, PACKED, Param, SlotState } from '../src/ring/slot.ts';
+import { nowMs } from '../src/base/clock.ts';
+import type { Actor } from '../src/engine/pipeline/actors.ts';
+import { type Packer, Packing } from '../src/engine/pipeline/packer.ts';
+import { Gate, Mode } from '../src/engine/ring/header.ts';
+import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Seat } from '../src/engine/ring/seat.ts';
+import { Field, PACKED, Param, SlotState } from '../src/engine/ring/slot.ts';
 import type { Ingest } from './ingest.ts';
 import { Requester } from './requester.ts';
 

@@ -3,21 +3,21 @@
  * the journal. Submitted → Ready, Replaying → Free. While any event is pending its thread sleeps natively, in `wait`.
  */
 
-import { answered } from '../src/addon.ts';
-import type { WeightVersions } from '../src/buffer/weight-versions.ts';
-import { nowMs } from '../src/clock.ts';
+import { answered } from '../src/base/addon.ts';
+import { nowMs } from '../src/base/clock.ts';
 import { native } from '../src/device/native.ts';
-import type { AttachedDeviceRows } from '../src/device-rows/attached.ts';
-import { eventOf, MOST_UNDER_WAY } from '../src/device-rows/words.ts';
-import type { Actor } from '../src/pipeline/actors.ts';
-import type { SharedSlots } from '../src/pipeline/slots.ts';
-import { Mode } from '../src/ring/header.ts';
-import type { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Seat } from '../src/ring/seat.ts';
-import { Field, SlotState } from '../src/ring/slot.ts';
-import { newPoller, type Poller, TransferMode, Watch } from '../src/transfer/native.ts';
-import type { Bell } from '../src/wait/bell.ts';
+import { newPoller, type Poller, TransferMode, Watch } from '../src/device/transfer/native.ts';
+import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
+import { eventOf, MOST_UNDER_WAY } from '../src/engine/device-rows/words.ts';
+import type { Actor } from '../src/engine/pipeline/actors.ts';
+import type { SharedSlots } from '../src/engine/pipeline/slots.ts';
+import { Mode } from '../src/engine/ring/header.ts';
+import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Seat } from '../src/engine/ring/seat.ts';
+import { Field, SlotState } from '../src/engine/ring/slot.ts';
+import type { Bell } from '../src/shm/bell.ts';
+import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 import type { Averager } from './averager.ts';
 
 /** Of a copy's time: it is over when the slot is Free, and measured then. */

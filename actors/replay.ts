@@ -2,17 +2,17 @@
  * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in autonomous runs; manual ticks are
  * spent by the caller. An update is applied exactly once, whatever dies when (I8).
  */
-import { answered } from '../src/addon.ts';
-import type { VersionPlace, WeightVersions } from '../src/buffer/weight-versions.ts';
+import { answered } from '../src/base/addon.ts';
 import { native } from '../src/device/native.ts';
-import type { Actor } from '../src/pipeline/actors.ts';
-import type { SharedSlots } from '../src/pipeline/slots.ts';
-import { Mode } from '../src/ring/header.ts';
-import type { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Field, SlotState } from '../src/ring/slot.ts';
-import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
-import { newReplayer, type Replayer } from '../src/transfer/native.ts';
+import type { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
+import { newReplayer, type Replayer } from '../src/device/transfer/native.ts';
+import type { Actor } from '../src/engine/pipeline/actors.ts';
+import type { SharedSlots } from '../src/engine/pipeline/slots.ts';
+import { Mode } from '../src/engine/ring/header.ts';
+import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Field, SlotState } from '../src/engine/ring/slot.ts';
+import type { VersionPlace, WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 interface ReplaySetup {
   ring: Ring;

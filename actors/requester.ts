@@ -3,13 +3,13 @@
  * The only writer of a Free slot's record.
  */
 
-import { insideOfLimiter } from '../src/buffer/rate-limiter.ts';
-import { nowMs } from '../src/clock.ts';
-import type { Packer } from '../src/pipeline/packer.ts';
-import { Gate, Mode } from '../src/ring/header.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Seat } from '../src/ring/seat.ts';
-import { Field, SEQUENCE_MASK, SlotState } from '../src/ring/slot.ts';
+import { nowMs } from '../src/base/clock.ts';
+import type { Packer } from '../src/engine/pipeline/packer.ts';
+import { Gate, Mode } from '../src/engine/ring/header.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Seat } from '../src/engine/ring/seat.ts';
+import { Field, SEQUENCE_MASK, SlotState } from '../src/engine/ring/slot.ts';
+import { insideOfLimiter } from '../src/store/rate-limiter.ts';
 
 export class Requester {
   readonly #ring: Ring;

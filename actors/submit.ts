@@ -1,12 +1,12 @@
 /** Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer backend. Packed → Submitted. */
 
-import { nowMs } from '../src/clock.ts';
-import type { Actor } from '../src/pipeline/actors.ts';
-import type { HostHalves } from '../src/ring/host-halves.ts';
-import type { Ring } from '../src/ring/ring.ts';
-import { Seat } from '../src/ring/seat.ts';
-import { Field, SlotState } from '../src/ring/slot.ts';
-import type { AttachedTransferBackend } from '../src/transfer/attached.ts';
+import { nowMs } from '../src/base/clock.ts';
+import type { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
+import type { Actor } from '../src/engine/pipeline/actors.ts';
+import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { Ring } from '../src/engine/ring/ring.ts';
+import { Seat } from '../src/engine/ring/seat.ts';
+import { Field, SlotState } from '../src/engine/ring/slot.ts';
 
 export class SubmitActor implements Actor {
   readonly role = 'submit';

@@ -3,17 +3,17 @@
  * running; once it runs, only shared memory is listened to. Nothing but a worker of ActorThreads may load this file.
  */
 import { parentPort } from 'node:worker_threads';
-import { answered, ThreadEnding } from '../src/addon.ts';
-import { expose } from '../src/control.ts';
+import { answered, ThreadEnding } from '../src/base/addon.ts';
 import { native } from '../src/device/native.ts';
-import type { Actor, ThreadOfActors, ThreadSetup } from '../src/pipeline/actors.ts';
-import { bellsOf } from '../src/pipeline/source.ts';
-import { GroupRank } from '../src/ranks/group-rank.ts';
-import { ThreadState } from '../src/ring/header.ts';
-import { Ring } from '../src/ring/ring.ts';
-import type { Role } from '../src/ring/slot.ts';
-import type { Bell } from '../src/wait/bell.ts';
-import { LONGEST_PARK_MS } from '../src/wait/wait.ts';
+import { GroupRank } from '../src/engine/group/group-rank.ts';
+import type { Actor, ThreadOfActors, ThreadSetup } from '../src/engine/pipeline/actors.ts';
+import { bellsOf } from '../src/engine/pipeline/source.ts';
+import { ThreadState } from '../src/engine/ring/header.ts';
+import { Ring } from '../src/engine/ring/ring.ts';
+import type { Role } from '../src/engine/ring/slot.ts';
+import type { Bell } from '../src/shm/bell.ts';
+import { expose } from '../src/shm/control.ts';
+import { LONGEST_PARK_MS } from '../src/shm/wait.ts';
 import { Hosted } from './hosted.ts';
 import { makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';

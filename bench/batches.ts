@@ -1,11 +1,11 @@
 /** Trajectory buffers for benchmarks, and their batches made as pack's thread makes them: into memory that is used again. */
 import { TrajectoryBuffer, type View } from '../src/index.ts';
-import { allocateShared } from '../src/shared-memory.ts';
-import { type Column, columnsOf, placeColumns, viewNumbers, type Weighted } from '../src/trajectories/columns.ts';
-import { lanesAddon, type ViewHandle } from '../src/trajectories/lanes-addon.ts';
-import type { StepFields } from '../src/trajectories/schema.ts';
-import { insideOfTrajectories } from '../src/trajectories/trajectory-buffer.ts';
-import { specOf } from '../src/trajectories/views.ts';
+import { allocateShared } from '../src/shm/memory.ts';
+import { lanesAddon, type ViewHandle } from '../src/store/lanes/lanes-addon.ts';
+import type { StepFields } from '../src/store/lanes/schema.ts';
+import { insideOfTrajectories } from '../src/store/lanes/trajectory-buffer.ts';
+import { type Column, columnsOf, placeColumns, viewNumbers, type Weighted } from '../src/store/views/columns.ts';
+import { specOf } from '../src/store/views/views.ts';
 
 /** What one add() of all lanes takes; observations at an episode's end are those of its steps. */
 export function stepsOf(fields: StepFields, lanes: number): Record<string, Float32Array | Uint8Array> {

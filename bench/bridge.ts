@@ -1,5 +1,5 @@
 /** A vector step of environments that Python steps and that do nothing: the way there and back, with what is checked. */
-import { gymnasium } from '../src/collect/index.ts';
+import { gymnasium } from '../src/entries/collect.ts';
 import { type Benchmark, middle, percentile } from './harness.ts';
 import { PROGRAMS as path, pythonWith } from './peers/peer.ts';
 

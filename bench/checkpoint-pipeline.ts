@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
+import { Field } from '../src/engine/ring/slot.ts';
+import { DqnLearner } from '../src/entries/learner.ts';
 import { Checkpoint, openDevice, prioritized, ReplayBuffer, ReplayPipeline, TrajectoryBuffer } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
-import { insideOf } from '../src/pipeline/replay-pipeline.ts';
-import { Field } from '../src/ring/slot.ts';
 import { type Benchmark, median, middle, percentile } from './harness.ts';
 
 const CAPACITY = 100_000;

@@ -2,9 +2,9 @@
 import CartPole from '../examples/environments/cart-pole.ts';
 import Pendulum from '../examples/environments/pendulum.ts';
 import makeRobot from '../examples/mujoco/robot.ts';
-import { type AnyEnvironment, type Policy, vectorCollector } from '../src/collect/index.ts';
+import { type AnyEnvironment, type Policy, vectorCollector } from '../src/entries/collect.ts';
+import { DqnPolicy, SacPolicy } from '../src/entries/learner.ts';
 import type { CollectorContext } from '../src/index.ts';
-import { DqnPolicy, SacPolicy } from '../src/learner/index.ts';
 
 export interface Task {
   name: string;

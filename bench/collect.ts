@@ -1,6 +1,6 @@
 /** Environment steps through vectorCollector beside the bare environment, with random actions and with a policy acting. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Environment, vectorCollector } from '../src/collect/index.ts';
+import { type Environment, vectorCollector } from '../src/entries/collect.ts';
 import { type CollectorContext, CollectorPool, ReplayBuffer } from '../src/index.ts';
 import type inPool from './collect-tasks.ts';
 import { actingOf, type Task, tasks } from './collect-tasks.ts';

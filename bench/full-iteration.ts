@@ -1,6 +1,6 @@
 /** What FullGraphWrapper saves: the calling thread's share of an iteration and all of it, issued and replayed. */
 
-import { DeviceGenerator, FullGraphWrapper, type IterationFunction } from '../src/graph/index.ts';
+import { DeviceGenerator, FullGraphWrapper, type IterationFunction } from '../src/entries/graph.ts';
 import { openDevice } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 

@@ -1,6 +1,6 @@
 /** One rank of the benchmark's exchange: as many updates as asked, and how long one takes. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { HaloUpdater, type SharedHaloExchange } from '../src/halo/index.ts';
+import { HaloUpdater, type SharedHaloExchange } from '../src/entries/halo.ts';
 
 export interface ExchangeTask {
   shared: SharedHaloExchange;

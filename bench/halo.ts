@@ -10,7 +10,7 @@ import {
   periodicTopology,
   QuantityHaloSpec,
   shareHaloExchange,
-} from '../src/halo/index.ts';
+} from '../src/entries/halo.ts';
 import { openDevice } from '../src/index.ts';
 import type { ExchangeTask } from './halo-worker.ts';
 import { type Benchmark, beside, inTurn, median, middle, speedBeside } from './harness.ts';

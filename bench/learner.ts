@@ -1,6 +1,7 @@
 /** DQN updates: a captured tick of several minibatches against the same kernels issued one by one. */
+
+import { DqnLearner } from '../src/entries/learner.ts';
 import { openDevice, Random } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {

@@ -4,9 +4,9 @@
  */
 import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { DqnLearner } from '../src/entries/learner.ts';
+import { type Monitor, serveMonitor } from '../src/entries/monitor.ts';
 import { openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
-import { type Monitor, serveMonitor } from '../src/monitor/index.ts';
 import { type Benchmark, middle } from './harness.ts';
 
 const threads = () => readdirSync('/proc/self/task');

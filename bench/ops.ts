@@ -1,6 +1,7 @@
 /** Ops over a million numbers, and over rows, beside a copy of as many bytes on the same stream. */
+
+import { ops } from '../src/entries/learner.ts';
 import { openDevice } from '../src/index.ts';
-import { ops } from '../src/learner/index.ts';
 import { type Benchmark, inTurn, percentile } from './harness.ts';
 
 const n = 2 ** 20;

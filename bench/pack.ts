@@ -3,10 +3,10 @@
  * the same buffer, and beside the C library's memcpy of the same bytes to the same place: warm, where the last cache is large.
  */
 
-import { insideOfBuffer } from '../src/buffer/replay-buffer.ts';
-import { rowsAddon } from '../src/buffer/rows-addon.ts';
 import { native } from '../src/device/native.ts';
 import { openDevice, type ReplayBuffer, uniformIndices } from '../src/index.ts';
+import { insideOfBuffer } from '../src/store/rows/replay-buffer.ts';
+import { rowsAddon } from '../src/store/rows/rows-addon.ts';
 import { type Benchmark, filledRows, type Goal, inTurn, speedBeside } from './harness.ts';
 
 const MiB = 2 ** 20;

@@ -1,12 +1,13 @@
 /** What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made when touched. */
-import type { Tensor } from '../src/index.ts';
+
 import {
   compileAllocator,
   createUnifiedMempool,
   prefetchManagedModuleParameters,
   prefetchManagedTensor,
   UnifiedMemoryUnsupportedError,
-} from '../src/memory/index.ts';
+} from '../src/entries/memory.ts';
+import type { Tensor } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 
 export const run: Benchmark = async (report, { device: name, quick }) => {

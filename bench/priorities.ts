@@ -1,6 +1,7 @@
 /** Draws and updates by priority of a million steps, beside the same in numpy and, where it is there, torch. */
+
+import { Random } from '../src/base/random.ts';
 import { prioritized, type TrajectoryBuffer } from '../src/index.ts';
-import { Random } from '../src/random.ts';
 import { Batches, filledSteps } from './batches.ts';
 import { type Benchmark, beside, type Figure, median, middle, type Report } from './harness.ts';
 import { Peer } from './peers/peer.ts';

@@ -1,7 +1,8 @@
 /** One of two learners, in a process of a launcher or in this one: microseconds per tick, alone or averaging behind each. */
+
+import { DqnLearner } from '../src/entries/learner.ts';
+import { LearnerGroup, type MpiProcess, openMpi, shareLearnerGroup } from '../src/entries/ranks.ts';
 import { openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
-import { LearnerGroup, type MpiProcess, openMpi, shareLearnerGroup } from '../src/ranks/index.ts';
 
 /** Where: 'mpi' or 'threads'; averaging: 'none', 'one' (each in a group of one) or 'group'. */
 const [where = '', averaging = 'none', ticks = '0'] = process.argv.slice(2);

@@ -1,8 +1,8 @@
 /** One of two processes, or (argument `threads`) both ranks in one: tells µs of an exchange. The other argument: how many. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { type HaloExchangeOptions, periodicTopology, shareHaloExchange } from '../src/halo/index.ts';
-import { openMpi } from '../src/ranks/index.ts';
+import { type HaloExchangeOptions, periodicTopology, shareHaloExchange } from '../src/entries/halo.ts';
+import { openMpi } from '../src/entries/ranks.ts';
 
 const [how, exchanges] = [process.argv[2], Number(process.argv[3])];
 const [halo, cells, levels] = [3, 54, 79];

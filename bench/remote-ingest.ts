@@ -1,9 +1,9 @@
 /** What the learner's thread leaves to be collected for a message that it takes. */
 import { ReplayBuffer } from '../src/index.ts';
-import { Ingest } from '../src/remote/ingest.ts';
-import { Marks } from '../src/remote/marks.ts';
-import { emptyHeader, HEADER_BYTES, sealMessage } from '../src/remote/message.ts';
-import { sinkOf } from '../src/remote/sinks.ts';
+import { Ingest } from '../src/net/remote/ingest.ts';
+import { Marks } from '../src/net/remote/marks.ts';
+import { emptyHeader, HEADER_BYTES, sealMessage } from '../src/net/remote/message.ts';
+import { sinkOf } from '../src/net/remote/sinks.ts';
 import { median, type Report } from './harness.ts';
 
 const MESSAGES = 400;

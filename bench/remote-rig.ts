@@ -2,9 +2,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { insideOfBuffer } from '../src/buffer/replay-buffer.ts';
+import { RemoteCollectors, type RemoteCollectorsOptions } from '../src/entries/remote.ts';
 import type { ReplayBuffer } from '../src/index.ts';
-import { RemoteCollectors, type RemoteCollectorsOptions } from '../src/remote/index.ts';
+import { insideOfBuffer } from '../src/store/rows/replay-buffer.ts';
 import type { TestServer } from '../test/remote/server.ts';
 import { sinceStamp } from './remote-clock.ts';
 import type { HostTask } from './remote-host.ts';

@@ -1,15 +1,15 @@
 /** Many hosts in one process: real uplinks over real connections, over outboxes that have rows without anybody collecting them. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { WeightMailbox } from '../src/index.ts';
-import { STAT_LIFE_MS, STAT_MS, writeStat } from '../src/remote/host-stat.ts';
-import { readInfo } from '../src/remote/info.ts';
-import { keysOf } from '../src/remote/keys.ts';
-import { layoutSum } from '../src/remote/layout.ts';
-import type { Outbox } from '../src/remote/outbox.ts';
-import { openRedisLink } from '../src/remote/redis-link.ts';
-import { Uplink } from '../src/remote/uplink.ts';
-import { WeightsIn } from '../src/remote/weights.ts';
-import { BELL_WORDS, BellBoard } from '../src/wait/bell.ts';
+import { STAT_LIFE_MS, STAT_MS, writeStat } from '../src/net/remote/host-stat.ts';
+import { readInfo } from '../src/net/remote/info.ts';
+import { keysOf } from '../src/net/remote/keys.ts';
+import { layoutSum } from '../src/net/remote/layout.ts';
+import type { Outbox } from '../src/net/remote/outbox.ts';
+import { openRedisLink } from '../src/net/remote/redis-link.ts';
+import { Uplink } from '../src/net/remote/uplink.ts';
+import { WeightsIn } from '../src/net/remote/weights.ts';
+import { BELL_WORDS, BellBoard } from '../src/shm/bell.ts';
 import { monotonic } from './remote-clock.ts';
 
 export interface SwarmTask {

@@ -5,8 +5,8 @@
  */
 import { loadavg } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
+import { DqnLearner } from '../src/entries/learner.ts';
 import { openDevice, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
 import { startServer, type TestServer } from '../test/remote/server.ts';
 import { type Benchmark, beside, median, middle, percentile, type Report } from './harness.ts';
 import { monotonic } from './remote-clock.ts';

@@ -1,6 +1,6 @@
 /** One side of the exchange: waits for its turn, passes it on, and side 0 keeps the times. */
 import { workerData } from 'node:worker_threads';
-import { BELL_WORDS, Bell } from '../src/wait/bell.ts';
+import { BELL_WORDS, Bell } from '../src/shm/bell.ts';
 
 export interface Exchange {
   how: 'spinning' | 'parked' | 'bare';

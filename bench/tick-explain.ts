@@ -3,9 +3,9 @@
  * moments is a step of its own or the way from one role to the next. Beside them what the bytes alone cost.
  */
 import { native } from '../src/device/native.ts';
+import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
+import { Field } from '../src/engine/ring/slot.ts';
 import { openDevice, type ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
-import { insideOf } from '../src/pipeline/replay-pipeline.ts';
-import { Field } from '../src/ring/slot.ts';
 import { middle, type Report } from './harness.ts';
 import { idle, manualTicks, type Placed } from './tick-rates.ts';
 

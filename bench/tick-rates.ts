@@ -1,7 +1,7 @@
 /** Ticks per second of a pipeline: by themselves, and one by one in the caller's hands. */
 import { Worker } from 'node:worker_threads';
+import type { Placement } from '../src/engine/pipeline/options.ts';
 import { type ReplayBuffer, ReplayPipeline } from '../src/index.ts';
-import type { Placement } from '../src/pipeline/options.ts';
 import type { ManualTask } from './tick-worker.ts';
 
 /** An update of one operation: what remains is Hotslot's own. */

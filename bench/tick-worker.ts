@@ -1,7 +1,7 @@
 /** Manual ticks in a worker, whose calls block. */
 import { parentPort, workerData } from 'node:worker_threads';
+import type { Placement } from '../src/engine/pipeline/options.ts';
 import { ReplayBuffer, ReplayPipeline } from '../src/index.ts';
-import type { Placement } from '../src/pipeline/options.ts';
 
 export interface ManualTask {
   buffer: ReturnType<ReplayBuffer['share']>;

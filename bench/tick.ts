@@ -1,7 +1,7 @@
 /** Whole ticks through the four actors: small ones per second, large ones against one thread that gathers and copies. */
 import { native } from '../src/device/native.ts';
 import { openDevice, uniformIndices } from '../src/index.ts';
-import { allocateShared } from '../src/shared-memory.ts';
+import { allocateShared } from '../src/shm/memory.ts';
 import { type Benchmark, beside, filledRows, middle } from './harness.ts';
 import { explain } from './tick-explain.ts';
 import { manualRate, type Placed, rate } from './tick-rates.ts';

@@ -1,8 +1,8 @@
 /** Moving tensors between two devices of a family: the copy, the part that the target's work hides, what a call costs. */
 import { native } from '../src/device/native.ts';
-import { DeviceGenerator } from '../src/graph/index.ts';
+import { DeviceGenerator } from '../src/entries/graph.ts';
+import { ToDevice } from '../src/entries/linop.ts';
 import { type Device, listDevices, openDevice, type Tensor } from '../src/index.ts';
-import { ToDevice } from '../src/linop/index.ts';
 import { type Benchmark, beside, inTurn, median, middle, speedBeside } from './harness.ts';
 
 const PIECES = 32;

@@ -1,6 +1,7 @@
 /** Updates of SAC, scalar and distributional, compared with the same written in PyTorch. */
+
+import { SacLearner, type SacOptions } from '../src/entries/learner.ts';
 import { type Device, Random } from '../src/index.ts';
-import { SacLearner, type SacOptions } from '../src/learner/index.ts';
 import { beside, inTurn, median, type Report } from './harness.ts';
 import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 

@@ -3,8 +3,9 @@
  * On the processor both sides have one thread. On a GPU PyTorch's updates are CUDA graphs at its best setting
  * (bench/peers/best.py); a rehearsal there without PyTorch's GPU runs its side on the processor.
  */
+
+import { DqnLearner } from '../src/entries/learner.ts';
 import { type Device, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
 import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 import { sac } from './torch-sac.ts';

@@ -5,8 +5,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DqnLearner } from '../src/entries/learner.ts';
 import { type Device, type OffPolicyFields, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
-import { DqnLearner } from '../src/learner/index.ts';
 import { type Benchmark, beside, inTurn, median, middle } from './harness.ts';
 import { rawCopyMs } from './native.ts';
 

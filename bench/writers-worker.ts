@@ -1,7 +1,7 @@
 /** Writes steps as fast as it can while it is its turn, and counts them. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { ReplayBuffer, type SharedReplayBuffer, type SharedTrajectoryBuffer, TrajectoryBuffer } from '../src/index.ts';
-import type { StepFields } from '../src/trajectories/schema.ts';
+import type { StepFields } from '../src/store/lanes/schema.ts';
 import { stepsOf } from './batches.ts';
 
 export interface Writing {

@@ -1,6 +1,6 @@
 /** `--monitor [PORT]` of the examples: the live page, at a port that a bookmark finds again. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Monitor, type MonitorParts, serveMonitor } from '../src/monitor/index.ts';
+import { type Monitor, type MonitorParts, serveMonitor } from '../src/entries/monitor.ts';
 import { UsageError, whole } from './command-line.ts';
 
 /** Where it is when no port is named. */

@@ -1,6 +1,6 @@
 /** Timers of any length: Node fires one of more than 2^31 − 1 ms after 1 ms. */
 import { expect } from 'chai';
-import { callAfter } from '../src/clock.ts';
+import { callAfter } from '../src/base/clock.ts';
 import { LongTimers } from './rig/long-timers.ts';
 
 const MOST = 2 ** 31 - 1;

@@ -33,76 +33,31 @@ function importsOf(file: string): string[] {
     .map((name) => (name.startsWith('.') ? normalize(join(dirname(file), name)) : name));
 }
 
-/** src/ring/slot.ts lies in src/ring; src/errors.ts is a room of its own. */
-const roomOf = (file: string): string => (file.split('/').length > 2 ? file.split('/', 2).join('/') : file);
+/** src/engine/ring/slot.ts is of the layer `engine`; a file beside the layers and all of src/entries are of `entries`. */
+function layerOf(file: string): string {
+  const [top, layer, more] = file.split('/') as [string, string, string | undefined];
+  return top === 'src' ? (more === undefined ? 'entries' : layer) : top;
+}
 const inRoom = (file: string, rooms: readonly string[]) =>
   rooms.some((room) => file === room || file.startsWith(`${room}/`));
 
-/** Everyone may know these; they know each other at most. */
-const foundation = [
-  'src/action-space.ts',
-  'src/addon.ts',
-  'src/checks.ts',
-  'src/clock.ts',
-  'src/cores.ts',
-  'src/dtype.ts',
-  'src/errors.ts',
-  'src/float16.ts',
-  'src/float32.ts',
-  'src/loaded-actions.ts',
-  'src/plain-error.ts',
-  'src/protobuf.ts',
-  'src/random.ts',
-  'src/shared-error.ts',
-  'src/shared-memory.ts',
-  'src/shared-note.ts',
-  'src/wait',
-];
-/** What load() and dump() of buffers open: arrays in files, nothing of learners. */
-const arrayFiles = ['src/formats/files.ts', 'src/formats/npz.ts', 'src/formats/tensors.ts'];
-/** What each room knows besides. */
-const knows: Readonly<Record<string, readonly string[]>> = {
-  'src/ring': [],
-  'src/buffer': arrayFiles,
-  'src/device': [],
-  'src/trace': ['src/ring'],
-  'src/trajectories': ['src/buffer', ...arrayFiles],
-  'src/transfer': ['src/device'],
-  'src/device-rows': ['src/buffer', 'src/device', 'src/trajectories'],
-  'src/learner': ['src/device', 'src/graph', 'src/formats/tensors.ts'],
-  'src/memory': ['src/device'],
-  'src/graph': ['src/device'],
-  'src/linop': ['src/device'],
-  'src/halo': ['src/device'],
-  'src/ranks': ['src/halo', 'src/formats/tensors.ts'],
-  'src/monitor': ['src/collectors', 'src/device', 'src/pipeline', 'src/formats/files.ts'],
-  'src/formats': ['src/learner'],
-  'src/checkpoint': ['src/buffer', 'src/collectors', 'src/formats', 'src/pipeline', 'src/trajectories'],
-  'src/remote': ['src/buffer', 'src/collectors', 'src/trajectories', 'src/trace', 'src/formats/crc32.ts'],
-  'src/collect': [
-    ...[
-      'src/buffer',
-      'src/checkpoint',
-      'src/assembly.ts',
-      'src/collectors',
-      'src/device',
-      'src/learner',
-      'src/pipeline',
-      'src/trajectories',
-    ],
-  ],
+/** The layers that each one may know besides its own. */
+const below: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  shm: ['base'],
+  store: ['base', 'shm'],
+  device: ['base', 'shm', 'store'],
+  engine: ['base', 'shm', 'store', 'device'],
+  actors: ['base', 'shm', 'store', 'device', 'engine'],
+  learn: ['base', 'shm', 'store', 'device'],
+  run: ['base', 'shm', 'store', 'device', 'engine', 'learn'],
+  net: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run'],
+  cli: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run', 'net'],
+  extras: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run', 'net', 'cli'],
+  entries: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run', 'net', 'cli', 'extras', 'actors'],
 };
-/** These open and close all of it, and may know everything. */
-const everything = [
-  'actors',
-  'src/pipeline',
-  'src/collectors',
-  'src/cli',
-  'src/index.ts',
-  'src/assembly.ts',
-  'src/control.ts',
-  'src/comlink.d.ts',
-];
+/** Files beside the layers by which these open pipelines. */
+const assembled: Readonly<Record<string, readonly string[]>> = { 'src/assembly.ts': ['src/cli/self-test.ts'] };
 
 /** What each folder of native code includes from others. No family knows another, but that ROCm's is CUDA's over HIP's table. */
 const nativeKnows: Readonly<Record<string, readonly string[]>> = {
@@ -126,20 +81,17 @@ const nativeKnows: Readonly<Record<string, readonly string[]>> = {
 /** Who alone may import a file or a package. */
 const doors: Readonly<Record<string, readonly string[]>> = {
   // The functions of device.node.
-  'src/device/native.ts': [
-    ...['src/device', 'src/memory', 'src/graph', 'src/linop', 'src/halo'],
-    ...['actors', 'src/pipeline', 'src/cli/doctor.ts'],
-  ],
+  'src/device/native.ts': ['src/device', 'src/extras', 'actors', 'src/engine/pipeline', 'src/cli/doctor.ts'],
   // Those of submit.node, poll.node and replay.node.
-  'src/transfer/native.ts': ['src/transfer', 'actors', 'src/pipeline'],
+  'src/device/transfer/native.ts': ['src/device/transfer', 'actors', 'src/engine/pipeline', 'src/entries/transfer.ts'],
   // Those of rows.node.
-  'src/buffer/rows-addon.ts': ['src/buffer'],
-  'src/trajectories/lanes-addon.ts': ['src/trajectories', 'src/pipeline/source.ts'],
-  'src/buffer/kept-addon.ts': ['src/buffer', 'src/trajectories/ledger.ts', 'src/checkpoint/folder.ts'],
-  eventemitter3: ['src/pipeline', 'src/checkpoint'],
-  piscina: ['src/collectors/own-thread.ts'],
-  '@redis/client': ['src/remote/redis-connection.ts'],
-  comlink: ['src/control.ts', 'src/comlink.d.ts'],
+  'src/store/rows/rows-addon.ts': ['src/store'],
+  'src/store/lanes/lanes-addon.ts': ['src/store', 'src/engine/pipeline/source.ts'],
+  'src/store/rows/kept-addon.ts': ['src/store', 'src/run/checkpoint/folder.ts'],
+  eventemitter3: ['src/engine/pipeline', 'src/run/checkpoint'],
+  piscina: ['src/run/collectors/own-thread.ts'],
+  '@redis/client': ['src/net/remote/redis-connection.ts'],
+  comlink: ['src/shm/control.ts', 'src/shm/comlink.d.ts'],
 };
 
 /** Packages that examples load, and where. */
@@ -148,22 +100,15 @@ const outside: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe('the house', () => {
-  it('every room has its place in these rules', () => {
-    const rooms = new Set(sources.filter((file) => !inRoom(file, foundation)).map(roomOf));
-    const placed = [...Object.keys(knows), ...everything];
-    expect([...rooms].filter((room) => !inRoom(room, placed))).to.deep.equal([]);
-  });
-
-  it('a room knows the foundation and what its row says', () => {
+  it('every file is of a layer, and a layer knows the layers below it', () => {
     const wrong: string[] = [];
     for (const file of sources) {
-      if (inRoom(file, everything)) continue;
-      const allowed = [
-        ...foundation,
-        ...(inRoom(file, foundation) ? [] : [roomOf(file), ...(knows[roomOf(file)] ?? [])]),
-      ];
+      const layer = layerOf(file);
+      const allowed = [layer, ...(below[layer] ?? [])];
+      if (below[layer] === undefined) wrong.push(`${file} is of no layer`);
       for (const to of importsOf(file))
-        if (/^(src|actors|test|bench|examples)\//.test(to) && !inRoom(to, allowed)) wrong.push(`${file} → ${to}`);
+        if (/^(src|actors)\//.test(to) && !allowed.includes(layerOf(to)) && !assembled[to]?.includes(file))
+          wrong.push(`${file} → ${to}`);
     }
     expect(wrong).to.deep.equal([]);
   });
@@ -227,7 +172,10 @@ describe('the house', () => {
     const wrong: string[] = [];
     for (const file of examples)
       for (const to of importsOf(file))
-        if (!/^src\/(\w+\/)?index\.ts$|^(examples\/|node:)/.test(to) && !(to in outside && inRoom(file, outside[to]!)))
+        if (
+          !/^src\/(index|entries\/\w+)\.ts$|^(examples\/|node:)/.test(to) &&
+          !(to in outside && inRoom(file, outside[to]!))
+        )
           wrong.push(`${file} → ${to}`);
     expect(wrong).to.deep.equal([]);
   });
@@ -235,7 +183,7 @@ describe('the house', () => {
   it('texts show values by shown(): in few words, never their contents', () => {
     // A collector may throw what is no error: its text is all that there is to tell.
     const wrong = sources.filter((file) => /\$\{[^}`]*\bString\(/.test(textOf(file)));
-    expect(wrong).to.deep.equal(['src/collectors/collector-pool.ts']);
+    expect(wrong).to.deep.equal(['src/run/collectors/collector-pool.ts']);
   });
 
   it('a file opens by saying what it is', () => {

@@ -1,7 +1,7 @@
 /** Errors in shared memory: whatever is thrown goes in, and comes out as much as there is room for. */
 import { expect } from 'chai';
-import { rangeError } from '../src/errors.ts';
-import { decodeError, encodeError } from '../src/shared-error.ts';
+import { rangeError } from '../src/base/errors.ts';
+import { decodeError, encodeError } from '../src/shm/error.ts';
 import { oddErrors } from './rig/odd-errors.ts';
 
 describe('shared-error', () => {

@@ -5,7 +5,7 @@
 
 import { parseOptions, runExample, UsageError, whole } from '../../examples/command-line.ts';
 import { type Algorithm, type Preset, tasks } from '../../examples/train/presets.ts';
-import { train } from '../../src/collect/index.ts';
+import { train } from '../../src/entries/collect.ts';
 import { draw as drawn } from './draw.ts';
 import { published } from './published.ts';
 import { keepRun, type Look, readRecord, writePicture } from './record.ts';

@@ -1,9 +1,9 @@
 /** The model: trained and written down where it is not there. */
 import { accessSync, constants, existsSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { train } from '../../src/collect/index.ts';
-import { encodeOnnx, readSafetensors } from '../../src/formats/index.ts';
-import { DqnPolicy } from '../../src/learner/index.ts';
+import { train } from '../../src/entries/collect.ts';
+import { encodeOnnx, readSafetensors } from '../../src/entries/formats.ts';
+import { DqnPolicy } from '../../src/entries/learner.ts';
 import { Refused, toFile } from '../command-line.ts';
 import { type Task, tasks } from '../train/presets.ts';
 

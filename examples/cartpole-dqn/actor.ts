@@ -1,6 +1,7 @@
 /** Steps a set of poles, epsilon-greedily by the newest weights. What becomes of the steps is the collectors' business. */
+
+import { MlpPolicy } from '../../src/entries/learner.ts';
 import { type CollectorContext, Random } from '../../src/index.ts';
-import { MlpPolicy } from '../../src/learner/index.ts';
 import { ACTIONS, CartPoles, OBS_DIM, type SavedPoles } from './cartpole.ts';
 import { networkSizes, type Settings } from './settings.ts';
 

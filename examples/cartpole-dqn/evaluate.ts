@@ -1,6 +1,7 @@
 /** Greedy evaluation: full episodes of a fixed set of weights, apart from collecting and learning. */
+
+import type { MlpPolicy } from '../../src/entries/learner.ts';
 import { Random } from '../../src/index.ts';
-import type { MlpPolicy } from '../../src/learner/index.ts';
 import { CartPoles, EPISODE_LIMIT } from './cartpole.ts';
 
 /** Gymnasium's reward threshold for CartPole-v1. */

@@ -2,8 +2,9 @@
  * Decides whether CartPole is solved. The newest published weights play a hundred greedy episodes of fresh seeds. Weights
  * that reach the threshold play a hundred others, whose mean counts: so looking often does not flatter the result.
  */
+
+import { MlpPolicy } from '../../src/entries/learner.ts';
 import type { WeightMailbox } from '../../src/index.ts';
-import { MlpPolicy } from '../../src/learner/index.ts';
 import { type Evaluation, evaluate, SOLVED } from './evaluate.ts';
 import { networkSizes, type Settings } from './settings.ts';
 

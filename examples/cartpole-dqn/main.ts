@@ -1,6 +1,6 @@
 /** The main job: trains DQN on CartPole through the four actors until it is solved. `npm start -- --help` says how. */
 
-import { showProgress } from '../../src/collect/index.ts';
+import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
 import { openMonitor, whileLooked } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';

@@ -1,4 +1,6 @@
 /** What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured graph. */
+
+import { DqnLearner } from '../../src/entries/learner.ts';
 import {
   type Fields,
   type OffPolicyFields,
@@ -11,7 +13,6 @@ import {
   TrajectoryBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
-import { DqnLearner } from '../../src/learner/index.ts';
 import { ACTIONS, OBS_DIM } from './cartpole.ts';
 import { fields } from './lane-collector.ts';
 import { needsOrder, type Settings } from './settings.ts';

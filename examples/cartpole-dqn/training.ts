@@ -1,6 +1,7 @@
 /** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
+
+import { type Monitor, type TensorBoardWriter, tensorBoard } from '../../src/entries/monitor.ts';
 import { Checkpoint, type CheckpointParts, type RestoredCheckpoint, type Summary, type Tick } from '../../src/index.ts';
-import { type Monitor, type TensorBoardWriter, tensorBoard } from '../../src/monitor/index.ts';
 import { Refused } from '../command-line.ts';
 import { Evaluator, type EvaluatorState } from './evaluator.ts';
 import { runFree } from './free-run.ts';

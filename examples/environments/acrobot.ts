@@ -1,5 +1,5 @@
 /** Acrobot-v1 as Gymnasium defines it (classic_control/acrobot.py, the book's equations): swing the lower of two links up. */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 const GRAVITY = 9.8;

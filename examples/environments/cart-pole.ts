@@ -1,5 +1,5 @@
 /** CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler'): hold a pole up on a cart. */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { push } from './cart-pole-physics.ts';
 

@@ -1,5 +1,5 @@
 /** Catch, drawn as pixels: balls fall and bounce off the walls, a paddle at the bottom is to be under each of them. */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 /** Pixels of a frame's side, of which each is a byte. */

@@ -2,7 +2,7 @@
  * MountainCarContinuous-v0 as Gymnasium defines it (classic_control/continuous_mountain_car.py): a car too weak for the hill
  * before it has to swing. Its state is kept in single precision between steps, and moves in double.
  */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 const [LEAST_X, MOST_X] = [-1.2, 0.6];

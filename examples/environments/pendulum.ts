@@ -1,5 +1,5 @@
 /** Pendulum-v1 as Gymnasium defines it (classic_control/pendulum.py): swing a pendulum up and hold it, with little torque. */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 const GRAVITY = 10;

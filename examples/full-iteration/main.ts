@@ -1,7 +1,7 @@
 /** The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and what each costs. */
 
-import { showProgress } from '../../src/collect/index.ts';
-import { FullGraphWrapper } from '../../src/graph/index.ts';
+import { showProgress } from '../../src/entries/collect.ts';
+import { FullGraphWrapper } from '../../src/entries/graph.ts';
 import { type Device, Random } from '../../src/index.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';

@@ -1,8 +1,8 @@
 /** A perceptron that learns sin(3x)·cos(2y) from noisy inputs: one iteration as a function over streams and tensors. */
 
-import { DeviceGenerator, type IterationContext, type IterationOptions } from '../../src/graph/index.ts';
+import { DeviceGenerator, type IterationContext, type IterationOptions } from '../../src/entries/graph.ts';
+import { Adam, Mlp } from '../../src/entries/learner.ts';
 import type { Device, Random, Tensor } from '../../src/index.ts';
-import { Adam, Mlp } from '../../src/learner/index.ts';
 
 export const ROWS = 64;
 

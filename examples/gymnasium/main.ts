@@ -1,5 +1,5 @@
 /** Trains on an environment of Python's: a process per collector thread steps it, over two pipes. */
-import { train } from '../../src/collect/index.ts';
+import { train } from '../../src/entries/collect.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 

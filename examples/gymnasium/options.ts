@@ -1,5 +1,5 @@
 /** The command line of the example: which environment of Python's, which learner, and how long. */
-import type { GymnasiumOptions } from '../../src/collect/index.ts';
+import type { GymnasiumOptions } from '../../src/entries/collect.ts';
 import { flag, parseOptions, UsageError, whole } from '../command-line.ts';
 
 const algorithms = ['sac', 'td3', 'dqn'] as const;

@@ -1,7 +1,7 @@
 /** Advection in parts that exchange halos: each part in a worker thread, and all of them equal to one undivided run. */
 import { writeFileSync } from 'node:fs';
-import { type Display, showProgress } from '../../src/collect/index.ts';
-import { openMpi } from '../../src/ranks/index.ts';
+import { type Display, showProgress } from '../../src/entries/collect.ts';
+import { openMpi } from '../../src/entries/ranks.ts';
 import { checkWritable, Refused, runExample, terminalColumns, toFile } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { draw } from './picture.ts';

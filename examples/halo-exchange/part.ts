@@ -1,5 +1,5 @@
 /** One part of the field, in a thread of its own: its cells, and a halo of two around them that the neighbours fill. */
-import { HaloUpdater } from '../../src/halo/index.ts';
+import { HaloUpdater } from '../../src/entries/halo.ts';
 import { advance, type Field, newField, REACH, STAGES, sides, windBetween } from './advection.ts';
 import { domainOf } from './domain.ts';
 import { keep, type Plan } from './plan.ts';

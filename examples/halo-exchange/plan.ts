@@ -1,6 +1,6 @@
 /** What the threads are given: plain data and shared memory, made once by the main thread. */
-import type { HaloExchangeOptions, QuantityHaloOptions, SharedHaloExchange } from '../../src/halo/index.ts';
-import { shareHaloExchange } from '../../src/halo/index.ts';
+import type { HaloExchangeOptions, QuantityHaloOptions, SharedHaloExchange } from '../../src/entries/halo.ts';
+import { shareHaloExchange } from '../../src/entries/halo.ts';
 import { REACH } from './advection.ts';
 import { domainOf, type Mode } from './domain.ts';
 

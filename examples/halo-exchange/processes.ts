@@ -1,6 +1,6 @@
 /** Where the parts are computed: all in this process, or shared out among those that an MPI launcher started. */
-import { type HaloExchangeOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/halo/index.ts';
-import type { MpiProcess } from '../../src/ranks/index.ts';
+import { type HaloExchangeOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/entries/halo.ts';
+import type { MpiProcess } from '../../src/entries/ranks.ts';
 import { domainOf, type Mode } from './domain.ts';
 import type { PartResult } from './part.ts';
 import { frame, framesAt, type Plan } from './plan.ts';

@@ -1,6 +1,6 @@
 /** Starts the threads and waits for their end; holds what the parts have come to against the undivided run. */
 import { Worker } from 'node:worker_threads';
-import { failHaloExchange } from '../../src/halo/index.ts';
+import { failHaloExchange } from '../../src/entries/halo.ts';
 import type { PartResult } from './part.ts';
 import { cellAt, frame, framesAt, type Plan } from './plan.ts';
 import type { Task } from './thread.ts';

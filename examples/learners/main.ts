@@ -1,5 +1,5 @@
 /** CartPole by several learners that keep their parameters equal: in this process, or in those of an MPI launcher. */
-import { LearnerGroup, openMpi, shareLearnerGroup } from '../../src/ranks/index.ts';
+import { LearnerGroup, openMpi, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
 import { type Came, PARAMETERS, type Plan, train } from './member.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';

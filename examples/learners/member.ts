@@ -1,7 +1,8 @@
 /** One of the learners: poles, buffer, network and pipeline of its own, and its place in the group. */
+
+import { DqnLearner, type LearnerState, MlpPolicy } from '../../src/entries/learner.ts';
+import type { LearnerGroup } from '../../src/entries/ranks.ts';
 import { type Device, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { DqnLearner, type LearnerState, MlpPolicy } from '../../src/learner/index.ts';
-import type { LearnerGroup } from '../../src/ranks/index.ts';
 import { ACTIONS, OBS_DIM } from '../cartpole-dqn/cartpole.ts';
 import { CartPoleCollector } from '../cartpole-dqn/collector.ts';
 import { evaluate, SOLVED } from '../cartpole-dqn/evaluate.ts';

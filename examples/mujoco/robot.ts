@@ -1,5 +1,5 @@
 /** A robot in MuJoCo as an environment: `{ robot: 'HalfCheetah' }` of the options says which. */
-import type { Environment, EnvironmentContext, Step } from '../../src/collect/index.ts';
+import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { type MainModule, type MjData, type MjModel, mujoco } from './engine.ts';
 import { type Rules, robots } from './rules.ts';

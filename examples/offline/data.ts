@@ -1,7 +1,7 @@
 /** The file: made by SAC where it is not there, and what is in it. */
 import { existsSync } from 'node:fs';
-import { type TrainResult, train } from '../../src/collect/index.ts';
-import { type NamedTensors, readNpz } from '../../src/formats/index.ts';
+import { type TrainResult, train } from '../../src/entries/collect.ts';
+import { type NamedTensors, readNpz } from '../../src/entries/formats.ts';
 import { type OffPolicyFields, ReplayBuffer } from '../../src/index.ts';
 import { Refused } from '../command-line.ts';
 import { type Task, tasks } from '../train/presets.ts';

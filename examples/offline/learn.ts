@@ -1,7 +1,7 @@
 /** TD3+BC from a buffer that nobody adds to (Fujimoto and Gu, 2021). */
-import { type Evaluation, evaluate } from '../../src/collect/index.ts';
+import { type Evaluation, evaluate } from '../../src/entries/collect.ts';
+import { Td3Learner, type Td3Policy } from '../../src/entries/learner.ts';
 import { openDevice, ReplayPipeline } from '../../src/index.ts';
-import { Td3Learner, type Td3Policy } from '../../src/learner/index.ts';
 import Pendulum from '../environments/pendulum.ts';
 import type { Transitions } from './data.ts';
 

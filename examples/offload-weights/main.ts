@@ -1,12 +1,12 @@
 /** Training with weights that do not fit: layers are prefetched one ahead, and sent back when others need the room. */
 
-import { showProgress } from '../../src/collect/index.ts';
+import { showProgress } from '../../src/entries/collect.ts';
 import {
   compilationError,
   compileAllocator,
   createUnifiedMempool,
   type UnifiedMempool,
-} from '../../src/memory/index.ts';
+} from '../../src/entries/memory.ts';
 import { deviceNamed, Refused, runExample, wrapped } from '../command-line.ts';
 import { Network } from './network.ts';
 import { type CommandLine, help, layerBytes, parseCommandLine } from './options.ts';

@@ -1,6 +1,7 @@
 /** A deep perceptron and its regression, layer by layer: weights in managed memory, the rest in plain device memory. */
+
+import type { UnifiedMempool } from '../../src/entries/memory.ts';
 import { type Device, Random, type Stream, type Tensor } from '../../src/index.ts';
-import type { UnifiedMempool } from '../../src/memory/index.ts';
 
 const ROWS = 64;
 /** For 8 layers; deeper and wider than 512 takes smaller steps. */

@@ -2,8 +2,9 @@
  * Which layers' weights are on the device: those used next, within a budget. They come and go on a stream of their own.
  * Events order it with the work: a layer goes only behind its last use, and is used only behind its arrival.
  */
+
+import { prefetchManagedTensor } from '../../src/entries/memory.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../src/index.ts';
-import { prefetchManagedTensor } from '../../src/memory/index.ts';
 
 export class WeightWindow implements Disposable {
   /** the most bytes that were on the device at a time */

@@ -1,5 +1,5 @@
 /** A kernel of one's own in a captured graph: batches of frames are shifted at random, anew at every replay. */
-import { DeviceGenerator } from '../../src/graph/index.ts';
+import { DeviceGenerator } from '../../src/entries/graph.ts';
 import { Random } from '../../src/index.ts';
 import { deviceNamed, runExample, wrapped } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';

@@ -1,6 +1,6 @@
 /** Plays the games of a worker's lanes, epsilon-greedily by the newest weights, and brings each frame once. */
-import { vectorCollector } from '../../src/collect/index.ts';
-import { DqnPolicy } from '../../src/learner/index.ts';
+import { vectorCollector } from '../../src/entries/collect.ts';
+import { DqnPolicy } from '../../src/entries/learner.ts';
 import Catch from '../environments/catch.ts';
 import { network, type Settings } from './settings.ts';
 

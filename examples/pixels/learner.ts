@@ -1,6 +1,7 @@
 /** What becomes of a batch on the device: bytes to floats, and a DQN with convolutions on those. */
+
+import { convert, DqnLearner } from '../../src/entries/learner.ts';
 import type { Device, Stream, Tensor } from '../../src/index.ts';
-import { convert, DqnLearner } from '../../src/learner/index.ts';
 import { FRAME } from '../environments/catch.ts';
 import { network, type Settings } from './settings.ts';
 

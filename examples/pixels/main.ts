@@ -1,6 +1,6 @@
 /** Learns a game from its pixels: frames stored once, stacked when they are drawn, bytes until the device has them. */
 
-import { showProgress } from '../../src/collect/index.ts';
+import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { progressLine, progressObject, summaryObject, summaryText } from './report.ts';

@@ -1,5 +1,5 @@
 /** Every number of the run. Plain data, because it travels to the collectors' threads, and the network that both sides make of it. */
-import type { QNetworkOptions } from '../../src/learner/index.ts';
+import type { QNetworkOptions } from '../../src/entries/learner.ts';
 import { ACTIONS, FRAME, SIDE } from '../environments/catch.ts';
 
 /** What a step of a game holds: its frame once, as bytes. */

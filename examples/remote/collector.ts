@@ -2,7 +2,7 @@
  * The collector's module, on the machines that `hotslot collect` runs on. It is what a CollectorPool beside the learner would
  * load: nothing in it knows that the learner is elsewhere.
  */
-import { vectorCollector } from '../../src/collect/index.ts';
+import { vectorCollector } from '../../src/entries/collect.ts';
 import { defineCollector } from '../../src/index.ts';
 import { type CollectorOptions, ENVIRONMENTS, tasks } from './settings.ts';
 

@@ -1,5 +1,5 @@
 /** Trains from rows that collector hosts bring over a Redis or Valkey server: on one machine here, on many by the same commands. */
-import { showProgress } from '../../src/collect/index.ts';
+import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, Refused, runExample } from '../command-line.ts';
 import { addressOf } from './address.ts';
 import { hostLine, startHosts, startServer } from './children.ts';

@@ -1,7 +1,7 @@
 /** What the example trains: environments, learners and their numbers. Plain data goes to the collectors' machines, as JSON has it. */
-import { type AnyEnvironment, type Explore, evaluate, type Policy } from '../../src/collect/index.ts';
+import { type AnyEnvironment, type Explore, evaluate, type Policy } from '../../src/entries/collect.ts';
+import { DqnLearner, DqnPolicy, SacLearner, SacPolicy } from '../../src/entries/learner.ts';
 import type { Device } from '../../src/index.ts';
-import { DqnLearner, DqnPolicy, SacLearner, SacPolicy } from '../../src/learner/index.ts';
 import CartPole from '../environments/cart-pole.ts';
 import Pendulum from '../environments/pendulum.ts';
 

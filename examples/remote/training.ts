@@ -1,7 +1,7 @@
 /** The learner's process: a buffer that other machines fill, and the pipeline that learns from it. */
 import { setTimeout as wait } from 'node:timers/promises';
+import { RemoteCollectors, type RemoteStatistics } from '../../src/entries/remote.ts';
 import { openDevice, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { RemoteCollectors, type RemoteStatistics } from '../../src/remote/index.ts';
 import { type CollectorOptions, ENVIRONMENTS, greedyReturn, publishedOf, type Task } from './settings.ts';
 
 export interface TrainingOptions {

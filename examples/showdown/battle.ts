@@ -2,7 +2,7 @@
  * A battle of three against three as an environment. The player chooses a move or who comes next; the other one plays at
  * random. An episode's return is above 0 where the battle was won: ±1 for its end, and the lead of health at its end.
  */
-import type { Environment, Step } from '../../src/collect/index.ts';
+import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { allowed, CHOICES, LOOK, lead, look } from './sight.ts';
 import { type Battle, showdown } from './simulator.ts';

@@ -1,5 +1,5 @@
 /** Learns to battle in a simulator that exists in TypeScript only, and says how many battles it wins. */
-import { evaluate, type Policy, train } from '../../src/collect/index.ts';
+import { evaluate, type Policy, train } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { deviceNamed, interruption, Refused, runExample } from '../command-line.ts';
 import type Showdown from './battle.ts';

@@ -1,7 +1,7 @@
 /** A pipeline over two devices: batches enter on one; the other computes on a batch while the next one is copied to it. */
 import { writeFileSync } from 'node:fs';
+import { ToDevice } from '../../src/entries/linop.ts';
 import { CpuTensor, type Device, type DeviceEvent, type Stream, type Tensor } from '../../src/index.ts';
-import { ToDevice } from '../../src/linop/index.ts';
 import {
   checkWritable,
   deviceNamed,

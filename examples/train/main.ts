@@ -1,6 +1,6 @@
 /** Trains DQN, TD3 or SAC on an environment of the examples, by one call of train(). */
-import { type TrainParts, train } from '../../src/collect/index.ts';
-import type { Monitor } from '../../src/monitor/index.ts';
+import { type TrainParts, train } from '../../src/entries/collect.ts';
+import type { Monitor } from '../../src/entries/monitor.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { openMonitor, whileLooked } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';

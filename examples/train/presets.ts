@@ -2,7 +2,7 @@
  * What trains each environment: hyperparameters, and where they are from. Of the zoo: rl-baselines3-zoo, hyperparams/*.yml, tuned
  * for Stable-Baselines3. What differs from there says why.
  */
-import type { TrainOptions } from '../../src/collect/index.ts';
+import type { TrainOptions } from '../../src/entries/collect.ts';
 
 export type Algorithm = 'dqn' | 'td3' | 'sac' | 'fast-td3' | 'fast-sac';
 export type Preset = Omit<

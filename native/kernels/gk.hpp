@@ -212,7 +212,7 @@ GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
 }
 #endif
 
-// Element types by number, for kernels that take any; src/dtype.ts knows the same numbers.
+// Element types by number, for kernels that take any; src/base/dtype.ts knows the same numbers.
 #define GK_FLOAT32 0
 #define GK_FLOAT64 1
 #define GK_INT8 2
@@ -227,7 +227,7 @@ GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
 #define GK_FLOAT16 11
 #define GK_BFLOAT16 12
 
-// Activations by number; src/learner/activation.ts knows the same numbers.
+// Activations by number; src/learn/activation.ts knows the same numbers.
 #define GK_ACT_NONE 0
 #define GK_ACT_RELU 1
 #define GK_ACT_TANH 2

@@ -9,7 +9,7 @@ namespace hotslot {
 
 constexpr int halo_max_rank = 8, halo_arrays = 10;
 
-// One array's part of the buffer, as src/halo/moves.ts encodes it. All counts are elements.
+// One array's part of the buffer, as src/extras/halo/moves.ts encodes it. All counts are elements.
 struct HaloMove {
   int64_t array;   // which one
   int64_t flags;   // 1: from the buffer into the array; 2: the sign bit of every element is turned, into the buffer
@@ -21,7 +21,8 @@ struct HaloMove {
     int64_t extent, step;  // steps are signed
   } dims[halo_max_rank];
 };
-static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t), "src/halo/moves.ts writes these words");
+static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t),
+              "src/extras/halo/moves.ts writes these words");
 
 struct HaloArray {
   void* at;

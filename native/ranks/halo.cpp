@@ -6,7 +6,7 @@
 namespace hotslot::ranks {
 namespace {
 
-// As src/wait/exchange-words.ts has them.
+// As src/shm/exchange-words.ts has them.
 enum RankState : int32_t { absent = 0, open = 1 };
 constexpr int32_t note_written = 2;
 constexpr int64_t numbers = int64_t(1) << 30;

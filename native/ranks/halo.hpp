@@ -1,6 +1,6 @@
 // Stands in for every rank of a halo exchange that is in another process: sends what its outgoing halves are filled
 // with, fills incoming halves with what arrives, and says of a rank here how it left. The rules H1 to H6 are those of
-// src/wait/exchange-words.ts, where the words are drawn.
+// src/shm/exchange-words.ts, where the words are drawn.
 #pragma once
 #include "ranks/thread.hpp"
 

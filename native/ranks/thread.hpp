@@ -16,7 +16,7 @@
 
 namespace hotslot::ranks {
 
-// What the thread tells JavaScript; the numbers mean what the kind says (src/ranks/native.ts).
+// What the thread tells JavaScript; the numbers mean what the kind says (src/extras/mpi/native.ts).
 struct Notice {
   enum Kind : int { opened, failed, agreed, drained, closed, note, left, mail, wake };
   Kind kind;

@@ -43,7 +43,7 @@ class Replayer final {
 
  private:
   // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered()
-  // in src/addon.ts for when it was not.
+  // in src/base/addon.ts for when it was not.
   Napi::Value launch(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);

@@ -12,7 +12,7 @@ namespace hotslot::rows {
 
 enum class FloatKind : uint8_t { none, float16, bfloat16, float32, float64 };
 
-// The role of a field in its row; numbered as in src/buffer/field-roles.ts.
+// The role of a field in its row; numbered as in src/store/rows/field-roles.ts.
 enum class Role : uint8_t { own, value, next, terminated, dones, truncated, discounts };
 
 struct FieldKind {

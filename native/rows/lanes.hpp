@@ -36,7 +36,7 @@ struct alignas(64) LanesHeader {
   uint64_t per_lane;
   // Readers that could not get a whole step; writers let them pass before they begin again. Never held across calls.
   alignas(64) std::atomic<uint32_t> readers_waiting;
-  // A BellBoard and one claim word per lane (src/trajectories); JavaScript's alone.
+  // A BellBoard and one claim word per lane (src/store/lanes); JavaScript's alone.
   alignas(64) int32_t bells[lane_bells * 16];
 };
 static_assert(sizeof(LanesHeader) == 64 * (2 + lane_bells), "the JavaScript side counts 10 lines");

@@ -1,5 +1,5 @@
 // The rate limiter's counters, shared by every writer and sampler; the rule is Reverb's SampleToInsertRatio.
-// Its header is the start of the limiter's own shared memory (src/buffer/rate-limiter.ts); compiled into rows.node.
+// Its header is the start of the limiter's own shared memory (src/store/rate-limiter.ts); compiled into rows.node.
 //
 //   S1  An add is admitted by what is admitted and what is sampled, and counted in the same exchange: of two that
 //       want the last room one gets it, and nothing taken is lost.

@@ -56,7 +56,7 @@ struct alignas(64) Header {
   // courtesy: nothing is published by it, and a writer that sees it late, relaxed, lets them pass the next time.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   alignas(64) Written board[board_places];
-  // A BellBoard (src/wait/bell.ts); JavaScript's alone.
+  // A BellBoard (src/shm/bell.ts); JavaScript's alone.
   alignas(64) int32_t bells[bell_places * bell_words];
 };
 static_assert(sizeof(Header) == 64 * (8 + bell_places), "the JavaScript side counts 16 lines");

@@ -15,7 +15,7 @@
 
 namespace hotslot::rows {
 
-// One column of a batch; the numbers are those of src/trajectories/columns.ts.
+// One column of a batch; the numbers are those of src/store/views/columns.ts.
 struct Column {
   enum Kind : uint32_t {
     now,        // a field of the step itself: of a window's steps, each

@@ -1,4 +1,4 @@
-// A view's rule and columns as JavaScript hands them over: rows of numbers (src/trajectories/columns.ts).
+// A view's rule and columns as JavaScript hands them over: rows of numbers (src/store/views/columns.ts).
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -45,7 +45,7 @@ inline bool is_count(double n, double least, double most) {
 }
 
 // Whether a view of these lanes can be that; on the numbers, before any of them is made smaller. What needs more places
-// than a lane has is none (checkFits() in src/trajectories/views.ts says so in words).
+// than a lane has is none (checkFits() in src/store/views/views.ts says so in words).
 inline bool sound_rule(const double* n, const Lanes& lanes) {
   const auto most = double(lanes.per_lane);
   if (!is_count(n[0], 0, 3) || !is_count(n[6], 0, 3) || !(n[2] >= 0 && n[2] <= 1) || !(n[7] >= 0)) return false;

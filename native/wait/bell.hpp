@@ -1,4 +1,4 @@
-// A thread's bell as native code sees it (src/wait/bell.ts draws the same words): anyone rings, only the owner sleeps.
+// A thread's bell as native code sees it (src/shm/bell.ts draws the same words): anyone rings, only the owner sleeps.
 #pragma once
 #include <linux/futex.h>
 #include <sched.h>

@@ -1,13 +1,14 @@
 /** `hotslot build`: compiles the addons inside the installed package, where no prebuilt one fits the machine. */
+
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { cannotRunHere } from '../addon.ts';
+import { cannotRunHere } from '../base/addon.ts';
+import { packageRoot } from '../base/package-root.ts';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+const root = packageRoot(import.meta.url);
 const tools = [
   [process.env.CXX ?? 'g++', 'g++'],
   ['make', 'make'],

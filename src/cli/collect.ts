@@ -2,11 +2,11 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { showProgress } from '../collect/live-display.ts';
-import { rangeError } from '../errors.ts';
-import { checkAddress } from '../remote/address.ts';
-import { CollectorHost } from '../remote/collector-host.ts';
-import type { CollectorHostStatistics } from '../remote/host-options.ts';
+import { rangeError } from '../base/errors.ts';
+import { checkAddress } from '../net/remote/address.ts';
+import { CollectorHost } from '../net/remote/collector-host.ts';
+import type { CollectorHostStatistics } from '../net/remote/host-options.ts';
+import { showProgress } from '../run/train/live-display.ts';
 
 interface Asked {
   url: string;

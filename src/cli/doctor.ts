@@ -1,11 +1,11 @@
 /** `hotslot doctor`: what there is, what is missing and what to do about it, one finding after the other. */
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
-import { loadAddon } from '../addon.ts';
-import { coresNow } from '../cores.ts';
+import { loadAddon } from '../base/addon.ts';
+import { coresNow } from '../base/cores.ts';
 import { native } from '../device/native.ts';
 import { listDevices } from '../device/open.ts';
-import { placementOf } from '../pipeline/options.ts';
+import { placementOf } from '../engine/pipeline/options.ts';
 import { asJson, asText, type Finding } from './finding.ts';
 import { selfTest } from './self-test.ts';
 

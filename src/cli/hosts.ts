@@ -1,11 +1,11 @@
 /** `hotslot hosts`: which collector hosts a run has, and how they do, as its learner says it. */
 
-import type { RemoteHostStatus, RemoteSpread, RemoteStatus } from '../collectors/remote-status.ts';
-import { unavailableError } from '../errors.ts';
-import { checkAddress } from '../remote/address.ts';
-import { openDesk } from '../remote/desk.ts';
-import { keysOf } from '../remote/keys.ts';
-import { readStatus } from '../remote/status.ts';
+import { unavailableError } from '../base/errors.ts';
+import { checkAddress } from '../net/remote/address.ts';
+import { openDesk } from '../net/remote/desk.ts';
+import { keysOf } from '../net/remote/keys.ts';
+import { readStatus } from '../net/remote/status.ts';
+import type { RemoteHostStatus, RemoteSpread, RemoteStatus } from '../run/collectors/remote-status.ts';
 
 /** Of a status of thousands of hosts. */
 const EXPECTED_BYTES = 2 ** 20;

@@ -1,7 +1,7 @@
 /** `hotslot inspect`: what a checkpoint holds, in words; its files are not read but for the manifest. */
-import { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { CheckpointContents } from '../checkpoint/inspect.ts';
-import type { Plain, PlainRecord } from '../checkpoint/manifest.ts';
+import { Checkpoint } from '../run/checkpoint/checkpoint.ts';
+import type { CheckpointContents } from '../run/checkpoint/inspect.ts';
+import type { Plain, PlainRecord } from '../run/checkpoint/manifest.ts';
 
 const MEGABYTE = 1e6;
 const size = (bytes: number) =>

@@ -1,9 +1,9 @@
 /** `hotslot kernels`: makes the images of a `.gk` source that the compilers here can make. */
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
+import type { CodedError } from '../base/errors.ts';
 import { codeObject, compileWith, formats, missingFor } from '../device/own-kernels/compilers.ts';
 import { kernelsIn } from '../device/own-kernels/source.ts';
-import type { CodedError } from '../errors.ts';
 
 interface Asked {
   file: string;

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 /** The `hotslot` command: says what it was asked, or one sentence why it cannot. */
+
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { checkRun } from '../remote/keys.ts';
+import { packageRoot } from '../base/package-root.ts';
+import { checkRun } from '../net/remote/keys.ts';
 
 const help = `hotslot: trains reinforcement-learning agents from replay in Node.js
 
@@ -88,7 +90,7 @@ const needing: Readonly<Partial<Record<Command, readonly (keyof typeof options)[
 };
 
 function version(): string {
-  return JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version;
+  return JSON.parse(readFileSync(`${packageRoot(import.meta.url)}package.json`, 'utf8')).version;
 }
 
 /** Every option with the commands that it is for; none: it is asked instead of a command. */

@@ -1,10 +1,10 @@
 /** A small run of the real thing on one device: bytes there and back, then one tick through the actors, checked row by row. */
 
 import '../assembly.ts';
-import { ReplayBuffer } from '../buffer/replay-buffer.ts';
-import { uniformIndices } from '../buffer/sampler.ts';
 import { openDevice } from '../device/open.ts';
-import { ReplayPipeline } from '../pipeline/replay-pipeline.ts';
+import { ReplayPipeline } from '../engine/pipeline/replay-pipeline.ts';
+import { ReplayBuffer } from '../store/rows/replay-buffer.ts';
+import { uniformIndices } from '../store/rows/sampler.ts';
 
 const STORED = 64;
 const ROWS = 16;

@@ -1,8 +1,8 @@
 /** `hotslot doctor --url`: what there is to say of the server that is to carry rows between machines. */
 
-import { checkAddress } from '../remote/address.ts';
-import { lookAt } from '../remote/doctor.ts';
-import { findingsOf } from '../remote/server-findings.ts';
+import { checkAddress } from '../net/remote/address.ts';
+import { lookAt } from '../net/remote/doctor.ts';
+import { findingsOf } from '../net/remote/server-findings.ts';
 import { asJson, asText } from './finding.ts';
 
 interface Asked {

@@ -2,7 +2,7 @@
 // of Node alone, because it runs before anything is installed. `npm start`, `npm test` and `npm ci` all go through here.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -105,6 +105,8 @@ await step(
 );
 
 await step('typescript', ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'], ['dist/src/index.js'], () => {
+  // What was compiled of a file that is gone would be packed.
+  rmSync(join(root, 'dist'), { recursive: true, force: true });
   run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
 });
 

@@ -1,6 +1,6 @@
 /** What everything built on devices checks first. */
-import { shown } from '../checks.ts';
-import { closedError, typeError } from '../errors.ts';
+import { shown } from '../base/checks.ts';
+import { closedError, typeError } from '../base/errors.ts';
 import { type Device, type Stream, Tensor } from './device.ts';
 
 /** Devices as openDevice() made them: a proxy of one, or what inherits from one, lacks what is private to it. */

@@ -1,8 +1,8 @@
 /** An array in plain process memory with a shape: what tensors are made from and read into. `cpu` is no device. */
 
-import { shown } from '../checks.ts';
-import { checkDType, checkShape, type DType, type DTypeOf, dtypeOf, dtypes, type TypedArray } from '../dtype.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { shown } from '../base/checks.ts';
+import { checkDType, checkShape, type DType, type DTypeOf, dtypeOf, dtypes, type TypedArray } from '../base/dtype.ts';
+import { rangeError, typeError } from '../base/errors.ts';
 
 export class CpuTensor<A extends TypedArray = TypedArray, D extends DType = TypedArray extends A ? DType : DTypeOf<A>> {
   readonly data: A;

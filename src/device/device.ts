@@ -2,9 +2,9 @@
  * The device contract: what every family offers, with the same names and order as native/device/device.hpp. Streams,
  * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
  */
-import { checkCount, checkKeys, shown } from '../checks.ts';
-import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
-import { closedError, rangeError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../base/dtype.ts';
+import { closedError, rangeError, typeError } from '../base/errors.ts';
 import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
 import type { ArgumentsOf, KernelName } from './kernels.ts';
 import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';

@@ -1,6 +1,6 @@
 /** What a handle of the core names, closed at most once and by its owner only. */
 import { isMainThread } from 'node:worker_threads';
-import { stateError } from '../errors.ts';
+import { stateError } from '../base/errors.ts';
 import { native } from './native.ts';
 
 /** How long a call waits for what other threads have in use. The main thread never waits. */

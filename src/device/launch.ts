@@ -1,7 +1,7 @@
 /** A launch made of plain numbers, for one native call that reads them at once. */
-import { shown } from '../checks.ts';
-import { dtypes } from '../dtype.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { shown } from '../base/checks.ts';
+import { dtypes } from '../base/dtype.ts';
+import { rangeError, typeError } from '../base/errors.ts';
 import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
 import { kernels } from './kernels.ts';

@@ -1,6 +1,6 @@
 /** Lends host memory to a device: pinned where the driver pins it, else as it is, and a warning says why. */
-import type { TypedArray } from '../dtype.ts';
-import { DeviceError } from '../errors.ts';
+import type { TypedArray } from '../base/dtype.ts';
+import { DeviceError } from '../base/errors.ts';
 import type { Device, HostMemory } from './device.ts';
 import type { HostKind } from './facts.ts';
 import { allOrNothing } from './owner.ts';

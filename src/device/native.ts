@@ -2,8 +2,8 @@
  * The functions of device.node, as TypeScript sees them: for this folder, for what is built on devices and for the actors.
  * Handles are process-wide numbers.
  */
-import { loadAddon } from '../addon.ts';
-import type { TypedArray } from '../dtype.ts';
+import { loadAddon } from '../base/addon.ts';
+import type { TypedArray } from '../base/dtype.ts';
 import type { CacheCounts, DeviceFamily, DeviceInfo, DeviceTraits, MemoryInfo, Residency } from './facts.ts';
 
 /** How many arguments of each kind a kernel takes; `writes`: bit i for tensor i. */

@@ -1,9 +1,9 @@
 /** Opens devices and lists them. The objects made here are thin: the truth is in the native core, once per process. */
-import { answered } from '../addon.ts';
-import { checkCount, checkFlag, checkKeys, shown } from '../checks.ts';
-import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../dtype.ts';
-import { closedError, stateError, typeError } from '../errors.ts';
-import { Deadline, refuseMainThread } from '../wait/wait.ts';
+import { answered } from '../base/addon.ts';
+import { checkCount, checkFlag, checkKeys, shown } from '../base/checks.ts';
+import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../base/dtype.ts';
+import { closedError, stateError, typeError } from '../base/errors.ts';
+import { Deadline, refuseMainThread } from '../shm/wait.ts';
 import { checkFunction, checkTensor, openedDevices } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';

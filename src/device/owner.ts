@@ -1,6 +1,6 @@
 /** The one way in which objects close: what an object is made of goes with it, and a part that refuses is asked again. */
-import { closedError } from '../errors.ts';
-import { errorOf } from '../plain-error.ts';
+import { closedError } from '../base/errors.ts';
+import { errorOf } from '../base/plain-error.ts';
 
 export interface Closable {
   close(): void;

@@ -1,9 +1,9 @@
 /** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
 
 import { types } from 'node:util';
-import { checkCount, checkKeys, shown } from '../checks.ts';
-import { checkDType, checkShape, type DType, dtypeOf, dtypes, type TypedArray } from '../dtype.ts';
-import { rangeError, typeError } from '../errors.ts';
+import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { checkDType, checkShape, type DType, dtypeOf, dtypes, type TypedArray } from '../base/dtype.ts';
+import { rangeError, typeError } from '../base/errors.ts';
 import { checkStream, handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
 import { type HostKind, hostKinds } from './facts.ts';

@@ -1,10 +1,10 @@
 /** Streams, events and graphs as thin objects over their handles. */
 
-import { checkFlag, checkKeys, shown } from '../checks.ts';
-import { type DType, dtypes, type TypedArray } from '../dtype.ts';
-import { rangeError, stateError, typeError } from '../errors.ts';
-import { toBfloat16, toFloat16 } from '../float16.ts';
-import { checkSignal, orAborted } from '../wait/wait.ts';
+import { checkFlag, checkKeys, shown } from '../base/checks.ts';
+import { type DType, dtypes, type TypedArray } from '../base/dtype.ts';
+import { rangeError, stateError, typeError } from '../base/errors.ts';
+import { toBfloat16, toFloat16 } from '../base/float16.ts';
+import { checkSignal, orAborted } from '../shm/wait.ts';
 import { checkTensor, handleOf } from './checks.ts';
 import type {
   Device,

@@ -2,15 +2,15 @@
 import { expect } from 'chai';
 import { makeActors } from '../../actors/make.ts';
 import { native } from '../../src/device/native.ts';
-import type { CheckedRing } from '../../src/device-rows/options.ts';
+import type { CheckedRing } from '../../src/engine/device-rows/options.ts';
+import type { Actor } from '../../src/engine/pipeline/actors.ts';
+import { captureSlots, learnerOf } from '../../src/engine/pipeline/capture.ts';
+import { Slots } from '../../src/engine/pipeline/slots.ts';
+import { BatchSource } from '../../src/engine/pipeline/source.ts';
+import { Ring } from '../../src/engine/ring/ring.ts';
+import { CLIENT } from '../../src/engine/ring/role-bells.ts';
+import { Field, roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { type CaptureFunction, openDevice } from '../../src/index.ts';
-import type { Actor } from '../../src/pipeline/actors.ts';
-import { captureSlots, learnerOf } from '../../src/pipeline/capture.ts';
-import { Slots } from '../../src/pipeline/slots.ts';
-import { BatchSource } from '../../src/pipeline/source.ts';
-import { Ring } from '../../src/ring/ring.ts';
-import { CLIENT } from '../../src/ring/role-bells.ts';
-import { Field, roles, SlotState } from '../../src/ring/slot.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
 

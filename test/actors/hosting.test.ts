@@ -2,12 +2,12 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { Hosted } from '../../actors/hosted.ts';
+import { hostsIn, placementOf } from '../../src/engine/pipeline/options.ts';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { Ring } from '../../src/engine/ring/ring.ts';
+import { Hosting } from '../../src/engine/ring/role-bells.ts';
+import { type Role, roles } from '../../src/engine/ring/slot.ts';
 import type { ReplayPipeline, Tick } from '../../src/index.ts';
-import { hostsIn, placementOf } from '../../src/pipeline/options.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
-import { Ring } from '../../src/ring/ring.ts';
-import { Hosting } from '../../src/ring/role-bells.ts';
-import { type Role, roles } from '../../src/ring/slot.ts';
 import { closeAll, counter, filled, pipeline, SAMPLE } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { setting } from '../rig/setting.ts';

@@ -1,11 +1,11 @@
 /** Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the actors are stepped in and whoever dies. */
 import { expect } from 'chai';
-import { checkSteps } from '../../src/device-rows/options.ts';
+import { checkSteps } from '../../src/engine/device-rows/options.ts';
+import type { Actor } from '../../src/engine/pipeline/actors.ts';
+import { BatchSource, type SharedView } from '../../src/engine/pipeline/source.ts';
+import { roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { prioritized, RateLimiter, type Tensor, type TransitionSample } from '../../src/index.ts';
-import type { Actor } from '../../src/pipeline/actors.ts';
-import { BatchSource, type SharedView } from '../../src/pipeline/source.ts';
-import { roles, SlotState } from '../../src/ring/slot.ts';
-import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
+import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { addSteps, replica, stepsBuffer, VIEW } from '../pipeline/steps.ts';
 import { Bench } from './bench.ts';
 

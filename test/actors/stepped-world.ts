@@ -6,14 +6,14 @@
  */
 
 import { makeActors } from '../../actors/make.ts';
-import { loadAddon } from '../../src/addon.ts';
-import { ActorThreads } from '../../src/pipeline/actor-threads.ts';
-import type { Actor } from '../../src/pipeline/actors.ts';
-import { ThreadState } from '../../src/ring/header.ts';
-import { Ring } from '../../src/ring/ring.ts';
-import type { Role } from '../../src/ring/slot.ts';
-import { Bell } from '../../src/wait/bell.ts';
-import { ExchangeWords } from '../../src/wait/exchange-words.ts';
+import { loadAddon } from '../../src/base/addon.ts';
+import { ActorThreads } from '../../src/engine/pipeline/actor-threads.ts';
+import type { Actor } from '../../src/engine/pipeline/actors.ts';
+import { ThreadState } from '../../src/engine/ring/header.ts';
+import { Ring } from '../../src/engine/ring/ring.ts';
+import type { Role } from '../../src/engine/ring/slot.ts';
+import { Bell } from '../../src/shm/bell.ts';
+import { ExchangeWords } from '../../src/shm/exchange-words.ts';
 
 /** A wait that nothing ends for so long, on the world's clock, is one for ever. */
 const FOR_EVER_MS = 120_000;

@@ -1,11 +1,11 @@
 /** Every order of the four actors' steps, and successors between any two of them. */
 import { expect } from 'chai';
-import { loadAddon, ThreadEnding } from '../../src/addon.ts';
-import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
+import { loadAddon, ThreadEnding } from '../../src/base/addon.ts';
+import type { Actor } from '../../src/engine/pipeline/actors.ts';
+import { BatchSource } from '../../src/engine/pipeline/source.ts';
+import { roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
-import type { Actor } from '../../src/pipeline/actors.ts';
-import { BatchSource } from '../../src/pipeline/source.ts';
-import { roles, SlotState } from '../../src/ring/slot.ts';
+import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
 import { rows, SAMPLE } from '../pipeline/fixture.ts';
 import { Bench } from './bench.ts';
 

@@ -1,7 +1,7 @@
 /** Two learners of a group in a stepped world, stops at any point of it, and what must be true afterwards. */
 import { expect } from 'chai';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { closeAll, rows, SAMPLE } from '../pipeline/fixture.ts';
 import { closeGroups, join, learner, read } from '../ranks/learners.ts';
 import { World } from './stepped-world.ts';

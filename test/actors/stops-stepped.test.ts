@@ -4,10 +4,10 @@
  * changed. Faults that were there once are put back, and found.
  */
 import { expect } from 'chai';
-import { GroupRank } from '../../src/ranks/group-rank.ts';
-import { Verdict } from '../../src/ranks/verdict.ts';
-import { Header } from '../../src/ring/header.ts';
-import { RunFields } from '../../src/ring/run-fields.ts';
+import { GroupRank } from '../../src/engine/group/group-rank.ts';
+import { Verdict } from '../../src/engine/group/verdict.ts';
+import { Header } from '../../src/engine/ring/header.ts';
+import { RunFields } from '../../src/engine/ring/run-fields.ts';
 import { itLong, setting } from '../rig/setting.ts';
 import type { World } from './stepped-world.ts';
 import { type Case, clearUp, type How, type Planned, play, type Stop, stops } from './stopped.ts';

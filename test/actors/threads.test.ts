@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { Control } from '../../src/control.ts';
 import { OpenedStream } from '../../src/device/stream.ts';
+import { roles } from '../../src/engine/ring/slot.ts';
 import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
-import { roles } from '../../src/ring/slot.ts';
+import { Control } from '../../src/shm/control.ts';
 import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
 import { bufferOf, slotsOf, workersOf } from '../pipeline/inside.ts';
 import { pinnedHandles } from '../rig/handles.ts';

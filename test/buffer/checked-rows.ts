@@ -1,5 +1,5 @@
 /** Rows that carry their own checksum: who wrote them, which they are, and a body that follows from both. */
-import type { FieldSpec } from '../../src/buffer/fields.ts';
+import type { FieldSpec } from '../../src/store/rows/fields.ts';
 
 const BODY = 1021;
 /** 32-bit words of a packed row: writer, sequence, body */

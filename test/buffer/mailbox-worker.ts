@@ -1,5 +1,5 @@
 /** A thread of the mailbox's stress test: writes versions two deep, or reads them and checks every element. */
-import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../../src/store/weights/weight-mailbox.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface MailboxWork {

@@ -1,6 +1,6 @@
 /** Numbers that are NaN or infinite: refused with row and field, stored as 0 where an episode terminated, or kept. */
 import { expect } from 'chai';
-import { toBfloat16, toFloat16 } from '../../src/float16.ts';
+import { toBfloat16, toFloat16 } from '../../src/base/float16.ts';
 import { ReplayBuffer } from '../../src/index.ts';
 
 const odd = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];

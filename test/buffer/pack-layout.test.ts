@@ -1,7 +1,7 @@
 /** Where fields lie in a packed row, and which schemas are refused. */
 import { expect } from 'chai';
-import type { FieldSpec } from '../../src/buffer/fields.ts';
-import { offPolicyLayout, schemaLayout } from '../../src/buffer/pack-layout.ts';
+import type { FieldSpec } from '../../src/store/rows/fields.ts';
+import { offPolicyLayout, schemaLayout } from '../../src/store/rows/pack-layout.ts';
 
 describe('pack layout', () => {
   it('packs off-policy fields side by side in the order UniLab packs them', () => {

@@ -1,5 +1,5 @@
 /** Goes on from the mark for ever, a few numbered rows at a time. */
-import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { ReplayBuffer, type SharedReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 
 export interface PackedTask {

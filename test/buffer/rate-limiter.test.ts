@@ -1,7 +1,7 @@
 /** Samples per insert stay in their band, the limiter says what it waits for, and no two threads wait for each other. */
 import { expect } from 'chai';
-import { insideOfLimiter, RateLimiter, type RateLimiterOptions } from '../../src/buffer/rate-limiter.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfLimiter, RateLimiter, type RateLimiterOptions } from '../../src/store/rate-limiter.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { LimiterWork } from './limiter-worker.ts';
 

@@ -1,8 +1,8 @@
 /** Whatever is refused says which rule and which values, and leaves the buffer as it was. */
 import { expect } from 'chai';
-import type { OffPolicyRows } from '../../src/buffer/fields.ts';
-import { ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
-import type { TypedArray } from '../../src/dtype.ts';
+import type { TypedArray } from '../../src/base/dtype.ts';
+import type { OffPolicyRows } from '../../src/store/rows/fields.ts';
+import { ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { refusal } from '../rig/refusal.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 

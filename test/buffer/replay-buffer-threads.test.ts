@@ -1,7 +1,7 @@
 /** Many writers and readers in real threads: no row torn, none lost, no thread hangs, even when writers are terminated. */
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { checkedRows, fault, fields, WORDS } from './checked-rows.ts';
 import type { RowWork } from './row-worker.ts';

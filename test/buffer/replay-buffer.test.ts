@@ -1,6 +1,6 @@
 /** One thread's view of the replay buffer: what goes in comes out. */
 import { expect } from 'chai';
-import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
 describe('replay buffer', () => {

@@ -1,5 +1,5 @@
 /** A thread of the replay buffer's stress tests: writes checked rows, or reads and checks them. */
-import { ReplayBuffer, type SharedReplayBuffer } from '../../src/buffer/replay-buffer.ts';
+import { ReplayBuffer, type SharedReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { checkedRows, fault, WORDS } from './checked-rows.ts';
 

@@ -1,7 +1,7 @@
 /** Draws are torch's own, value by value, and so are the rows packed from them. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { uniformIndices } from '../../src/buffer/sampler.ts';
+import { uniformIndices } from '../../src/store/rows/sampler.ts';
 import { checkSample, type SampleCase, sampleName } from '../golden/sample.ts';
 
 const fixture = new URL('../../../test/fixtures/sample_torch.json', import.meta.url);

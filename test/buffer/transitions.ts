@@ -1,5 +1,5 @@
 /** Off-policy rows whose every element says where it belongs. */
-import type { CriticRows, OffPolicyRows } from '../../src/buffer/fields.ts';
+import type { CriticRows, OffPolicyRows } from '../../src/store/rows/fields.ts';
 
 /** obsDim, actionDim and criticDim of the tests' buffers */
 export const D = 3;

@@ -1,7 +1,7 @@
 /** Versions arrive whole, in order and newest first, also for threads that read while they are written. */
 import { expect } from 'chai';
-import { loadAddon } from '../../src/addon.ts';
-import { versionsOf, WeightMailbox } from '../../src/buffer/weight-mailbox.ts';
+import { loadAddon } from '../../src/base/addon.ts';
+import { versionsOf, WeightMailbox } from '../../src/store/weights/weight-mailbox.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { MailboxWork } from './mailbox-worker.ts';

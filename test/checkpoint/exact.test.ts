@@ -2,8 +2,8 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type SavedCheckpoint, type Tensor, type Tick } from '../../src/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { SPREAD } from '../pipeline/fixture.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { SETTING, setting } from '../rig/setting.ts';

@@ -7,9 +7,9 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 import { Checkpoint } from '../../src/index.ts';
-import { tensorBoard } from '../../src/monitor/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { rejection } from '../rig/refusal.ts';
 import { change, changed, closeAll, contents, filesIn, inFolder, make, namedIn, type Run, restored } from './rig.ts';
 

@@ -2,8 +2,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import {
+  type ActorCriticOptions,
+  DqnLearner,
+  type Learner,
+  SacLearner,
+  Td3Learner,
+} from '../../src/entries/learner.ts';
 import { Checkpoint, openDevice } from '../../src/index.ts';
-import { type ActorCriticOptions, DqnLearner, type Learner, SacLearner, Td3Learner } from '../../src/learner/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { warningsOf } from '../rig/warnings.ts';

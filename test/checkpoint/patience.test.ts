@@ -1,8 +1,8 @@
 /** A save by `every` waits for the end of a tick, and nobody waits for it in vain; listeners that throw change nothing. */
 import { expect } from 'chai';
-import { holders } from '../../src/collectors/pool-hold.ts';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type CollectorStatistics, type SavedCheckpoint } from '../../src/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
+import { holders } from '../../src/run/collectors/pool-hold.ts';
 import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { change, changed, closeAll, inFolder, make, manualTick, ROWS, type Run } from './rig.ts';

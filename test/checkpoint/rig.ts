@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { crc32 } from '../../src/formats/crc32.ts';
+import { crc32 } from '../../src/base/arrays/crc32.ts';
 import {
   Checkpoint,
   type CheckpointOptions,

@@ -1,6 +1,6 @@
 /** A sweep takes no more than 56 MiB, however large the ring is and however fast its writers are. */
 import { expect } from 'chai';
-import { Sweeper } from '../../src/checkpoint/sweep.ts';
+import { Sweeper } from '../../src/run/checkpoint/sweep.ts';
 
 const MIB = 1 << 20;
 

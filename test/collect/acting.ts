@@ -1,5 +1,5 @@
 /** A collector whose policy plays the weights. */
-import { vectorCollector } from '../../src/collect/index.ts';
+import { vectorCollector } from '../../src/entries/collect.ts';
 import { Counting } from './counting.ts';
 
 export default vectorCollector({

@@ -1,14 +1,14 @@
 /** Numbers at the boundary of environments: what float32 has not, ends of boxes, what lies behind an end, and whose arrays they are. */
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { takeActions } from '../../src/collect/actions.ts';
-import { rowColumns } from '../../src/collect/columns.ts';
-import { type AnyEnvironment, evaluate } from '../../src/collect/index.ts';
-import { Seen } from '../../src/collect/seen.ts';
-import { spacesOf } from '../../src/collect/spaces.ts';
-import { MadeSet } from '../../src/collect/vector-environment.ts';
-import { highEnd, lowEnd } from '../../src/float32.ts';
-import { type ActorPolicy, SacPolicy, Td3Policy } from '../../src/learner/index.ts';
+import { highEnd, lowEnd } from '../../src/base/float32.ts';
+import { type AnyEnvironment, evaluate } from '../../src/entries/collect.ts';
+import { type ActorPolicy, SacPolicy, Td3Policy } from '../../src/entries/learner.ts';
+import { takeActions } from '../../src/run/environments/actions.ts';
+import { rowColumns } from '../../src/run/environments/columns.ts';
+import { Seen } from '../../src/run/environments/seen.ts';
+import { spacesOf } from '../../src/run/environments/spaces.ts';
+import { MadeSet } from '../../src/run/environments/vector-environment.ts';
 
 type DType = 'float32' | 'float64' | 'int32' | 'uint8';
 

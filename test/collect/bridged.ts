@@ -1,6 +1,6 @@
 /** A collector of environments that Python counts. */
 import { spawnSync } from 'node:child_process';
-import { type GymnasiumOptions, gymnasium, vectorCollector } from '../../src/collect/index.ts';
+import { type GymnasiumOptions, gymnasium, vectorCollector } from '../../src/entries/collect.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
 /** Debian's has numpy as a package; whatever is called python3 may have none. Another one can be named, such as one with Gymnasium. */

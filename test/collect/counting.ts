@@ -1,6 +1,6 @@
 /** An environment whose observations say where they come from, and collectors of it. */
-import type { Environment, Explore, Step, VectorCollectorOptions } from '../../src/collect/index.ts';
-import { vectorCollector } from '../../src/collect/index.ts';
+import type { Environment, Explore, Step, VectorCollectorOptions } from '../../src/entries/collect.ts';
+import { vectorCollector } from '../../src/entries/collect.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
 export interface CountingOptions {

@@ -1,8 +1,8 @@
 /** Which spaces of Python's environments are taken, and how values travel both ways: exactly, or refused with the value. */
 import { expect } from 'chai';
-import { planOf } from '../../src/collect/algorithms.ts';
-import type { EnvironmentSet, SteppedSet } from '../../src/collect/index.ts';
-import { gymnasium } from '../../src/collect/index.ts';
+import type { EnvironmentSet, SteppedSet } from '../../src/entries/collect.ts';
+import { gymnasium } from '../../src/entries/collect.ts';
+import { planOf } from '../../src/run/train/algorithms.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { counted, needGymnasium, needNumpy } from './bridged.ts';

@@ -11,7 +11,7 @@ import {
   type GymnasiumOptions,
   gymnasium,
   vectorCollector,
-} from '../../src/collect/index.ts';
+} from '../../src/entries/collect.ts';
 import { CollectorPool, ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
@@ -311,7 +311,7 @@ describe('collect/gymnasium', () => {
 
   it('its Python is shipped', () => {
     for (const name of ['gymnasium', 'returned', 'spaces']) {
-      const script = new URL(`../../../src/collect/gymnasium/hotslot_${name}.py`, import.meta.url);
+      const script = new URL(`../../../src/run/environments/gymnasium/hotslot_${name}.py`, import.meta.url);
       expect(existsSync(script), name).to.equal(true);
     }
   });

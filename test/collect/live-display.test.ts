@@ -1,7 +1,7 @@
 /** What a terminal and a pipe are written while an example works. */
 import { EventEmitter } from 'node:events';
 import { expect } from 'chai';
-import { showProgress } from '../../src/collect/live-display.ts';
+import { showProgress } from '../../src/run/train/live-display.ts';
 
 /** Keeps what is written; emits each text. */
 class Output extends EventEmitter {

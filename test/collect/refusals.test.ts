@@ -5,7 +5,7 @@ import {
   type Step,
   type VectorCollectorOptions,
   vectorCollector,
-} from '../../src/collect/index.ts';
+} from '../../src/entries/collect.ts';
 import { type CollectorContext, CollectorPool, ReplayBuffer } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { Counting, type CountingOptions, contextOf, counting } from './counting.ts';

@@ -1,5 +1,5 @@
 /** Images of which the last two say what to do: the right action is where the bright column was one image earlier. */
-import type { Environment, EnvironmentContext, Step } from '../../src/collect/index.ts';
+import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 const SIDE = 4;

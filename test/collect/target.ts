@@ -1,6 +1,6 @@
 /** Small environments that are learned at once: the reward is best where the action is what the observation says. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Environment, EnvironmentContext, Step } from '../../src/collect/index.ts';
+import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 export interface TargetOptions {

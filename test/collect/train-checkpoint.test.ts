@@ -1,7 +1,7 @@
 /** train() stopped and gone on with: its counts, its curve and what it learned. */
 import { expect } from 'chai';
-import { type TrainOptions, train } from '../../src/collect/index.ts';
-import { readSafetensors } from '../../src/formats/index.ts';
+import { type TrainOptions, train } from '../../src/entries/collect.ts';
+import { readSafetensors } from '../../src/entries/formats.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { withFolder } from '../checkpoint/killed.ts';
 import { LongTimers } from '../rig/long-timers.ts';

@@ -1,6 +1,6 @@
 /** How a training ends by its seconds and its signal, also in an evaluation whose episodes never end. */
 import { expect } from 'chai';
-import { evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
+import { evaluate, type TrainOptions, train } from '../../src/entries/collect.ts';
 import { LongTimers } from '../rig/long-timers.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';

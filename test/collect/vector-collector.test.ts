@@ -1,6 +1,6 @@
 /** Environments as columns: every row is the step that it says, whatever ends, whoever waits, whichever buffer it goes to. */
 import { expect } from 'chai';
-import { evaluate, vectorCollector } from '../../src/collect/index.ts';
+import { evaluate, vectorCollector } from '../../src/entries/collect.ts';
 import { CollectorPool, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
 import { until } from '../rig/until.ts';
 import { expectCounted, expectStacks } from './counted-rows.ts';

@@ -2,7 +2,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { threadsOf } from '../../src/collectors/collector-pool.ts';
 import {
   CollectorPool,
   type CollectorPoolOptions,
@@ -11,6 +10,7 @@ import {
   type TrajectoryBuffer as Trajectories,
   TrajectoryBuffer,
 } from '../../src/index.ts';
+import { threadsOf } from '../../src/run/collectors/collector-pool.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';

@@ -2,10 +2,6 @@
 
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
-import { threadsOf } from '../../src/collectors/collector-pool.ts';
-import { StatisticsPages } from '../../src/collectors/statistics.ts';
-import { watchedCollectors } from '../../src/collectors/watched.ts';
 import {
   CollectorPool,
   type CollectorPoolOptions,
@@ -14,6 +10,10 @@ import {
   ReplayBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
+import { threadsOf } from '../../src/run/collectors/collector-pool.ts';
+import { StatisticsPages } from '../../src/run/collectors/statistics.ts';
+import { watchedCollectors } from '../../src/run/collectors/watched.ts';
+import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';

@@ -1,6 +1,6 @@
 /** Answers, fails, hangs or ends, as it is told. */
 import { parentPort } from 'node:worker_threads';
-import { expose } from '../../src/control.ts';
+import { expose } from '../../src/shm/control.ts';
 
 export class Answers {
   add(word: Int32Array, n: number): number {

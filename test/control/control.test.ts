@@ -1,9 +1,9 @@
 /** Calls across threads, and how they end when a thread does. */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { Control } from '../../src/control.ts';
-import { ActorThreads } from '../../src/pipeline/actor-threads.ts';
-import { Ring } from '../../src/ring/ring.ts';
+import { ActorThreads } from '../../src/engine/pipeline/actor-threads.ts';
+import { Ring } from '../../src/engine/ring/ring.ts';
+import { Control } from '../../src/shm/control.ts';
 import { rejection } from '../rig/refusal.ts';
 import type { Answers } from './control-worker.ts';
 

@@ -1,7 +1,7 @@
 /** What crosses the bus for rows and steps that live on the device, as a software driver counts it (D9). */
 import { expect } from 'chai';
+import { OUT_BYTES, PARAMS_BYTES } from '../../src/engine/ring/slot.ts';
 import { prioritized, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { OUT_BYTES, PARAMS_BYTES } from '../../src/ring/slot.ts';
 import { counts, software } from '../drivers/talk.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { FIELDS, numbered } from './numbered.ts';

@@ -1,9 +1,9 @@
 /** Rows and steps on their way to the device while an actor dies at each of its stores in turn: no update is lost, repeated, or of other rows. */
 import { expect } from 'chai';
-import { checkRing, checkSteps } from '../../src/device-rows/options.ts';
+import { checkRing, checkSteps } from '../../src/engine/device-rows/options.ts';
+import { BatchSource } from '../../src/engine/pipeline/source.ts';
+import { Field, Param, roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { prioritized, ReplayBuffer, type Tensor } from '../../src/index.ts';
-import { BatchSource } from '../../src/pipeline/source.ts';
-import { Field, Param, roles, SlotState } from '../../src/ring/slot.ts';
 import { Bench } from '../actors/bench.ts';
 import { setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';

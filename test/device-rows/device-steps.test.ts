@@ -1,9 +1,9 @@
 /** What the device does of a tick's lists, given by hand: where each column is gathered from, and what is put where, in which order. */
 import { expect } from 'chai';
-import { DeviceSteps } from '../../src/device-rows/device-steps.ts';
-import { checkSteps } from '../../src/device-rows/options.ts';
+import { DeviceSteps } from '../../src/engine/device-rows/device-steps.ts';
+import { checkSteps } from '../../src/engine/device-rows/options.ts';
+import { BatchSource } from '../../src/engine/pipeline/source.ts';
 import { openDevice, TrajectoryBuffer } from '../../src/index.ts';
-import { BatchSource } from '../../src/pipeline/source.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 describe('device-rows/device-steps', () => {

@@ -1,9 +1,9 @@
 /** What a tick draws of rows on the device: the host's form, the kernels', and a reference of big integers. */
 import { expect } from 'chai';
-import { type PhiloxIndices, philoxIndices, writeHead } from '../../src/device-rows/head.ts';
+import { Random } from '../../src/base/random.ts';
+import { type PhiloxIndices, philoxIndices, writeHead } from '../../src/engine/device-rows/head.ts';
+import { HEAD_WORDS } from '../../src/engine/ring/slot.ts';
 import { openDevice } from '../../src/index.ts';
-import { Random } from '../../src/random.ts';
-import { HEAD_WORDS } from '../../src/ring/slot.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 const U32 = 0xffffffffn;

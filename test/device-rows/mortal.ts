@@ -2,10 +2,10 @@
  * Actors that die at any of their stores. What counts as one: a field of a slot's record, parameters or head, every word that threads
  * share, and what native calls write or enqueue, before it and behind it. Words that are published by a store count as it does.
  */
-import { loadAddon } from '../../src/addon.ts';
+import { loadAddon } from '../../src/base/addon.ts';
 import { native } from '../../src/device/native.ts';
-import { HostHalves } from '../../src/ring/host-halves.ts';
-import { Ring } from '../../src/ring/ring.ts';
+import { HostHalves } from '../../src/engine/ring/host-halves.ts';
+import { Ring } from '../../src/engine/ring/ring.ts';
 
 /** What a thread that is ended does from there on: nothing. */
 export class Death extends Error {}

@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
+import { DqnLearner } from '../../src/entries/learner.ts';
 import {
   Checkpoint,
   openDevice,
@@ -11,8 +13,6 @@ import {
   ReplayPipeline,
   TrajectoryBuffer,
 } from '../../src/index.ts';
-import { DqnLearner } from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';

@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
+import { DqnLearner, ops } from '../../src/entries/learner.ts';
 import {
   Checkpoint,
   hindsight,
@@ -13,8 +15,6 @@ import {
   TrajectoryBuffer,
   type TrajectoryPipelineOptions,
 } from '../../src/index.ts';
-import { DqnLearner, ops } from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
 import { SPREAD } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { addSteps, stepsBuffer, VIEW } from '../pipeline/steps.ts';

@@ -3,7 +3,7 @@
  * knows a family. Each test leaves as many handles open as it found.
  */
 import { expect } from 'chai';
-import { getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
+import { getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
 import { type Device, openDevice } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';

@@ -1,6 +1,6 @@
 /** Two devices of one family: copies between them, ordered by events that cross. */
 import { expect } from 'chai';
-import { StaticBufferLoader } from '../../src/graph/index.ts';
+import { StaticBufferLoader } from '../../src/entries/graph.ts';
 import { type Device, listDevices, openDevice, type Tensor } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

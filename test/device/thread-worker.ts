@@ -2,10 +2,17 @@
 import { Handle } from '../../src/device/handle.ts';
 import { HandleKind, native } from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
+import {
+  newPoller,
+  newReplayer,
+  newSubmitter,
+  type Poller,
+  TransferMode,
+  Watch,
+} from '../../src/device/transfer/native.ts';
+import { DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import { type CpuTensor, openDevice, type Tensor } from '../../src/index.ts';
-import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
-import { newPoller, newReplayer, newSubmitter, type Poller, TransferMode, Watch } from '../../src/transfer/native.ts';
-import { BELL_WORDS } from '../../src/wait/bell.ts';
+import { BELL_WORDS } from '../../src/shm/bell.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 
 export interface Handles {

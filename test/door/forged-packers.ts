@@ -1,10 +1,11 @@
 /** What pack's thread is handed by another thread, forged; and what its record may come to say. */
+
+import { attachPacker, type Packer } from '../../src/engine/pipeline/packer.ts';
+import { BatchSource, type SharedView } from '../../src/engine/pipeline/source.ts';
+import { HostHalves } from '../../src/engine/ring/host-halves.ts';
+import { Field, RECORD_FIELDS } from '../../src/engine/ring/slot.ts';
 import type { TrajectoryBuffer } from '../../src/index.ts';
-import { attachPacker, type Packer } from '../../src/pipeline/packer.ts';
-import { BatchSource, type SharedView } from '../../src/pipeline/source.ts';
-import { HostHalves } from '../../src/ring/host-halves.ts';
-import { Field, RECORD_FIELDS } from '../../src/ring/slot.ts';
-import { prioritized } from '../../src/trajectories/prioritized.ts';
+import { prioritized } from '../../src/store/prioritized.ts';
 import { type Case, clone, fillSteps, laneWords, rowsOf, steps } from './forged-rig.ts';
 
 type Numbers = { -readonly [K in keyof SharedView]: SharedView[K] };

@@ -1,8 +1,8 @@
 /** A process that attaches what nobody shared, and words that no writer wrote: it says each case, then ends. */
-import { failHaloExchange, periodicTopology, shareHaloExchange } from '../../src/halo/index.ts';
+import { failHaloExchange, periodicTopology, shareHaloExchange } from '../../src/entries/halo.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { RateLimiter, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
-import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
-import { insideOfSampler, prioritized } from '../../src/trajectories/prioritized.ts';
+import { insideOfSampler, prioritized } from '../../src/store/prioritized.ts';
 import { packers } from './forged-packers.ts';
 import { type Case, clone, fillSteps, laneWords, rowsOf, steps, withField } from './forged-rig.ts';
 

@@ -1,8 +1,8 @@
 /** A misspelt option is told, wherever options are taken, with the names that there are. */
 import { expect } from 'chai';
-import { DeviceGenerator } from '../../src/graph/index.ts';
+import { DeviceGenerator } from '../../src/entries/graph.ts';
+import { Adam, DqnLearner, Mlp } from '../../src/entries/learner.ts';
 import { CpuTensor, type Device, openDevice, ReplayBuffer, uniformIndices } from '../../src/index.ts';
-import { Adam, DqnLearner, Mlp } from '../../src/learner/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
 describe('the door: options', () => {

@@ -1,6 +1,7 @@
 /** What a process meets on a driver that waits, loads late or shares its queues; prints one JSON object, like probe.ts. */
+
+import { compileAllocator, createUnifiedMempool } from '../../src/entries/memory.ts';
 import { openDevice } from '../../src/index.ts';
-import { compileAllocator, createUnifiedMempool } from '../../src/memory/index.ts';
 import { Thread } from '../device/thread.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openParts } from '../../examples/cartpole-dqn/parts.ts';
 import { defaults } from '../../examples/cartpole-dqn/settings.ts';
-import { getSharedCaptureStream } from '../../src/graph/index.ts';
+import { getSharedCaptureStream } from '../../src/entries/graph.ts';
 import {
   type Device,
   DeviceError,

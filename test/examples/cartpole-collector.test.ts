@@ -5,8 +5,8 @@ import { CartPoleCollector } from '../../examples/cartpole-dqn/collector.ts';
 import { evaluate } from '../../examples/cartpole-dqn/evaluate.ts';
 import { fields, LaneCollector } from '../../examples/cartpole-dqn/lane-collector.ts';
 import { defaults, networkSizes } from '../../examples/cartpole-dqn/settings.ts';
+import { MlpPolicy } from '../../src/entries/learner.ts';
 import { Random, TrajectoryBuffer } from '../../src/index.ts';
-import { MlpPolicy } from '../../src/learner/index.ts';
 
 const settings = { ...defaults, environments: 3, exploreSteps: 1 };
 

@@ -6,7 +6,7 @@ import Acrobot from '../../examples/environments/acrobot.ts';
 import CartPole from '../../examples/environments/cart-pole.ts';
 import MountainCarContinuous from '../../examples/environments/mountain-car-continuous.ts';
 import Pendulum from '../../examples/environments/pendulum.ts';
-import type { Step } from '../../src/collect/index.ts';
+import type { Step } from '../../src/entries/collect.ts';
 
 interface Track {
   environment: string;

@@ -13,7 +13,7 @@ import type { Summary } from '../../examples/halo-exchange/report.ts';
 import { compare, startParts, startUndivided } from '../../examples/halo-exchange/run.ts';
 import { faces, pointAt } from '../../examples/halo-exchange/sphere.ts';
 import { drawText } from '../../examples/halo-exchange/text-picture.ts';
-import { shareHaloExchange } from '../../src/halo/index.ts';
+import { shareHaloExchange } from '../../src/entries/halo.ts';
 import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { describeAll, itAll } from '../rig/setting.ts';

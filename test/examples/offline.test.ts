@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { parseCommandLine } from '../../examples/offline/options.ts';
-import { writeNpz } from '../../src/formats/index.ts';
+import { writeNpz } from '../../src/entries/formats.ts';
 import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { inFolder } from '../formats/tensors.ts';

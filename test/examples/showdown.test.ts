@@ -1,7 +1,7 @@
 /** `npm run showdown`: battles where the simulator is installed, and what to install where it is not. */
 import { createRequire } from 'node:module';
 import { expect } from 'chai';
-import { evaluate } from '../../src/collect/index.ts';
+import { evaluate } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 

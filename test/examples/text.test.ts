@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { liveLines, plainLine } from '../../examples/cartpole-dqn/text.ts';
 import type { Progress } from '../../examples/cartpole-dqn/training.ts';
-import { cut } from '../../src/collect/live-display.ts';
+import { cut } from '../../src/run/train/live-display.ts';
 
 const progress: Progress = {
   seconds: 12.34,

@@ -4,9 +4,9 @@
  */
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeNpz, writeSafetensors } from '../../src/formats/index.ts';
+import { writeNpz, writeSafetensors } from '../../src/entries/formats.ts';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
-import { tensorBoard } from '../../src/monitor/index.ts';
 import { tell } from '../checkpoint/shim.ts';
 import { rows } from '../pipeline/fixture.ts';
 import { Bits } from './bits.ts';

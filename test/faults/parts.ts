@@ -1,6 +1,15 @@
 /** What the calls are made by: parts of training runs, each the same bits in every run, each closed whatever comes of it. */
-import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/graph/index.ts';
-import { HaloUpdater } from '../../src/halo/updater.ts';
+import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/entries/graph.ts';
+import { SacLearner } from '../../src/entries/learner.ts';
+import { ToDevice } from '../../src/entries/linop.ts';
+import {
+  adviseManagedTensorAccessedBy,
+  adviseManagedTensorPreferredLocation,
+  compileAllocator,
+  createUnifiedMempool,
+  prefetchManagedTensor,
+} from '../../src/entries/memory.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import {
   CpuTensor,
   type Placement,
@@ -11,15 +20,6 @@ import {
   TrajectoryBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
-import { SacLearner } from '../../src/learner/index.ts';
-import { ToDevice } from '../../src/linop/index.ts';
-import {
-  adviseManagedTensorAccessedBy,
-  adviseManagedTensorPreferredLocation,
-  compileAllocator,
-  createUnifiedMempool,
-  prefetchManagedTensor,
-} from '../../src/memory/index.ts';
 import { Part as HaloPart, plane } from '../halo/plane.ts';
 import { rows, SPREAD } from '../pipeline/fixture.ts';
 import { stepsBuffer, VIEW } from '../pipeline/steps.ts';

@@ -4,11 +4,11 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { type NamedTensors, readNpz, readSafetensors, writeNpz, writeSafetensors } from '../../src/formats/index.ts';
+import { type NamedTensors, readNpz, readSafetensors, writeNpz, writeSafetensors } from '../../src/entries/formats.ts';
 import { rejection } from '../rig/refusal.ts';
 import { expectSame, inFolder, tensor } from './tensors.ts';
 
-const door = fileURLToPath(new URL('../../src/formats/index.js', import.meta.url));
+const door = fileURLToPath(new URL('../../src/entries/formats.js', import.meta.url));
 const kinds = { Safetensors: [writeSafetensors, readSafetensors], Npz: [writeNpz, readNpz] } as const;
 const large: NamedTensors = { x: tensor('float32', [100_000]) };
 

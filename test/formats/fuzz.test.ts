@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
 import {
   decodeNpy,
   decodeSafetensors,
@@ -15,8 +16,7 @@ import {
   readNpz,
   readSafetensors,
   writeNpz,
-} from '../../src/formats/index.ts';
-import { Random } from '../../src/random.ts';
+} from '../../src/entries/formats.ts';
 import { setting } from '../rig/setting.ts';
 import { bytesOf, expectSame, inFolder, tensor } from './tensors.ts';
 

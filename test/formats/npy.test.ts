@@ -1,6 +1,6 @@
 /** Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused. numpy itself: numpy.test.ts. */
 import { expect } from 'chai';
-import { decodeNpy, encodeNpy, type TensorData } from '../../src/formats/index.ts';
+import { decodeNpy, encodeNpy, type TensorData } from '../../src/entries/formats.ts';
 import { refusal } from '../rig/refusal.ts';
 import { allDTypes, bytesOf, expectSame, manyTensors, tensor } from './tensors.ts';
 

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { decodeNpy, encodeNpy, type NamedTensors, readNpz, writeNpz } from '../../src/formats/index.ts';
+import { decodeNpy, encodeNpy, type NamedTensors, readNpz, writeNpz } from '../../src/entries/formats.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { allDTypes, bytesOf, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';

@@ -1,6 +1,6 @@
 /** ONNX models do what policies do: run by another runtime, and refused where they would not. */
 import { expect } from 'chai';
-import { encodeOnnx } from '../../src/formats/index.ts';
+import { encodeOnnx } from '../../src/entries/formats.ts';
 import {
   conv2d,
   DqnPolicy,
@@ -21,7 +21,7 @@ import {
   silu,
   Td3Policy,
   tanh,
-} from '../../src/learner/index.ts';
+} from '../../src/entries/learner.ts';
 import { Fields } from '../rig/protobuf.ts';
 import { refusal } from '../rig/refusal.ts';
 import { checked, expectNear, hasChecker, numbers, ran } from './onnx-rig.ts';

@@ -2,11 +2,11 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { checkedGymnasium } from '../../src/collect/gymnasium/options.ts';
-import { train } from '../../src/collect/index.ts';
-import { readNpz, readSafetensors, writeNpz, writeSafetensors } from '../../src/formats/index.ts';
+import { train } from '../../src/entries/collect.ts';
+import { readNpz, readSafetensors, writeNpz, writeSafetensors } from '../../src/entries/formats.ts';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 import { Checkpoint, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { tensorBoard } from '../../src/monitor/index.ts';
+import { checkedGymnasium } from '../../src/run/environments/gymnasium/options.ts';
 import { withFolder } from '../checkpoint/killed.ts';
 import { make } from '../checkpoint/rig.ts';
 import { filled } from '../pipeline/fixture.ts';

@@ -8,7 +8,7 @@ import {
   type NamedTensors,
   readSafetensors,
   writeSafetensors,
-} from '../../src/formats/index.ts';
+} from '../../src/entries/formats.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { inFolder } from './tensors.ts';
 

@@ -13,9 +13,9 @@ import {
   type NamedTensors,
   readSafetensors,
   writeSafetensors,
-} from '../../src/formats/index.ts';
+} from '../../src/entries/formats.ts';
+import { DqnLearner, type LearnerState } from '../../src/entries/learner.ts';
 import { openDevice } from '../../src/index.ts';
-import { DqnLearner, type LearnerState } from '../../src/learner/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { allDTypes, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
 

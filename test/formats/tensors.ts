@@ -3,9 +3,9 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type ArrayOf, arrayOf, type DType, dtypes, elementCount } from '../../src/dtype.ts';
-import type { NamedTensors, TensorData } from '../../src/formats/index.ts';
-import { Random } from '../../src/random.ts';
+import { type ArrayOf, arrayOf, type DType, dtypes, elementCount } from '../../src/base/dtype.ts';
+import { Random } from '../../src/base/random.ts';
+import type { NamedTensors, TensorData } from '../../src/entries/formats.ts';
 
 export const allDTypes = Object.keys(dtypes) as DType[];
 export const bytesOf = (data: ArrayOf<DType>) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

@@ -2,7 +2,7 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as formats from '../../src/formats/index.ts';
+import * as formats from '../../src/entries/formats.ts';
 import * as hotslot from '../../src/index.ts';
 import { damaged, type Edit, edited, edits } from './edits.ts';
 import type { Kind, Place } from './target.ts';
@@ -30,7 +30,7 @@ export async function filesOn(device: string): Promise<Kind> {
   const samples: Record<string, Uint8Array> = {
     ...{ npy: formats.encodeNpy(tensors.a), safetensors: formats.encodeSafetensors(tensors, { note: 'x' }) },
     onnx: formats.encodeOnnx(
-      new (await import('../../src/learner/index.ts')).MlpPolicy({ sizes: [2, 2] }, new Float32Array(6)),
+      new (await import('../../src/entries/learner.ts')).MlpPolicy({ sizes: [2, 2] }, new Float32Array(6)),
     ),
     source: Buffer.from('gk_kernel(k, gk_real_out y) { GK_EACH(i, n) y[i] = 1; }'),
   };

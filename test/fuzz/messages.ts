@@ -6,13 +6,19 @@ import {
   readAcknowledgement,
   readHeartbeat,
   writeAcknowledgement,
-} from '../../src/remote/acknowledgement.ts';
-import { readStat } from '../../src/remote/host-stat.ts';
-import { readInfo } from '../../src/remote/info.ts';
-import { bufferLike, layoutSum, layoutText } from '../../src/remote/layout.ts';
-import { emptyHeader, HEADER_BYTES, type MessageHeader, readMessage, sealMessage } from '../../src/remote/message.ts';
-import { type Reply, ReplyParser } from '../../src/remote/reply-parser.ts';
-import { readStatus, writeStatus } from '../../src/remote/status.ts';
+} from '../../src/net/remote/acknowledgement.ts';
+import { readStat } from '../../src/net/remote/host-stat.ts';
+import { readInfo } from '../../src/net/remote/info.ts';
+import { bufferLike, layoutSum, layoutText } from '../../src/net/remote/layout.ts';
+import {
+  emptyHeader,
+  HEADER_BYTES,
+  type MessageHeader,
+  readMessage,
+  sealMessage,
+} from '../../src/net/remote/message.ts';
+import { type Reply, ReplyParser } from '../../src/net/remote/reply-parser.ts';
+import { readStatus, writeStatus } from '../../src/net/remote/status.ts';
 import { aHost, aStatus } from '../remote/statuses.ts';
 import { damaged, edited } from './edits.ts';
 import type { Kind } from './target.ts';

@@ -1,9 +1,9 @@
 /** What must be the same behind a refusal: counts, marks, words in shared memory, and what is open. */
-import type * as graph from '../../src/graph/index.ts';
-import type * as halo from '../../src/halo/index.ts';
+import type * as graph from '../../src/entries/graph.ts';
+import type * as halo from '../../src/entries/halo.ts';
+import type * as memory from '../../src/entries/memory.ts';
+import type * as ranks from '../../src/entries/ranks.ts';
 import type * as hotslot from '../../src/index.ts';
-import type * as memory from '../../src/memory/index.ts';
-import type * as ranks from '../../src/ranks/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import type { Things } from './world.ts';
 

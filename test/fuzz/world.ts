@@ -2,18 +2,18 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as collect from '../../src/collect/index.ts';
-import * as formats from '../../src/formats/index.ts';
-import * as graph from '../../src/graph/index.ts';
-import * as halo from '../../src/halo/index.ts';
+import * as collect from '../../src/entries/collect.ts';
+import * as formats from '../../src/entries/formats.ts';
+import * as graph from '../../src/entries/graph.ts';
+import * as halo from '../../src/entries/halo.ts';
+import * as learner from '../../src/entries/learner.ts';
+import * as linop from '../../src/entries/linop.ts';
+import * as memory from '../../src/entries/memory.ts';
+import * as monitor from '../../src/entries/monitor.ts';
+import * as ranks from '../../src/entries/ranks.ts';
+import * as remote from '../../src/entries/remote.ts';
+import * as transfer from '../../src/entries/transfer.ts';
 import * as hotslot from '../../src/index.ts';
-import * as learner from '../../src/learner/index.ts';
-import * as linop from '../../src/linop/index.ts';
-import * as memory from '../../src/memory/index.ts';
-import * as monitor from '../../src/monitor/index.ts';
-import * as ranks from '../../src/ranks/index.ts';
-import * as remote from '../../src/remote/index.ts';
-import * as transfer from '../../src/transfer/index.ts';
 
 export const doors = {
   ...{ hotslot, learner, graph, memory, linop, halo, formats, monitor, transfer, collect, remote, ranks },

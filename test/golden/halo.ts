@@ -1,6 +1,6 @@
 /** Cases of `halo_ndsl.json`: NDSL's CPU transformer, to be equalled bit for bit on cpu and on the tested device. */
-import { type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
-import { HaloDataTransformer, HaloExchangeSpec, type HaloQuantity, QuantityHaloSpec } from '../../src/halo/index.ts';
+import { type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
+import { HaloDataTransformer, HaloExchangeSpec, type HaloQuantity, QuantityHaloSpec } from '../../src/entries/halo.ts';
 import type { Tensor } from '../../src/index.ts';
 import { close, deviceAt, fill, memoryAt, places, valuesAt } from '../halo/places.ts';
 import { firstDifference } from '../rig/same-bits.ts';

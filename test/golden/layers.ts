@@ -1,6 +1,7 @@
 /** Cases of layers, losses and what optimisers share: `learners_torch.json`, through layers and ops on the host device. */
+
+import { Adam, type Layer, layerNorm, linear, Network, ops } from '../../src/entries/learner.ts';
 import { openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { Adam, type Layer, layerNorm, linear, Network, ops } from '../../src/learner/index.ts';
 import { Difference, same, sameList } from './differences.ts';
 
 export interface Numbers {

@@ -1,5 +1,5 @@
 /** Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimisers, normalisers. */
-import type { Tensor } from '../../src/index.ts';
+
 import {
   Adam,
   expectation,
@@ -8,7 +8,8 @@ import {
   type NormaliserOptions,
   ops,
   SquashedGaussian,
-} from '../../src/learner/index.ts';
+} from '../../src/entries/learner.ts';
+import type { Tensor } from '../../src/index.ts';
 import { Difference, same, sameList } from './differences.ts';
 import { Bench, compare, counted, type LayerCase, type Numbers } from './layers.ts';
 

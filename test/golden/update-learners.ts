@@ -1,5 +1,5 @@
 /** The learner of each kind of update cases, with the options that the file's configuration comes to. */
-import type { Device } from '../../src/index.ts';
+
 import {
   type ActorCriticOptions,
   type AdamOptions,
@@ -8,7 +8,8 @@ import {
   SacLearner,
   type SacOptions,
   Td3Learner,
-} from '../../src/learner/index.ts';
+} from '../../src/entries/learner.ts';
+import type { Device } from '../../src/index.ts';
 import { Difference } from './differences.ts';
 import type { UpdateCase } from './updates.ts';
 

@@ -1,6 +1,7 @@
 /** Cases of whole updates, through the learners: losses, gradients, norms, scalars and parameters after each step. */
+
+import type { Adam, EventRecord, Learner, LearnerState } from '../../src/entries/learner.ts';
 import type { Tensor } from '../../src/index.ts';
-import type { Adam, EventRecord, Learner, LearnerState } from '../../src/learner/index.ts';
 import { Difference, sameList } from './differences.ts';
 import { Bench, type Numbers } from './layers.ts';
 import { type Config, makers } from './update-learners.ts';

@@ -2,9 +2,9 @@
  * One launch of every kernel whose result does not depend on who adds up first: arguments with tails, strides, subnormal
  * numbers, both zeros and what lies outside. Kernels are elementwise, or add in one order on every family.
  */
-import { type ArrayOf, type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
-import { encode } from '../../src/halo/moves.ts';
-import { Random } from '../../src/random.ts';
+import { type ArrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
+import { Random } from '../../src/base/random.ts';
+import { encode } from '../../src/extras/halo/moves.ts';
 
 export interface LaunchCase {
   /** initial values; what is only written starts as something else */

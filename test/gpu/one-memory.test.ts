@@ -3,8 +3,8 @@
  * over that input: then it leaves what it leaves with tensors of their own. The wanted answer comes from each byte of the tensors.
  */
 import { expect } from 'chai';
+import { dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { native } from '../../src/device/native.ts';
-import { dtypes, type TypedArray } from '../../src/dtype.ts';
 import { CpuTensor, type Device, openDevice } from '../../src/index.ts';
 import { firstDifference } from '../rig/same-bits.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -2,9 +2,9 @@
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
+import { newSubmitter, TransferMode } from '../../src/device/transfer/native.ts';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { allocateShared } from '../../src/shared-memory.ts';
-import { newSubmitter, TransferMode } from '../../src/transfer/native.ts';
+import { allocateShared } from '../../src/shm/memory.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, refusesWith } from '../rig/refusal.ts';

@@ -4,9 +4,9 @@
  * device or made of it (a software driver), everything is exact.
  */
 import { expect } from 'chai';
-import type { TypedArray } from '../../src/dtype.ts';
+import type { TypedArray } from '../../src/base/dtype.ts';
+import { DqnLearner } from '../../src/entries/learner.ts';
 import { CpuTensor, type Device, listDevices, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { DqnLearner } from '../../src/learner/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
 import { launchAnything } from '../rig/launch.ts';

@@ -1,6 +1,6 @@
 /** What may be asked of a wrapper at a wrong moment, and functions, iterators and streams that fail. */
 import { expect } from 'chai';
-import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/graph/index.ts';
+import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/entries/graph.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { add, valuesOf } from '../rig/tensors.ts';

@@ -1,6 +1,6 @@
 /** Iterations of other shapes, and graphs that are forgotten. */
 import { expect } from 'chai';
-import type { IterationFunction, IterationOptions, TensorStruct } from '../../src/graph/index.ts';
+import type { IterationFunction, IterationOptions, TensorStruct } from '../../src/entries/graph.ts';
 import type { Tensor } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

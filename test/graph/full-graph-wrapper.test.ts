@@ -1,5 +1,6 @@
 /** A whole iteration as one graph: warm-up, one capture, replays, and the order of all that. */
 import { expect } from 'chai';
+import { newReplayer } from '../../src/device/transfer/native.ts';
 import {
   DeviceGenerator,
   FullGraphWrapper,
@@ -7,9 +8,8 @@ import {
   getSharedGraphPool,
   type IterationFunction,
   type TensorStruct,
-} from '../../src/graph/index.ts';
+} from '../../src/entries/graph.ts';
 import type { GraphExec, Tensor } from '../../src/index.ts';
-import { newReplayer } from '../../src/transfer/native.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { itAll } from '../rig/setting.ts';

@@ -1,7 +1,7 @@
 /** Random numbers on the device: counter-based, so replays draw anew and a checkpoint goes on. */
 import { expect } from 'chai';
-import { DeviceGenerator } from '../../src/graph/index.ts';
-import { captureGraph } from '../../src/graph/shared.ts';
+import { captureGraph } from '../../src/device/graph/shared.ts';
+import { DeviceGenerator } from '../../src/entries/graph.ts';
 import { type Device, openDevice } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';

@@ -1,7 +1,7 @@
 /** Another thread that shares a device's capture stream and graph pool. */
 
-import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
-import { onCaptureStream } from '../../src/graph/shared.ts';
+import { onCaptureStream } from '../../src/device/graph/shared.ts';
+import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
 import { openDevice } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 

@@ -1,7 +1,7 @@
 /** One capture stream and one pool per device, between threads: alike, one at a time, and free again whatever happens. */
 import { expect } from 'chai';
-import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
-import { captureGraph, onCaptureStream } from '../../src/graph/shared.ts';
+import { captureGraph, onCaptureStream } from '../../src/device/graph/shared.ts';
+import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
 import { type Device, openDevice } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';

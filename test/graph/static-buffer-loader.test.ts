@@ -1,8 +1,8 @@
 /** Static buffers: the same tensors for every load, copied on a stream of the loader's with waits both ways. */
 import { expect } from 'chai';
-import { StaticBufferLoader } from '../../src/graph/index.ts';
+import { newSubmitter, TransferMode } from '../../src/device/transfer/native.ts';
+import { StaticBufferLoader } from '../../src/entries/graph.ts';
 import { type Device, openDevice, type Tensor } from '../../src/index.ts';
-import { newSubmitter, TransferMode } from '../../src/transfer/native.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

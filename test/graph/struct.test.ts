@@ -1,7 +1,7 @@
 /** Structures of tensors: copied to a device, and overwritten in place. */
 import { expect } from 'chai';
-import { cloneTensorsInStruct, copyTensorsInStruct } from '../../src/graph/index.ts';
-import { closeTensorsIn, tensorsIn } from '../../src/graph/struct.ts';
+import { cloneTensorsInStruct, copyTensorsInStruct } from '../../src/entries/graph.ts';
+import { closeTensorsIn, tensorsIn } from '../../src/extras/full-iteration/struct.ts';
 import { CpuTensor, type Device, openDevice, type Tensor } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';

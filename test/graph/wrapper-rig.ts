@@ -1,5 +1,6 @@
 /** What tests of FullGraphWrapper share: a sum on the device, a function that adds to it, wrappers that are always closed. */
 import { expect } from 'chai';
+import { captureGraph } from '../../src/device/graph/shared.ts';
 import {
   type FullGraphOptions,
   FullGraphWrapper,
@@ -7,8 +8,7 @@ import {
   type IterationFunction,
   type IterationOptions,
   type TensorStruct,
-} from '../../src/graph/index.ts';
-import { captureGraph } from '../../src/graph/shared.ts';
+} from '../../src/entries/graph.ts';
 import { type Device, openDevice, type Tensor } from '../../src/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { add } from '../rig/tensors.ts';

@@ -4,16 +4,16 @@
  * that a tick takes from JavaScript's heap (--expose-gc, and a young generation that holds all of it).
  */
 import { getHeapStatistics } from 'node:v8';
-import type { Actor } from '../../src/pipeline/actors.ts';
+import type { Actor } from '../../src/engine/pipeline/actors.ts';
 import { countAddons, tallyOf, uncounted } from './counted.ts';
 
 const [what = 'calls', kind = 'rows'] = process.argv.slice(2);
 if (what === 'calls') countAddons();
 const { Bench } = await import('../actors/bench.ts');
 const { native } = await import('../../src/device/native.ts');
-const { SlotState } = await import('../../src/ring/slot.ts');
+const { SlotState } = await import('../../src/engine/ring/slot.ts');
 const { SAMPLE } = await import('../pipeline/fixture.ts');
-const { BatchSource } = await import('../../src/pipeline/source.ts');
+const { BatchSource } = await import('../../src/engine/pipeline/source.ts');
 const { prioritized, TrajectoryBuffer } = await import('../../src/index.ts');
 const { TESTED } = await import('../rig/tested-device.ts');
 const { counts, software } = await import('../drivers/talk.ts');

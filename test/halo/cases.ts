@@ -1,7 +1,7 @@
 /** What halo tests share: the 60 cases that the source computed, and a plain reference. */
 import { readFileSync } from 'node:fs';
-import { arrayOf, elementCount, type TypedArray } from '../../src/dtype.ts';
-import type { HaloExchangeSpec, HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
+import { arrayOf, elementCount, type TypedArray } from '../../src/base/dtype.ts';
+import type { HaloExchangeSpec, HaloRange, QuantityHaloSpec } from '../../src/entries/halo.ts';
 import type { HaloCase } from '../golden/halo.ts';
 
 const fixture = new URL('../../../test/fixtures/halo_ndsl.json', import.meta.url);

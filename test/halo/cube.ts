@@ -1,6 +1,6 @@
 /** A cube in space: what lies where on its faces, beyond their edges too. */
-import type { QuantityHaloSpec } from '../../src/halo/spec.ts';
-import type { HaloTopology } from '../../src/halo/topology.ts';
+import type { QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
+import type { HaloTopology } from '../../src/extras/halo/topology.ts';
 import { fromOrigin, level } from './plain-exchange.ts';
 
 type Vector = readonly [number, number, number];

@@ -1,9 +1,9 @@
 /** What leaves and arrives over an edge: NDSL's ranges, and what no array can give. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import type { DType } from '../../src/dtype.ts';
-import { type Edge, edgeSlices, edges } from '../../src/halo/edges.ts';
-import { type HaloRange, QuantityHaloSpec } from '../../src/halo/spec.ts';
+import type { DType } from '../../src/base/dtype.ts';
+import { type Edge, edgeSlices, edges } from '../../src/extras/halo/edges.ts';
+import { type HaloRange, QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
 import { refusal } from '../rig/refusal.ts';
 
 interface Golden {

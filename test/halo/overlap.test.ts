@@ -1,14 +1,14 @@
 /** Parts that arrive in one memory: the later descriptor stays, on cpu and on devices, in captures too. */
 import { expect } from 'chai';
-import { arrayOf, type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
-import { captureGraph } from '../../src/graph/shared.ts';
+import { arrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
+import { captureGraph } from '../../src/device/graph/shared.ts';
 import {
   HaloDataTransformer,
   HaloExchangeSpec,
   type HaloQuantity,
   type HaloRange,
   QuantityHaloSpec,
-} from '../../src/halo/index.ts';
+} from '../../src/entries/halo.ts';
 import type { Device } from '../../src/index.ts';
 import { Tensor } from '../../src/index.ts';
 import { bits } from '../golden/halo.ts';

@@ -1,5 +1,5 @@
 /** Where halo tests keep their quantities: on cpu and on the tested device, which is opened once. */
-import { type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
+import { type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { type Device, openDevice, Tensor } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 

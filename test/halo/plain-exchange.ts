@@ -1,8 +1,8 @@
 /** An exchange without memory or threads, by the rules alone: every halo cell is compared with what is geometrically there. */
 import { expect } from 'chai';
-import { type Edge, edgeSlices } from '../../src/halo/edges.ts';
-import { type HaloRange, QuantityHaloSpec } from '../../src/halo/spec.ts';
-import type { HaloTopology } from '../../src/halo/topology.ts';
+import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
+import { type HaloRange, QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
+import type { HaloTopology } from '../../src/extras/halo/topology.ts';
 
 /** One component of what a rank holds: values in row-major order, undefined where nothing is known. */
 interface Component {

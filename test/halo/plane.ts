@@ -2,11 +2,11 @@
  * A doubly periodic plane split over ranks, for tests of the exchange: every cell holds a number that names the exchange, the
  * quantity and the cell, so that whatever arrives late, twice, torn or elsewhere is seen.
  */
-import type { TypedArray } from '../../src/dtype.ts';
-import type { HaloQuantity } from '../../src/halo/quantity.ts';
-import { type SharedHaloExchange, shareHaloExchange } from '../../src/halo/shared-exchange.ts';
-import type { QuantityHaloOptions } from '../../src/halo/spec.ts';
-import { periodicTopology } from '../../src/halo/topology.ts';
+import type { TypedArray } from '../../src/base/dtype.ts';
+import type { HaloQuantity } from '../../src/extras/halo/quantity.ts';
+import { type SharedHaloExchange, shareHaloExchange } from '../../src/extras/halo/shared-exchange.ts';
+import type { QuantityHaloOptions } from '../../src/extras/halo/spec.ts';
+import { periodicTopology } from '../../src/extras/halo/topology.ts';
 import type { Device, Tensor } from '../../src/index.ts';
 
 /** cells of a rank along i and j, levels, and halo points of the two quantities */

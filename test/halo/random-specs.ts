@@ -1,7 +1,7 @@
 /** Random specifications, slices and values for tests of the transformer: alike in every run. */
-import { arrayOf, type DType, type TypedArray } from '../../src/dtype.ts';
-import { HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
-import { Random } from '../../src/random.ts';
+import { arrayOf, type DType, type TypedArray } from '../../src/base/dtype.ts';
+import { Random } from '../../src/base/random.ts';
+import { HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/entries/halo.ts';
 
 const random = new Random(54);
 export const below = (n: number) => random.below(n);

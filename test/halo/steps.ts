@@ -1,9 +1,9 @@
 /** What happens between two lines of a rank's code, and what only a thread that may block can show: updater-step.ts runs it. */
 import { native } from '../../src/device/native.ts';
-import { failHaloExchange, wordsOf } from '../../src/halo/shared-exchange.ts';
-import { HaloUpdater } from '../../src/halo/updater.ts';
-import { Bell } from '../../src/wait/bell.ts';
-import { ExchangeWords, RankState } from '../../src/wait/exchange-words.ts';
+import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
+import { Bell } from '../../src/shm/bell.ts';
+import { ExchangeWords, RankState } from '../../src/shm/exchange-words.ts';
 import { refusal } from '../rig/refusal.ts';
 import { Part, type Plane, plane } from './plane.ts';
 

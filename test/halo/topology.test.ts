@@ -1,8 +1,8 @@
 /** Who is whose neighbour: every halo cell must hold what is geometrically there. */
 import { expect } from 'chai';
-import { type Edge, edgeSlices } from '../../src/halo/edges.ts';
-import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/halo/spec.ts';
-import { cubedSphereTopology, cubeFaces, type HaloTopology, periodicTopology } from '../../src/halo/topology.ts';
+import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
+import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
+import { cubedSphereTopology, cubeFaces, type HaloTopology, periodicTopology } from '../../src/extras/halo/topology.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { Cube, faces, scatter } from './cube.ts';

@@ -6,7 +6,7 @@ import {
   type HaloQuantity,
   type HaloRange,
   QuantityHaloSpec,
-} from '../../src/halo/index.ts';
+} from '../../src/entries/halo.ts';
 import { openDevice, type Tensor } from '../../src/index.ts';
 import { decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { refusal, rejection } from '../rig/refusal.ts';

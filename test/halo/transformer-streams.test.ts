@@ -1,8 +1,8 @@
 /** A transformer's buffers and streams: lent again, in the caller's order, captured in graphs. */
 import { expect } from 'chai';
-import { dtypes } from '../../src/dtype.ts';
-import { captureGraph } from '../../src/graph/shared.ts';
-import { HaloDataTransformer, HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/halo/index.ts';
+import { dtypes } from '../../src/base/dtype.ts';
+import { captureGraph } from '../../src/device/graph/shared.ts';
+import { HaloDataTransformer, HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/entries/halo.ts';
 import type { Tensor } from '../../src/index.ts';
 import { bits, goldenTransformer } from '../golden/halo.ts';
 import { openHandles } from '../rig/handles.ts';

@@ -1,6 +1,6 @@
 /** Packing and unpacking: the source's own cases bit for bit, random ones against a plain reference. */
 import { expect } from 'chai';
-import { arrayOf, type DType, dtypes } from '../../src/dtype.ts';
+import { arrayOf, type DType, dtypes } from '../../src/base/dtype.ts';
 import {
   HaloDataTransformer,
   type HaloDataTransformerHost,
@@ -8,7 +8,7 @@ import {
   type HaloQuantity,
   type HaloRange,
   QuantityHaloSpec,
-} from '../../src/halo/index.ts';
+} from '../../src/entries/halo.ts';
 import { Tensor } from '../../src/index.ts';
 import { bits, checkHaloOn, decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { refusal } from '../rig/refusal.ts';

@@ -1,6 +1,6 @@
 /** Exchanges of arrays on a device: the order of streams, captures, failures, what stays open. */
 import { expect } from 'chai';
-import { HaloUpdater } from '../../src/halo/updater.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { type Device, openDevice } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { openHandles } from '../rig/handles.ts';

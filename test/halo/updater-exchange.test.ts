@@ -1,11 +1,11 @@
 /** What an exchange moves: cubes, vectors, lines of cells; and what does not fit together. */
 import { expect } from 'chai';
-import { shareHaloExchange } from '../../src/halo/shared-exchange.ts';
-import type { QuantityHaloOptions } from '../../src/halo/spec.ts';
-import { cubedSphereTopology, cubeFaces, periodicTopology } from '../../src/halo/topology.ts';
-import { HaloUpdater } from '../../src/halo/updater.ts';
-import { allocateShared } from '../../src/shared-memory.ts';
-import { ExchangeWords, exchangeWordsBytes } from '../../src/wait/exchange-words.ts';
+import { shareHaloExchange } from '../../src/extras/halo/shared-exchange.ts';
+import type { QuantityHaloOptions } from '../../src/extras/halo/spec.ts';
+import { cubedSphereTopology, cubeFaces, periodicTopology } from '../../src/extras/halo/topology.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
+import { ExchangeWords, exchangeWordsBytes } from '../../src/shm/exchange-words.ts';
+import { allocateShared } from '../../src/shm/memory.ts';
 import { refusal } from '../rig/refusal.ts';
 
 describe('halo/updater: what is exchanged', () => {

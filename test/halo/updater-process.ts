@@ -1,5 +1,5 @@
 /** Waits for exchanges with nothing else to do: the process must stay until then, and end by itself afterwards. */
-import { HaloUpdater } from '../../src/halo/updater.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { Part, plane } from './plane.ts';
 
 const all = plane(2, 1);

@@ -1,7 +1,7 @@
 /** Ranks of one thread: what is sent, received and waited for. */
 import { getEventListeners } from 'node:events';
 import { expect } from 'chai';
-import type { HaloUpdater } from '../../src/halo/updater.ts';
+import type { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import type { Part } from './plane.ts';

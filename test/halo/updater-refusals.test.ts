@@ -1,7 +1,7 @@
 /** Ranks that fail and close, and what a HaloUpdater refuses. */
 import { expect } from 'chai';
-import { failHaloExchange, wordsOf } from '../../src/halo/shared-exchange.ts';
-import { HaloUpdater } from '../../src/halo/updater.ts';
+import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { plane } from './plane.ts';

@@ -1,7 +1,7 @@
 /** What tests of HaloUpdater share: ranks of this thread and of others on planes, closed after each test. */
 
 import { expect } from 'chai';
-import { HaloUpdater } from '../../src/halo/updater.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { type Device, openDevice } from '../../src/index.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -2,11 +2,11 @@
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { ThreadEnding } from '../../src/addon.ts';
+import { ThreadEnding } from '../../src/base/addon.ts';
 import { native } from '../../src/device/native.ts';
-import { wordsOf } from '../../src/halo/shared-exchange.ts';
-import { HaloUpdater } from '../../src/halo/updater.ts';
-import { RankState } from '../../src/wait/exchange-words.ts';
+import { wordsOf } from '../../src/extras/halo/shared-exchange.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
+import { RankState } from '../../src/shm/exchange-words.ts';
 import { oddErrors } from '../rig/odd-errors.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { TestThread } from '../rig/test-thread.ts';

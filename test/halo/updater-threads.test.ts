@@ -1,7 +1,7 @@
 /** Ranks in threads: exchanges under load, and all the ways in which a thread can leave. */
 import { expect } from 'chai';
-import { wordsOf } from '../../src/halo/shared-exchange.ts';
-import { Parked } from '../../src/wait/bell.ts';
+import { wordsOf } from '../../src/extras/halo/shared-exchange.ts';
+import { Parked } from '../../src/shm/bell.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';

@@ -1,5 +1,5 @@
 /** One rank of a plane in a thread of its own: exchanges and checks, and ends as it is told. */
-import { HaloUpdater } from '../../src/halo/updater.ts';
+import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { openDevice } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 import { Part, type Plane } from './plane.ts';

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { train } from '../../src/collect/index.ts';
+import { train } from '../../src/entries/collect.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import {
   Checkpoint,
   CollectorPool,
@@ -13,7 +14,6 @@ import {
   type ReplayPipeline,
   WeightMailbox,
 } from '../../src/index.ts';
-import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
 import { change, make, manualTick } from '../checkpoint/rig.ts';
 import { Closing } from '../faults/closing.ts';
 import { parts } from '../faults/parts.ts';

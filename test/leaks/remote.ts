@@ -1,6 +1,7 @@
 /** Collectors of another machine that come and go, beside a learner that stays; and messages of one that stays. */
+
+import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
 import { ReplayBuffer } from '../../src/index.ts';
-import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
 import { rowFields } from '../remote/run-collector.ts';
 import { leash, newRun, untilAsked } from '../remote/runs.ts';
 import { startServer } from '../remote/server.ts';

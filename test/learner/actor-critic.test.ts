@@ -1,6 +1,6 @@
 /** SAC and TD3: captured as issued, going on from a state, policies, refusals. Their numbers are the golden cases'. */
 import { expect } from 'chai';
-import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
+import { Random } from '../../src/base/random.ts';
 import {
   type ActorCriticBatch,
   type EventRecord,
@@ -11,8 +11,8 @@ import {
   Td3Learner,
   type Td3Options,
   Td3Policy,
-} from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
+} from '../../src/entries/learner.ts';
+import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { outputOf } from './network-reference.ts';

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import { Adam } from '../../src/learner/adam.ts';
+import { Adam } from '../../src/learn/adam.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { expectClose, ReferenceAdam, randomRows, rounded } from './reference.ts';
 

@@ -1,8 +1,8 @@
 /** TD3+BC: the actor's loss and gradient against float64, and against torch's own derivatives where torch is. */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
+import { type LearnerState, linear, Network, relu, Td3Learner, type Td3Options } from '../../src/entries/learner.ts';
 import { openDevice } from '../../src/index.ts';
-import { type LearnerState, linear, Network, relu, Td3Learner, type Td3Options } from '../../src/learner/index.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';

@@ -1,5 +1,6 @@
 /** Convolutions against plain loops in float64: any sizes, strides and paddings, captured as issued, on the host for policies. */
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
 import {
   conv2d,
   DqnLearner,
@@ -10,8 +11,7 @@ import {
   Network,
   relu,
   tanh,
-} from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
+} from '../../src/entries/learner.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { type Layered, outputOf } from './network-reference.ts';

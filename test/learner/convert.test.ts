@@ -1,6 +1,7 @@
 /** Stored elements as floats: every pattern of the small types, rounding of the large ones, rows as they lie, refusals. */
 import { expect } from 'chai';
-import { type ArrayOf, arrayOf, type DType, dtypes, type TypedArray } from '../../src/dtype.ts';
+import { type ArrayOf, arrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
+import { type ConvertOptions, convert } from '../../src/entries/learner.ts';
 import {
   type Device,
   fromBfloat16,
@@ -10,7 +11,6 @@ import {
   type Stream,
   type Tensor,
 } from '../../src/index.ts';
-import { type ConvertOptions, convert } from '../../src/learner/index.ts';
 import { launchAnything } from '../rig/launch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';

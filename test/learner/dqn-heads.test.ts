@@ -1,7 +1,7 @@
 /** DQN's heads: dueling, and distributions over atoms, against float64; captured as issued; policies. */
 import { expect } from 'chai';
+import { DqnLearner, type DqnOptions, type Network } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { DqnLearner, type DqnOptions, type Network } from '../../src/learner/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { columns, randomBatch } from './dqn-reference.ts';
 import { outputOf } from './network-reference.ts';

@@ -1,6 +1,6 @@
 /** Batches for the DQN tests and one DQN step in float64. */
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
-import type { DqnOptions, Network } from '../../src/learner/index.ts';
+import type { DqnOptions, Network } from '../../src/entries/learner.ts';
 import { backward, forward, type ReferenceAdam, type Rows, randomRows, rounded } from './reference.ts';
 
 /** A learner that is small enough to be compared step by step. */

@@ -1,8 +1,8 @@
 /** What a DQN batch may say row by row: discounts, weights, priorities, and actions of any dtype. */
 import { expect } from 'chai';
-import { type ArrayOf, type DType, dtypes } from '../../src/dtype.ts';
+import { type ArrayOf, type DType, dtypes } from '../../src/base/dtype.ts';
+import { type DqnBatch, DqnLearner, type DqnOptions } from '../../src/entries/learner.ts';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline, type Stream, type Tensor } from '../../src/index.ts';
-import { type DqnBatch, DqnLearner, type DqnOptions } from '../../src/learner/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';

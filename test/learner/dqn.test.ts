@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import { DqnLearner, type DqnOptions } from '../../src/learner/index.ts';
+import { DqnLearner, type DqnOptions } from '../../src/entries/learner.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';

@@ -1,8 +1,8 @@
 /** A learner warns once of an action that load() took and that the learner's action space does not have. */
 import { expect } from 'chai';
-import type { NamedTensors, TensorData } from '../../src/formats/index.ts';
+import type { NamedTensors, TensorData } from '../../src/entries/formats.ts';
+import { DqnLearner, type Learner, SacLearner, Td3Learner } from '../../src/entries/learner.ts';
 import { openDevice, ReplayBuffer, ReplayPipeline, TrajectoryBuffer } from '../../src/index.ts';
-import { DqnLearner, type Learner, SacLearner, Td3Learner } from '../../src/learner/index.ts';
 import { warningsOf } from '../rig/warnings.ts';
 
 const ROWS = 8;

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
-import { Mlp, type MlpOptions } from '../../src/learner/index.ts';
+import { Mlp, type MlpOptions } from '../../src/entries/learner.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 

@@ -1,5 +1,5 @@
 /** Networks in plain float64, slow and obvious. */
-import type { Layer, Network } from '../../src/learner/index.ts';
+import type { Layer, Network } from '../../src/entries/learner.ts';
 
 export type Layered = readonly Layer[];
 

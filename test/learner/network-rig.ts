@@ -1,7 +1,8 @@
 /** A network on the tested device beside float64: weights, a batch of strided rows, and gradients by differences. */
+
+import { Random } from '../../src/base/random.ts';
+import { Network } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { Network } from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { type Layered, outputOf } from './network-reference.ts';
 import { expectClose } from './reference.ts';

@@ -15,7 +15,7 @@ import {
   sigmoid,
   silu,
   tanh,
-} from '../../src/learner/index.ts';
+} from '../../src/entries/learner.ts';
 import { refusal } from '../rig/refusal.ts';
 import { activations, EPSILONS, type Layered } from './network-reference.ts';
 import { expectGradients, networkRig, setUp } from './network-rig.ts';

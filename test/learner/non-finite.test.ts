@@ -1,8 +1,8 @@
 /** Which operation wrote the first number that is none. */
 import { expect } from 'chai';
 import { openDevice } from '../../src/device/open.ts';
-import { DqnLearner } from '../../src/learner/index.ts';
-import { firstNonFinite } from '../../src/learner/non-finite.ts';
+import { DqnLearner } from '../../src/entries/learner.ts';
+import { firstNonFinite } from '../../src/learn/non-finite.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';

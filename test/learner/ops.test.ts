@@ -1,8 +1,8 @@
 /** Ops against plain loops, over random shapes, views and broadcasts; captured as issued; refused at the door. */
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
+import { firstNonFinite, ops } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { firstNonFinite, ops } from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';

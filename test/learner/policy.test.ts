@@ -1,7 +1,7 @@
 /** The policy's forward on the calling thread: equal to the reference, greedy, and strict about sizes. */
 import { expect } from 'chai';
-import { encodeOnnx } from '../../src/formats/index.ts';
-import { DqnPolicy, MlpPolicy, SacPolicy, Td3Policy } from '../../src/learner/index.ts';
+import { encodeOnnx } from '../../src/entries/formats.ts';
+import { DqnPolicy, MlpPolicy, SacPolicy, Td3Policy } from '../../src/entries/learner.ts';
 import { refusal } from '../rig/refusal.ts';
 import { expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 

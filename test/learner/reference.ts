@@ -1,7 +1,7 @@
 /** The same network, loss and optimiser in plain float64, slow and obvious: what the kernels are compared with. */
 import { expect } from 'chai';
-import type { Network } from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
+import { Random } from '../../src/base/random.ts';
+import type { Network } from '../../src/entries/learner.ts';
 
 /** Row-major [rows][columns]. */
 export type Rows = number[][];

@@ -1,6 +1,6 @@
 /** What counts 0 is not read: a next observation that no bootstrap counts, a row of weight 0; and steps whose size would be 0 / 0. */
 import { expect } from 'chai';
-import { type Device, openDevice, type Tensor } from '../../src/index.ts';
+import { Random } from '../../src/base/random.ts';
 import {
   Adam,
   DqnLearner,
@@ -10,8 +10,8 @@ import {
   type SacOptions,
   Td3Learner,
   type Td3Options,
-} from '../../src/learner/index.ts';
-import { Random } from '../../src/random.ts';
+} from '../../src/entries/learner.ts';
+import { type Device, openDevice, type Tensor } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 const [OBS, ACTIONS, BATCH, ROWS] = [4, 2, 8, 16];

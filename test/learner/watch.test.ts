@@ -1,7 +1,7 @@
 /** learner.watch(): the first NaN is told with update, network and layer, issued and captured. */
 import { expect } from 'chai';
+import { type ActorCriticBatch, DqnLearner, SacLearner } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { type ActorCriticBatch, DqnLearner, SacLearner } from '../../src/learner/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { columns, randomBatch, small } from './dqn-reference.ts';

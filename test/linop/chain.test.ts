@@ -1,8 +1,8 @@
 /** Chains of operators: what they move, join and refuse. */
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
+import { Chain, Identity, NamedLinop, ToDevice } from '../../src/entries/linop.ts';
 import type { CpuTensor, Tensor } from '../../src/index.ts';
-import { Chain, Identity, NamedLinop, ToDevice } from '../../src/linop/index.ts';
-import { Random } from '../../src/random.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import {

@@ -1,6 +1,6 @@
 /** Which streams a transfer uses: the ones it was given, and the ones it takes where none was. */
 import { expect } from 'chai';
-import { DeviceSpec } from '../../src/linop/index.ts';
+import { DeviceSpec } from '../../src/entries/linop.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { closeDevices, deviceOf, first, places } from './places.ts';

@@ -1,8 +1,8 @@
 /** What a transfer waits for and who waits for it: proven by holding streams. */
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
+import { Chain, DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import type { Device, Stream, Tensor } from '../../src/index.ts';
-import { Chain, DeviceSpec, ToDevice } from '../../src/linop/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';

@@ -1,5 +1,6 @@
 /** What operator tests share: the places there are to move between, random operands, an operator that computes. */
-import { arrayOf, type DType, dtypeOf, dtypes, elementCount, type TypedArray } from '../../src/dtype.ts';
+import { arrayOf, type DType, dtypeOf, dtypes, elementCount, type TypedArray } from '../../src/base/dtype.ts';
+import { NamedLinop, type Operand } from '../../src/entries/linop.ts';
 import {
   CpuTensor,
   type Device,
@@ -10,7 +11,6 @@ import {
   type Stream,
   Tensor,
 } from '../../src/index.ts';
-import { NamedLinop, type Operand } from '../../src/linop/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /** Two devices of one family where there are two. The host device lists its first only; it has eight. */

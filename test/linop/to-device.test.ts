@@ -1,9 +1,9 @@
 /** ToDevice as a linear operator: what it must be whatever it moves, and what it refuses. */
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
 import { native } from '../../src/device/native.ts';
+import { Identity, ToDevice } from '../../src/entries/linop.ts';
 import { CpuTensor, type Device, type Tensor } from '../../src/index.ts';
-import { Identity, ToDevice } from '../../src/linop/index.ts';
-import { Random } from '../../src/random.ts';
 import { Thread } from '../device/thread.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';

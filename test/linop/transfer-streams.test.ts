@@ -1,7 +1,7 @@
 /** Whose the transfer streams are, and when they go. */
 import { expect } from 'chai';
+import { DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import { DeviceError, openDevice, type Tensor } from '../../src/index.ts';
-import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
 import { Thread } from '../device/thread.ts';
 import { openHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';

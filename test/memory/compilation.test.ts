@@ -1,6 +1,6 @@
 /** What a process finds out about managed memory: once, bounded in time, and alike in every thread. */
 import { expect } from 'chai';
-import { CompilationState, compileAllocator } from '../../src/memory/index.ts';
+import { CompilationState, compileAllocator } from '../../src/entries/memory.ts';
 import { run } from '../cli/run-command.ts';
 import { rejection } from '../rig/refusal.ts';
 import { describeAll, itAll } from '../rig/setting.ts';

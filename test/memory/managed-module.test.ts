@@ -1,12 +1,12 @@
 /** Whole modules: each byte once, what is passed over, and that nothing is touched when something is refused. */
 import { expect } from 'chai';
-import { CpuTensor, DeviceError, openDevice } from '../../src/index.ts';
 import {
   adviseManagedModuleParametersPreferredLocation,
   type ManagedModule,
   type MaybeTensor,
   prefetchManagedModuleParameters,
-} from '../../src/memory/index.ts';
+} from '../../src/entries/memory.ts';
+import { CpuTensor, DeviceError, openDevice } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
 import { noted, pooled } from './managed.ts';

@@ -1,13 +1,13 @@
 /** Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its values. */
 import { expect } from 'chai';
-import { shown } from '../../src/checks.ts';
+import { shown } from '../../src/base/checks.ts';
 import { native } from '../../src/device/native.ts';
-import { CpuTensor, DeviceError, openDevice } from '../../src/index.ts';
 import {
   adviseManagedTensorAccessedBy,
   adviseManagedTensorPreferredLocation,
   prefetchManagedTensor,
-} from '../../src/memory/index.ts';
+} from '../../src/entries/memory.ts';
+import { CpuTensor, DeviceError, openDevice } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { ON_HOST } from '../rig/tested-device.ts';

@@ -1,6 +1,7 @@
 /** What the tests of managed memory share: a pool on the tested device, or why there is none. */
+
+import { compileAllocator, createUnifiedMempool, type UnifiedMempool } from '../../src/entries/memory.ts';
 import type { Stream, Tensor } from '../../src/index.ts';
-import { compileAllocator, createUnifiedMempool, type UnifiedMempool } from '../../src/memory/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /** Opens the pool before the suite's tests, and closes it behind them; a driver without managed memory skips them. */

@@ -1,9 +1,9 @@
 /** Pools of managed memory: what they count, what they close, and that pages are real on the host device. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { shown } from '../../src/checks.ts';
+import { shown } from '../../src/base/checks.ts';
+import { createUnifiedMempool, prefetchManagedTensor } from '../../src/entries/memory.ts';
 import { openDevice } from '../../src/index.ts';
-import { createUnifiedMempool, prefetchManagedTensor } from '../../src/memory/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';

@@ -12,7 +12,7 @@ import {
   createUnifiedMempool,
   UnifiedMemoryCompileTimeoutError,
   UnifiedMemoryUnsupportedError,
-} from '../../src/memory/index.ts';
+} from '../../src/entries/memory.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { givenTask, perform, TestThread } from '../rig/test-thread.ts';
 import { until } from '../rig/until.ts';

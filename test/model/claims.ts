@@ -1,6 +1,6 @@
 /**
  * Claims as a model: one word that threads take, give back, and lose when they end, at any moment. A native call is one step: a thread
- * that is ended gets no further than the end of it. The rules K1 to K3 are those of src/wait/claim.ts.
+ * that is ended gets no further than the end of it. The rules K1 to K3 are those of src/shm/claim.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 

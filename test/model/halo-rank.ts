@@ -1,4 +1,4 @@
-/** A rank's program: starts, waits, leaves; as src/halo/updater.ts does it, each access to shared memory a step. */
+/** A rank's program: starts, waits, leaves; as src/extras/halo/updater.ts does it, each access to shared memory a step. */
 import { park, type Ringing, readBell, ring } from './bell.ts';
 import { type State, Violation } from './checker.ts';
 import type { HaloMutation, HaloSetup } from './halo.ts';

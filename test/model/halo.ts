@@ -1,6 +1,6 @@
 /**
  * The halo exchange's protocol as a model: ranks, their buffers' words and bytes, leaving, failing and dying. The rules H1 to
- * H6 are those of src/wait/exchange-words.ts.
+ * H6 are those of src/shm/exchange-words.ts.
  */
 import type { Model, Move, State } from './checker.ts';
 import {

@@ -1,7 +1,7 @@
 /**
  * Roles that move between two threads as a model: the client changes which table of hosts holds, each thread lets go, says so and takes
- * up, another thread rings the host of a role, threads die and are replaced. Rule I10 of src/ring/slot.ts; the code is
- * actors/hosted.ts, `host` and `seeHosting` of src/ring/header.ts, and `of` of src/ring/role-bells.ts.
+ * up, another thread rings the host of a role, threads die and are replaced. Rule I10 of src/engine/ring/slot.ts; the code is
+ * actors/hosted.ts, `host` and `seeHosting` of src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 

@@ -1,7 +1,7 @@
 /**
  * A journal as a model: a writer that keeps the last entries of two words, and a reader that follows it. Bytes come in the order of the
  * program, but for what arm64 allows: what the head says may come out behind the bytes that follow it, until the writer loads the head.
- * The rules J1 to J3 are those of src/ring/journal.ts.
+ * The rules J1 to J3 are those of src/engine/ring/journal.ts.
  */
 import { type Model, type State, Violation } from './checker.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What goes between a learner and its collector hosts, as a model: hosts (src/remote/uplink.ts), a server that forgets, and repeats
- * itself, and the learner's ingest thread (src/remote/ingest.ts). A message is one row, there is one shard, and every interleaving
+ * What goes between a learner and its collector hosts, as a model: hosts (src/net/remote/uplink.ts), a server that forgets, and repeats
+ * itself, and the learner's ingest thread (src/net/remote/ingest.ts). A message is one row, there is one shard, and every interleaving
  * is stepped: a host that freezes, a limiter that says not yet and a slow reply are agents that have not been scheduled.
  *
  * What holds, and which move keeps it:

@@ -1,6 +1,6 @@
 /**
  * The end of a run as a model: the client pauses, requester and replay answer, slots that were asked for go through. Once it is
- * over, replay holds no graphs and asks for nothing more (src/ring/header.ts, `over` of src/pipeline/autonomous.ts).
+ * over, replay holds no graphs and asks for nothing more (src/engine/ring/header.ts, `over` of src/engine/pipeline/autonomous.ts).
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 

@@ -1,7 +1,7 @@
 /**
  * A pool's stop and hold as a model: collectors that loop, an opener that makes them stand still for a checkpoint, somebody who closes,
  * and threads that end. Parks have no longest time here: what only that would end is found. The rules P1 to P4 are those of
- * src/collectors/control-words.ts.
+ * src/run/collectors/control-words.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 

@@ -1,6 +1,6 @@
 /** CRC-32C against what RFC 3720 and others print. */
 import { expect } from 'chai';
-import { crc32c, maskedCrc32c } from '../../src/monitor/crc32c.ts';
+import { crc32c, maskedCrc32c } from '../../src/net/monitor/crc32c.ts';
 
 describe('monitor/crc32c', () => {
   for (const [what, bytes, sum] of [

@@ -1,6 +1,6 @@
 /** Collectors on other machines as a monitor sees them, made up by a test. */
-import type { RunningCollectors } from '../../src/collectors/pool-hold.ts';
-import { type RemoteWatched, watchedCollectors } from '../../src/collectors/watched.ts';
+import type { RunningCollectors } from '../../src/run/collectors/pool-hold.ts';
+import { type RemoteWatched, watchedCollectors } from '../../src/run/collectors/watched.ts';
 import { aHost, aStatus } from '../remote/statuses.ts';
 
 export interface Distant extends RunningCollectors {

@@ -1,7 +1,7 @@
 /** Curves of what runs: ticks of a pipeline, episodes and steps of a pool, and how fast both are. */
 import { expect } from 'chai';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 import { CollectorPool, ReplayBuffer, ReplayPipeline, type Tick } from '../../src/index.ts';
-import { tensorBoard } from '../../src/monitor/index.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Browser, Page } from 'playwright-core';
-import { serveMonitor } from '../../src/monitor/index.ts';
+import { serveMonitor } from '../../src/entries/monitor.ts';
 import { closeAll } from '../pipeline/fixture.ts';
 import { describeAll } from '../rig/setting.ts';
 import { launch } from './chromium.ts';
@@ -206,7 +206,7 @@ describeAll('monitor/page', () => {
 
   it('its scripts are sound for the type checker', () => {
     const tsc = join(root, 'node_modules/typescript/bin/tsc');
-    const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', 'src/monitor/page'], {
+    const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', 'src/net/monitor/page'], {
       cwd: root,
       encoding: 'utf8',
     });

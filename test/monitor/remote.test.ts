@@ -1,6 +1,6 @@
 /** Collectors on other machines on the live page: how hosts do, by the thousand, what figures there are, and nothing of theirs is obeyed. */
 import { expect } from 'chai';
-import { tensorBoard } from '../../src/monitor/index.ts';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 import { closeAll } from '../pipeline/fixture.ts';
 import { until } from '../rig/until.ts';
 import { distant, distantly, EVIL, thousand } from './distant.ts';

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { EventEmitter } from 'eventemitter3';
+import { serveMonitor, type WatchedSave } from '../../src/entries/monitor.ts';
 import { CollectorPool, openDevice, ReplayBuffer } from '../../src/index.ts';
-import { serveMonitor, type WatchedSave } from '../../src/monitor/index.ts';
 import { closeAll } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -101,7 +101,7 @@ describe('monitor/serve', () => {
     }
     for (const text of texts)
       expect(text.replaceAll('http://www.w3.org/2000/svg', '')).to.not.match(/\bhttps?:|["'(]\/\//);
-    const folder = fileURLToPath(new URL('../../../src/monitor/page', import.meta.url));
+    const folder = fileURLToPath(new URL('../../../src/net/monitor/page', import.meta.url));
     for (const name of readdirSync(folder).filter((each) => /\.(html|css|mjs|svg)$/.test(each))) {
       const found = await fetch(`http://127.0.0.1:${port}/${name === 'page.html' ? '' : name}`);
       expect(await found.text(), name).to.equal(readFileSync(join(folder, name), 'utf8'));

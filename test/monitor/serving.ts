@@ -1,7 +1,7 @@
 /** What the live page's tests share: a pipeline that runs until it is told to stop, and requests as a browser would not send them. */
 import { connect, type Socket } from 'node:net';
+import { type Monitor, type MonitorOptions, type MonitorParts, serveMonitor } from '../../src/entries/monitor.ts';
 import type { ReplayPipeline, Summary } from '../../src/index.ts';
-import { type Monitor, type MonitorOptions, type MonitorParts, serveMonitor } from '../../src/monitor/index.ts';
 import { counter, pipeline } from '../pipeline/fixture.ts';
 
 const ends: (() => unknown)[] = [];

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { tensorBoard } from '../../src/monitor/index.ts';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { curve, eventFiles, readFile, readFolder, shownBy } from './event-reader.ts';

@@ -1,7 +1,7 @@
 /** Curves that never get long, and who waits for whom in a sentence. */
 import { expect } from 'chai';
-import { Curve, MOST_POINTS } from '../../src/monitor/curve.ts';
-import { duration, whoWaits } from '../../src/monitor/words.ts';
+import { Curve, MOST_POINTS } from '../../src/net/monitor/curve.ts';
+import { duration, whoWaits } from '../../src/net/monitor/words.ts';
 
 const times = (given: Record<string, number>) =>
   Object.fromEntries(

@@ -1,5 +1,5 @@
 /** A process that writes curves into a folder: until it is killed, 'once', or until it is 'refused'. */
-import { tensorBoard } from '../../src/monitor/index.ts';
+import { tensorBoard } from '../../src/entries/monitor.ts';
 
 const [folder = '', how = 'for ever'] = process.argv.slice(2);
 const board = tensorBoard(folder, how === 'once' ? { flushMs: 20 } : {});

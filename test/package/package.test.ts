@@ -71,7 +71,7 @@ describeAll('package/installed', function () {
       'SECURITY.md',
       'docs/pipeline.md',
       'prebuilds/binding.gyp',
-      'src/monitor/page/page.html',
+      'src/net/monitor/page/page.html',
     ])
       expect(listed).to.include(wanted);
     for (const arch of ['x64', 'arm64'])

@@ -2,7 +2,8 @@
 
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { versionsOf } from '../../src/buffer/weight-mailbox.ts';
+import { DqnLearner } from '../../src/entries/learner.ts';
+import { buildReplayTransferBackend } from '../../src/entries/transfer.ts';
 import {
   DeviceError,
   openDevice,
@@ -11,8 +12,7 @@ import {
   ReplayBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
-import { DqnLearner } from '../../src/learner/index.ts';
-import { buildReplayTransferBackend } from '../../src/transfer/index.ts';
+import { versionsOf } from '../../src/store/weights/weight-mailbox.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';

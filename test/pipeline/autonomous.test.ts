@@ -1,6 +1,6 @@
 /** Runs in which the actors ask for batches themselves and replay one captured update per tick. */
 import { expect } from 'chai';
-import { getSharedCaptureStream, getSharedGraphPool } from '../../src/graph/index.ts';
+import { getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
 import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';

@@ -1,9 +1,9 @@
 /** Closing a pipeline while an actor elsewhere has a part of it pinned. */
 
 import { expect } from 'chai';
-import { insideOfBuffer } from '../../src/buffer/replay-buffer.ts';
+import { newPoller } from '../../src/device/transfer/native.ts';
 import { openDevice } from '../../src/index.ts';
-import { newPoller } from '../../src/transfer/native.ts';
+import { insideOfBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { openHandles } from '../rig/handles.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -1,8 +1,8 @@
 /** Reaches a pipeline's inside, for tests that terminate its threads or hold its streams. */
 import type { Worker } from 'node:worker_threads';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import type { Slots } from '../../src/engine/pipeline/slots.ts';
 import type { ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
-import type { Slots } from '../../src/pipeline/slots.ts';
 
 export function workersOf(made: ReplayPipeline): (Worker | undefined)[] {
   const { threads } = insideOf(made);

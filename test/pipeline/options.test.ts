@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
+import { placementOf } from '../../src/engine/pipeline/options.ts';
 import {
   type PipelineOptions,
   RateLimiter,
@@ -11,7 +12,6 @@ import {
   type Tensor,
   WeightMailbox,
 } from '../../src/index.ts';
-import { placementOf } from '../../src/pipeline/options.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -186,7 +186,7 @@ describe('opening a pipeline', () => {
 
   it('chooses threads by the cores that it may use and says why', () => {
     expect(placementOf('auto').reason).to.match(/core/);
-    const options = new URL('../../src/pipeline/options.js', import.meta.url);
+    const options = new URL('../../src/engine/pipeline/options.js', import.meta.url);
     const script = `import { placementOf } from '${options}'; console.log(placementOf('auto').name)`;
     const env = { ...process.env, HOTSLOT_CORES: '1' };
     const alone = execFileSync(process.execPath, ['--input-type=module', '-e', script], { env, encoding: 'utf8' });

@@ -2,6 +2,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { expect } from 'chai';
+import { feed } from '../../src/engine/trace/feeders.ts';
+import { ops } from '../../src/entries/learner.ts';
 import {
   openDevice,
   type PipelineOptions,
@@ -12,8 +14,6 @@ import {
   type Tick,
   WeightMailbox,
 } from '../../src/index.ts';
-import { ops } from '../../src/learner/index.ts';
-import { feed } from '../../src/trace/feeders.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';

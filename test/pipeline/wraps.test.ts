@@ -1,7 +1,7 @@
 /** Ticks across every width that a number of theirs has somewhere: none is lost, doubled or out of order there. */
 import { expect } from 'chai';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { prioritized, type ReplayPipeline, type Tensor } from '../../src/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { itAll } from '../rig/setting.ts';
 import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
 import { replica, stepsBuffer, VIEW } from './steps.ts';

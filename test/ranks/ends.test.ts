@@ -1,9 +1,9 @@
 /** How the runs of a learner group end: together, at one exchange, and each rank is told who ended it and why. */
 import { expect } from 'chai';
-import { GroupRank } from '../../src/ranks/group-rank.ts';
-import { layOutGroup } from '../../src/ranks/group-shared.ts';
-import { LearnerGroup } from '../../src/ranks/index.ts';
-import { Purpose } from '../../src/ranks/letter.ts';
+import { GroupRank } from '../../src/engine/group/group-rank.ts';
+import { layOutGroup } from '../../src/engine/group/group-shared.ts';
+import { Purpose } from '../../src/engine/group/letter.ts';
+import { LearnerGroup } from '../../src/entries/ranks.ts';
 import { closeAll, filled, SPREAD } from '../pipeline/fixture.ts';
 import { rejection } from '../rig/refusal.ts';
 import { setting } from '../rig/setting.ts';

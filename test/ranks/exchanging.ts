@@ -1,6 +1,6 @@
 /** Exchanges whose every halo point says where it is from. */
-import { type HaloUpdater, periodicTopology, type SharedHaloExchange } from '../../src/halo/index.ts';
-import type { MpiProcess } from '../../src/ranks/index.ts';
+import { type HaloUpdater, periodicTopology, type SharedHaloExchange } from '../../src/entries/halo.ts';
+import type { MpiProcess } from '../../src/entries/ranks.ts';
 
 export const N = 4;
 /** Each rank's neighbours to the east and west are the next ones; north and south it meets itself. */

@@ -1,11 +1,11 @@
 /** Learners in threads of one process that keep their parameters equal: exchanges of their own, and pipelines that average. */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
+import { GroupRank } from '../../src/engine/group/group-rank.ts';
+import { LETTER_BYTES, routeOf, strideOf } from '../../src/engine/group/group-shared.ts';
+import { Purpose } from '../../src/engine/group/letter.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { openDevice, type ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { GroupRank } from '../../src/ranks/group-rank.ts';
-import { LETTER_BYTES, routeOf, strideOf } from '../../src/ranks/group-shared.ts';
-import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
-import { Purpose } from '../../src/ranks/letter.ts';
 import { closeAll, pipeline, SPREAD } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
@@ -276,7 +276,7 @@ describe('ranks/learner groups', function () {
       const shared = shareLearnerGroup({ ranks: 2, parameters: 3 });
       const group = await LearnerGroup.join({ shared, rank: 0 });
       keep(group);
-      const door = new URL('../../src/ranks/index.js', import.meta.url).href;
+      const door = new URL('../../src/entries/ranks.js', import.meta.url).href;
       const worker = new Worker(
         `import { parentPort, workerData } from 'node:worker_threads';
          const { LearnerGroup } = await import(${JSON.stringify(door)});

@@ -1,6 +1,7 @@
 /** Learners whose every value is known, for tests of groups: the update of rank r halves the parameters and adds 8 r + 1. */
+
+import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { openDevice, type Tensor } from '../../src/index.ts';
-import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
 import { pipeline } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
 

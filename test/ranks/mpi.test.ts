@@ -251,7 +251,7 @@ describeAll('ranks/launchers', function () {
       await cp(tree, last, { recursive: true, filter: (from) => !from.endsWith('.map') });
       for (const name of ['build', 'node_modules', 'package.json'])
         await symlink(fileURLToPath(new URL(`../${name}`, tree)), join(folder, name));
-      const agreement = new URL('src/ranks/agreement.js', last);
+      const agreement = new URL('src/engine/group/agreement.js', last);
       const text = await readFile(agreement, 'utf8');
       expect(text).to.match(/const PROTOCOL = \d+;/);
       await writeFile(agreement, text.replace(/(const PROTOCOL = \d+);/, '$1 + 1;'));

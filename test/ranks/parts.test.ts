@@ -1,8 +1,8 @@
 /** Who launched, what processes agree on, what they write each other. */
 import { expect } from 'chai';
-import { checkAgreed, recordOf } from '../../src/ranks/agreement.ts';
-import { launcherOf } from '../../src/ranks/launcher.ts';
-import { read, written } from '../../src/ranks/letters.ts';
+import { checkAgreed, recordOf } from '../../src/engine/group/agreement.ts';
+import { read, written } from '../../src/engine/group/letters.ts';
+import { launcherOf } from '../../src/extras/mpi/launcher.ts';
 import { refusal } from '../rig/refusal.ts';
 
 describe('ranks/parts', () => {

@@ -1,6 +1,6 @@
 /** A rank in a thread of its own, whose waits block. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { HaloUpdater, type SharedHaloExchange } from '../../src/halo/index.ts';
+import { HaloUpdater, type SharedHaloExchange } from '../../src/entries/halo.ts';
 import { exchange } from './exchanging.ts';
 
 const { shared, rank, exchanges, stays } = workerData as {

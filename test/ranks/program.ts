@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { HaloUpdater } from '../../src/halo/index.ts';
-import { LearnerGroup, type MpiProcess, openMpi } from '../../src/ranks/index.ts';
+import { HaloUpdater } from '../../src/entries/halo.ts';
+import { LearnerGroup, type MpiProcess, openMpi } from '../../src/entries/ranks.ts';
 import { closeAll } from '../pipeline/fixture.ts';
 import { exchange, N, share } from './exchanging.ts';
 import { learner, PARAMETERS } from './learners.ts';

@@ -1,7 +1,7 @@
 /** Processes that end an exchange by asking each other: every rank takes it, or every rank ends it, in any order of messages. */
 import { expect } from 'chai';
-import { type QuestionLetter, Questions } from '../../src/ranks/questions.ts';
-import { VERDICT_WORDS, Verdict } from '../../src/ranks/verdict.ts';
+import { type QuestionLetter, Questions } from '../../src/engine/group/questions.ts';
+import { VERDICT_WORDS, Verdict } from '../../src/engine/group/verdict.ts';
 import { setting } from '../rig/setting.ts';
 
 const EXCHANGES = 3;

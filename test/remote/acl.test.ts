@@ -1,11 +1,11 @@
 /** What a run's two users may do on a real server, and that there is nothing else that they may. */
 import { expect } from 'chai';
-import { type AclRole, aclUsers, newPassword } from '../../src/remote/acl.ts';
-import { checkAddress } from '../../src/remote/address.ts';
-import { type Desk, openDesk } from '../../src/remote/desk.ts';
-import { keysOf } from '../../src/remote/keys.ts';
-import { BEFORE_FIRST, type Link, type LinkEvents } from '../../src/remote/link.ts';
-import { openRedisLink } from '../../src/remote/redis-link.ts';
+import { type AclRole, aclUsers, newPassword } from '../../src/net/remote/acl.ts';
+import { checkAddress } from '../../src/net/remote/address.ts';
+import { type Desk, openDesk } from '../../src/net/remote/desk.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
+import { BEFORE_FIRST, type Link, type LinkEvents } from '../../src/net/remote/link.ts';
+import { openRedisLink } from '../../src/net/remote/redis-link.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { needServer, startServer, type TestServer } from './server.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import { type AddressOptions, checkAddress } from '../../src/remote/address.ts';
+import { type AddressOptions, checkAddress } from '../../src/net/remote/address.ts';
 import { refusal } from '../rig/refusal.ts';
 
 const SECRET = 'open-sesame';

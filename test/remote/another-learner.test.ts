@@ -1,10 +1,10 @@
 /** A learner that is killed, and the next one of its run: what it goes on from, and whom hosts take for one of theirs. */
 import { expect } from 'chai';
 import { type ReplayBuffer, WeightMailbox } from '../../src/index.ts';
-import { differenceOf, type RunInfo } from '../../src/remote/info.ts';
-import { keysOf } from '../../src/remote/keys.ts';
-import { layoutText } from '../../src/remote/layout.ts';
-import type { RemoteStatistics } from '../../src/remote/reports.ts';
+import { differenceOf, type RunInfo } from '../../src/net/remote/info.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
+import { layoutText } from '../../src/net/remote/layout.ts';
+import type { RemoteStatistics } from '../../src/net/remote/reports.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';

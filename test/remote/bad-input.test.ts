@@ -1,12 +1,12 @@
 /** What comes to a learner and is no host's word: forged and damaged messages, beside a host that means well. */
 import { expect } from 'chai';
-import { crc32 } from '../../src/formats/crc32.ts';
+import { crc32 } from '../../src/base/arrays/crc32.ts';
 import { ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
-import { keysOf, sessionName } from '../../src/remote/keys.ts';
-import { layoutSum, layoutText } from '../../src/remote/layout.ts';
-import { emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } from '../../src/remote/message.ts';
-import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
-import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
+import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
+import { layoutSum, layoutText } from '../../src/net/remote/layout.ts';
+import { emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } from '../../src/net/remote/message.ts';
+import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
+import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
 import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import {

@@ -1,7 +1,7 @@
 /** Wall clocks that are wrong, and that jump: rows come in once, who lives is there, and who died is not for long. */
 import { expect } from 'chai';
-import type { RemoteStatistics } from '../../src/remote/reports.ts';
-import { WatchedHosts } from '../../src/remote/watched-hosts.ts';
+import type { RemoteStatistics } from '../../src/net/remote/reports.ts';
+import { WatchedHosts } from '../../src/net/remote/watched-hosts.ts';
 import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';

@@ -3,10 +3,10 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'chai';
-import { aclUsers } from '../../src/remote/acl.ts';
-import { checkAddress } from '../../src/remote/address.ts';
-import { lookAt } from '../../src/remote/doctor.ts';
-import { findingsOf } from '../../src/remote/server-findings.ts';
+import { aclUsers } from '../../src/net/remote/acl.ts';
+import { checkAddress } from '../../src/net/remote/address.ts';
+import { lookAt } from '../../src/net/remote/doctor.ts';
+import { findingsOf } from '../../src/net/remote/server-findings.ts';
 import { rejection } from '../rig/refusal.ts';
 import { freePort, needServer, type ServerOptions, startServer, type TestServer } from './server.ts';
 

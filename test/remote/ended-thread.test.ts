@@ -4,13 +4,13 @@
  */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
+import { Spans } from '../../src/engine/trace/spans.ts';
 import { RateLimiter, ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
-import { layoutText } from '../../src/remote/layout.ts';
-import { Marks } from '../../src/remote/marks.ts';
-import type { RemoteThreadSays } from '../../src/remote/remote-thread.ts';
-import { Spans } from '../../src/trace/spans.ts';
-import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
+import { layoutText } from '../../src/net/remote/layout.ts';
+import { Marks } from '../../src/net/remote/marks.ts';
+import type { RemoteThreadSays } from '../../src/net/remote/remote-thread.ts';
+import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
+import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
 import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import { type EndedTask, EndWord } from './moments.ts';
 import { bufferOf, expectWhole, host, type Kind, keep, leash, newRun, sharedServer, untilAsked } from './runs.ts';

@@ -3,4 +3,4 @@ import { workerData } from 'node:worker_threads';
 import { type EndedTask, standStill } from './moments.ts';
 
 standStill(workerData as EndedTask);
-await import('../../src/remote/remote-thread.ts');
+await import('../../src/net/remote/remote-thread.ts');

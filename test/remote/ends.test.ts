@@ -1,12 +1,12 @@
 /** What each end does by itself, where the heartbeat would mend it too, but seconds later: when what is sent again, and what is believed. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { heartbeatField, writeAcknowledgement, writeHeartbeat } from '../../src/remote/acknowledgement.ts';
-import { Heard } from '../../src/remote/heard.ts';
-import { KeptMessages } from '../../src/remote/kept.ts';
-import { keysOf, LEASE_MS, sessionName } from '../../src/remote/keys.ts';
-import { LinkError } from '../../src/remote/link.ts';
-import { emptyHeader, type MessageHeader, readMessage } from '../../src/remote/message.ts';
+import { heartbeatField, writeAcknowledgement, writeHeartbeat } from '../../src/net/remote/acknowledgement.ts';
+import { Heard } from '../../src/net/remote/heard.ts';
+import { KeptMessages } from '../../src/net/remote/kept.ts';
+import { keysOf, LEASE_MS, sessionName } from '../../src/net/remote/keys.ts';
+import { LinkError } from '../../src/net/remote/link.ts';
+import { emptyHeader, type MessageHeader, readMessage } from '../../src/net/remote/message.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 import { NumberedOutbox, numbersIn, wrongIn } from './numbered.ts';

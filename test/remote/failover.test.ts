@@ -2,8 +2,8 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
-import { readAcknowledgement } from '../../src/remote/acknowledgement.ts';
-import { sessionName } from '../../src/remote/keys.ts';
+import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
+import { sessionName } from '../../src/net/remote/keys.ts';
 import { run as command } from '../cli/run-command.ts';
 import { itAll, setting } from '../rig/setting.ts';
 import { BadNetwork } from './proxy.ts';

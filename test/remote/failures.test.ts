@@ -1,8 +1,8 @@
 /** Threads that end, and processes that die or stand still: every row of a host that lives comes in exactly once. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
-import { keysOf } from '../../src/remote/keys.ts';
-import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
+import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import type { ChildOptions } from './run-child.ts';

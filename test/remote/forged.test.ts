@@ -1,8 +1,8 @@
 /** What one who may add messages does to the stream itself: forged ids, messages beyond any size, and everybody's messages thrown away. */
 import { expect } from 'chai';
 import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
-import { keysOf } from '../../src/remote/keys.ts';
-import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
+import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { describeAll, itLonger, setting } from '../rig/setting.ts';
 import { bufferOf, expectWhole, host, learn, leash, newRun, sharedServer, untilAsked } from './runs.ts';
 

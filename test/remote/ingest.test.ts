@@ -1,12 +1,19 @@
 /** What the learner does with messages one by one: sessions that leave, sessions of an earlier learner, lanes, and episodes with holes. */
 import { expect } from 'chai';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
-import { Ingest } from '../../src/remote/ingest.ts';
-import { Marks, type SavedMark } from '../../src/remote/marks.ts';
-import { BYE, emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } from '../../src/remote/message.ts';
-import { type OpenSink, sinkOf } from '../../src/remote/sinks.ts';
-import { stepsOutgoing } from '../../src/trajectories/outgoing.ts';
-import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
+import { Ingest } from '../../src/net/remote/ingest.ts';
+import { Marks, type SavedMark } from '../../src/net/remote/marks.ts';
+import {
+  BYE,
+  emptyHeader,
+  HEADER_BYTES,
+  HELLO,
+  type MessageHeader,
+  sealMessage,
+} from '../../src/net/remote/message.ts';
+import { type OpenSink, sinkOf } from '../../src/net/remote/sinks.ts';
+import { stepsOutgoing } from '../../src/store/lanes/outgoing.ts';
+import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rowFields, stepFields } from './run-collector.ts';
 
 const LANES = 4;

@@ -1,11 +1,11 @@
 /** What holds a run for its learner: the lease, whatever else is on the way, and what an earlier one left. */
 import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
-import { keysOf } from '../../src/remote/keys.ts';
-import { Leader, takeRun } from '../../src/remote/leader.ts';
-import { LinkError } from '../../src/remote/link.ts';
-import { WeightsOut } from '../../src/remote/weights.ts';
-import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
+import { Leader, takeRun } from '../../src/net/remote/leader.ts';
+import { LinkError } from '../../src/net/remote/link.ts';
+import { WeightsOut } from '../../src/net/remote/weights.ts';
+import { BELL_WORDS, Bell } from '../../src/shm/bell.ts';
 import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';

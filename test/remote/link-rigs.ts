@@ -1,7 +1,7 @@
 /** The same link over a server in memory and over Redis or Valkey, with the faults that both can have. */
 import { EventEmitter, once } from 'node:events';
-import type { Link, LinkEvents, ServerFacts } from '../../src/remote/link.ts';
-import { openRedisLink, type RedisLinkOptions } from '../../src/remote/redis-link.ts';
+import type { Link, LinkEvents, ServerFacts } from '../../src/net/remote/link.ts';
+import { openRedisLink, type RedisLinkOptions } from '../../src/net/remote/redis-link.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 import { startServer, type TestServer } from './server.ts';
 

@@ -1,6 +1,6 @@
 /** What every link keeps, over a server in memory and over Redis or Valkey. */
 import { expect } from 'chai';
-import { BEFORE_FIRST, type Entry, type Link, LinkError } from '../../src/remote/link.ts';
+import { BEFORE_FIRST, type Entry, type Link, LinkError } from '../../src/net/remote/link.ts';
 import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { Links, memoryRig, type Rig, redisRig, Told } from './link-rigs.ts';

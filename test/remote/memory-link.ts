@@ -10,7 +10,7 @@ import {
   LinkError,
   type LinkEvents,
   type ServerFacts,
-} from '../../src/remote/link.ts';
+} from '../../src/net/remote/link.ts';
 
 interface Value {
   held: Uint8Array | Map<string, string> | Entry[];

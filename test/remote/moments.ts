@@ -1,7 +1,7 @@
 /** Moments of the learner's thread: before and behind each native call, and each change of the marks. It stands still at one until it is ended. */
-import { loadAddon } from '../../src/addon.ts';
-import { Marks } from '../../src/remote/marks.ts';
-import type { RemoteThreadTask } from '../../src/remote/remote-thread.ts';
+import { loadAddon } from '../../src/base/addon.ts';
+import { Marks } from '../../src/net/remote/marks.ts';
+import type { RemoteThreadTask } from '../../src/net/remote/remote-thread.ts';
 
 /** Of `words`: moments so far; 1 once it stands still; calls so far that added rows; what it stands still on. */
 export const EndWord = { moments: 0, still: 1, adds: 2, never: 3 } as const;

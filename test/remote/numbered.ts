@@ -1,8 +1,8 @@
 /** Hosts whose rows are numbered, and what a learner's buffer must hold of them in the end: each row of each host once, in order. */
 import { ReplayBuffer } from '../../src/index.ts';
-import { layoutSum, layoutText } from '../../src/remote/layout.ts';
-import type { Outbox } from '../../src/remote/outbox.ts';
-import { BELL_WORDS, BellBoard } from '../../src/wait/bell.ts';
+import { layoutSum, layoutText } from '../../src/net/remote/layout.ts';
+import type { Outbox } from '../../src/net/remote/outbox.ts';
+import { BELL_WORDS, BellBoard } from '../../src/shm/bell.ts';
 
 const ROW_WORDS = 2;
 const ROW_BYTES = 4 * ROW_WORDS;

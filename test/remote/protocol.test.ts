@@ -4,8 +4,8 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
+import { Random } from '../../src/base/random.ts';
 import { RateLimiter } from '../../src/index.ts';
-import { Random } from '../../src/random.ts';
 import { itAll, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryServer } from './memory-link.ts';

@@ -1,12 +1,12 @@
 /** The real ends of the protocol over a link in memory: hosts, and a learner whose thread and process may end. */
 import type { RateLimiter } from '../../src/index.ts';
-import { Ingest } from '../../src/remote/ingest.ts';
-import { type Keys, keysOf } from '../../src/remote/keys.ts';
-import type { ServerFacts } from '../../src/remote/link.ts';
-import { Marks, type SavedMark } from '../../src/remote/marks.ts';
-import { Receiver } from '../../src/remote/receiver.ts';
-import { type OpenSink, sinkOf } from '../../src/remote/sinks.ts';
-import { Uplink, type UplinkOptions } from '../../src/remote/uplink.ts';
+import { Ingest } from '../../src/net/remote/ingest.ts';
+import { type Keys, keysOf } from '../../src/net/remote/keys.ts';
+import type { ServerFacts } from '../../src/net/remote/link.ts';
+import { Marks, type SavedMark } from '../../src/net/remote/marks.ts';
+import { Receiver } from '../../src/net/remote/receiver.ts';
+import { type OpenSink, sinkOf } from '../../src/net/remote/sinks.ts';
+import { Uplink, type UplinkOptions } from '../../src/net/remote/uplink.ts';
 import { MemoryLink, type MemoryServer } from './memory-link.ts';
 import { NumberedOutbox, numberedBuffer, numberedLayout } from './numbered.ts';
 

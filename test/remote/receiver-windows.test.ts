@@ -1,12 +1,12 @@
 /** What many sessions that come at once are told they may have on the way. */
 import { expect } from 'chai';
-import { readAcknowledgement } from '../../src/remote/acknowledgement.ts';
-import { Ingest } from '../../src/remote/ingest.ts';
-import { keysOf, sessionName } from '../../src/remote/keys.ts';
-import { Marks } from '../../src/remote/marks.ts';
-import { emptyHeader, HEADER_BYTES, HELLO, sealMessage } from '../../src/remote/message.ts';
-import { Receiver } from '../../src/remote/receiver.ts';
-import type { OpenSink } from '../../src/remote/sinks.ts';
+import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
+import { Ingest } from '../../src/net/remote/ingest.ts';
+import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
+import { Marks } from '../../src/net/remote/marks.ts';
+import { emptyHeader, HEADER_BYTES, HELLO, sealMessage } from '../../src/net/remote/message.ts';
+import { Receiver } from '../../src/net/remote/receiver.ts';
+import type { OpenSink } from '../../src/net/remote/sinks.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 

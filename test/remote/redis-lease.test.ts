@@ -1,7 +1,7 @@
 /** A lease where others change the key between its commands: what it sends, said reply by reply. */
 import { expect } from 'chai';
-import { LinkError } from '../../src/remote/link.ts';
-import { leaseKey } from '../../src/remote/redis-lease.ts';
+import { LinkError } from '../../src/net/remote/link.ts';
+import { leaseKey } from '../../src/net/remote/redis-lease.ts';
 import { rejection } from '../rig/refusal.ts';
 
 /** Answers in order, and looks at what is asked. */

@@ -1,15 +1,15 @@
 /** Hosts that are refused: told so for as long as their learner lives, and listed with the reason. */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';
-import { readAcknowledgement } from '../../src/remote/acknowledgement.ts';
-import { Ingest } from '../../src/remote/ingest.ts';
-import { keysOf, sessionName } from '../../src/remote/keys.ts';
-import { Marks } from '../../src/remote/marks.ts';
-import { emptyHeader, HEADER_BYTES, type MessageHeader, sealMessage } from '../../src/remote/message.ts';
-import { Receiver } from '../../src/remote/receiver.ts';
-import { sinkOf } from '../../src/remote/sinks.ts';
-import { readStatus } from '../../src/remote/status.ts';
-import { rowBytesOf } from '../../src/trajectories/packed-rows.ts';
+import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
+import { Ingest } from '../../src/net/remote/ingest.ts';
+import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
+import { Marks } from '../../src/net/remote/marks.ts';
+import { emptyHeader, HEADER_BYTES, type MessageHeader, sealMessage } from '../../src/net/remote/message.ts';
+import { Receiver } from '../../src/net/remote/receiver.ts';
+import { sinkOf } from '../../src/net/remote/sinks.ts';
+import { readStatus } from '../../src/net/remote/status.ts';
+import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';

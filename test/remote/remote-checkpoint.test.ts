@@ -1,7 +1,7 @@
 /** A learner that is saved while hosts send, and goes on elsewhere: no row comes twice, and what is gone is counted. */
 import { expect } from 'chai';
 import { Checkpoint, type ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
-import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, setting } from '../rig/setting.ts';

@@ -1,8 +1,8 @@
 /** Collectors on other machines, as a learner and its hosts have them: threads, collectors and a server that are real. */
 import { expect } from 'chai';
+import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
 import { RateLimiter, ReplayBuffer, type TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
-import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
-import { keysOf } from '../../src/remote/keys.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { type RunOptions, Word } from './run-collector.ts';

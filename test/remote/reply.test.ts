@@ -1,8 +1,8 @@
 /** Replies as their bytes come: cut anywhere, odd ones, and the memory that messages are read into. */
 import { expect } from 'chai';
-import { BEFORE_FIRST, LinkError } from '../../src/remote/link.ts';
-import { HEADER_BYTES } from '../../src/remote/message.ts';
-import { Refused, type Reply, ReplyParser } from '../../src/remote/reply-parser.ts';
+import { BEFORE_FIRST, LinkError } from '../../src/net/remote/link.ts';
+import { HEADER_BYTES } from '../../src/net/remote/message.ts';
+import { Refused, type Reply, ReplyParser } from '../../src/net/remote/reply-parser.ts';
 import { rejection } from '../rig/refusal.ts';
 import { Links, Told } from './link-rigs.ts';
 import { OddServer } from './odd-server.ts';

@@ -1,7 +1,7 @@
 /** What is told of hosts while a thread of the learner's has another in its place: what only grows never falls. */
 import { expect } from 'chai';
-import type { RemoteReport } from '../../src/remote/remote-thread.ts';
-import { Reports } from '../../src/remote/reports.ts';
+import type { RemoteReport } from '../../src/net/remote/remote-thread.ts';
+import { Reports } from '../../src/net/remote/reports.ts';
 
 const counts = { messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0 };
 

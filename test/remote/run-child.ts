@@ -1,6 +1,7 @@
 /** A learner or a host as a process: `run-child.js learner|host '<options>'`; it says what it is asked for. */
+
+import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
 import { Checkpoint, type ReplayBuffer } from '../../src/index.ts';
-import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
 import { bufferOf, type Kind, leash, numbersIn } from './runs.ts';
 
 export interface ChildOptions {

@@ -4,15 +4,15 @@ import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { setEnvironmentData } from 'node:worker_threads';
 import { expect } from 'chai';
-import { crc32 } from '../../src/formats/crc32.ts';
-import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
+import { crc32 } from '../../src/base/arrays/crc32.ts';
 import {
   CollectorHost,
   type CollectorHostOptions,
   RemoteCollectors,
   type RemoteCollectorsOptions,
-} from '../../src/remote/index.ts';
-import { stepsOutgoing } from '../../src/trajectories/outgoing.ts';
+} from '../../src/entries/remote.ts';
+import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
+import { stepsOutgoing } from '../../src/store/lanes/outgoing.ts';
 import type { ChildIsTold } from './run-child.ts';
 import { rowFields, stepFields, WORDS, Word } from './run-collector.ts';
 import { needServer, startServer, type TestServer } from './server.ts';

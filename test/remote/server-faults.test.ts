@@ -4,12 +4,12 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
-import { Random } from '../../src/random.ts';
-import { readAcknowledgement } from '../../src/remote/acknowledgement.ts';
-import { sessionName } from '../../src/remote/keys.ts';
-import { BEFORE_FIRST } from '../../src/remote/link.ts';
-import { emptyHeader, readMessage } from '../../src/remote/message.ts';
-import { openRedisLink } from '../../src/remote/redis-link.ts';
+import { Random } from '../../src/base/random.ts';
+import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
+import { sessionName } from '../../src/net/remote/keys.ts';
+import { BEFORE_FIRST } from '../../src/net/remote/link.ts';
+import { emptyHeader, readMessage } from '../../src/net/remote/message.ts';
+import { openRedisLink } from '../../src/net/remote/redis-link.ts';
 import { describeAll, itAll, setting } from '../rig/setting.ts';
 import { BadNetwork } from './proxy.ts';
 import { needServer, startServer, type TestServer } from './server.ts';

@@ -1,7 +1,7 @@
 /** What is said of a server, by what was seen of it: of versions and settings that no test can start. */
 import { expect } from 'chai';
-import type { ServerSeen } from '../../src/remote/doctor.ts';
-import { findingsOf } from '../../src/remote/server-findings.ts';
+import type { ServerSeen } from '../../src/net/remote/doctor.ts';
+import { findingsOf } from '../../src/net/remote/server-findings.ts';
 
 /** A server that all is well with. */
 const well: ServerSeen = {

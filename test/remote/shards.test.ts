@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { itAll } from '../rig/setting.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 import { Swarm } from './swarm.ts';

@@ -1,7 +1,7 @@
 /** What a learner says of its hosts, off the wire: taken where it is whole, refused by name where it is not. */
 import { expect } from 'chai';
-import type { RemoteStatus } from '../../src/collectors/remote-status.ts';
-import { readStatus, writeStatus } from '../../src/remote/status.ts';
+import { readStatus, writeStatus } from '../../src/net/remote/status.ts';
+import type { RemoteStatus } from '../../src/run/collectors/remote-status.ts';
 import { refusal } from '../rig/refusal.ts';
 import { aHost, aStatus } from './statuses.ts';
 

@@ -1,5 +1,5 @@
 /** Statuses for tests, as a learner writes them. */
-import type { RemoteHostStatus, RemoteStatus } from '../../src/collectors/remote-status.ts';
+import type { RemoteHostStatus, RemoteStatus } from '../../src/run/collectors/remote-status.ts';
 
 export const aHost = (own: Partial<RemoteHostStatus> = {}): RemoteHostStatus => ({
   ...{

@@ -5,18 +5,18 @@
  */
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
-import { insideOfBuffer, ReplayBuffer } from '../../src/buffer/replay-buffer.ts';
 import { RateLimiter, WeightMailbox } from '../../src/index.ts';
-import { readAcknowledgement } from '../../src/remote/acknowledgement.ts';
-import { type Keys, keysOf } from '../../src/remote/keys.ts';
-import { layoutSum, layoutText } from '../../src/remote/layout.ts';
-import type { Outbox } from '../../src/remote/outbox.ts';
-import { openRedisLink, type RedisLink } from '../../src/remote/redis-link.ts';
-import { RemoteCollectors } from '../../src/remote/remote-collectors.ts';
-import { Uplink } from '../../src/remote/uplink.ts';
-import { WeightsIn } from '../../src/remote/weights.ts';
-import { BELL_WORDS, type Bell, BellBoard } from '../../src/wait/bell.ts';
-import { waitFor } from '../../src/wait/wait.ts';
+import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
+import { type Keys, keysOf } from '../../src/net/remote/keys.ts';
+import { layoutSum, layoutText } from '../../src/net/remote/layout.ts';
+import type { Outbox } from '../../src/net/remote/outbox.ts';
+import { openRedisLink, type RedisLink } from '../../src/net/remote/redis-link.ts';
+import { RemoteCollectors } from '../../src/net/remote/remote-collectors.ts';
+import { Uplink } from '../../src/net/remote/uplink.ts';
+import { WeightsIn } from '../../src/net/remote/weights.ts';
+import { BELL_WORDS, type Bell, BellBoard } from '../../src/shm/bell.ts';
+import { waitFor } from '../../src/shm/wait.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 
 export interface SwarmOptions {
   /** of the server as the learner sees it, and as hosts do */

@@ -1,7 +1,7 @@
 /** What a host sends while it cannot get rid of its rows: how much it keeps, how often it asks, and what it says of another learner's weights. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { emptyHeader, HEADER_BYTES, readMessage } from '../../src/remote/message.ts';
+import { emptyHeader, HEADER_BYTES, readMessage } from '../../src/net/remote/message.ts';
 import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryServer } from './memory-link.ts';

@@ -1,7 +1,7 @@
 /** What is seen of collectors on other machines from outside: in a pipeline's words, on the live page, in traces; and no secret anywhere. */
 import { expect } from 'chai';
+import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
-import { CollectorHost, RemoteCollectors } from '../../src/remote/index.ts';
 import { listening, parsed, served, endAll as unlook } from '../monitor/serving.ts';
 import { closeAll, pipeline } from '../pipeline/fixture.ts';
 import { itAll } from '../rig/setting.ts';

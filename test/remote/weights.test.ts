@@ -1,8 +1,8 @@
 /** Weights on their way: whole or not at all, always the newest, and known by whose they are. */
 import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
-import { keysOf } from '../../src/remote/keys.ts';
-import { WeightsIn, WeightsOut } from '../../src/remote/weights.ts';
+import { keysOf } from '../../src/net/remote/keys.ts';
+import { WeightsIn, WeightsOut } from '../../src/net/remote/weights.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 
 const keys = keysOf('weights');

@@ -1,7 +1,7 @@
 /** Tests that hang, for timed-out.test.ts: a mocha of its own runs them, and the test reads their errors. */
 import { expect } from 'chai';
+import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { CollectorPool, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
-import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
 import { TESTED } from './tested-device.ts';
 import { until } from './until.ts';
 

@@ -1,5 +1,5 @@
 /** What "the same bits" means of numbers: equal bits, or NaN for NaN. */
-import type { TypedArray } from '../../src/dtype.ts';
+import type { TypedArray } from '../../src/base/dtype.ts';
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) => Buffer.from(buffer, byteOffset, byteLength);
 

@@ -1,7 +1,7 @@
 /** A worker thread of a test: its module is given a task, says values and ends. Both ends of the talk are written here. */
 import { statSync } from 'node:fs';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
-import { fromPlain, toPlain } from '../../src/plain-error.ts';
+import { fromPlain, toPlain } from '../../src/base/plain-error.ts';
 
 /** What a thread posts, and `thrown` for the error that ended it. */
 type Message = { said: unknown } | { refused: unknown } | { thrown: unknown };

@@ -50,8 +50,9 @@ const nameOf = (names: Readonly<Record<string, number>>, value: number) =>
 
 function pipelines(all: readonly object[]): object[] {
   const { ReplayPipeline, insideOf } =
-    require('../../src/pipeline/replay-pipeline.js') as typeof import('../../src/pipeline/replay-pipeline.ts');
-  const { Gate, Mode, ThreadState } = require('../../src/ring/header.js') as typeof import('../../src/ring/header.ts');
+    require('../../src/engine/pipeline/replay-pipeline.js') as typeof import('../../src/engine/pipeline/replay-pipeline.ts');
+  const { Gate, Mode, ThreadState } =
+    require('../../src/engine/ring/header.js') as typeof import('../../src/engine/ring/header.ts');
   return instances(all, ReplayPipeline)
     .filter((pipeline) => !insideOf(pipeline).parts.slots.closed)
     .map((pipeline) => {
@@ -70,10 +71,11 @@ function pipelines(all: readonly object[]): object[] {
 }
 
 function groups(all: readonly object[]): object[] {
-  const { LearnerGroup, sharedOf } = require('../../src/ranks/group.js') as typeof import('../../src/ranks/group.ts');
-  const { groupWords } = require('../../src/ranks/group-shared.js') as typeof import('../../src/ranks/group-shared.ts');
-  const { RankState } =
-    require('../../src/halo/exchange-words.js') as typeof import('../../src/wait/exchange-words.ts');
+  const { LearnerGroup, sharedOf } =
+    require('../../src/engine/group/group.js') as typeof import('../../src/engine/group/group.ts');
+  const { groupWords } =
+    require('../../src/engine/group/group-shared.js') as typeof import('../../src/engine/group/group-shared.ts');
+  const { RankState } = require('../../src/shm/exchange-words.js') as typeof import('../../src/shm/exchange-words.ts');
   return instances(all, LearnerGroup)
     .filter((group) => groupWords(sharedOf(group)).state(group.rank) === RankState.open)
     .map((group) => ({
@@ -84,7 +86,7 @@ function groups(all: readonly object[]): object[] {
 
 function pools(all: readonly object[]): object[] {
   const { CollectorPool, threadsOf } =
-    require('../../src/collectors/collector-pool.js') as typeof import('../../src/collectors/collector-pool.ts');
+    require('../../src/run/collectors/collector-pool.js') as typeof import('../../src/run/collectors/collector-pool.ts');
   return instances(all, CollectorPool)
     .filter((pool) => threadsOf(pool).length > 0)
     .map((pool) => ({ CollectorPool: pool.statistics(), threads: threadsOf(pool).length }));

@@ -1,6 +1,6 @@
 /** A journal that is read while another thread writes it, faster than anybody reads: what is given is whole, the rest is counted. */
 import { expect } from 'chai';
-import { Journal } from '../../src/ring/journal.ts';
+import { Journal } from '../../src/engine/ring/journal.ts';
 import { setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 

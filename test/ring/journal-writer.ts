@@ -1,6 +1,6 @@
 /** Writes entries of a journal as fast as it can; every number of an entry is its own. */
-import { Journal, type JournalShare } from '../../src/ring/journal.ts';
-import { MOST_SCALARS, RECORD_FIELDS } from '../../src/ring/slot.ts';
+import { Journal, type JournalShare } from '../../src/engine/ring/journal.ts';
+import { MOST_SCALARS, RECORD_FIELDS } from '../../src/engine/ring/slot.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 
 const { share, entries } = givenTask<{ share: JournalShare; entries: number }>();

@@ -1,7 +1,7 @@
 /** The ring's words: states, sequences, journal and failure note, as one thread and its successors see them. */
 import { expect } from 'chai';
-import { PipelineError } from '../../src/errors.ts';
-import { Ring } from '../../src/ring/ring.ts';
+import { PipelineError } from '../../src/base/errors.ts';
+import { Ring } from '../../src/engine/ring/ring.ts';
 import {
   Field,
   packWord,
@@ -10,7 +10,7 @@ import {
   sequenceDistance,
   sequenceOf,
   stateOf,
-} from '../../src/ring/slot.ts';
+} from '../../src/engine/ring/slot.ts';
 
 const hosts = [0, 1, 2, 3];
 const make = (depth: number, firstSequence = 0) => Ring.create({ depth, hosts, journalCapacity: 64, firstSequence });

@@ -2,8 +2,9 @@
  * The learner of a storm. An update counts itself, fills the weights with its number, and looks on the device whether a row of its
  * batch was torn: whatever thread died, batch and count say so with the tick.
  */
+
+import { ops } from '../../src/entries/learner.ts';
 import type { Device, Stream, Tensor } from '../../src/index.ts';
-import { ops } from '../../src/learner/index.ts';
 import { BODY, ROUND } from './numbers.ts';
 
 export const WEIGHTS = 256;

@@ -1,6 +1,7 @@
 /** What must be in the buffers of a storm, looked at while they are written: every row once, in order, whole. */
-import type { FieldLayout } from '../../src/buffer/pack-layout.ts';
+
 import { type RateLimiter, ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
+import type { FieldLayout } from '../../src/store/rows/pack-layout.ts';
 import { BODY, bodyOf, endsAt, type LaneCounts, numberOf, prioOf, rowFields, type stepFields } from './numbers.ts';
 
 export type StormSteps = TrajectoryBuffer<typeof stepFields>;

@@ -1,9 +1,9 @@
 /** Rows of collectors on another machine, by a server: one run that goes on, with a checkpoint of it and of the marks. */
 import type { Worker } from 'node:worker_threads';
+import { RemoteCollectors } from '../../src/entries/remote.ts';
 import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { RemoteCollectors } from '../../src/remote/index.ts';
-import type { SavedMark } from '../../src/remote/marks.ts';
-import { remoteThreadsOf } from '../../src/remote/remote-collectors.ts';
+import type { SavedMark } from '../../src/net/remote/marks.ts';
+import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { StormLearner, scalars, WEIGHTS } from './learner.ts';
 import { RowScan, stormRows } from './oracle.ts';
@@ -13,7 +13,7 @@ import type { Stack } from './stack.ts';
 
 /** Of each host. */
 const COLLECTORS = 2;
-/** Of the threads that receive, so many may end in a minute (src/remote/remote-collectors.ts). */
+/** Of the threads that receive, so many may end in a minute (src/net/remote/remote-collectors.ts). */
 const MOST_LOST = 4;
 
 export type RowsSide = Awaited<ReturnType<typeof openRows>>;

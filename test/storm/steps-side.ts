@@ -1,6 +1,5 @@
 /** Trajectories and priorities: collectors of a pool, runs and manual ticks in turns, a checkpoint of all of it. */
 import { Worker } from 'node:worker_threads';
-import { threadsOf } from '../../src/collectors/collector-pool.ts';
 import {
   type Checkpoint,
   CollectorPool,
@@ -11,6 +10,7 @@ import {
   TrajectoryBuffer,
   WeightMailbox,
 } from '../../src/index.ts';
+import { threadsOf } from '../../src/run/collectors/collector-pool.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { StormLearner, scalars, TOLD, WEIGHTS } from './learner.ts';
 import { bodyOf, type Common, laneCounts, numberOf, prioOf, stepFields } from './numbers.ts';

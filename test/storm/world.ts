@@ -3,8 +3,8 @@
  * does to itself what it is told to, and says what is wrong. Its director may kill it at any time and start another.
  */
 import { readdirSync, unlinkSync } from 'node:fs';
+import { type Monitor, serveMonitor } from '../../src/entries/monitor.ts';
 import { openDevice, type Placement, type ReplayPipeline, type RowsKept } from '../../src/index.ts';
-import { type Monitor, serveMonitor } from '../../src/monitor/index.ts';
 import { counts, software } from '../drivers/talk.ts';
 import { type Held, held, leakedSince } from './leaks.ts';
 import { openRows, type RowsSide } from './rows-side.ts';

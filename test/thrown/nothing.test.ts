@@ -1,12 +1,12 @@
 /** What throws null or undefined fails like what throws an error: every entry point that runs a caller's code. */
 import { expect } from 'chai';
-import { evaluate, type TrainOptions, train } from '../../src/collect/index.ts';
-import { closeAll } from '../../src/collect/vector-environment.ts';
+import { errorOf } from '../../src/base/plain-error.ts';
+import { evaluate, type TrainOptions, train } from '../../src/entries/collect.ts';
+import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { Checkpoint, CollectorPool, type CollectorPoolOptions, openDevice, ReplayBuffer } from '../../src/index.ts';
-import { errorOf } from '../../src/plain-error.ts';
-import { LearnerGroup, shareLearnerGroup } from '../../src/ranks/index.ts';
-import { KeptMessages } from '../../src/remote/kept.ts';
-import { emptyHeader } from '../../src/remote/message.ts';
+import { KeptMessages } from '../../src/net/remote/kept.ts';
+import { emptyHeader } from '../../src/net/remote/message.ts';
+import { closeAll } from '../../src/run/environments/vector-environment.ts';
 import { Target } from '../collect/target.ts';
 import type { PlainOptions } from '../collectors/plain-collector.ts';
 import { inFolder } from '../formats/tensors.ts';

@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { feed } from '../../src/engine/trace/feeders.ts';
+import { type Span, Spans } from '../../src/engine/trace/spans.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
-import { feed } from '../../src/trace/feeders.ts';
-import { type Span, Spans } from '../../src/trace/spans.ts';
 import { closeAll, filled, pipeline, rows, SAMPLE } from '../pipeline/fixture.ts';
 
 const span = (n: number): Span => ({

@@ -1,10 +1,10 @@
 /** Trajectories in files: the same episodes in the same lanes, D4RL's columns, and what is refused before a step is added. */
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type NamedTensors, readNpz, type TensorData } from '../../src/formats/index.ts';
+import { type NamedTensors, readNpz, type TensorData } from '../../src/entries/formats.ts';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
-import { spanOf } from '../../src/trajectories/lanes-addon.ts';
-import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
+import { spanOf } from '../../src/store/lanes/lanes-addon.ts';
+import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { inFolder } from '../formats/tensors.ts';
 import { rejection } from '../rig/refusal.ts';
 import { Dice } from './history.ts';

@@ -1,7 +1,7 @@
 /** Steps on their way from one buffer to another: each once, in order, whole, with what gates their writer and what is found when nothing does. */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
-import { stepsOutgoing } from '../../src/trajectories/outgoing.ts';
+import { stepsOutgoing } from '../../src/store/lanes/outgoing.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';

@@ -1,7 +1,7 @@
 /** A thread that adds steps that tell where they are from to a buffer whose limiter gates it, until the last reader is done. */
 
-import { insideOfLimiter } from '../../src/buffer/rate-limiter.ts';
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
+import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { endAt, type fields, LANES, rewardAt, tell } from './telling.ts';
 

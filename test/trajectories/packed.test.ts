@@ -1,7 +1,7 @@
 /** Steps that come as rows: the same lanes as add() makes, with the limiter, the mark and the lanes' owner as there. */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
+import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';

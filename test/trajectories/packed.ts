@@ -1,7 +1,7 @@
 /** Rows of steps made by hand, from what a buffer says of its places; and buffers held against each other, byte by byte. */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
+import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import type { Dice, History } from './history.ts';
 
 export interface Row {

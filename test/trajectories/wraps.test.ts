@@ -1,7 +1,7 @@
 /** Lanes whose places and steps have come across every width that a number of theirs has somewhere: all is as from zero on. */
 import { expect } from 'chai';
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/trajectories/trajectory-buffer.ts';
+import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { Dice } from './history.ts';
 
 const [LANES, PER_LANE] = [2, 24];

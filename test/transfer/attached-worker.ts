@@ -1,6 +1,6 @@
 /** Attaches, submits one slot, lets go. */
-import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
-import type { SharedTransferBackend } from '../../src/transfer/backend.ts';
+import { AttachedTransferBackend } from '../../src/device/transfer/attached.ts';
+import type { SharedTransferBackend } from '../../src/device/transfer/backend.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface Submitting {

@@ -1,6 +1,6 @@
 /** A backend seen from another thread: the same slots and flags by handle, nothing owned. */
 import { expect } from 'chai';
-import { AttachedTransferBackend } from '../../src/transfer/attached.ts';
+import { AttachedTransferBackend } from '../../src/device/transfer/attached.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';

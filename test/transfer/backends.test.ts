@@ -1,8 +1,8 @@
 /** Transfer backends: what they say of themselves, and when a slot is ready, in each mode that the device has. */
 import { expect } from 'chai';
+import type { HostMemoryKind } from '../../src/device/transfer/backend.ts';
+import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
 import { openDevice, type Tensor } from '../../src/index.ts';
-import type { HostMemoryKind } from '../../src/transfer/backend.ts';
-import { buildReplayTransferBackend } from '../../src/transfer/build.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { valuesOf } from '../rig/tensors.ts';

@@ -1,9 +1,9 @@
 /** What a backend refuses: at its making, at registration, and at a submit, naming both sides. */
 import { expect } from 'chai';
 import { native } from '../../src/device/native.ts';
+import type { SubmitH2dOptions } from '../../src/device/transfer/backend.ts';
+import { buildReplayTransferBackend } from '../../src/entries/transfer.ts';
 import { listDevices, openDevice } from '../../src/index.ts';
-import type { SubmitH2dOptions } from '../../src/transfer/backend.ts';
-import { buildReplayTransferBackend } from '../../src/transfer/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -1,9 +1,9 @@
 /** A backend with its host and device slots, as a pipeline would set it up. */
 import { native } from '../../src/device/native.ts';
+import type { ReplayTransferBackend } from '../../src/device/transfer/backend.ts';
+import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
+import type { TransferMode } from '../../src/device/transfer/native.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import type { ReplayTransferBackend } from '../../src/transfer/backend.ts';
-import { buildReplayTransferBackend } from '../../src/transfer/build.ts';
-import type { TransferMode } from '../../src/transfer/native.ts';
 import { Latch } from '../rig/latch.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 

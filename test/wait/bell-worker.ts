@@ -1,7 +1,7 @@
 /** Answers every odd turn with the next even one, parking on bell 1 until it comes: in JavaScript, or in poll.node. */
 import { openDevice } from '../../src/device/open.ts';
-import { newPoller } from '../../src/transfer/native.ts';
-import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
+import { newPoller } from '../../src/device/transfer/native.ts';
+import { BELL_WORDS, Bell } from '../../src/shm/bell.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface Answering {

@@ -1,8 +1,8 @@
 /** Bells: no wake is lost between a look and a park, in one thread and between two. */
 import { expect } from 'chai';
+import { newPoller } from '../../src/device/transfer/native.ts';
 import { openDevice } from '../../src/index.ts';
-import { newPoller } from '../../src/transfer/native.ts';
-import { BELL_WORDS, Bell, BellBoard } from '../../src/wait/bell.ts';
+import { BELL_WORDS, Bell, BellBoard } from '../../src/shm/bell.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { Answering } from './bell-worker.ts';
 

@@ -3,7 +3,7 @@
  * each step, and how many threads of the pool there were behind each job.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { coresNow } from '../../src/cores.ts';
+import { coresNow } from '../../src/base/cores.ts';
 import { openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 import { launchAnything } from '../rig/launch.ts';
 import { TestThread } from '../rig/test-thread.ts';

@@ -1,5 +1,5 @@
 /** A thread that runs Hotslot's code until it is ended: it says how many there are. */
-import { coresNow } from '../../src/cores.ts';
+import { coresNow } from '../../src/base/cores.ts';
 import { say } from '../rig/test-thread.ts';
 
 say(coresNow().threads);

@@ -1,6 +1,6 @@
 /** How many cores large jobs get: the variable that bounds them, what is told of them, and the one pool that a process has. */
 import { expect } from 'chai';
-import type { CoresNow } from '../../src/cores.ts';
+import type { CoresNow } from '../../src/base/cores.ts';
 import { run } from '../cli/run-command.ts';
 
 const asked = (HOTSLOT_CORES: string) => run('test/wait/cores-process.js', [], { env: { HOTSLOT_CORES } });

@@ -1,6 +1,6 @@
 /** Int64: a load while another thread counts across the middle of the word, at each of its steps. */
 import { expect } from 'chai';
-import { Int64 } from '../../src/wait/int64.ts';
+import { Int64 } from '../../src/shm/int64.ts';
 
 const MIDDLE = 2 ** 32;
 

@@ -1,9 +1,10 @@
 /** A worker that blocks in native code behind a stream which the test's thread holds; it says when it goes to sleep there. */
+
+import { onCaptureStream } from '../../src/device/graph/shared.ts';
 import { native } from '../../src/device/native.ts';
-import { onCaptureStream } from '../../src/graph/shared.ts';
+import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import { ReplayPipeline, type Tensor } from '../../src/index.ts';
-import { DeviceSpec, ToDevice } from '../../src/linop/index.ts';
-import { insideOf } from '../../src/pipeline/replay-pipeline.ts';
 import { decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { golden } from '../halo/cases.ts';
 import { memoryAt, tested } from '../halo/places.ts';

@@ -1,5 +1,5 @@
 /** Takes a bell of a board, gives it back if it is told so, and stays until it is ended. */
-import { BellBoard } from '../../src/wait/bell.ts';
+import { BellBoard } from '../../src/shm/bell.ts';
 import { givenTask, say } from '../rig/test-thread.ts';
 
 export interface Seat {

@@ -1,6 +1,6 @@
 /** A thread's place on a board of bells: taken once, and given back however the thread ends. */
 import { expect } from 'chai';
-import { BELL_WORDS, type Bell, BellBoard } from '../../src/wait/bell.ts';
+import { BELL_WORDS, type Bell, BellBoard } from '../../src/shm/bell.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { Seat } from './seat-worker.ts';

@@ -1,7 +1,7 @@
 /** Waiting: what is asked in which order, and how a wait ends. The blocking form's parks are tested in test/halo, in a worker. */
 import { expect } from 'chai';
-import { BELL_WORDS, Bell } from '../../src/wait/bell.ts';
-import { Deadline, waitFor, waitForSync } from '../../src/wait/wait.ts';
+import { BELL_WORDS, Bell } from '../../src/shm/bell.ts';
+import { Deadline, waitFor, waitForSync } from '../../src/shm/wait.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 
 const newBell = () => new Bell(new Int32Array(new SharedArrayBuffer(BELL_WORDS * 4)));

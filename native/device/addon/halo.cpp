@@ -5,7 +5,7 @@
 namespace hotslot {
 namespace {
 
-// The moves of one launch into arrays, as src/halo/launches.ts encodes them: HaloMoves, then these of each.
+// The moves of one launch into arrays, as src/extras/halo/launches.ts encodes them: HaloMoves, then these of each.
 struct Written {
   int64_t low, end;  // elements of the array from its start: the first that the move writes, and one more than its last
   int64_t meets;     // bit i: it writes an element of move i too, where both are given the same memory

@@ -88,7 +88,7 @@ Napi::Value read(Info info) {
     return own(info).make(staging);
   });
 }
-// copyOut(staging, to, from = 0): true, see answered() in src/addon.ts.
+// copyOut(staging, to, from = 0): true, see answered() in src/base/addon.ts.
 Napi::Value copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   return guard(info, [&] {

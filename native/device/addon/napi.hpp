@@ -217,8 +217,8 @@ const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   return table;
 }
 
-// `link(factory, cores?, core?)`: called once per thread by src/addon.ts, right after the addon was loaded. `cores` is
-// lent by rows.node, `core` by device.node.
+// `link(factory, cores?, core?)`: called once per thread by src/base/addon.ts, right after the addon was loaded.
+// `cores` is lent by rows.node, `core` by device.node.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());

@@ -114,7 +114,7 @@ Napi::Value now_ms(Info info) { return Napi::Number::New(info.Env(), double(now_
 Napi::Value claim_probe(Info info) {
   return guard(info, [&] { return Core::instance().probe.claim(&own(info)); });
 }
-// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/addon.ts.
+// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/base/addon.ts.
 Napi::Value publish_probe(Info info) {
   return guard(info, [&] {
     try {

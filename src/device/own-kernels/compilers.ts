@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { compileError, unavailableError } from '../../errors.ts';
+import { compileError, unavailableError } from '../../base/errors.ts';
 import { cached, contentKey } from './cache.ts';
 import { headers, type KernelSource, kernelsIn, nativeFolder } from './source.ts';
 

@@ -1,7 +1,7 @@
 /** How kernels that a program brings are declared: what each takes, and how much of its tensors it touches. */
-import { checkCount, checkKeys, shown } from '../../checks.ts';
-import { checkDType, type DType, dtypes } from '../../dtype.ts';
-import { rangeError, typeError } from '../../errors.ts';
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkDType, type DType, dtypes } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
 import type { DeviceFamily } from '../facts.ts';
 
 /** The numbers of a launch. */

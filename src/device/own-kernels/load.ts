@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkKeys, shown } from '../../checks.ts';
-import { dtypes } from '../../dtype.ts';
-import { type CodedError, typeError, unavailableError } from '../../errors.ts';
+import { checkKeys, shown } from '../../base/checks.ts';
+import { dtypes } from '../../base/dtype.ts';
+import { type CodedError, typeError, unavailableError } from '../../base/errors.ts';
 import type { DeviceFamily } from '../facts.ts';
 import { native } from '../native.ts';
 import { cachedBytes, contentKey } from './cache.ts';

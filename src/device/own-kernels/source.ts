@@ -1,9 +1,11 @@
 /** A `.gk` source: what it says, what it is called in a compiler's messages, and the words it is written in. */
+
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { shown } from '../../checks.ts';
-import { typeError, unavailableError } from '../../errors.ts';
+import { shown } from '../../base/checks.ts';
+import { typeError, unavailableError } from '../../base/errors.ts';
+import { packageRoot } from '../../base/package-root.ts';
 
 export interface KernelSource {
   readonly text: string;
@@ -12,7 +14,7 @@ export interface KernelSource {
 }
 
 /** The package's folder of native sources: gk.hpp, and what a library for host devices is made with. */
-export const nativeFolder = fileURLToPath(new URL('../../../../native/', import.meta.url));
+export const nativeFolder = `${packageRoot(import.meta.url)}native/`;
 
 let included: { name: string; text: string }[] | undefined;
 

@@ -1,8 +1,8 @@
 /** Handles: stale ones are refused, closing twice is fine, pins hold things open. */
 import { expect } from 'chai';
 import { HandleKind, native } from '../../../src/device/native.ts';
+import { newPoller, newReplayer, newSubmitter, TransferMode, Watch } from '../../../src/device/transfer/native.ts';
 import type { Device, DeviceEvent } from '../../../src/index.ts';
-import { newPoller, newReplayer, newSubmitter, TransferMode, Watch } from '../../../src/transfer/native.ts';
 import { pinnedHandles } from '../../rig/handles.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal } from '../../rig/refusal.ts';

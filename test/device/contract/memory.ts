@@ -1,6 +1,6 @@
 /** Memory: what is allocated, written, copied, filled and read back, and what is refused. */
 import { expect } from 'chai';
-import { type DType, dtypes, type TypedArray } from '../../../src/dtype.ts';
+import { type DType, dtypes, type TypedArray } from '../../../src/base/dtype.ts';
 import { type Device, fromBfloat16, fromFloat16 } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal, rejection } from '../../rig/refusal.ts';

@@ -1,13 +1,13 @@
 /** Memory that is used again, and what captures of one device share. */
 import { expect } from 'chai';
-import { native } from '../../../src/device/native.ts';
 import {
   captureGraph,
   getGraphPool,
   getSharedCaptureStream,
   getSharedGraphPool,
   onCaptureStream,
-} from '../../../src/graph/shared.ts';
+} from '../../../src/device/graph/shared.ts';
+import { native } from '../../../src/device/native.ts';
 import { type Device, openDevice, type Tensor } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal } from '../../rig/refusal.ts';

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import { HandleKind, native } from '../../../src/device/native.ts';
 import { waitEventSync } from '../../../src/device/open.ts';
+import { newPoller } from '../../../src/device/transfer/native.ts';
 import type { Device } from '../../../src/index.ts';
-import { newPoller } from '../../../src/transfer/native.ts';
 import { pinnedHandles } from '../../rig/handles.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal, rejection } from '../../rig/refusal.ts';

@@ -1,0 +1,128 @@
+/**
+ * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here.
+ * `rows` holds the process's one pool of threads for large jobs, `device` the one native core; every other addon is
+ * linked to both when it loads.
+ */
+
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { nativeError, rangeError, unavailableError } from './errors.ts';
+import { packageRoot } from './package-root.ts';
+
+const root = packageRoot(import.meta.url);
+const require = createRequire(import.meta.url);
+const loaded = new Map<string, unknown>();
+/** Of these a process has one file. */
+const lenders: ReadonlySet<string> = new Set(['rows', 'device']);
+
+/** Thrown where a native call did not answer: the thread is being ended, and nothing it does now may count. */
+export class ThreadEnding extends Error {
+  constructor() {
+    super('this thread is being ended');
+    this.name = 'ThreadEnding';
+  }
+}
+
+/**
+ * The answer of a native call, or ThreadEnding. While a worker is being terminated there is a moment in which its native
+ * calls do nothing and return undefined, and its JavaScript still runs: a hand-over behind such a call would publish work
+ * that was never done. Every native function whose work is handed on therefore answers, and its answer is looked at.
+ */
+export function answered<T>(answer: T | undefined): T {
+  if (answer === undefined) throw new ThreadEnding();
+  return answer;
+}
+
+interface Linkable {
+  /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
+  link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
+  /** Of `rows`: the pool uses no more cores than this. Of several threads' calls the least counts. */
+  boundCores?(most: number): void;
+}
+
+/**
+ * How many cores Hotslot may use: HOTSLOT_CORES, or all of them. More than there are means all. Throws a RangeError
+ * where the variable is anything but a whole number from 1 on, in digits.
+ */
+function allowedCores(): number {
+  const asked = process.env.HOTSLOT_CORES ?? '';
+  if (asked !== '' && !/^0*[1-9]\d*$/.test(asked))
+    throw rangeError(
+      `HOTSLOT_CORES is the number of cores that Hotslot may use: give a whole number from 1 on, such as 4, or leave it unset for all of them; it is '${asked}'`,
+    );
+  return asked === '' ? Infinity : Number(asked);
+}
+// A wrong setting is said when the library is loaded, before anything runs with another number of threads.
+allowedCores();
+
+/** Why no addon of Hotslot's can be loaded on this machine, whatever is built; null where one can. */
+export function cannotRunHere(): string | null {
+  const { platform, arch } = process;
+  const supported = 'Hotslot runs on Linux with glibc 2.28 or newer, on x64 and arm64';
+  if (platform !== 'linux' || (arch !== 'x64' && arch !== 'arm64')) return `${supported}; this is ${platform}-${arch}`;
+  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  if (header && header.glibcVersionRuntime === undefined)
+    return `${supported}; this is ${platform}-${arch} without glibc, such as Alpine: use an image with it, such as node:22-slim`;
+  return null;
+}
+
+/** Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use instead. */
+function places(name: string): string[] {
+  const own = process.env.HOTSLOT_ADDONS;
+  if (own) return [`${own}/${name}.node`];
+  return [`${root}build/Release/${name}.node`, `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`];
+}
+
+/** Whether this process has the binary, for another thread or for this one. */
+function isMapped(path: string): boolean {
+  try {
+    return readFileSync('/proc/self/maps', 'utf8').includes(`${realpathSync(path)}\n`);
+  } catch {
+    return false;
+  }
+}
+
+/** What is lent to an addon when it is linked. What a lender throws says all: of itself, and not of who is linked to it. */
+function lentTo(name: string): unknown[] {
+  if (name === 'rows') return [];
+  const { cores } = loadAddon<{ cores: unknown }>('rows');
+  return name === 'device' ? [cores] : [cores, loadAddon<{ table: unknown }>('device').table];
+}
+
+/**
+ * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or names the addon that the process has
+ * and this thread could not begin with: no other file takes its place, for a second core would know none of the first one's handles,
+ * and a second pool would have threads of its own.
+ */
+export function loadAddon<T>(name: string): T {
+  const known = loaded.get(name);
+  if (known !== undefined) return known as T;
+  const cores = allowedCores();
+  const lent = lentTo(name);
+  const tried: string[] = [];
+  for (const path of places(name)) {
+    if (!existsSync(path)) {
+      tried.push(`${path}: not there`);
+      continue;
+    }
+    try {
+      const addon = require(path) as T & Linkable;
+      addon.link?.(nativeError, ...lent);
+      addon.boundCores?.(Math.min(cores, 2 ** 31 - 1));
+      loaded.set(name, addon);
+      return addon;
+    } catch (error) {
+      const { message } = error as Error;
+      if (lenders.has(name) && isMapped(path)) {
+        const text = `Hotslot's native addon '${name}', which this process has from ${path}, could not begin in this thread: ${message}`;
+        throw unavailableError(text, 'ERR_HOTSLOT_ADDON', error);
+      }
+      tried.push(`${path}: ${message}`);
+    }
+  }
+  throw unavailableError(
+    `Hotslot's native addon '${name}' could not be loaded on ${process.platform}-${process.arch}:\n  ${tried.join('\n  ')}\n` +
+      (cannotRunHere() ?? 'Build it with: npx hotslot build (needs a C++17 compiler, python3 and make)'),
+    'ERR_HOTSLOT_ADDON',
+  );
+}

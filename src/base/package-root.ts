@@ -1,0 +1,16 @@
+/** Where the package lies. */
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * The folder of the package that a module is of, with a slash behind it: the nearest one above it that has a package.json. Modules are
+ * also bundled into files of other folders, so no number of folders is right for all.
+ */
+export function packageRoot(module: string): string {
+  const start = dirname(fileURLToPath(module));
+  for (let folder = start; ; folder = dirname(folder)) {
+    if (existsSync(join(folder, 'package.json'))) return join(folder, '/');
+    if (folder === dirname(folder)) throw new Error(`no folder above ${start} has a package.json`);
+  }
+}

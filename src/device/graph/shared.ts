@@ -1,0 +1,198 @@
+/**
+ * What all captures of one device share: one stream to capture and warm up on, and memory for what lives only
+ * inside an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and get_graph_pool.
+ */
+import { isMainThread } from 'node:worker_threads';
+import { answered } from '../../base/addon.ts';
+import { checkFlag, checkKeys } from '../../base/checks.ts';
+import { checkDType, checkShape, type DType, dtypes } from '../../base/dtype.ts';
+import { DeviceError, stateError, typeError } from '../../base/errors.ts';
+import { Deadline } from '../../shm/wait.ts';
+import { checkDevice } from '../checks.ts';
+import { type Device, type GraphExec, type Stream, Tensor } from '../device.ts';
+import { Handle, type HandleOwner } from '../handle.ts';
+import { native } from '../native.ts';
+import { sliceOf } from '../open.ts';
+import { MemoryStorage } from '../storage.ts';
+import { belongingStream, capturedBy, dropFailed } from '../stream.ts';
+
+/** How long another thread's capture is waited for: the main thread hardly blocks. */
+const WAIT_MS = isMainThread ? 50 : 5000;
+
+/** The device's capture stream: one per process, the same handle in every thread. */
+export function getSharedCaptureStream(device: Device): Stream {
+  checkDevice('getSharedCaptureStream', device);
+  return belongingStream(device, native().sharedCaptureStream(device.handle));
+}
+
+const shared = new WeakMap<Device, GraphPool>();
+
+/** The device's graph pool: one per process, the same handle in every thread. Closing it does nothing. */
+export function getSharedGraphPool(device: Device): GraphPool {
+  checkDevice('getSharedGraphPool', device);
+  const handle = native().sharedGraphPool(device.handle);
+  const known = shared.get(device);
+  if (known?.handle === handle) return known;
+  const pool = new GraphPool(device, handle, 'device');
+  shared.set(device, pool);
+  return pool;
+}
+
+/** The shared pool, or a new one that the caller closes. */
+export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPool {
+  checkFlag('useSingleMempool', useSingleMempool);
+  if (useSingleMempool) return getSharedGraphPool(device);
+  checkDevice('getGraphPool', device);
+  return new GraphPool(device, native().createGraphPool(device.handle));
+}
+
+/** Runs `fn` with `pool` lending to it: what it allocates stays until the next one, or until forgetEager(). */
+let eagerly: <T>(pool: GraphPool, fn: () => T) => T;
+/** For the package itself; not exported from it. */
+export let forgetEager: (pool: GraphPool) => void;
+
+/**
+ * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one pool run one at a time: what
+ * is in them lasts until the next graph of this pool. A function that runs eagerly gets memory of its own, until its next run.
+ */
+export class GraphPool extends Handle {
+  readonly device: Device;
+  /** of the last function that ran eagerly */
+  #eager: Tensor[] = [];
+
+  constructor(device: Device, handle: number, owner: HandleOwner = 'caller') {
+    super(handle, owner);
+    this.device = device;
+  }
+
+  /** Bytes of device memory that its graphs share. */
+  get bytes(): number {
+    return native().graphPoolBytes(this.handle);
+  }
+
+  /** Whatever is in it; only inside a function that is captured or warmed up with this pool, else ERR_HOTSLOT_STATE_CAPTURE. */
+  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
+    checkKeys('allocate', options, ['shape', 'dtype']);
+    const { shape, dtype = 'float32' as D } = options;
+    const lent = running.get(this.handle);
+    if (lent) {
+      const tensor = this.device.allocate({ shape, dtype, zeroed: false });
+      lent.push(tensor);
+      return tensor;
+    }
+    const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
+    const [handle, offset] = native().poolAllocate(this.handle, bytes);
+    // A part of the pool's block: closing the tensor does nothing, closing the pool takes it away.
+    const storage = new MemoryStorage(this.device, handle, offset + bytes, { owner: 'device', lender: this });
+    return new Tensor(storage, [...shape], dtype, offset);
+  }
+
+  override close(): void {
+    forgetEager(this);
+    super.close();
+  }
+
+  static {
+    eagerly = (pool, fn) => {
+      const before = pool.#eager;
+      pool.#eager = [];
+      running.set(pool.handle, pool.#eager);
+      try {
+        return fn();
+      } finally {
+        running.delete(pool.handle);
+        for (const each of before) each.close();
+      }
+    };
+    forgetEager = (pool) => {
+      for (const each of pool.#eager.splice(0)) each.close();
+    };
+  }
+}
+
+/** What functions that run eagerly in this thread were lent, by their pool's handle: whichever object they ask. */
+const running = new Map<number, Tensor[]>();
+
+/**
+ * Runs `fn` eagerly with the shared capture stream as the device's current stream, and `pool` lending. No other thread has the
+ * stream meanwhile; ERR_HOTSLOT_STATE_BUSY when another one keeps it too long, or when this is called inside `fn`.
+ */
+export function onCaptureStream<T>(device: Device, pool: GraphPool | null, fn: (stream: Stream) => T): T {
+  return entered(device, 0, (stream) => (pool ? eagerly(pool, () => fn(stream)) : fn(stream)));
+}
+
+/** Waits in slices: a worker that is told to end gets out between two of them. */
+function enterCapture(device: Device, pool: number): number {
+  const deadline = new Deadline(WAIT_MS);
+  for (;;) {
+    const handle = answered(native().enterCapture(device.handle, pool, sliceOf(deadline)));
+    if (handle !== 0) return handle;
+    if (deadline.left > 0) continue;
+    const why = 'is in use by another thread: try again when it has finished';
+    throw stateError('BUSY', `the shared capture stream of ${device.name} ${why}`);
+  }
+}
+
+function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T {
+  const enter = () => belongingStream(device, enterCapture(device, pool));
+  let stream = enter();
+  try {
+    // An error on a stream is sticky: only the thread whose work made it may meet it.
+    if (dropFailed(stream)) {
+      native().leaveCapture(device.handle);
+      stream = enter();
+    }
+    return device.withStream(stream, () => fn(stream));
+  } catch (error) {
+    dropFailed(stream);
+    throw error;
+  } finally {
+    native().leaveCapture(device.handle);
+  }
+}
+
+/** A function that enqueues device work has done so when it returns: TypeError for a promise. */
+export function checkEnqueued(what: string, result: unknown): void {
+  if (typeof (result as { then?: unknown } | undefined)?.then !== 'function') return;
+  void Promise.resolve(result).catch(() => {});
+  throw typeError(`${what} returned a promise: it may only enqueue device work`);
+}
+
+export interface Captured<T> {
+  /** ready to replay, on whatever stream of the device */
+  readonly exec: GraphExec;
+  readonly nodeCount: number;
+  /** what the function returned */
+  readonly result: T;
+}
+
+/**
+ * Captures what `fn` enqueues on the shared capture stream. Whatever goes wrong, the capture is ended; the error names
+ * `what`, and the cause is the first thing that went wrong.
+ */
+export function captureGraph<T>(
+  device: Device,
+  { what, pool }: { what: string; pool: GraphPool | null },
+  fn: (stream: Stream) => T,
+): Captured<T> {
+  return entered(device, pool?.handle ?? 0, (stream) => {
+    let result: T | undefined;
+    let failed: { error: unknown } | null = null;
+    stream.beginCapture();
+    try {
+      result = capturedBy(stream, () => fn(stream));
+      checkEnqueued('the captured function', result);
+    } catch (error) {
+      failed = { error };
+    }
+    try {
+      using graph = stream.endCapture();
+      if (!failed) return { result: result as T, nodeCount: graph.nodeCount, exec: graph.instantiate() };
+    } catch (error) {
+      failed ??= { error };
+    }
+    const cause = failed?.error;
+    const advice = cause instanceof DeviceError ? `; ${cause.advice}` : '';
+    throw stateError('CAPTURE', `${what} failed: ${(cause as Error)?.message ?? cause}${advice}`, cause);
+  });
+}

@@ -1,0 +1,40 @@
+/** What a backend is given, held against its slots; throws at the door. */
+import { shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { isShared } from '../../shm/memory.ts';
+import { Tensor } from '../device.ts';
+
+/** One view per slot, each over shared memory. */
+export function checkHostSlots(slots: readonly Uint8Array[], depth: number): void {
+  if (!Array.isArray(slots)) throw typeError(`registerHostSlots takes an array of Uint8Array, got ${shown(slots)}`);
+  if (slots.length !== depth) throw rangeError(`registerHostSlots needs ${depth} slots, got ${slots.length}`);
+  for (const [i, view] of slots.entries()) {
+    if (!(view instanceof Uint8Array)) throw typeError(`host slot ${i} must be a Uint8Array, got ${typeof view}`);
+    if (!isShared(view.buffer)) throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
+    if (view.length === 0) throw rangeError(`host slot ${i} is empty`);
+  }
+}
+
+/** From the start of the slot's host half to the start of its device half, all of the latter. */
+export function checkCopy(
+  { slot, src, dst }: { slot: number; src: Uint8Array; dst: Tensor },
+  host: Uint8Array,
+  device: Tensor,
+): void {
+  const inside = src instanceof Uint8Array && src.buffer === host.buffer && src.byteOffset === host.byteOffset;
+  if (!inside || src.length > host.length) {
+    const got = src instanceof Uint8Array ? `${src.length} bytes at ${src.byteOffset} of another memory` : typeof src;
+    throw typeError(
+      `source must be slot ${slot}'s registered host memory from its start (${host.length} bytes), got ${got}`,
+    );
+  }
+  if (!(dst instanceof Tensor)) throw typeError(`destination must be a tensor, got ${typeof dst}`);
+  if (dst.handle !== device.handle || dst.byteOffset !== 0) {
+    throw typeError(
+      `destination must be slot ${slot}'s tensor on ${device.device.name}, got one on ${dst.device.name}`,
+    );
+  }
+  if (!dst.contiguous) throw typeError(`destination must be contiguous, got strides [${dst.strides}]`);
+  if (dst.bytes !== src.length)
+    throw rangeError(`source has ${src.length} bytes, destination ${dst.bytes}: they must be equal`);
+}

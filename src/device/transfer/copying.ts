@@ -1,0 +1,284 @@
+/**
+ * The transfer backend: host slots registered all or nothing, copies on the device's own copy stream, an event per slot, and
+ * an end that waits. Its names are in families.ts.
+ */
+
+import { ThreadEnding } from '../../base/addon.ts';
+import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkDType, checkShape, type DType, dtypes } from '../../base/dtype.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import { Deadline } from '../../shm/wait.ts';
+import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../device.ts';
+import type { HostKind } from '../facts.ts';
+import { lendHost } from '../lend.ts';
+import { blockOnEvent } from '../open.ts';
+import { allOrNothing, checkOpen, makingOf, Owner, own } from '../owner.ts';
+import { disarm, isArmed, submitArmed, unarmed, waitArmed } from './attached.ts';
+import type {
+  ArmedSlots,
+  BackendOptions,
+  H2dSubmitter,
+  HostMemoryKind,
+  ReplayTransferBackend,
+  SharedTransferBackend,
+  SubmitH2dOptions,
+} from './backend.ts';
+import { checkCopy, checkHostSlots } from './checks.ts';
+import { newSubmitter, type Submitter, TransferMode } from './native.ts';
+
+/** events and slots are made per place in the ring */
+const MOST_DEPTH = 1024;
+/** Closing gives copies in flight this long before it refuses and says so. */
+const DRAIN_MS = 5000;
+
+export class CopyingTransferBackend extends Owner implements ReplayTransferBackend {
+  readonly device: Device;
+  readonly deviceFamily: Device['family'];
+  readonly h2dSubmitter: H2dSubmitter;
+  readonly supportsAsyncSubmit: boolean;
+  readonly supportsTimingEvents: boolean;
+  readonly ringDepth: number;
+  readonly mode: TransferMode;
+  lastWaitCopyTimeS = 0;
+  readonly warnings: string[] = [];
+  readonly #stream: Stream;
+  #copied: DeviceEvent[] = [];
+  /** recorded before each copy; none when nothing is timed */
+  #begins: DeviceEvent[] = [];
+  /** what to tell of a timed copy once it is done, per slot */
+  readonly #spans = new Map<number, () => void>();
+  /** see submitArmed; shared with every thread that attached */
+  readonly #armed: ArmedSlots;
+  #registered: HostMemory[] = [];
+  #hostViews: Uint8Array[] = [];
+  #hostOffsets: number[] = [];
+  #slots: Tensor[] = [];
+  #submitter: Submitter | null = null;
+
+  constructor(device: Device, options: BackendOptions, mode: TransferMode = TransferMode.immediate) {
+    super(`this transfer backend of ${device.name}`);
+    checkKeys('the transfer backend', options, ['ringDepth', 'timed']);
+    const { ringDepth, timed = device.traits.timingEvents } = options;
+    checkFlag('timed', timed);
+    if (!Object.hasOwn(TransferMode, mode))
+      throw typeError(`mode must be one of ${Object.keys(TransferMode).join(', ')}, got ${shown(mode)}`);
+    this.device = device;
+    this.deviceFamily = device.family;
+    this.ringDepth = checkCount('ringDepth', ringDepth, 1, MOST_DEPTH);
+    this.mode = mode;
+    this.h2dSubmitter = mode === TransferMode.immediate ? device.traits.submitter : `host_${mode}`;
+    this.supportsAsyncSubmit = mode === TransferMode.immediate;
+    this.supportsTimingEvents = mode === TransferMode.immediate && device.traits.timingEvents;
+    const timing = timed && this.supportsTimingEvents;
+    const events = (count: number) => Array.from({ length: count }, () => own(this, device.createEvent({ timing })));
+    using making = makingOf(this);
+    this.#stream = own(this, device.createStream({ priority: -1 }));
+    this.#copied = events(ringDepth);
+    this.#begins = events(timing ? ringDepth : 0);
+    making.done();
+    this.#armed = unarmed(ringDepth);
+  }
+
+  /** How the driver reaches the registered slots; null before registration and after close. */
+  get #hostKind(): HostKind | null {
+    if (this.#registered.length === 0) return null;
+    // One that is not pinned makes all of them count as that.
+    return this.#registered.find(({ kind }) => kind === 'pageable')?.kind ?? (this.#registered[0] as HostMemory).kind;
+  }
+  get hostMemoryKind(): HostMemoryKind {
+    if (this.mode === TransferMode.direct) return 'host_direct';
+    const kind = this.#hostKind;
+    if (kind === 'registered') return 'registered_pinned_shared';
+    return kind === 'imported' ? 'imported_shared' : 'pageable_shared';
+  }
+  get hostPinned(): boolean {
+    return this.#hostKind !== null && this.#hostKind !== 'pageable';
+  }
+  /** Slots are registered in place: pinned always means the shared memory itself. */
+  get directPinnedShared(): boolean {
+    return this.hostPinned;
+  }
+  get readyEvents(): readonly number[] {
+    return this.#copied.map((event) => event.handle);
+  }
+
+  registerHostSlots(slots: readonly Uint8Array[]): void {
+    checkOpen(this);
+    if (this.#registered.length > 0)
+      throw stateError('BUSY', 'host slots are registered already; close the backend first');
+    checkHostSlots(slots, this.ringDepth);
+    const lent = lendHost(this.device, 'host memory is', slots, (warning) => this.warnings.push(warning));
+    this.#registered = lent.map((memory) => own(this, memory));
+    this.#hostViews = [...slots];
+    this.#hostOffsets = slots.map(() => 0);
+  }
+
+  allocateDeviceSlots(options: { shape: readonly number[]; dtype: DType }): Tensor[] {
+    checkOpen(this);
+    checkKeys('allocateDeviceSlots', options, ['shape', 'dtype']);
+    const { shape, dtype } = options;
+    if (this.#slots.length > 0) throw stateError('BUSY', 'device slots are allocated already; close the backend first');
+    const element = dtypes[checkDType('allocateDeviceSlots', dtype)].bytes;
+    const bytes = this.mode === TransferMode.direct ? 0 : checkShape(shape) * element * this.ringDepth;
+    const { free } = this.device.memoryInfo();
+    if (bytes > free) {
+      throw rangeError(
+        `${this.ringDepth} device slots ask for ${bytes} bytes, ${free} are free on ${this.device.name}`,
+        'ERR_HOTSLOT_MEMORY',
+      );
+    }
+    if (this.mode === TransferMode.direct) {
+      // The registered host half is the device half: on the host device one address serves both.
+      if (this.#registered.length === 0)
+        throw stateError('BUSY', 'direct mode: register host slots before allocating device slots');
+      this.#slots = this.#registered.map((memory) => memory.tensor({ shape, dtype }));
+      return this.#slots;
+    }
+    const slots = allOrNothing((own) => this.#copied.map(() => own(this.device.allocate({ shape, dtype }))));
+    this.#slots = slots.map((slot) => own(this, slot));
+    return this.#slots;
+  }
+
+  submitH2d(options: SubmitH2dOptions): number {
+    checkKeys('submitH2d', options, [
+      'slot',
+      'dst',
+      'src',
+      'metadata',
+      'traceRecorder',
+      'traceDeviceEvents',
+      'h2dBytes',
+      'packLayout',
+      'packExecutor',
+    ]);
+    const {
+      slot,
+      dst,
+      src,
+      metadata = {},
+      traceRecorder,
+      traceDeviceEvents = false,
+      h2dBytes,
+      packLayout,
+      packExecutor,
+    } = options;
+    this.#checkSlot(slot);
+    const host = this.#hostViews[slot];
+    const device = this.#slots[slot];
+    if (!host || !device) throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
+    checkCopy({ slot, src, dst }, host, device);
+    const seconds = this.submitSlot(slot, src.length);
+    this.#spans.delete(slot);
+    if (!traceRecorder) return seconds;
+    const bytes = h2dBytes ?? src.length;
+    const facts = { slot, bytes, pinned: this.hostPinned, ...metadata };
+    const more = { layout: packLayout, executor: packExecutor, submitter: this.h2dSubmitter, shared: true };
+    traceRecorder({ name: 'replay_pipeline_batch_h2d', seconds, args: { ...more, ...facts } });
+    const begin = this.#begins[slot];
+    if (traceDeviceEvents && begin) {
+      // The copy stream's own time is known once the copy is done: told by the call that finds it so.
+      this.#spans.set(slot, () => {
+        const ms = (this.#copied[slot] as DeviceEvent).elapsedMs(begin);
+        traceRecorder({ name: 'gpu/replay_pipeline_batch_h2d', seconds: ms / 1000, args: facts });
+      });
+    }
+    return seconds;
+  }
+
+  submitSlot(slot: number, bytes: number): number {
+    return submitArmed(this.#native(), this.#armed, slot, bytes);
+  }
+
+  clearReady(slot: number): void {
+    this.#checkSlot(slot);
+    this.#spans.delete(slot);
+    disarm(this.#armed, slot);
+  }
+
+  readyQuery(slot: number): boolean {
+    this.#checkSlot(slot);
+    if (!isArmed(this.#armed, slot)) return false;
+    // Nothing on a stream of ours is to be waited for.
+    if (this.mode !== TransferMode.immediate) return true;
+    const done = (this.#copied[slot] as DeviceEvent).query();
+    if (done) this.#tellSpan(slot);
+    return done;
+  }
+
+  async synchronizeReady(slot: number): Promise<void> {
+    this.#checkSlot(slot);
+    if (!isArmed(this.#armed, slot) || this.mode !== TransferMode.immediate) return;
+    await (this.#copied[slot] as DeviceEvent).done();
+    this.#tellSpan(slot);
+  }
+  #tellSpan(slot: number): void {
+    const tell = this.#spans.get(slot);
+    this.#spans.delete(slot);
+    tell?.();
+  }
+
+  waitCurrentStreamForReady(slot: number, stream: Stream = this.device.currentStream): void {
+    this.#checkSlot(slot);
+    if (!isArmed(this.#armed, slot)) return;
+    const seconds = waitArmed(this.#native(), this.#armed, slot, stream.handle, this.mode);
+    if (seconds > 0) this.lastWaitCopyTimeS = seconds;
+  }
+
+  share(): SharedTransferBackend {
+    checkOpen(this);
+    return {
+      device: this.device.name,
+      mode: this.mode,
+      stream: this.#stream.handle,
+      copied: this.readyEvents,
+      begins: this.#begins.map((event) => event.handle),
+      hosts: this.#registered.map((memory) => memory.handle),
+      hostOffsets: this.#hostOffsets,
+      slots: this.#slots.map((slot) => slot.handle),
+      armed: this.#armed,
+    };
+  }
+
+  override close(): void {
+    if (this.closed) return;
+    // Copies in flight first: never free or unregister under a running copy.
+    if (!this.#drained()) {
+      throw stateError(
+        'BUSY',
+        `copies on ${this.device.name} are still running after ${DRAIN_MS} ms; close again later`,
+      );
+    }
+    super.close();
+    this.#registered = [];
+    this.#hostViews = [];
+  }
+
+  /** Every copy is followed by its slot's event. A sticky error counts as drained: nothing of that stream runs any more. */
+  #drained(): boolean {
+    const deadline = new Deadline(DRAIN_MS);
+    return this.#copied.every((event) => {
+      try {
+        return blockOnEvent(this.device, event, deadline.left);
+      } catch (error) {
+        if (error instanceof ThreadEnding) throw error;
+        // failed, captured or closed by an earlier attempt: no copy that runs
+        return true;
+      }
+    });
+  }
+
+  #native(): Submitter {
+    checkOpen(this);
+    if (this.#submitter === null) {
+      const shared = this.share();
+      if (shared.hosts.length === 0 || shared.slots.length === 0)
+        throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
+      this.#submitter = own(this, newSubmitter(shared));
+    }
+    return this.#submitter;
+  }
+  #checkSlot(slot: number): void {
+    checkOpen(this);
+    checkCount('slot', slot, 0, this.ringDepth - 1);
+  }
+}

@@ -1,0 +1,95 @@
+/** The classes of submit.node, poll.node and replay.node, as TypeScript sees them. Backends and actors share them. */
+import { loadAddon } from '../../base/addon.ts';
+
+export interface Submitter {
+  /** Enqueues the copy of `bytes` and the slot's `copied` event; the host seconds it took. */
+  submit(slot: number, bytes: number): number;
+  /** Orders a stream behind the slot's copy; with bytes, makes the deferred copy on it first. The host seconds it took. */
+  waitReady(stream: number, slot: number, bytes: number): number;
+  close(): void;
+}
+
+export interface Poller {
+  /** How many watched events became done, after helping the device for at most `ns`. */
+  check(ns: number): number;
+  /** Sleeps on the thread's bell until an event is done, the bell rang, or `ms` are over. */
+  wait(seen: number, ms: number): number;
+  /** The thread goes to sleep in JavaScript: completions no longer ring it, and the device does not count on its help. */
+  away(): void;
+  back(): void;
+  close(): void;
+}
+
+export interface Replayer {
+  /** True: done. Like every answer here it must be looked at before the slot is handed on; see answered(). */
+  launch(slot: number, mailboxOffset: number): true;
+  /** `spent` alone, for an update whose graph was launched before its actor died. */
+  mark(slot: number, mailboxOffset: number): true;
+  drained(): boolean;
+  close(): void;
+}
+
+/** How host bytes reach the device half; submit.node numbers them in this order. */
+// No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs the negated arming words, a mode
+// of submit.node, and a second event behind a manual tick.
+export const TransferMode = Object.freeze({ immediate: 'immediate', deferred: 'deferred', direct: 'direct' } as const);
+export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
+/** 'auto': `direct` on the host device, `immediate` on GPUs. */
+export type TransferChoice = TransferMode | 'auto';
+
+/** What a watch word says; JavaScript writes pending, native code writes done. */
+export const Watch = { idle: 0, pending: 1, done: 2 } as const;
+
+interface SubmitterOptions {
+  stream: number;
+  copied: readonly number[];
+  /** one per slot, recorded before its copy; none when nothing is timed */
+  begins?: readonly number[];
+  hosts: readonly number[];
+  hostOffsets: readonly number[];
+  slots: readonly number[];
+  mode: TransferMode;
+}
+
+interface PollerOptions {
+  device: number;
+  events: readonly number[];
+  watch: Int32Array;
+  /** when each event was seen done, ms */
+  times: Float64Array;
+  /**
+   * Divides the events into rings, one count each. Of a ring the events are asked for in its order, from the one that `oldest` says on,
+   * up to the first that is not done. Without it every event is asked for.
+   */
+  counts?: readonly number[];
+  oldest?: Int32Array;
+  bell?: Int32Array;
+  /** longest single sleep: short where completions cannot ring */
+  sleepNs: number;
+  spinNs: number;
+}
+
+interface ReplayerOptions {
+  stream: number;
+  spent: readonly number[];
+  graphs: readonly number[];
+  /** one per slot, recorded before its graph; none when nothing is timed */
+  begins?: readonly number[];
+  /** begin and end of the last launch, ms */
+  times: Float64Array;
+  weights?: number;
+  weightsOffset?: number;
+  weightsBytes?: number;
+  mailbox?: number;
+}
+
+export function newSubmitter(options: SubmitterOptions): Submitter {
+  const { Submitter } = loadAddon<{ Submitter: new (o: object) => Submitter }>('submit');
+  return new Submitter({ ...options, mode: Object.keys(TransferMode).indexOf(options.mode) });
+}
+export function newPoller(options: PollerOptions): Poller {
+  return new (loadAddon<{ Poller: new (o: PollerOptions) => Poller }>('poll').Poller)(options);
+}
+export function newReplayer(options: ReplayerOptions): Replayer {
+  return new (loadAddon<{ Replayer: new (o: ReplayerOptions) => Replayer }>('replay').Replayer)(options);
+}

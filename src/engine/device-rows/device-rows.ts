@@ -1,0 +1,125 @@
+/**
+ * Rows that live on the device: their memory, the batch that a graph's first kernels gather from it, and the copy stream that brings
+ * what is new. Made and freed by the opener only; what actors do with it stands in words.ts and actors/ingest.ts.
+ */
+import { ThreadEnding } from '../../base/addon.ts';
+import { stateError } from '../../base/errors.ts';
+import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../../device/device.ts';
+import { lendHost } from '../../device/lend.ts';
+import { blockOnEvent } from '../../device/open.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { insideOfBuffer, type ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { HEADER_BYTES } from '../../store/rows/shared-rows.ts';
+import type { SharedDeviceRows } from './attached.ts';
+import type { CheckedRing } from './options.ts';
+import type { KeptOnDevice, RingStatistics } from './statistics.ts';
+import { DeviceRowsWords, MOST_UNDER_WAY } from './words.ts';
+
+/** Closing gives copies in flight this long before it refuses and says so. */
+const DRAIN_MS = 5000;
+
+export class DeviceRows extends Owner implements KeptOnDevice {
+  readonly warnings: string[] = [];
+  /** uint8 [sampleCount × stride]: the tick's rows */
+  readonly batch: Tensor;
+  /** int32 [sampleCount]: their places */
+  readonly places: Tensor<'int32'>;
+  readonly checked: CheckedRing;
+  readonly #ring: Tensor<'uint32'>;
+  readonly #stream: Stream;
+  // Closing asks for them, also where making this failed.
+  readonly #events: readonly DeviceEvent[] = [];
+  readonly #host: HostMemory;
+  readonly #words: DeviceRowsWords;
+  readonly #buffer: ReplayBuffer;
+  readonly #device: Device;
+  readonly #sampleCount: number;
+  readonly #baseSeed: number;
+  readonly #heads: readonly Tensor<'int32'>[];
+
+  constructor(options: {
+    device: Device;
+    buffer: ReplayBuffer;
+    checked: CheckedRing;
+    sampleCount: number;
+    baseSeed: number;
+    /** of each slot: what its tick draws */
+    heads: readonly Tensor<'int32'>[];
+  }) {
+    super('the rows on the device');
+    const { device, buffer, checked, sampleCount } = options;
+    this.checked = checked;
+    this.#device = device;
+    this.#buffer = buffer;
+    this.#sampleCount = sampleCount;
+    this.#baseSeed = options.baseSeed;
+    this.#heads = options.heads;
+    using making = makingOf(this);
+    this.#ring = own(this, device.allocate({ shape: [checked.ringBytes / 4], dtype: 'uint32' }));
+    this.batch = own(this, device.allocate({ shape: [sampleCount * checked.stride], dtype: 'uint8' }));
+    this.places = own(this, device.allocate({ shape: [sampleCount], dtype: 'int32' }));
+    const { memory } = insideOfBuffer(buffer);
+    const [host] = lendHost(device, "the replay buffer's memory is", [memory], (text) => this.warnings.push(text));
+    this.#host = own(this, host as HostMemory);
+    this.#stream = own(this, device.createStream());
+    this.#events = Array.from({ length: MOST_UNDER_WAY }, () => own(this, device.createEvent({ timing: false })));
+    this.#words = DeviceRowsWords.create();
+    making.done();
+  }
+
+  share(): SharedDeviceRows {
+    const { places, guard, rowsPerSpan, stride } = this.checked;
+    return {
+      ...{ places, guard, rowsPerSpan, stride },
+      words: this.#words.place,
+      buffer: this.#buffer.share(),
+      stream: this.#stream.handle,
+      events: this.#events.map((event) => event.handle),
+      ring: this.#ring.handle,
+      host: this.#host.handle,
+      rowsAt: HEADER_BYTES,
+      baseSeed: this.#baseSeed,
+    };
+  }
+
+  /** Enqueues what a tick begins with: its draw, by the head in its slot's parameters, and the gather into the batch. */
+  draw(stream: Stream, slot: number): void {
+    const head = this.#heads[slot] as Tensor<'int32'>;
+    const { stride, places } = this.checked;
+    const words = stride / 4;
+    const n = this.#sampleCount;
+    stream.launch('draw_places', { tensors: [this.places, head], wholes: [n] });
+    // So many neighbours a row that each has one 16-byte piece, up to a warp.
+    const shift = Math.min(5, Math.ceil(Math.log2(words / 4)));
+    const out = this.batch.view({ shape: [n * words], dtype: 'uint32' });
+    stream.launch('gather_places', { tensors: [out, this.#ring, this.places], wholes: [n, words, places, shift] });
+  }
+
+  get statistics(): RingStatistics {
+    const { visible, low, dropped, whole } = this.#words.readReach();
+    const { places, guard, stride } = this.checked;
+    return {
+      ...{ visible, low, ingestedRows: whole, ingestedBytes: whole * stride, droppedRows: dropped },
+      drawable: visible - Math.max(low, visible - (places - guard)),
+    };
+  }
+
+  /** D8: never free under a copy. */
+  override close(): void {
+    if (this.closed) return;
+    const over = this.#events.every((event) => {
+      try {
+        return blockOnEvent(this.#device, event, DRAIN_MS);
+      } catch (error) {
+        if (error instanceof ThreadEnding) throw error;
+        return true;
+      }
+    });
+    if (!over)
+      throw stateError(
+        'BUSY',
+        `rows on their way to ${this.#device.name} are still copied after ${DRAIN_MS} ms; close again later`,
+      );
+    super.close();
+  }
+}

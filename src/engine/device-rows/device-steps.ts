@@ -1,0 +1,93 @@
+/**
+ * Steps of a view that live on the device: their places, and the batch that the graph of a tick gathers from them. What travels with a
+ * tick, and why each step does so once: native/rows/mirror.hpp. Made and freed by the opener only.
+ */
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import type { KeptLayout } from '../../store/views/kept-columns.ts';
+import type { CheckedRing } from './options.ts';
+import type { KeptOnDevice, RingStatistics } from './statistics.ts';
+
+/** A launch that is made again and again. */
+interface Gather {
+  readonly tensors: readonly [Tensor, Tensor, Tensor, Tensor];
+  readonly wholes: readonly [number, number, number, number, number, number, number, number];
+}
+
+/** So many neighbours a row that each has one piece, up to a warp. */
+const shiftOf = (pieces: number): number => Math.min(5, Math.ceil(Math.log2(pieces)));
+
+export class DeviceSteps extends Owner implements KeptOnDevice {
+  readonly warnings: readonly string[] = [];
+  /** uint8: columns of fields, as the layout places them */
+  readonly batch: Tensor;
+  readonly checked: CheckedRing;
+  readonly #ring: Tensor;
+  readonly #layout: KeptLayout;
+  readonly #rows: number;
+  readonly #statistics: () => RingStatistics;
+  /** of each slot: its gathers, what it brings, and its head */
+  readonly #gathers: readonly (readonly Gather[])[];
+  readonly #brings: readonly { readonly fresh: Tensor; readonly head: Tensor<'int32'> }[];
+
+  constructor(options: {
+    device: Device;
+    checked: CheckedRing;
+    layout: KeptLayout;
+    rows: number;
+    /** what travels with a tick, slot by slot, and their heads */
+    slots: readonly Tensor[];
+    heads: readonly Tensor<'int32'>[];
+    statistics: () => RingStatistics;
+  }) {
+    super('the steps on the device');
+    const { device, checked, layout, rows, slots, heads, statistics } = options;
+    this.checked = checked;
+    this.#layout = layout;
+    this.#rows = rows;
+    this.#statistics = statistics;
+    using making = makingOf(this);
+    this.#ring = own(this, device.allocate({ shape: [checked.ringBytes], dtype: 'uint8' }));
+    this.batch = own(this, device.allocate({ shape: [checked.batchBytes], dtype: 'uint8' }));
+    this.#gathers = slots.map((slot) => this.#gathersOf(slot));
+    this.#brings = slots.map((slot, i) => {
+      const shape = [(layout.most * (checked.stride + 4)) / 4];
+      const fresh = slot.view({ shape, offset: layout.freshAt / 4, dtype: 'uint32' });
+      return { fresh, head: heads[i] as Tensor<'int32'> };
+    });
+    making.done();
+  }
+
+  #gathersOf(slot: Tensor): Gather[] {
+    const { stride, places: ringRows } = this.checked;
+    const { most, freshAt, gathered } = this.#layout;
+    const fresh = slot.view({ shape: [most * stride], offset: freshAt });
+    return [...gathered.values()].flatMap(({ field, places, at, list, instead }) => {
+      const count = this.#rows * places;
+      const out = this.batch.view({ shape: [count * field.bytes], offset: at });
+      const from = (of: { offset: number; bytes: number }, listed: number, rows: number): Gather => {
+        const unit = [16, 4, 1].find((bytes) => of.bytes % bytes === 0 && of.offset % bytes === 0) as number;
+        const lists = slot.view({ shape: [rows], offset: listed / 4, dtype: 'int32' });
+        const shift = shiftOf(of.bytes / unit);
+        const wholes = [rows, of.bytes, of.offset, stride, ringRows, most, unit, shift] as const;
+        return { tensors: [out, this.#ring, fresh, lists], wholes };
+      };
+      // Behind the row's own: the goal that another step achieved.
+      return [from(field, list, count), ...(instead ? [from(instead.field, instead.list, count)] : [])];
+    });
+  }
+
+  /** Enqueues what a tick begins with: its columns, then what it brings into its places (M4). */
+  draw(stream: Stream, slot: number): void {
+    const { stride, places } = this.checked;
+    const { most } = this.#layout;
+    for (const gather of this.#gathers[slot] as readonly Gather[]) stream.launch('gather_fields', gather);
+    const { fresh, head } = this.#brings[slot] as { fresh: Tensor; head: Tensor<'int32'> };
+    const wholes = [most, stride / 4, places, shiftOf(stride / 16)] as const;
+    stream.launch('put_places', { tensors: [this.#ring, fresh, head], wholes });
+  }
+
+  get statistics(): RingStatistics {
+    return this.#statistics();
+  }
+}

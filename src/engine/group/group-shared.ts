@@ -1,0 +1,119 @@
+/**
+ * What the ranks of a learner group have in common: shared memory of words and of a vector's two halves from every rank to every
+ * other. The words and their rules are a halo exchange's (src/shm/exchange-words.ts): all ranks are each other's neighbours.
+ */
+import { randomUUID } from 'node:crypto';
+import { checkCount, checkKeys } from '../../base/checks.ts';
+import { rangeError } from '../../base/errors.ts';
+import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../../shm/exchange-words.ts';
+import { Int64 } from '../../shm/int64.ts';
+import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
+import { VERDICT_WORDS, Verdict } from './verdict.ts';
+
+const KIND = 'hotslot.LearnerGroup';
+/** What comes before the vector: float64 of a cache line, see group-rank.ts. */
+export const LETTER_BYTES = 64;
+/** float32 of a message between processes, whose bytes MPI counts by an int */
+export const MOST_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
+
+export interface LearnerGroupOptions {
+  /** learners, 1 to 256; `mpi.shareLearnerGroup()` takes one per process */
+  ranks: number;
+  /** float32 values that are averaged, of all tensors together */
+  parameters: number;
+}
+
+/** Plain data: it goes through postMessage as it is. */
+export interface SharedLearnerGroup {
+  readonly kind: typeof KIND;
+  /** tells groups apart, also after they went through postMessage */
+  readonly id: string;
+  readonly ranks: number;
+  readonly parameters: number;
+  readonly words: Place;
+  readonly data: Place;
+  /** null: all ranks are in this process */
+  readonly elsewhere: RanksElsewhere | null;
+}
+
+/**
+ * A group of learners in threads of this process; each joins it by LearnerGroup.join({ shared, rank }). Throws RangeError for
+ * counts out of range, ERR_HOTSLOT_MEMORY where 8 × ranks² × parameters bytes are not to be had.
+ */
+export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGroup {
+  checkKeys('shareLearnerGroup', options, ['ranks', 'parameters']);
+  return layOutGroup(options, null);
+}
+
+/** `before`: exchanges that count as over, which tests set near the wrap of a half's word. */
+export function layOutGroup(
+  { ranks, parameters }: LearnerGroupOptions,
+  elsewhere: RanksElsewhere | null,
+  before = 0,
+): SharedLearnerGroup {
+  checkCount('ranks', ranks, 1, 256);
+  checkCount('parameters', parameters, 1);
+  if (parameters > MOST_PARAMETERS)
+    throw rangeError(`a group averages ${MOST_PARAMETERS} parameters at most, got ${parameters}`);
+  const routes = ranks * (ranks - 1);
+  // Behind the exchange's words, a line for the verdict and one per rank, for its counts.
+  const words = exchangeWordsBytes(ranks, routes) + (1 + ranks) * LINE * 4;
+  const shared = Object.freeze({
+    kind: KIND as typeof KIND,
+    id: randomUUID(),
+    ranks,
+    parameters,
+    words: Object.freeze(allocateShared(`a learner group's words`, words, 64)),
+    data: Object.freeze(
+      allocateShared(`a learner group of ${ranks}`, Math.max(1, routes) * 2 * strideOf(parameters), PAGE),
+    ),
+    elsewhere,
+  });
+  for (let rank = 0; rank < ranks; rank++) {
+    const { begun, over } = countsOf(shared, rank);
+    for (const each of [begun, over]) each.store(before);
+  }
+  return shared;
+}
+
+/** Bytes from one half to the next. */
+export function strideOf(parameters: number): number {
+  return roundUp(LETTER_BYTES + 4 * parameters, STRIDE);
+}
+
+/** The place of what `sender` tells `reader` among the routes. */
+export function routeOf(ranks: number, reader: number, sender: number): number {
+  return reader * (ranks - 1) + (sender < reader ? sender : sender - 1);
+}
+
+export function checkGroup(what: string, shared: SharedLearnerGroup): void {
+  for (const place of [shared?.data, shared?.words])
+    checkShared(KIND, shared, place?.memory, `${what} takes what shareLearnerGroup() returned`);
+}
+
+export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): ExchangeWords {
+  return new ExchangeWords(words, ranks, ranks * (ranks - 1), elsewhere);
+}
+
+/** Counts of one rank, in an int64 each. */
+export interface Counts {
+  /** the latest exchange that it began; they count from 1, and stay below 2^41 (verdict.ts) */
+  readonly begun: Int64;
+  /** the latest exchange whose outcome it has put away */
+  readonly over: Int64;
+  /** 1: it left the exchange under way without an outcome (G5) */
+  readonly left: Int64;
+  /** 1 while its pipeline runs */
+  readonly runs: Int64;
+}
+export function countsOf(shared: SharedLearnerGroup, rank: number): Counts {
+  const words = new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
+  const [begun, over, left, runs] = Array.from(words, (_, i) => new Int64(words, i)) as [Int64, Int64, Int64, Int64];
+  return { begun, over, left, runs };
+}
+export function verdictOf(shared: SharedLearnerGroup): Verdict {
+  return new Verdict(new BigInt64Array(shared.words.memory, verdictAt(shared), VERDICT_WORDS));
+}
+function verdictAt({ words, ranks }: SharedLearnerGroup): number {
+  return words.offset + exchangeWordsBytes(ranks, ranks * (ranks - 1));
+}

@@ -1,0 +1,237 @@
+/** Learners in several threads or processes whose parameters are kept equal: each trains on rows of its own, and they average. */
+
+import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import type { Bell } from '../../shm/bell.ts';
+import type { Ending } from '../../shm/ending.ts';
+import { checkFree, RankState } from '../../shm/exchange-words.ts';
+import { checkSignal, LONGEST_PARK_MS, waitFor } from '../../shm/wait.ts';
+import { GroupRank } from './group-rank.ts';
+import { checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
+import { Purpose } from './letter.ts';
+import { askToEnd } from './questions.ts';
+
+const LOOK_MS = 0.05;
+
+/** A process of a launcher, such as openMpi() opens. */
+export interface GroupProcess {
+  /** from 0 */
+  readonly rank: number;
+  /** A group of a rank per process; every process calls it, in the same order as whatever else they do together. */
+  shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
+}
+
+export type JoinOptions =
+  /** in a thread: what shareLearnerGroup() made, and which of its ranks this is */
+  | { readonly shared: SharedLearnerGroup; readonly rank: number; readonly mpi?: never; readonly parameters?: never }
+  /** in a process of a launcher: one rank per process; float32 values of all averaged tensors together */
+  | { readonly mpi: GroupProcess; readonly parameters: number; readonly shared?: never; readonly rank?: never };
+
+/** For the pipeline, which hands it to its actors; not exported from the package. */
+export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
+/** For the pipeline's opener, which ends runs with it; not exported from the package. */
+export let insideOfGroup: (group: LearnerGroup) => InsideGroup;
+
+export interface InsideGroup {
+  readonly rank: GroupRank;
+  /** A rank's run goes on; of one in another process this is not known, and false. */
+  isRunning(rank: number): boolean;
+  /** Sleeps on the rank's bell until `look` is true. */
+  waitUntil(look: () => boolean, options: { signal?: AbortSignal | undefined; longestMs?: number }): Promise<void>;
+  /** Ends the exchange that this rank waits for, with every rank that has not taken it. What it came to shows in the rank's look(). */
+  endWait(why: Ending): void;
+}
+
+/**
+ * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters' }) average behind ticks: UniLab's
+ * `local_sgd`. A learner in a loop of its own calls average(). Close it at the end: the others learn of it.
+ */
+export class LearnerGroup implements Disposable {
+  /** of this learner, from 0 */
+  readonly rank: number;
+  /** learners in all */
+  readonly size: number;
+  /** float32 values that are averaged at most */
+  readonly parameters: number;
+  readonly #shared: SharedLearnerGroup;
+  readonly #inside: GroupRank;
+  readonly #bell: Bell;
+
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #shared in made;
+  }
+
+  static {
+    sharedOf = (group) => group.#shared;
+    insideOfGroup = (group) => ({
+      rank: group.#inside,
+      isRunning: (rank) => countsOf(group.#shared, rank).runs.load() === 1,
+      waitUntil: (look, options) => group.#waitUntil(look, options),
+      endWait: (why) => group.#endWait(why),
+    });
+  }
+
+  /**
+   * Takes a rank, for good. Throws RangeError for a rank that is none or of another process, ERR_HOTSLOT_STATE_BUSY for one that was
+   * taken before. Over MPI every process calls it, in the same order as whatever else they do together; those that differ fail the
+   * group in every process.
+   */
+  static async join(options: JoinOptions): Promise<LearnerGroup> {
+    if (options?.mpi !== undefined) {
+      checkKeys('LearnerGroup.join', options, ['mpi', 'parameters']);
+      const { mpi, parameters } = options;
+      return new LearnerGroup(mpi.shareLearnerGroup({ parameters }), mpi.rank);
+    }
+    checkKeys('LearnerGroup.join', options, ['shared', 'rank']);
+    return new LearnerGroup(options.shared, options.rank);
+  }
+
+  private constructor(shared: SharedLearnerGroup, rank: number) {
+    checkGroup('LearnerGroup.join', shared);
+    checkCount('rank', rank, 0, shared.ranks - 1);
+    this.rank = rank;
+    this.size = shared.ranks;
+    this.parameters = shared.parameters;
+    this.#shared = shared;
+    this.#inside = new GroupRank(shared, rank);
+    const { words } = this.#inside;
+    words.checkHere(rank);
+    checkFree(rank, words.claim(rank), 'LearnerGroup', 'group');
+    this.#bell = words.bell(rank);
+  }
+
+  /** Exchanges that were begun: averages and broadcasts. */
+  get exchanges(): number {
+    return this.#inside.exchange;
+  }
+
+  /**
+   * The values of rank 0, whatever the others give: at the start, `learner.loadState(await group.broadcast(await learner.state()))`.
+   * Every rank calls it, with arrays as long. Rejects with a TypeError where they differ, and with what the group failed of.
+   */
+  async broadcast(state: NamedTensors, options: { signal?: AbortSignal } = {}): Promise<NamedTensors> {
+    if (
+      typeof state !== 'object' ||
+      state === null ||
+      Object.values(state).some((each) => !ArrayBuffer.isView(each?.data))
+    )
+      throw typeError(`broadcast takes what a learner's state() gives, got ${shown(state)}`);
+    const entries = Object.entries(state);
+    const bytes = entries.map(([, { data }]) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    const total = bytes.reduce((sum, each) => sum + each.length, 0);
+    const flat = new Uint8Array(Math.ceil(total / 4) * 4);
+    let at = 0;
+    for (const each of bytes) {
+      flat.set(each, at);
+      at += each.length;
+    }
+    const floats = new Float32Array(flat.buffer);
+    for (let from = 0; from < floats.length; from += this.parameters) {
+      const part = floats.subarray(from, from + this.parameters);
+      await this.#exchange(Purpose.broadcast, part, options.signal, () => this.#inside.take(0, part));
+    }
+    at = 0;
+    return Object.fromEntries(
+      entries.map(([name, saved]) => {
+        const { data } = saved;
+        const copy = flat.slice(at, at + data.byteLength);
+        at += data.byteLength;
+        const array = data.constructor as new (buffer: ArrayBuffer) => TensorData['data'];
+        return [name, { ...saved, data: new array(copy.buffer) }];
+      }),
+    );
+  }
+
+  /**
+   * For a learner in a loop of its own: `values` becomes the mean of what all ranks gave, the same bits everywhere. Every rank calls
+   * it, with as many. Rejects as broadcast() does; ERR_HOTSLOT_STATE_BUSY while a pipeline averages.
+   */
+  async average(values: Float32Array, options: { signal?: AbortSignal } = {}): Promise<void> {
+    if (!(values instanceof Float32Array)) throw typeError(`average takes a Float32Array, got ${shown(values)}`);
+    if (values.length > this.parameters)
+      throw rangeError(`this group averages ${this.parameters} parameters at most, got ${values.length}`);
+    // Memory that was transferred away, or shrank, has none.
+    if (values.length === 0) throw rangeError('average takes one parameter at least, got none');
+    await this.#exchange(Purpose.average, values, options.signal, () => this.#inside.average(values));
+  }
+
+  /** Which ranks the others wait for, in words; empty where nobody waits. */
+  waitingFor(): string {
+    const missing = this.#inside.missing();
+    if (missing.length === 0) return '';
+    const who = missing.length === 1 ? `rank ${missing[0]}, which has` : `ranks ${missing.join(', ')}, which have`;
+    return `${who} not come to exchange ${this.exchanges} of the learner group`;
+  }
+
+  /** This learner cannot go on: every rank that waits or begins throws an error with `error` as its cause. The first one wins. */
+  fail(error: unknown): void {
+    this.#inside.fail(error);
+    this.#bell.ring();
+  }
+
+  /** Leaves; twice is fine. Others that wait for what it has not told throw. */
+  close(): void {
+    this.#inside.words.leave(this.rank, RankState.closed);
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  async #waitUntil(
+    look: () => boolean,
+    options: { signal?: AbortSignal | undefined; longestMs?: number },
+  ): Promise<void> {
+    const { signal, longestMs = LONGEST_PARK_MS } = options;
+    const park = async (seen: number, left: number) => {
+      // A wake by another process costs an event loop's turn: what is nearly there is looked for.
+      if (this.#shared.elsewhere !== null && this.#inside.lookFor(LOOK_MS)) return;
+      await this.#bell.parkAsync(seen, Math.min(left, longestMs));
+    };
+    await waitFor(this.#bell, look, { signal, park });
+  }
+
+  #endWait(why: Ending): void {
+    const inside = this.#inside;
+    if (!inside.underWay) return;
+    const { exchange } = inside;
+    if (this.#shared.elsewhere === null) inside.endExchange(exchange, why);
+    else if (!askToEnd(this.#shared, { exchange, rank: this.rank, why }))
+      inside.fail(
+        stateError('CLOSED', `a run ended while it waited in exchange ${exchange}, in a thread that did not open MPI`),
+      );
+  }
+
+  async #exchange(
+    purpose: Purpose,
+    vector: Float32Array,
+    signal: AbortSignal | undefined,
+    use: () => void,
+  ): Promise<void> {
+    checkSignal(signal);
+    signal?.throwIfAborted();
+    const inside = this.#inside;
+    inside.check();
+    if (inside.underWay)
+      throw stateError('BUSY', `exchange ${inside.exchange} of rank ${this.rank} is under way: one after the other`);
+    let sent = false;
+    try {
+      await this.#waitUntil(
+        () => {
+          if (!sent && inside.settle(false) !== true) return false;
+          if (!sent) inside.start(purpose, vector, 0);
+          sent = true;
+          return inside.look();
+        },
+        { signal },
+      );
+      use();
+    } catch (error) {
+      // What was told cannot be taken back: without this rank the others cannot go on either.
+      if (!inside.words.failed) inside.fail(error);
+      throw error;
+    }
+    inside.finish();
+  }
+}

@@ -1,0 +1,80 @@
+/** What stands before a vector of a learner group: what the sender does with it, and whether its run ends. */
+import { stateError, typeError } from '../../base/errors.ts';
+import { Ending } from '../../shm/ending.ts';
+import type { Outcome } from './verdict.ts';
+
+export const Purpose = {
+  average: 1,
+  broadcast: 2,
+  /** the end of a run between two means: a mean is taken if another rank is due for one */
+  end: 3,
+  /** the same of a pipeline that was closed: its vector is none */
+  leave: 4,
+} as const;
+export type Purpose = (typeof Purpose)[keyof typeof Purpose];
+const inWords = ['nothing', 'averages', 'broadcasts', 'ends its run with', 'closes its pipeline with'];
+
+/** Float64 of a letter. */
+export const Letter = {
+  purpose: 0,
+  length: 1,
+  /** ticks between two means; 0 outside runs */
+  every: 2,
+  /** checksum of what was averaged before; NaN: not now */
+  sum: 3,
+  /** why the sender's run ends here (Ending); 0: it goes on */
+  ends: 4,
+  count: 5,
+} as const;
+
+/** The end of a run may come where others are due for a mean. */
+const kindOf = (letter: Float64Array) =>
+  (letter[Letter.purpose] as number) >= Purpose.end ? Purpose.average : letter[Letter.purpose];
+const inText = (letter: Float64Array) =>
+  `${inWords[letter[Letter.purpose] as number]} ${letter[Letter.length]} parameters every ${letter[Letter.every]} ticks`;
+
+/** G3: throws where a rank does something else than `rank`, and where the mean before was not the same. */
+export function checkLetters(letters: readonly Float64Array[], rank: number, exchange: number): void {
+  const mine = letters[rank] as Float64Array;
+  for (const [other, letter] of letters.entries()) {
+    if (
+      kindOf(letter) !== kindOf(mine) ||
+      letter[Letter.length] !== mine[Letter.length] ||
+      letter[Letter.every] !== mine[Letter.every]
+    )
+      throw typeError(
+        `rank ${other} ${inText(letter)} where rank ${rank} ${inText(mine)}: learners of a group do the same, in one order`,
+      );
+    const [there, here] = [letter[Letter.sum] as number, mine[Letter.sum] as number];
+    if (!Number.isNaN(there) && !Number.isNaN(here) && there !== here)
+      throw stateError(
+        'CLOSED',
+        `the mean before exchange ${exchange} was not the same for rank ${other} as for rank ${rank}: what one of them was told, or has on its device, changed on the way`,
+      );
+  }
+}
+
+/** G6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own reason to end comes first. */
+export function outcomeOf(letters: readonly Float64Array[], rank: number): Outcome {
+  let due = false;
+  let left = false;
+  let by = -1;
+  for (const [other, letter] of letters.entries()) {
+    due ||= letter[Letter.purpose] === Purpose.average;
+    left ||= letter[Letter.purpose] === Purpose.leave;
+    if (letter[Letter.ends] !== Ending.none && (by < 0 || other === rank)) by = other;
+  }
+  const why = letters[by]?.[Letter.ends] as Ending;
+  return { averages: due && !left, ended: by < 0 ? null : { rank: by, why } };
+}
+
+/** Of all bits: two that differ in one differ. A whole number below 2^53. */
+export function checksum(values: Float32Array): number {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  let [low, high] = [1, 0];
+  for (let i = 0; i < bits.length; i++) {
+    low = (Math.imul(low, 31) + (bits[i] as number)) | 0;
+    high = (high + Math.imul(low, 0x9e3779b1)) | 0;
+  }
+  return (low >>> 0) + (high & 0x1fffff) * 2 ** 32;
+}

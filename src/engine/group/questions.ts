@@ -1,0 +1,125 @@
+/**
+ * Between processes no word decides for all ranks: a rank that ends its wait asks every other process whether it has taken the exchange.
+ * Who answers that it has not, does not take it before it has heard what all answered (Verdict.ask). So either somebody had taken it and
+ * all take it, or nobody had and all end it; that holds for any number of ranks that ask at once, since a process that answered once
+ * answers the others the same.
+ */
+import { stateError } from '../../base/errors.ts';
+import type { Ending } from '../../shm/ending.ts';
+import type { SharedLearnerGroup } from './group-shared.ts';
+import type { Verdict } from './verdict.ts';
+
+export interface Question {
+  readonly exchange: number;
+  /** who ends its wait, and why */
+  readonly rank: number;
+  readonly why: Ending;
+}
+export type QuestionLetter =
+  | ({ readonly kind: 'asked' } & Question)
+  | ({ readonly kind: 'answered'; readonly from: number; readonly taken: boolean } & Question)
+  | ({ readonly kind: 'decided'; readonly taken: boolean } & Question);
+
+/** A process that does not answer for so long cannot be waited for: the group fails instead. */
+const ANSWER_MS = 10_000;
+
+interface Ends {
+  readonly here: number;
+  readonly ranks: number;
+  readonly verdict: Verdict;
+  send(letter: QuestionLetter): void;
+  ring(): void;
+  fail(error: Error): void;
+}
+
+const groups = new WeakMap<SharedLearnerGroup, Questions>();
+/** Where this thread asks about a group. */
+export function putQuestions(group: SharedLearnerGroup, questions: Questions): void {
+  groups.set(group, questions);
+}
+/** Asks every other process; false in a thread that did not open MPI, which cannot. */
+export function askToEnd(group: SharedLearnerGroup, question: Question): boolean {
+  groups.get(group)?.ask(question);
+  return groups.has(group);
+}
+
+/** One process's questions and answers, about one group. Lives in the thread that opened MPI. */
+export class Questions {
+  readonly #ends: Ends;
+  /** of the question that this process has asked */
+  #open: { question: Question; answers: Set<number>; taken: boolean; timer: NodeJS.Timeout } | null = null;
+  /** asked by others before the exchange before was decided here */
+  #early: Question[] = [];
+
+  constructor(ends: Ends) {
+    this.#ends = ends;
+  }
+
+  /** Asks once for each exchange. */
+  ask(question: Question): void {
+    const { verdict, send } = this.#ends;
+    if (this.#open !== null || verdict.endedBy(question.exchange) !== null) return;
+    // Taken here meanwhile: there is nothing to end.
+    if (!verdict.ask(question.exchange)) return;
+    const timer = setTimeout(() => this.#late(question), ANSWER_MS);
+    this.#open = { question, answers: new Set(), taken: false, timer };
+    send({ kind: 'asked', ...question });
+  }
+
+  hear(letter: QuestionLetter): void {
+    if (letter.kind === 'asked') this.#answer(letter);
+    else if (letter.kind === 'answered') this.#count(letter);
+    else this.#settle(letter, letter.taken);
+  }
+
+  close(): void {
+    clearTimeout(this.#open?.timer);
+    this.#open = null;
+  }
+
+  #answer({ exchange, rank, why }: Question): void {
+    const { verdict, here, send } = this.#ends;
+    // What ended the exchange before is decided first: its word is the same one.
+    if (verdict.isAsked(exchange - 1)) return void this.#early.push({ exchange, rank, why });
+    const taken = !verdict.ask(exchange);
+    send({ kind: 'answered', from: here, taken, exchange, rank, why });
+  }
+
+  #count({ from, taken, exchange, rank }: { from: number; taken: boolean } & Question): void {
+    const open = this.#open;
+    if (open === null || rank !== open.question.rank || exchange !== open.question.exchange) return;
+    open.answers.add(from);
+    open.taken ||= taken;
+    if (open.answers.size === this.#ends.ranks - 1) this.#decide();
+  }
+
+  #decide(): void {
+    const { question, taken, timer } = this.#open!;
+    clearTimeout(timer);
+    this.#open = null;
+    this.#ends.send({ kind: 'decided', taken, ...question });
+    this.#settle(question, taken);
+  }
+
+  #settle(question: Question, taken: boolean): void {
+    const { verdict, ring } = this.#ends;
+    if (taken) verdict.resume(question.exchange);
+    else verdict.end(question.exchange, question);
+    ring();
+    for (const early of this.#early.splice(0)) this.#answer(early);
+  }
+
+  #late({ exchange, rank }: Question): void {
+    const heard = this.#open?.answers ?? new Set();
+    const silent = Array.from({ length: this.#ends.ranks }, (_, each) => each).filter(
+      (each) => each !== this.#ends.here && !heard.has(each),
+    );
+    this.#open = null;
+    this.#ends.fail(
+      stateError(
+        'CLOSED',
+        `rank ${rank} ended its wait in exchange ${exchange}, and ranks ${silent.join(', ')} did not answer within ${ANSWER_MS / 1000} s: close every rank, and join a new group`,
+      ),
+    );
+  }
+}

@@ -1,0 +1,235 @@
+/** An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and reads the journal. */
+import { checkCount, checkKeys } from '../../base/checks.ts';
+import { nowMs } from '../../base/clock.ts';
+import { stateError } from '../../base/errors.ts';
+import { failed } from '../../device/stream.ts';
+import { Ending, endingName } from '../../shm/ending.ts';
+import { checkSignal } from '../../shm/wait.ts';
+import type { Ended } from '../group/verdict.ts';
+import { Pause } from '../ring/header.ts';
+import type { Averaging } from './averaging.ts';
+import { giveBack } from './give-back.ts';
+import { endWithOthers } from './group-end.ts';
+import type { PipelineParts } from './parts.ts';
+import type { Hold } from './standstill.ts';
+import type { Statistics, Summary } from './summary.ts';
+
+export interface RunOptions {
+  /** ticks to run; until the signal when left out */
+  ticks?: number;
+  /** ends the run after the ticks under way; the summary says so */
+  signal?: AbortSignal;
+  /** publish the weights behind every n-th tick; 0, the default, publishes none */
+  publishEvery?: number;
+}
+
+export function checkRun(options: RunOptions): void {
+  checkKeys('run', options, ['ticks', 'signal', 'publishEvery']);
+  const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0 } = options;
+  checkSignal(signal);
+  if (ticks !== Number.POSITIVE_INFINITY) checkCount('ticks', ticks, 1);
+  checkCount('publishEvery', publishEvery, 0);
+}
+
+export function checkCaptured({ publishEvery = 0 }: RunOptions, graphs: number, hasWeights: boolean): void {
+  if (graphs === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
+  if (publishEvery > 0 && !hasWeights)
+    throw stateError('CAPTURE', 'publishEvery needs weights: open with a mailbox and give capture() the weights');
+}
+
+/** Reads the journal into statistics and to listeners; null, or what a listener threw. */
+type Tell = (statistics: Statistics | null) => { error: unknown } | null;
+
+interface RunPlan extends RunOptions {
+  firstTick: number;
+  rows: number;
+  /** begun anew */
+  statistics: Statistics;
+  /** what the next batch waits for, in words */
+  waitingFor: () => string;
+  /** the same, in words that change only when something moves */
+  standsFor: () => string;
+  /** somebody may want the run to stand still between two ticks */
+  hold: Hold;
+  warn: (text: string) => void;
+}
+
+/** A run that waits so long for the same thing says so, once. */
+const PATIENCE_MS = 10_000;
+
+/** Tells what a run waits for when that has not changed, and no tick has ended, for a while. */
+function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
+  let since = nowMs();
+  let seen = '';
+  let told = false;
+  return () => {
+    const now = `${finished()} ${standsFor()}`;
+    if (now !== seen) {
+      seen = now;
+      since = nowMs();
+      told = false;
+    } else if (!told && nowMs() - since >= PATIENCE_MS) {
+      told = true;
+      const thing = waitingFor();
+      warn(`run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`);
+    }
+  };
+}
+
+/** A run that ends by its signal, or by a listener, waits so long in an exchange for a learner of its group that is in its run. */
+const COMING_MS = 10_000;
+/** The same for one that is not in its run, or is in another process. */
+const GRACE_MS = 1000;
+
+/** How long a run that ends waits for the others, in each exchange. */
+class Grace {
+  readonly #none: boolean;
+  #exchange = -1;
+  #since = 0;
+
+  /** `none`: the run was aborted before it began, and waits for nobody. */
+  constructor(none: boolean) {
+    this.#none = none;
+  }
+
+  isOver(averaging: Averaging): boolean {
+    const { waits } = averaging;
+    if (waits === null) return false;
+    if (waits.exchange !== this.#exchange) this.#since = nowMs();
+    this.#exchange = waits.exchange;
+    return this.#none || nowMs() - this.#since >= (waits.comes ? COMING_MS : GRACE_MS);
+  }
+}
+
+/** Resolves once every tick of the run is over and both roles that start work have paused. Throws what a listener threw. */
+export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
+  const { signal } = plan;
+  const { ring } = parts;
+  // The signal ends the run and rejects no wait of it. I9: stored here, whatever this thread does after abort() returns.
+  const end = () => {
+    ring.header.end(Ending.aborted);
+    ring.bells.client.ring();
+  };
+  if (signal?.aborted) end();
+  signal?.addEventListener('abort', end);
+  try {
+    return await toTheEnd(parts, plan, tell);
+  } finally {
+    signal?.removeEventListener('abort', end);
+    ring.endRun();
+  }
+}
+
+/** What the thread's current stream was given so far comes before the run's updates: weights that were just written, say. */
+function followCurrent({ compute, device, last }: PipelineParts['slots']): void {
+  const { currentStream } = device;
+  if (currentStream.capturing || failed(currentStream) || failed(compute)) return;
+  currentStream.record(last);
+  compute.wait(last, { orderOnly: true });
+}
+
+async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
+  const { ring, averaging } = parts;
+  const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
+  const first = ring.next;
+  averaging?.begin();
+  // At once: after the first await another stream may be the current one.
+  followCurrent(parts.slots);
+  await tailOver(parts, first, signal);
+  // What is told so far belongs to manual ticks.
+  let thrown = tell(null);
+  const { statistics } = plan;
+  const impatient = patience(plan, () => ring.finished);
+  const look = () => {
+    thrown ??= tell(statistics);
+    try {
+      impatient();
+    } catch (error) {
+      thrown ??= { error };
+    }
+  };
+  const begin = nowMs();
+  const run = { firstSequence: first, firstTick: plan.firstTick, ticks, rows, publishEvery };
+  ring.startRun({ ...run, carried: averaging?.carried ?? 0 });
+  const grace = new Grace(ring.header.isPaused(Pause.end));
+  await parts.until(still(parts, { first, ticks, hold: plan.hold, grace, failed: () => thrown !== null }), { look });
+  await giveBack(parts);
+  const done = ring.finished - first;
+  // This rank's own reason comes first; without one another rank has ended the run.
+  const reason = done >= ticks ? Ending.ticks : ring.header.ending;
+  let by: Ended = ring.run.endedBy ?? { rank: 0, why: reason };
+  if (averaging) {
+    averaging.ran(done);
+    if (ring.run.endedBy === null)
+      by = await endWithOthers(parts, averaging, reason, () => {
+        look();
+        return (reason === Ending.ticks && signal?.aborted !== true) || !grace.isOver(averaging);
+      });
+    averaging.over();
+  }
+  const seconds = (nowMs() - begin) / 1000;
+  look();
+  if (thrown !== null) throw (thrown as { error: unknown }).error;
+  return {
+    ticks: done,
+    seconds,
+    ticksPerSecond: done / seconds,
+    rows: done * rows,
+    aborted: reason === Ending.aborted,
+    ended: reason === Ending.none ? { rank: by.rank, why: endingName(by.why) } : endingName(reason),
+    sampled: statistics.sampled,
+    stages: statistics.stages(),
+    scalars: statistics.scalars(),
+  };
+}
+
+/** Whether the run is over: its end is stored, requester and replay have paused, and every slot is Free or holds what is given back. */
+function still(
+  parts: PipelineParts,
+  run: { first: number; ticks: number; hold: Hold; grace: Grace; failed: () => boolean },
+): () => boolean {
+  const { ring, averaging } = parts;
+  const { header } = ring;
+  const { first, ticks, hold, grace } = run;
+  let held = false;
+  return () => {
+    if (hold.held) return false;
+    if (!header.isPaused(Pause.end)) {
+      const through = ring.finished - first >= ticks;
+      if (through || run.failed()) {
+        header.end(through ? Ending.ticks : Ending.stopped);
+        parts.step();
+      }
+    }
+    const ends = header.isPaused(Pause.end);
+    if (!ends && !header.isPaused(Pause.hold)) {
+      // A save is over, and the run goes on.
+      if (held) ring.aimAt(first + ticks);
+      held = false;
+      return false;
+    }
+    if (ends && averaging && grace.isOver(averaging)) {
+      header.leaveOthers();
+      averaging.endWait(header.ending);
+    }
+    // Poll rings when the last of what was requested is over.
+    held = !ends;
+    header.setGoal(ring.next);
+    // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
+    const answered = header.paused;
+    if (!ring.settled) return false;
+    // And once more behind: replay takes an early answer back before it takes up graphs for a slot that is over by now.
+    const quiet = answered && header.paused;
+    // Replay answers once nothing is under way; only the client reads the answer.
+    if (!quiet) ring.bells.of('replay').ring();
+    if (quiet && !ends && hold.wanted) hold.tell(true);
+    return quiet && ends;
+  };
+}
+
+/** The tail of manual ticks, whose work may still be under way. */
+async function tailOver(parts: PipelineParts, sequence: number, signal: AbortSignal | undefined): Promise<void> {
+  const { ring } = parts;
+  ring.header.setGoal(sequence);
+  await parts.until(() => ring.finished >= sequence || signal?.aborted === true);
+}

@@ -1,0 +1,123 @@
+/**
+ * Batches as callers get to see them: over the slots' device halves, and over what a device keeps of rows and steps. The opener's
+ * thread only.
+ */
+
+import { typeError } from '../../base/errors.ts';
+import { drawnFrom } from '../../base/loaded-actions.ts';
+import { type Device, type DeviceEvent, type Storage, Tensor } from '../../device/device.ts';
+import { type Owner, own } from '../../device/owner.ts';
+import { MemoryStorage } from '../../device/storage.ts';
+import type { DTypeIn, Fields } from '../../store/rows/fields.ts';
+import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { DeviceRows } from '../device-rows/device-rows.ts';
+import { DeviceSteps } from '../device-rows/device-steps.ts';
+import type { CheckedRing } from '../device-rows/options.ts';
+import type { KeptOnDevice } from '../device-rows/statistics.ts';
+import { HEAD_AT, HEAD_WORDS, ROWS_AT } from '../ring/slot.ts';
+import { type BatchColumn, type BatchSource, stridedColumns } from './source.ts';
+
+/** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
+export type Batch<F extends Fields = Fields> = {
+  readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
+};
+
+/** Columns of trajectories that are no fields, as a capture is given them. */
+export interface Extras {
+  /** float32[rows] to read: importance weights; only where the pipeline draws by priorities */
+  weights?: Tensor<'float32'> | undefined;
+  /** float32[rows] to write: |p| of each row; one that is not written keeps its step's priority */
+  priorities?: Tensor<'float32'> | undefined;
+  /** float64[rows]: which steps these are */
+  ids?: Tensor<'float64'> | undefined;
+}
+
+export interface Batches {
+  readonly batches: readonly Batch[];
+  /** null where rows travel with each batch */
+  readonly kept: KeptOnDevice | null;
+  /** the same of a ReplayBuffer, whose rows come there by themselves */
+  readonly deviceRows: DeviceRows | null;
+  /** recorded behind a manual tick's draw on the device */
+  readonly drawn: DeviceEvent | null;
+  /** of a ReplayBuffer: where the batch's rows lie in the ring */
+  readonly index: Tensor<'int32'> | undefined;
+}
+
+/** Each slot's batch. `slots` are their device halves, `ring` says how a device keeps the rows, null that it does not. */
+export function makeBatches(
+  owner: Owner,
+  given: {
+    device: Device;
+    /** what callers may close */
+    shown: Device;
+    source: BatchSource;
+    ring: CheckedRing | null;
+    baseSeed: number;
+    slots: readonly Tensor[];
+  },
+): Batches {
+  const { device, shown, source, ring, baseSeed, slots } = given;
+  const lent = slots.map((slot) => lend(slot.storage, shown));
+  if (ring === null) {
+    const batches = lent.map((storage) => batchOf(source, (column) => [storage, ROWS_AT + column.at]));
+    return { batches, kept: null, deviceRows: null, drawn: null, index: undefined };
+  }
+  const heads = lent.map((storage) => new Tensor(storage, [HEAD_WORDS], 'int32', HEAD_AT));
+  const drawn = own(owner, device.createEvent({ timing: false }));
+  const { rows } = source;
+  if (source.steps !== null) {
+    const moved = slots.map((slot) => slot.view({ shape: [slot.size - ROWS_AT], offset: ROWS_AT }));
+    const of = { device, checked: ring, layout: source.steps.layout, rows, slots: moved, heads };
+    const kept = own(owner, new DeviceSteps({ ...of, statistics: () => source.statistics }));
+    const gathered = lend(kept.batch.storage, shown);
+    const batches = lent.map((storage) =>
+      batchOf(source, ({ at, kept }) => (kept ? [gathered, at] : [storage, ROWS_AT + at])),
+    );
+    return { batches, kept, deviceRows: null, drawn, index: undefined };
+  }
+  const buffer = source.buffer as ReplayBuffer;
+  const kept = own(owner, new DeviceRows({ device, buffer, checked: ring, sampleCount: rows, baseSeed, heads }));
+  // One batch for all slots: it is drawn by the graph that reads it.
+  const gathered = lend(kept.batch.storage, shown);
+  const batch = batchOf({ buffer, columns: stridedColumns(buffer, ring.stride), rows }, ({ at }) => [gathered, at]);
+  const index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
+  return { batches: slots.map(() => batch), kept, deviceRows: kept, drawn, index };
+}
+
+/** What callers get to see of a slot: closing it is refused, and closing its device leaves the pipeline whole. */
+export function lend(storage: Storage, device: Device): MemoryStorage {
+  const { handle, bytes, host, managed } = storage;
+  return new MemoryStorage(device, handle, bytes, { host, managed, owner: 'pipeline', lender: storage });
+}
+
+/** Beneath a batch: a name that is no field is told, instead of being undefined until something else breaks. */
+function missing(fields: readonly string[]): object {
+  return new Proxy(Object.freeze({}), {
+    get: (target, key) => {
+      // What JavaScript itself asks of every object: a promise's `then`, JSON's `toJSON`.
+      if (typeof key === 'symbol' || key in Object.prototype || key === 'then' || key === 'toJSON')
+        return Reflect.get(target, key) as unknown;
+      throw typeError(`a batch has no field '${key}'; it has ${fields.join(', ')}`);
+    },
+  });
+}
+
+/** The same tensors in an object of the caller's own: it may delete and swap names. A name that is none still throws. */
+export const ownBatch = (batch: Batch): Batch =>
+  ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;
+
+function batchOf(
+  { buffer, columns, rows }: Pick<BatchSource, 'buffer' | 'columns' | 'rows'>,
+  where: (column: BatchColumn) => [Storage, number],
+): Batch {
+  const batch = Object.create(missing(columns.map(({ key }) => key))) as Record<string, Tensor>;
+  for (const column of columns) {
+    const { key, dtype, shape, step } = column;
+    const [storage, at] = where(column);
+    const inner = new Tensor(storage, shape, dtype, at);
+    batch[key] = new Tensor(storage, [rows, ...shape], dtype, at, [step, ...inner.strides]);
+  }
+  if (Object.hasOwn(batch, 'actions')) drawnFrom(batch.actions as Tensor, buffer);
+  return Object.freeze(batch);
+}

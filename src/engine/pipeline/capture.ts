@@ -1,0 +1,156 @@
+/** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
+
+import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import { type GraphExec, type Stream, Tensor } from '../../device/device.ts';
+import {
+  type Captured,
+  captureGraph,
+  checkEnqueued,
+  type GraphPool,
+  getSharedGraphPool,
+} from '../../device/graph/shared.ts';
+import { allOrNothing } from '../../device/owner.ts';
+import type { Fields } from '../../store/rows/fields.ts';
+import type { Averages, Learner } from '../ring/run-fields.ts';
+import { MOST_SCALARS } from '../ring/slot.ts';
+import type { AveragingOptions } from './averaging.ts';
+import { type Batch, type Extras, ownBatch } from './batches.ts';
+import type { Slots } from './slots.ts';
+import { CaptureStream, unwrittenText } from './written-scalars.ts';
+
+export interface CaptureContext extends Extras {
+  /** enqueue here; it is also the device's current stream while the function runs */
+  stream: Stream;
+  /** float64[32] on the device: tick, sequence + 1, rows, snapshot ptr, snapshot size, seed */
+  params: Tensor<'float64'>;
+  /** float32[48] on the device: what the learner writes here comes back with the tick */
+  out: Tensor<'float32'>;
+  slot: number;
+  /** int32[rows], of rows on the device: which places of the ring the batch was gathered from, see philoxIndices() */
+  index?: Tensor<'int32'> | undefined;
+  /** lends memory for what lives only inside the update; the device's graphs share it */
+  pool: GraphPool;
+}
+
+/** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
+export type CaptureFunction<F extends Fields = Fields> = (batch: Batch<F>, context: CaptureContext) => void;
+
+export interface CaptureOptions<S extends string = string> extends AveragingOptions {
+  /** names of the first elements of `out`, for events and summaries */
+  scalars?: readonly S[];
+  /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
+  weights?: Tensor<'float32'>;
+  /** Weights that are NaN or infinite are published too; by default they are not, nor what comes after them. */
+  publishNonFinite?: boolean;
+}
+
+export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null, device: string): void {
+  if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
+  checkKeys('capture', options, ['scalars', 'weights', 'publishNonFinite', 'sync', 'parameters', 'every']);
+  const { scalars = [], weights, publishNonFinite = false } = options;
+  checkFlag('publishNonFinite', publishNonFinite);
+  if (publishNonFinite && weights === undefined)
+    throw rangeError('publishNonFinite is about weights, and capture was given none');
+  if (!Array.isArray(scalars))
+    throw typeError(`scalars must be an array of names, such as ['loss'], got ${shown(scalars)}`);
+  if (scalars.length > MOST_SCALARS)
+    throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
+  for (const [i, name] of scalars.entries()) {
+    if (typeof name !== 'string' || name === '')
+      throw typeError(`scalars are names of at least one letter, got ${shown(name)}`);
+    if (scalars.indexOf(name) !== i)
+      throw rangeError(`scalars names '${name}' twice: every name is one element of out`);
+  }
+  if (weights === undefined) return;
+  if (!(weights instanceof Tensor)) throw typeError(`weights must be a tensor, got ${shown(weights)}`);
+  weights.checkOpen();
+  if (weights.device.name !== device)
+    throw typeError(`weights must be on ${device}, got a tensor on ${weights.device.name}`);
+  if (mailboxLength === null)
+    throw stateError('CAPTURE', 'capture was given weights, but the pipeline was opened without a mailbox');
+  if (weights.dtype !== 'float32' || !weights.contiguous)
+    throw typeError('weights must be a contiguous float32 tensor');
+  if (weights.size !== mailboxLength) {
+    throw rangeError(`weights has ${weights.size} elements, the mailbox holds ${mailboxLength}`);
+  }
+}
+
+/** What replay has to know of a capture. */
+export function learnerOf(
+  graphs: readonly GraphExec[],
+  { scalars = [], weights, publishNonFinite = false }: CaptureOptions,
+  mailbox: { readonly handle: number } | null,
+  averages: Averages | null = null,
+): Learner {
+  const published = weights &&
+    mailbox && {
+      weights: weights.handle,
+      weightsOffset: weights.byteOffset,
+      weightsBytes: weights.bytes,
+      mailbox: mailbox.handle,
+    };
+  return {
+    graphs: graphs.map((graph) => graph.handle),
+    scalars: scalars.length,
+    published: published ?? null,
+    nonFinite: publishNonFinite,
+    averages,
+  };
+}
+
+/**
+ * One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. `warn` gets one text
+ * about all of `scalars` that the update does not write.
+ */
+export function captureSlots(
+  slots: Slots,
+  fn: CaptureFunction,
+  bring: (stream: Stream) => void = () => {},
+  scalars: readonly string[] = [],
+  warn: (text: string) => void = () => {},
+): GraphExec[] {
+  let unwritten: string[] = [];
+  const graphs = allOrNothing((own) => {
+    let nodes = -1;
+    return slots.batches.map((batch, slot) => {
+      const { nodeCount, exec, result } = captureSlot(slots, slot, batch, fn, bring);
+      own(exec);
+      unwritten = result.unwritten(scalars);
+      if (nodes >= 0 && nodeCount !== nodes) {
+        throw stateError(
+          'CAPTURE',
+          `the capture enqueued ${nodes} operations for slot 0 and ${nodeCount} for slot ${slot}: it must do the same for every slot`,
+        );
+      }
+      nodes = nodeCount;
+      return exec;
+    });
+  });
+  if (unwritten.length > 0) warn(unwrittenText(unwritten));
+  return graphs;
+}
+
+function captureSlot(
+  slots: Slots,
+  slot: number,
+  batch: Batch,
+  fn: CaptureFunction,
+  bring: (stream: Stream) => void,
+): Captured<CaptureStream> {
+  const pool = getSharedGraphPool(slots.device);
+  return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
+    const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
+    // Closing it is refused.
+    const lent = new CaptureStream(stream, out);
+    const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool, index: slots.index };
+    slots.beginUpdate(slot, stream);
+    checkEnqueued(
+      'the captured function',
+      slots.device.withStream(lent, () => fn(ownBatch(batch), context)),
+    );
+    bring(stream);
+    slots.finishCapture(slot, stream);
+    return lent;
+  });
+}

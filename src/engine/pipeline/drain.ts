@@ -1,0 +1,38 @@
+/** Whether the device's work on a pipeline's slots is over, when the pipeline closes. */
+import { ThreadEnding } from '../../base/addon.ts';
+import { native } from '../../device/native.ts';
+import { Deadline } from '../../shm/wait.ts';
+import type { Ring } from '../ring/ring.ts';
+import { SlotState } from '../ring/slot.ts';
+import type { Slots } from './slots.ts';
+
+/** Work that may still touch the slots is over; a sticky error counts as over too. */
+export async function drained(slots: Slots, ring: Ring, ms: number): Promise<boolean> {
+  const { compute, device, spent, last } = slots;
+  const deadline = new Deadline(ms);
+  const replaying = spent.filter((_, slot) => ring.state(slot) === SlotState.Replaying);
+  try {
+    compute.record(last);
+  } catch {
+    return true;
+  }
+  for (const event of [...replaying, last]) {
+    while (!doneOrFailed(() => event.query())) {
+      if (deadline.left <= 0) return false;
+      await native()
+        .waitEventAsync(device.handle, event.handle)
+        .catch(() => true);
+    }
+  }
+  return true;
+}
+
+export function doneOrFailed(query: () => boolean): boolean {
+  try {
+    return query();
+  } catch (error) {
+    // Nothing is known of a thread's work that is being ended.
+    if (error instanceof ThreadEnding) throw error;
+    return true;
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and 'tick' listeners. Called by
+ * the opener between other work; never by an actor.
+ */
+import type { EventEmitter } from 'eventemitter3';
+import type { PipelineError } from '../../base/errors.ts';
+import type { JournalEntry } from '../ring/journal.ts';
+import type { Ring } from '../ring/ring.ts';
+import { Field, type Role } from '../ring/slot.ts';
+import type { Recorded } from '../trace/recorder.ts';
+import { channels } from './channels.ts';
+import { Statistics } from './summary.ts';
+
+/** A finished tick. */
+export interface Tick<S extends string = string> {
+  tickId: number;
+  slot: number;
+  rows: number;
+  snapshotPtr: number;
+  snapshotSize: number;
+  /** by the names given to capture() */
+  scalars: Record<S, number>;
+  /** milliseconds from the request to the end of the update */
+  totalMs: number;
+  /** mailbox version published behind it, 0 for none */
+  version: number;
+  /** rows that writers overtook while they were copied, and that were drawn again */
+  drawnAgain: number;
+  /** by what its steps were drawn */
+  sampler: 'uniform' | 'prioritized';
+  /** of the priorities taken up before this draw, those of steps that were overwritten meanwhile */
+  stale: number;
+  /** the largest priority ever given, at the draw; 0 where drawn uniformly */
+  maxPriority: number;
+}
+
+/** What a pipeline emits. */
+export interface PipelineEvents<S extends string = string> {
+  /** a tick is over; emitted while the opener waits in run(), in afterTick() and on closing */
+  tick: [tick: Tick<S>];
+  /** ticks that went by faster than the journal could be read */
+  missed: [count: number];
+  restart: [roles: readonly Role[], reason: Error];
+  warning: [message: string];
+  error: [error: PipelineError];
+  close: [];
+}
+
+/** What was told besides ticks. */
+export interface Said {
+  /** milliseconds since 1970 */
+  at: number;
+  kind: 'warning' | 'restart';
+  text: string;
+}
+/** Of these the latest are kept, for who looks later. */
+const SAID = 50;
+
+/** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
+const SAMPLE = 256;
+
+export class History {
+  readonly #ring: Ring;
+  readonly #emitter: EventEmitter<PipelineEvents>;
+  /** null without a trace */
+  readonly #trace: Recorded | null;
+  #scalarNames: readonly string[] = [];
+  /** undefined before the first run */
+  #statistics: Statistics | undefined;
+  /** what was told lately, oldest first */
+  readonly said: Said[] = [];
+  readonly #oddTold = { scalars: false, weights: false };
+  #at = 0;
+  /** a poll actor that took over from a dead one may journal its last tick again */
+  #lastSequence = -1;
+
+  constructor(ring: Ring, emitter: EventEmitter<PipelineEvents>, trace: Recorded | null) {
+    this.#ring = ring;
+    this.#emitter = emitter;
+    this.#trace = trace;
+  }
+
+  /** names of the first scalars, as given to capture() */
+  get scalarNames(): readonly string[] {
+    return this.#scalarNames;
+  }
+  /** A learner was captured, whose first scalars have these names. */
+  captured(scalars: readonly string[], graphs: number): void {
+    this.#scalarNames = [...scalars];
+    Object.assign(this.#oddTold, { scalars: false, weights: false });
+    channels.capture.publish({ pipeline: this.#emitter, graphs, scalars: this.#scalarNames });
+  }
+
+  restarted(roles: readonly Role[], reason: Error): void {
+    this.#note('restart', `the thread of ${roles.join(', ')} was replaced: ${reason.message}`);
+    channels.restart.publish({ pipeline: this.#emitter, roles, reason });
+    this.#emitter.emit('restart', roles, reason);
+  }
+
+  /** A warning that nobody listens for is the process's. */
+  warn(text: string): void {
+    if (!this.warning(text)) process.emitWarning(text, 'PipelineWarning');
+  }
+  /** One that is only for who listens; true when somebody did. */
+  warning(text: string): boolean {
+    this.#note('warning', text);
+    return this.#emitter.emit('warning', text);
+  }
+  #note(kind: Said['kind'], text: string): void {
+    this.said.push({ at: Date.now(), kind, text });
+    if (this.said.length > SAID) this.said.shift();
+  }
+
+  /** The last ticks, the trace's end, and that the pipeline is closed. */
+  async close(): Promise<void> {
+    this.tell(null);
+    const failed = await this.#trace?.finish();
+    if (failed) this.warning(`the trace is incomplete: ${failed.message}`);
+    // A listener that throws must not make closing fail.
+    queueMicrotask(() => this.#emitter.emit('close'));
+  }
+
+  /** Those of a run that begins; no two runs of a pipeline are at once. */
+  statistics(): Statistics {
+    this.#statistics ??= new Statistics();
+    return this.#statistics.begin(this.#scalarNames);
+  }
+
+  /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */
+  tell(statistics: Statistics | null): { error: unknown } | null {
+    const { journal } = this.#ring;
+    const trace = this.#trace;
+    // Single ticks are made for those who listen.
+    const heard = channels.tick.hasSubscribers;
+    const tick = heard || this.#emitter.listenerCount('tick') > 0;
+    const all = tick || trace !== null;
+    const from = all ? this.#at : (journal.head - Math.min((journal.head - this.#at) >>> 0, SAMPLE)) >>> 0;
+    let failed: { error: unknown } | null = null;
+    const { next, missed } = journal.read(from, (entry) => {
+      const sequence = entry.record[Field.sequence] as number;
+      if (sequence <= this.#lastSequence) return;
+      this.#lastSequence = sequence;
+      statistics?.add(entry);
+      trace?.add(entry);
+      if (!tick || failed) return;
+      try {
+        const told = this.#tick(entry);
+        if (heard) channels.tick.publish({ pipeline: this.#emitter, tick: told });
+        this.#emitter.emit('tick', told);
+      } catch (error) {
+        failed = { error };
+      }
+    });
+    this.#at = next;
+    trace?.look();
+    if (all && missed > 0) this.#emitter.emit('missed', missed);
+    try {
+      this.#tellOdd();
+    } catch (error) {
+      failed ??= { error };
+    }
+    return failed;
+  }
+
+  /** Behind a read of the journal; see RunFields. */
+  #tellOdd(): void {
+    const { odd, oddWeights, mayPublish } = this.#ring.run;
+    if (odd && !this.#oddTold.scalars) {
+      this.#oddTold.scalars = true;
+      const name = this.#scalarNames[odd.scalar];
+      this.warn(
+        `tick ${odd.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing: firstNonFinite() finds the launch`,
+      );
+    }
+    if (oddWeights && !this.#oddTold.weights) {
+      this.#oddTold.weights = true;
+      const then = mayPublish
+        ? 'they were published, as asked'
+        : 'they are not published, nor is what comes after them';
+      this.warn(`tick ${oddWeights.tick}: weight ${oddWeights.place} is NaN or infinite; ${then}`);
+    }
+  }
+
+  #tick({ record, slot, scalars }: JournalEntry): Tick {
+    const at = (field: number) => record[field] as number;
+    return {
+      tickId: at(Field.tick),
+      slot,
+      rows: at(Field.rows),
+      snapshotPtr: at(Field.snapshotPtr),
+      snapshotSize: at(Field.snapshotSize),
+      scalars: Object.fromEntries(this.scalarNames.map((name, i) => [name, scalars[i] as number])),
+      totalMs: at(Field.doneAt) - at(Field.requestedAt),
+      version: at(Field.version),
+      drawnAgain: at(Field.drawnAgain),
+      sampler: at(Field.maxPriority) > 0 ? 'prioritized' : 'uniform',
+      stale: at(Field.stale),
+      maxPriority: at(Field.maxPriority),
+    };
+  }
+}

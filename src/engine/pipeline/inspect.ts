@@ -1,0 +1,98 @@
+/** A pipeline's state in words, for a person to read. */
+
+import { type CoresNow, coresNow } from '../../base/cores.ts';
+import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { DeviceRows } from '../device-rows/device-rows.ts';
+import { Gate } from '../ring/header.ts';
+import type { Ring } from '../ring/ring.ts';
+import { Field, SlotState } from '../ring/slot.ts';
+import { fedBy } from '../trace/feeders.ts';
+import type { ActorThreads } from './actor-threads.ts';
+import type { History } from './history.ts';
+import type { CheckedOptions } from './options.ts';
+import type { PipelineParts } from './parts.ts';
+import type { Positions } from './position.ts';
+import type { Slots } from './slots.ts';
+import type { BatchSource } from './source.ts';
+import type { Standstill } from './standstill.ts';
+
+const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
+
+/** What a pipeline is made of, for who looks inside. */
+export interface Inside {
+  threads: ActorThreads | null;
+  slots: Slots;
+  buffer: ReplayBuffer;
+  parts: PipelineParts;
+  history: History;
+  options: CheckedOptions;
+  /** for checkpoints */
+  standstill: Standstill;
+  positions: Positions;
+}
+
+export interface SlotNow {
+  state: string;
+  tick: number;
+  sequence: number;
+}
+
+/** What inspect() says. */
+export interface PipelineNow {
+  slots: SlotNow[];
+  /** what the next batch waits for, in words */
+  waitingFor: string;
+  /** ticks whose slots are free again */
+  finished: number;
+  cores: CoresNow;
+}
+
+export const pipelineNow = (ring: Ring, waitingFor: string): PipelineNow => ({
+  slots: slotsNow(ring),
+  waitingFor,
+  finished: ring.finished,
+  cores: coresNow(),
+});
+
+export function slotsNow(ring: Ring): SlotNow[] {
+  return Array.from({ length: ring.depth }, (_, slot) => ({
+    state: stateNames[ring.state(slot)] as string,
+    tick: ring.record(slot)[Field.tick] as number,
+    sequence: ring.sequence(slot),
+  }));
+}
+
+/** What a pipeline waits for has to do with. */
+type Sources = Pick<CheckedOptions, 'source' | 'group'>;
+
+/** What keeps the requester from asking for the next batch; where it is rows of other machines, how those do too. */
+export function waitingFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
+  const words = standsFor(gate, { source, group }, rows);
+  const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.share().buffer.memory) : null;
+  return others === null || words === 'nothing' ? words : `${words}; ${others}`;
+}
+
+/** The same of the pipeline alone: the words stay as they are for as long as it stands still. */
+export function standsFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
+  // Whoever waits for other learners waits for nothing else.
+  return group?.waitingFor() || ownWords(gate, source, rows);
+}
+
+function ownWords(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
+  switch (gate) {
+    case Gate.open:
+      return 'nothing';
+    case Gate.limiter:
+      return source.buffer.limiter?.waitingFor(source.rows) ?? 'nothing';
+    case Gate.slots:
+      return 'the learner: every slot is in use';
+    case Gate.rows:
+      return rows === null
+        ? source.waitingFor()
+        : `rows: ${source.buffer.ptr} added, ${rows.statistics.ingestedRows} copied to the device`;
+    case Gate.nothingAsked:
+      return 'somebody to ask for a tick';
+    case Gate.paused:
+      return 'the next run';
+  }
+}

@@ -1,0 +1,60 @@
+/** The frozen facts about how a pipeline's transfer really happens. */
+import type { DeviceFamily } from '../../device/facts.ts';
+import type { H2dSubmitter, HostMemoryKind } from '../../device/transfer/backend.ts';
+import type { CheckedOptions } from './options.ts';
+import type { Slots } from './slots.ts';
+
+export interface TransferManifest {
+  readonly backend: string;
+  readonly device: string;
+  readonly deviceFamily: DeviceFamily;
+  readonly hostMemoryKind: HostMemoryKind;
+  readonly hostPinned: boolean;
+  readonly directPinnedShared: boolean;
+  readonly supportsAsyncSubmit: boolean;
+  readonly supportsTimingEvents: boolean;
+  readonly h2dSubmitter: H2dSubmitter;
+  readonly ringDepth: number;
+  /** roles per thread, e.g. '[pack] [submit poll replay]', or 'inline' */
+  readonly placement: string;
+  readonly placementReason: string;
+  /** where the rows live, and why */
+  readonly rowsKept: 'host' | 'device';
+  readonly rowsReason: string;
+  /** of rows on the device: rows and bytes that it keeps, rows of them that a tick draws from, and bytes from one to the next */
+  readonly ringRows?: number;
+  readonly ringBytes?: number;
+  readonly drawableRows?: number;
+  readonly guardRows?: number;
+  readonly rowStride?: number;
+  /** what 'auto' or 'cpu' came to mean, when the device was not named outright */
+  readonly deviceReason: string;
+}
+
+export function manifestOf(
+  { backend, rowsKept, kept }: Slots,
+  { device, placement }: CheckedOptions,
+): TransferManifest {
+  const { name } = backend.device;
+  const ring = kept?.checked;
+  const facts = ring && {
+    ...{ ringRows: ring.places, ringBytes: ring.ringBytes, guardRows: ring.guard, rowStride: ring.stride },
+    drawableRows: ring.places - ring.guard,
+  };
+  return Object.freeze({
+    backend: backend.constructor.name,
+    device: name,
+    deviceFamily: backend.deviceFamily,
+    hostMemoryKind: backend.hostMemoryKind,
+    hostPinned: backend.hostPinned,
+    directPinnedShared: backend.directPinnedShared,
+    supportsAsyncSubmit: backend.supportsAsyncSubmit,
+    supportsTimingEvents: backend.supportsTimingEvents,
+    h2dSubmitter: backend.h2dSubmitter,
+    ringDepth: backend.ringDepth,
+    placement: placement.name,
+    placementReason: placement.reason,
+    ...{ rowsKept: rowsKept.kept, rowsReason: rowsKept.reason, ...facts },
+    deviceReason: device === name ? 'as asked' : `'${device}' means ${name} here`,
+  });
+}

@@ -1,0 +1,117 @@
+/** The calls of manual ticks: each checks its arguments, begins or awaits the tick, and hands out its batch. */
+import { checkCount, checkKeys } from '../../base/checks.ts';
+import type { Stream } from '../../device/device.ts';
+import { checkSignal, checkTimeout, type WaitOptions } from '../../shm/wait.ts';
+import { Param } from '../ring/slot.ts';
+import type { Batch } from './batches.ts';
+import type { ManualTicks } from './manual.ts';
+import type { PipelineParts } from './parts.ts';
+import type { BatchSource } from './source.ts';
+import type { Standstill } from './standstill.ts';
+
+export class ManualCalls {
+  readonly #parts: PipelineParts;
+  readonly #source: BatchSource;
+  readonly #manual: ManualTicks;
+  readonly #standstill: Standstill;
+  readonly #checkNotRunning: () => void;
+
+  constructor(given: {
+    parts: PipelineParts;
+    source: BatchSource;
+    manual: ManualTicks;
+    standstill: Standstill;
+    checkNotRunning: () => void;
+  }) {
+    this.#parts = given.parts;
+    this.#source = given.source;
+    this.#manual = given.manual;
+    this.#standstill = given.standstill;
+    this.#checkNotRunning = given.checkNotRunning;
+  }
+
+  start(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
+    this.#check(tickId, sampleCount);
+    const least = minSnapshotPtr === undefined ? this.#newest : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
+    if (this.#manual.pending === null) this.#source.checkFilled(least);
+    return this.#manual.start(tickId, Math.max(1, least));
+  }
+
+  /** What is there now; of rows on the device, what can come there while a tick is hot, whose rows stay. */
+  get #newest(): number {
+    const { ptr } = this.#source.buffer;
+    const { deviceRows, host } = this.#parts.slots;
+    const { hot } = this.#manual;
+    if (deviceRows === null || hot === null) return ptr;
+    return Math.min(ptr, (host.params(hot.slot)[Param.low] as number) + deviceRows.checked.places);
+  }
+
+  ready(tickId: number, sampleCount: number): boolean {
+    this.#check(tickId, sampleCount);
+    return this.#manual.batchReady(tickId);
+  }
+
+  async wait(tickId: number, sampleCount: number, options: WaitOptions): Promise<boolean> {
+    checkWait('waitUntilReady', options);
+    return this.#wait(tickId, sampleCount, options);
+  }
+
+  waitSync(tickId: number, sampleCount: number, options: { timeoutMs?: number }): boolean {
+    checkKeys('waitUntilReadySync', options, ['timeoutMs']);
+    checkTimeout(options.timeoutMs);
+    if (this.ready(tickId, sampleCount)) return true;
+    this.#standstill.refuse();
+    if (this.#soon(tickId, sampleCount, options)) return true;
+    return this.#parts.untilSync(() => this.#manual.batchReady(tickId), options.timeoutMs);
+  }
+
+  async sample(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch | null> {
+    checkWait('sampleLargeBatch', options);
+    this.#check(tickId, sampleCount);
+    this.#manual.checkSample(tickId);
+    const stream = this.#stream;
+    for (;;) {
+      const waiting = this.#wait(tickId, sampleCount, options);
+      if (waiting !== true && !(await waiting)) return null;
+      // Nothing becomes hot while the pipeline is saved.
+      if (!this.#standstill.standing || this.#manual.hot !== null) return this.#manual.sample(tickId, stream);
+      if (!(await this.#standstill.passed(options))) return null;
+    }
+  }
+
+  sampleSync(tickId: number, sampleCount: number): Batch {
+    this.#check(tickId, sampleCount);
+    this.#manual.checkSample(tickId);
+    this.waitSync(tickId, sampleCount, {});
+    this.#standstill.refuse();
+    return this.#manual.sample(tickId, this.#stream);
+  }
+
+  get #stream(): Stream {
+    return this.#parts.slots.device.currentStream;
+  }
+
+  #check(tickId: number, sampleCount: number): void {
+    this.#manual.check(tickId, sampleCount);
+    this.#checkNotRunning();
+  }
+
+  /** No promise where the batch is there, or nearly. */
+  #wait(tickId: number, sampleCount: number, options: WaitOptions): true | Promise<boolean> {
+    if (this.#soon(tickId, sampleCount, options)) return true;
+    return this.#parts.until(() => this.#manual.batchReady(tickId), options);
+  }
+
+  /** Begins the tick unless that was done; true when its batch is there, or comes within microseconds. */
+  #soon(tickId: number, sampleCount: number, { timeoutMs, signal }: WaitOptions): boolean {
+    if (this.ready(tickId, sampleCount)) return true;
+    if (this.#manual.pending?.tick !== tickId) this.start(tickId, sampleCount);
+    return !signal?.aborted && this.#parts.soon(() => this.#manual.batchReady(tickId), timeoutMs);
+  }
+}
+
+function checkWait(name: string, options: WaitOptions): void {
+  checkKeys(name, options, ['timeoutMs', 'signal']);
+  checkTimeout(options.timeoutMs);
+  checkSignal(options.signal);
+}

@@ -1,0 +1,246 @@
+/** What ReplayPipeline.open takes, checked at the door and made definite. */
+
+import { checkCount, checkKeys, checkPath, shown } from '../../base/checks.ts';
+import { coresNow } from '../../base/cores.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { checkTransfer } from '../../device/transfer/build.ts';
+import type { TransferChoice } from '../../device/transfer/native.ts';
+import { checkSignal } from '../../shm/wait.ts';
+import type { StepFields } from '../../store/lanes/schema.ts';
+import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import type { PrioritizedSampler } from '../../store/prioritized.ts';
+import type { Fields } from '../../store/rows/fields.ts';
+import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { View } from '../../store/views/views.ts';
+import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import {
+  type CheckedRing,
+  checkRing,
+  checkRows,
+  checkSteps,
+  checkStepsOptions,
+  type DeviceRingOptions,
+  RING_OPTIONS,
+  type RowsKept,
+} from '../device-rows/options.ts';
+import { LearnerGroup } from '../group/group.ts';
+import { CLIENT } from '../ring/role-bells.ts';
+import { MOST_SLOTS } from '../ring/run-fields.ts';
+import { type Role, roles } from '../ring/slot.ts';
+import { BatchSource } from './source.ts';
+
+/** 'auto' chooses by cores, 'inline' lets the caller step(), an array puts roles on threads. */
+export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
+
+export interface TraceOptions {
+  /** Chrome/Perfetto trace file, written when the pipeline closes */
+  file: string;
+  /** spans of the copy stream too, where the device has timing events */
+  deviceEvents?: boolean;
+}
+
+export interface PipelineOptions<F extends Fields = Fields> extends CommonOptions {
+  buffer: ReplayBuffer<F, object>;
+}
+
+/** Of trajectories: `S`, the buffer's fields; `V`, the view. */
+export interface TrajectoryPipelineOptions<S extends StepFields = StepFields, V extends View = View>
+  extends CommonOptions {
+  buffer: TrajectoryBuffer<S>;
+  /** what a batch is made of */
+  view: V;
+  /** by what its steps are drawn: uniformly when left out */
+  sampler?: PrioritizedSampler;
+  /** exponent of the importance weights, 0 to 1, until setBeta(); 0.4 by default */
+  beta?: number;
+}
+
+interface CommonOptions {
+  /** 'auto', 'cpu', 'host:0', … */
+  device: string;
+  /** rows of one tick's batch */
+  sampleCount: number;
+  /** slots in the ring, 2 to 64; 4 by default */
+  depth?: number;
+  /** seed of a tick = baseSeed + tickId; 0 by default */
+  baseSeed?: number;
+  placement?: Placement;
+  /** how often a lost or failed actor thread may be replaced before the pipeline fails; 0 by default */
+  restart?: number;
+  trace?: false | TraceOptions;
+  /** where the learner's weights are published for collectors */
+  mailbox?: WeightMailbox;
+  /**
+   * How batches come to the host device's half. 'auto', the default: packed there ('direct'), for a copy from memory to the same
+   * memory moves each byte twice; copied where rows live on the device. GPUs copy at once.
+   */
+  transfer?: TransferChoice;
+  /**
+   * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row is copied once, and the captured
+   * graph gathers, and of a ReplayBuffer draws (docs/pipeline.md#rows-on-the-device). 'auto': the latter on GPUs that have room.
+   */
+  rows?: RowsKept;
+  /** of rows on the device */
+  deviceRing?: DeviceRingOptions;
+  /** learners whose parameters are kept equal: see capture()'s `sync` and docs/ranks.md */
+  group?: LearnerGroup;
+  /** finished ticks the journal remembers, a power of two; 8192 by default */
+  journal?: number;
+  /** ends opening: what was opened is closed again, and open() rejects with its reason */
+  signal?: AbortSignal;
+}
+
+interface RolePlacement {
+  /** roles per thread in runs; empty when inline */
+  threads: readonly (readonly Role[])[];
+  /** the same threads in manual ticks; a thread may have none then */
+  manual: readonly (readonly Role[])[];
+  name: string;
+  reason: string;
+}
+
+/**
+ * Decides the threads. Throws unless every role has exactly one. By `auto` the threads of a `grouped` pipeline keep their roles, because
+ * those of its poll actor are known to MPI.
+ */
+export function placementOf(placement: Placement = 'auto', { grouped = false } = {}): RolePlacement {
+  if (placement === 'inline') {
+    return { threads: [], manual: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
+  }
+  if (placement === 'auto') return automatic(coresNow().cores, grouped);
+  if (!Array.isArray(placement))
+    throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`);
+  for (const hosted of placement) {
+    if (!Array.isArray(hosted))
+      throw typeError(
+        `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${shown(hosted)} in it`,
+      );
+  }
+  const seen = placement.flat();
+  for (const role of seen)
+    if (!roles.includes(role))
+      throw typeError(`placement names an unknown role ${shown(role)}; roles: ${roles.join(', ')}`);
+  for (const role of roles) {
+    const times = seen.filter((other) => other === role).length;
+    if (times !== 1) throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
+  }
+  const threads = placement.filter((hosted) => hosted.length > 0);
+  return { threads, manual: threads, name: print(threads), reason: 'as asked' };
+}
+
+/** A tick that is asked for alone gains nothing from a second thread, and pays for its wakes. */
+function automatic(cores: number, grouped: boolean): RolePlacement {
+  if (cores === 1) {
+    const reason = 'one core: a thread per role would only trade wakes';
+    return { threads: [roles], manual: [roles], name: print([roles]), reason };
+  }
+  const threads = [['pack'], ['submit', 'poll', 'replay']] as const;
+  const apart = `${cores} cores: packing alone, the device roles together, so that wakes do not outnumber the work`;
+  const reason = grouped ? apart : `${apart}; in manual ticks the first thread has all roles`;
+  return { threads, manual: grouped ? threads : [roles, []], name: print(threads), reason };
+}
+
+/** By role as `roles` lists them: the thread that hosts it, or CLIENT where no thread does. */
+export function hostsIn(threads: readonly (readonly Role[])[]): number[] {
+  return roles.map((role) => (threads.length === 0 ? CLIENT : threads.findIndex((hosted) => hosted.includes(role))));
+}
+
+function print(threads: readonly (readonly Role[])[]): string {
+  return threads.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
+}
+
+export type CheckedOptions = Required<
+  Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal' | 'deviceRing' | 'group'>
+> & {
+  source: BatchSource;
+  /** null where rows cannot live on a device, and why */
+  ring: CheckedRing | null;
+  noRing: string;
+  mailbox: WeightMailbox | null;
+  group: LearnerGroup | null;
+  trace: false | Required<TraceOptions>;
+  placement: RolePlacement;
+};
+
+const known = [
+  ...['buffer', 'view', 'sampler', 'beta'],
+  'device',
+  'sampleCount',
+  'depth',
+  'baseSeed',
+  'placement',
+  'restart',
+  'trace',
+  'mailbox',
+  'group',
+  'transfer',
+  'rows',
+  'deviceRing',
+  'journal',
+  'signal',
+];
+
+/** Why rows cannot live on a device, whatever device it is; empty where they can. */
+function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferChoice): string {
+  if (buffer instanceof ReplayBuffer && buffer.capacity < 2) return 'a buffer of one row has none to guard';
+  return transfer === 'immediate' || transfer === 'auto'
+    ? ''
+    : `transfer: '${transfer}' is about batches that are packed on the host`;
+}
+
+export function checkOptions(options: PipelineOptions | TrajectoryPipelineOptions): CheckedOptions {
+  checkKeys('ReplayPipeline.open', options, known);
+  checkSignal(options.signal);
+  options.signal?.throwIfAborted();
+  const { buffer, device, mailbox = null, group = null, trace = false, journal = 8192 } = options;
+  if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
+    throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+  if (typeof device !== 'string')
+    throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
+  if (mailbox !== null && !(mailbox instanceof WeightMailbox)) throw typeError('mailbox must be a WeightMailbox');
+  if (group !== null && !(group instanceof LearnerGroup))
+    throw typeError(`group must be a LearnerGroup, got ${shown(group)}`);
+  const sampleCount = checkCount('sampleCount', options.sampleCount, 1, 2 ** 31 - 1);
+  checkCount('journal', journal, 64, 2 ** 20);
+  if ((journal & (journal - 1)) !== 0) throw rangeError(`journal must be a power of two, got ${journal}`);
+  buffer.limiter?.checkBand({ sampleCount });
+  if (trace !== false) {
+    checkKeys('trace', trace, ['file', 'deviceEvents']);
+    if (typeof trace.file !== 'string')
+      throw typeError(`trace.file must name the file to write, got ${shown(trace.file)}`);
+  }
+  const placement = placementOf(options.placement, { grouped: group !== null });
+  const restart = checkCount('restart', options.restart ?? 0, 0);
+  if (restart > 0 && placement.threads.length === 0)
+    throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);
+  const rows = checkRows(options.rows);
+  if (options.deviceRing !== undefined && rows === 'host')
+    throw rangeError("deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host");
+  if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
+  const transfer = checkTransfer(options.transfer ?? 'auto');
+  const noRing = noRingOf(buffer, transfer);
+  const onDevice = rows !== 'host' && noRing === '';
+  const rowsRing =
+    onDevice && buffer instanceof ReplayBuffer ? checkRing(buffer, sampleCount, options.deviceRing) : null;
+  if (buffer instanceof TrajectoryBuffer) checkStepsOptions(options.deviceRing);
+  const depth = checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS);
+  const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
+  // Last: it may bind a sampler.
+  const source = new BatchSource({ ...(options as TrajectoryPipelineOptions), buffer, sampleCount });
+  const { steps } = source;
+  const ring = onDevice && steps ? checkSteps({ ...steps, ...steps.layout }, options.deviceRing) : rowsRing;
+  return {
+    source,
+    device,
+    sampleCount,
+    depth,
+    baseSeed,
+    placement,
+    restart,
+    trace:
+      trace === false ? false : { file: checkPath('trace.file', trace.file), deviceEvents: trace.deviceEvents ?? true },
+    mailbox,
+    group,
+    ...{ transfer, rows, ring, noRing, journal },
+  };
+}

@@ -1,0 +1,184 @@
+/** What packs: the native half for rows or for a view, or a head where rows live on the device. Pack's thread only. */
+import { answered, loadAddon } from '../../base/addon.ts';
+import { nowMs } from '../../base/clock.ts';
+import type { BellBoard } from '../../shm/bell.ts';
+import { insideOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import type { RateLimiter } from '../../store/rate-limiter.ts';
+import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { AttachedDeviceRows } from '../device-rows/attached.ts';
+import { writeHead } from '../device-rows/head.ts';
+import type { HostHalves } from '../ring/host-halves.ts';
+import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
+import type { SharedSource, SharedView } from './source.ts';
+
+/** What pack() answers. */
+export const Packing = { waits: 0, done: 1, more: 2 } as const;
+
+export interface Packer {
+  /** packs what was prepared in an earlier run too: the batch is not in the host half */
+  readonly packsAgain?: boolean;
+  readonly limiter: RateLimiter | null;
+  /** of all that wait for rows of this buffer: also rung when room to sample is given back */
+  readonly bells: BellBoard;
+  /** whether there is anything to draw from now */
+  filled(): boolean;
+  /** draws and packs what the slot's record asks for, and completes the record; Packing */
+  pack(slot: number, record: Float64Array): number;
+}
+
+interface RowsPacker {
+  pack(slot: number, seed: number, rows: number, leastPtr: number): number;
+}
+interface ViewPacker {
+  filled(): boolean;
+  /** `brought`: what the batch that lies in the slot brought, which is made again; −1: another one is drawn */
+  pack(
+    slot: number,
+    seed: number,
+    rows: number,
+    leastPtr: number,
+    beta: number,
+    sequence: number,
+    brought: number,
+  ): number;
+}
+interface PackAddon {
+  Packer: new (
+    buffer: Float64Array,
+    slots: Uint8Array,
+    firstRow: number,
+    stride: number,
+    report: Float64Array,
+  ) => RowsPacker;
+  ViewPacker: new (
+    lanes: Float64Array,
+    slots: Uint8Array,
+    firstRow: number,
+    stride: number,
+    report: Float64Array,
+    rule: Float64Array,
+    columns: Float64Array,
+    tree: Float64Array | null,
+    normalise: number,
+    idsAt: number,
+    prioritiesAt: number,
+    depth: number,
+    mirror: Float64Array | null,
+    freshAt: number,
+    most: number,
+  ) => ViewPacker;
+}
+
+export function attachPacker(source: SharedSource, halves: HostHalves, depth: number): Packer {
+  return source.kind === 'rows'
+    ? rowsPacker(ReplayBuffer.attach(source.buffer), halves)
+    : viewPacker(source, halves, depth);
+}
+
+/** Of whoever orders the copies: whether a tick may draw now (rule D5), and rows that the first ticks wait for. */
+interface Orders {
+  mayDraw(visible: number): boolean;
+  readonly until: number;
+}
+
+/** Where rows live on the device a batch is a head: which rows the tick may draw. */
+export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves: HostHalves, ingest: Orders): Packer {
+  const { places, guard, baseSeed } = shared;
+  return {
+    packsAgain: true,
+    limiter: buffer.limiter,
+    bells: insideOfBuffer(buffer).bells,
+    filled: () => {
+      const { visible } = words;
+      return visible > words.low && visible >= ingest.until;
+    },
+    pack: (slot, record) => {
+      const params = halves.params(slot);
+      // In this order.
+      const { visible } = words;
+      const { low } = words;
+      // Of an earlier run: a tick whose rows are gone meanwhile is drawn anew.
+      const oldestKept = params[Param.low] as number;
+      const kept = record[Field.leastPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
+      const until = kept ? (params[Param.snapshotPtr] as number) : visible;
+      if (visible < Math.max(ingest.until, kept ? until : (record[Field.leastPtr] as number))) return Packing.waits;
+      const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
+      // By the `visible` that the head is of: poll may have moved it on since.
+      if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
+      const span = until - oldest;
+      params[Param.low] = oldest;
+      writeHead(halves.head(slot), { seed: baseSeed, tick: record[Field.tick] as number, low: oldest, span, places });
+      record[Field.snapshotPtr] = until;
+      record[Field.snapshotSize] = span;
+      record[Field.packBegin] = record[Field.packEnd] = nowMs();
+      record[Field.drawnAgain] = record[Field.stale] = record[Field.maxPriority] = 0;
+      return Packing.done;
+    },
+  };
+}
+
+const asked = (record: Float64Array) =>
+  [record[Field.seed], record[Field.rows], record[Field.leastPtr]] as [number, number, number];
+
+function complete(record: Float64Array, report: Float64Array): void {
+  record[Field.snapshotPtr] = report[0]!;
+  record[Field.snapshotSize] = report[1]!;
+  record[Field.packBegin] = report[2]!;
+  record[Field.packEnd] = report[3]!;
+  record[Field.drawnAgain] = report[4]!;
+  record[Field.stale] = report[5]!;
+  record[Field.maxPriority] = report[6]!;
+}
+
+function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
+  const { Packer } = loadAddon<PackAddon>('pack');
+  // What a draw from whole rows leaves at zero.
+  const report = new Float64Array(7);
+  const packer = new Packer(insideOfBuffer(buffer).memory, halves.memory, ROWS_AT, halves.stride, report);
+  let filled = false;
+  return {
+    limiter: buffer.limiter,
+    bells: insideOfBuffer(buffer).bells,
+    // A buffer of rows never becomes empty again.
+    filled: () => {
+      filled ||= buffer.ptr > 0;
+      return filled;
+    },
+    pack: (slot, record) => {
+      const packing = answered(packer.pack(slot, ...asked(record)));
+      if (packing === Packing.done) complete(record, report);
+      return packing;
+    },
+  };
+}
+
+function viewPacker(source: SharedView, halves: HostHalves, depth: number): Packer {
+  const buffer = TrajectoryBuffer.attach(source.buffer);
+  const { ViewPacker } = loadAddon<PackAddon>('pack');
+  const report = new Float64Array(8);
+  const { rule, columns, tree, normalise, idsAt, kept } = source;
+  const packer = new ViewPacker(
+    ...([insideOfTrajectories(buffer).memory, halves.memory, ROWS_AT, halves.stride, report] as const),
+    ...([rule, columns, tree, normalise, idsAt, halves.prioritiesAt, depth] as const),
+    ...([kept?.mirror ?? null, kept?.freshAt ?? 0, kept?.most ?? 0] as const),
+  );
+  return {
+    // Of an earlier run: what it brought is not on this device.
+    packsAgain: kept !== null,
+    limiter: buffer.limiter,
+    bells: insideOfTrajectories(buffer).bells,
+    filled: () => answered(packer.filled()),
+    pack: (slot, record) => {
+      const { beta, sequence } = Field;
+      const head = halves.head(slot);
+      const before = kept && record[Field.leastPtr] === PACKED ? (head[0] as number) : -1;
+      const packing = answered(
+        packer.pack(slot, ...asked(record), record[beta] as number, record[sequence] as number, before),
+      );
+      if (packing !== Packing.done) return packing;
+      complete(record, report);
+      if (kept) head[0] = report[7]!;
+      return packing;
+    },
+  };
+}

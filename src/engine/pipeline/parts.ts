@@ -1,0 +1,302 @@
+/**
+ * What a pipeline is made of and how it ends: slots, ring, actors in threads or inline, and the two ways of waiting for them.
+ * The opener's thread only. Knows nothing of ticks; ReplayPipeline and the autonomous run are written over it.
+ */
+
+import { coresNow } from '../../base/cores.ts';
+import { type PipelineError, stateError, unavailableError } from '../../base/errors.ts';
+import type { HostMemory } from '../../device/device.ts';
+import { homeFor, lendHost } from '../../device/lend.ts';
+import { waitEventSync } from '../../device/open.ts';
+import { Parts } from '../../device/owner.ts';
+import type { PinnedHost } from '../../device/storage.ts';
+import type { Bell } from '../../shm/bell.ts';
+import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../../shm/wait.ts';
+import { versionsOf } from '../../store/weights/weight-mailbox.ts';
+import { ThreadState } from '../ring/header.ts';
+import { Ring } from '../ring/ring.ts';
+import { type Role, roles } from '../ring/slot.ts';
+import { ActorThreads } from './actor-threads.ts';
+import { type Actor, type ActorSetup, actorMaker } from './actors.ts';
+import { Averaging } from './averaging.ts';
+import { doneOrFailed, drained } from './drain.ts';
+import { type CheckedOptions, hostsIn } from './options.ts';
+import { Slots } from './slots.ts';
+
+/**
+ * How long a thread of a pipeline looks before it sleeps, as long as a sleep with its wake takes: so it never waits more than twice
+ * as long as it had to. It lends its core meanwhile, for there may be fewer cores than threads that look.
+ */
+const SOON_MS = 0.05;
+/** How often a waiting opener looks up from its bell. */
+const LOOK_MS = 50;
+/** Device work has this long to end when a pipeline closes. */
+const DRAIN_MS = 5000;
+
+/** Slots that device work may still touch after closing gave up on it: kept until the process ends. */
+const leaked = new Set<Slots>();
+
+interface PartsEvents {
+  /** true when there was a listener */
+  error(failure: PipelineError): boolean;
+  restart(hosted: readonly Role[], reason: Error): void;
+  warning(message: string): void;
+}
+
+export class PipelineParts {
+  readonly slots: Slots;
+  readonly ring: Ring;
+  readonly threads: ActorThreads | null;
+  /** the mailbox's buffers, registered with the device, or their home; null without a mailbox */
+  readonly mailbox: { readonly handle: number } | null;
+  /** null: no learner group, or one of one */
+  readonly averaging: Averaging | null;
+  #home: PinnedHost | null = null;
+  /** what did not go as wanted while this was made, in words */
+  readonly warnings: string[] = [];
+  readonly #options: CheckedOptions;
+  readonly #events: PartsEvents;
+  readonly #inline: Actor[];
+  /** what its actors have: pack's bell, and inline actors themselves. Goes when they have stopped */
+  readonly #used = new Parts('this pipeline');
+  /** what the device may work on: goes when that work is over, and may refuse once */
+  readonly #owned = new Parts('this pipeline');
+  /** close() was called: every other call throws */
+  closing = false;
+  #waiters = 0;
+  #reported = false;
+  /** a caller was thrown the failure */
+  #thrown = false;
+
+  constructor(options: CheckedOptions, events: PartsEvents) {
+    this.#options = options;
+    this.#events = events;
+    const { source, depth, mailbox, placement } = options;
+    const inline = placement.threads.length === 0;
+    this.slots = new Slots({ ...options, timed: options.trace !== false && options.trace.deviceEvents });
+    this.warnings.push(...this.slots.backend.warnings, ...this.slots.warnings);
+    using making = this.#owned.making();
+    this.#owned.own(this.slots);
+    const { journal: journalCapacity, baseSeed } = options;
+    const [hosts, manualHosts] = [hostsIn(placement.threads), hostsIn(placement.manual)];
+    this.ring = Ring.create({ depth, hosts, manualHosts, journalCapacity, baseSeed });
+    this.ring.setBeta(source.beta);
+    this.mailbox = null;
+    if (mailbox) {
+      const warn = (text: string) => this.warnings.push(text);
+      const [memory] = lendHost(this.slots.device, 'host memory is', [versionsOf(mailbox).view], warn) as [HostMemory];
+      this.#owned.own(memory);
+      this.#home = homeFor(this.slots.device, memory.kind, memory.bytes, warn);
+      if (this.#home) this.#owned.own(this.#home);
+      this.mailbox = this.#home ?? memory;
+    }
+    this.averaging = Averaging.make(options.group, this.slots.device, this.#owned, this.warnings);
+    const { bells } = source;
+    const bell = bells.claim();
+    if (!bell)
+      throw stateError('BUSY', 'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it');
+    this.#used.own({ close: () => bells.release(bell) });
+    source.take();
+    this.#owned.own({ close: () => source.release() });
+    using taking = this.#used.making();
+    this.ring.bells.adoptPackBell(bell);
+    const setup = this.#setup(bell);
+    this.#inline = inline
+      ? actorMaker()
+          .make(setup, roles, this.ring, null)
+          .map((actor) => this.#used.own(actor))
+      : [];
+    const { ring } = this;
+    const heard = { failed: () => this.#report(), restarted: events.restart };
+    const started = { ring, threads: placement.threads, setup, restart: options.restart, events: heard };
+    this.threads = inline ? null : new ActorThreads(started);
+    taking.done();
+    making.done();
+  }
+
+  get inline(): boolean {
+    return this.threads === null;
+  }
+
+  #setup(packBell: Bell): ActorSetup {
+    const { source, mailbox, placement } = this.#options;
+    return {
+      ring: this.ring.share(),
+      source: source.share(),
+      packBell: packBell.index,
+      mailbox: mailbox?.share() ?? null,
+      mailboxHome: this.#home?.handle ?? 0,
+      slots: this.slots.share(),
+      deviceRows: this.slots.deviceRows?.share() ?? null,
+      averaging: this.averaging?.share() ?? null,
+      lookMs: SOON_MS,
+      coresFree: coresNow().cores > placement.threads.length + 1,
+    };
+  }
+
+  /** Steps every inline role once, in the order of a slot's life; how much they did. */
+  step(): number {
+    let done = 0;
+    let working: Actor | undefined;
+    try {
+      for (const actor of this.#inline) {
+        working = actor;
+        done += actor.work();
+      }
+    } catch (error) {
+      const { role, slot } = working as Actor;
+      this.ring.fail(this.ring.failureAt(role, slot, error));
+      this.checkRunning();
+    }
+    return done;
+  }
+
+  /** Throws when the pipeline is closed or failed. `restarts`: a lost thread may still be replaced. */
+  checkRunning({ restarts = this.#options.restart > 0 } = {}): void {
+    if (this.closing) throw stateError('CLOSED', 'the pipeline is closed');
+    const failure = this.ring.failure.read();
+    if (failure) {
+      this.#thrown = true;
+      this.#report();
+      throw failure;
+    }
+    if (this.inline || restarts) return;
+    for (const [thread, hosted] of this.#options.placement.threads.entries()) {
+      const state = this.ring.header.threadState(thread);
+      if (state !== ThreadState.dead && state !== ThreadState.threw) continue;
+      const thrown = state === ThreadState.threw ? this.ring.thrown.read()?.cause : null;
+      const error =
+        thrown ?? unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
+      this.ring.fail(this.ring.failureAt(hosted[0] as Role, -1, error));
+      this.checkRunning();
+    }
+  }
+
+  /** Listeners hear of a failure once. Waiting callers are thrown it too; with neither it must not vanish. */
+  #report(): void {
+    const failure = this.ring.failure.read();
+    if (!failure || this.closing || this.#reported) return;
+    this.#reported = true;
+    this.#options.group?.fail(failure);
+    if (this.#events.error(failure) || this.#waiters > 0 || this.#thrown) return;
+    queueMicrotask(() => {
+      throw failure;
+    });
+  }
+
+  /**
+   * Looks for a few microseconds without leaving the thread: what is nearly there costs neither a promise nor a sleep, of which
+   * either takes longer than this.
+   */
+  soon(done: () => boolean, timeoutMs = Number.POSITIVE_INFINITY): boolean {
+    const { client } = this.ring.bells;
+    const due = new Deadline(Math.min(SOON_MS, timeoutMs));
+    for (;;) {
+      const seen = client.read();
+      this.checkRunning();
+      const stepped = this.step();
+      if (done()) return true;
+      const { left } = due;
+      if (left <= 0 || (this.inline ? stepped === 0 : !client.look(seen, left))) return false;
+    }
+  }
+
+  /** Waits without blocking: true when `done`, false when the time is over. `look` runs now and then meanwhile. */
+  async until(
+    done: () => boolean,
+    { look = () => {}, ...wait }: WaitOptions & { look?: () => void } = {},
+  ): Promise<boolean> {
+    let due = new Deadline(LOOK_MS);
+    this.#waiters++;
+    try {
+      return await waitFor(
+        this.ring.bells.client,
+        () => {
+          this.checkRunning();
+          const stepped = this.step();
+          if (done()) return true;
+          if (due.left <= 0) {
+            look();
+            due = new Deadline(LOOK_MS);
+          }
+          return stepped > 0 && 'again';
+        },
+        { ...wait, longestMs: this.#longestMs },
+      );
+    } finally {
+      this.#waiters--;
+    }
+  }
+
+  /** The same for worker threads, blocking; on the main thread it answers what needs no waiting and refuses the rest. */
+  untilSync(done: () => boolean, timeoutMs?: number): boolean {
+    return waitForSync(
+      this.ring.bells.client,
+      () => {
+        // No thread can be replaced while this thread's event loop stands still.
+        this.checkRunning({ restarts: false });
+        const stepped = this.step();
+        return done() || (stepped > 0 && 'again');
+      },
+      { timeoutMs, instead: 'the promise form', longestMs: this.#longestMs },
+    );
+  }
+
+  /** Inline actors look again soon: no bell is rung there for what a device has done. */
+  get #longestMs(): number {
+    return this.inline ? 1 : LOOK_MS;
+  }
+
+  /**
+   * Stops the actors, drains the device and frees everything, `more` included. In a worker thread a part that stays pinned throws BUSY,
+   * and the next call starts with that part.
+   */
+  async close(more: () => void): Promise<void> {
+    this.closing = true;
+    this.ring.header.stop();
+    await this.threads?.stop();
+    this.averaging?.abandon(!this.#threadsAre((state) => state !== ThreadState.stopped));
+    this.#used.close();
+    this.#free(await drained(this.slots, this.ring, DRAIN_MS), more);
+  }
+
+  closeSync(more: () => void): void {
+    refuseMainThread('close()');
+    this.closing = true;
+    const { ring } = this;
+    ring.header.stop();
+    const running = () => this.#threadsAre((state) => state === ThreadState.running);
+    const stopped = waitForSync(ring.bells.client, () => !running(), {
+      timeoutMs: DRAIN_MS,
+      instead: 'close()',
+      longestMs: LOOK_MS,
+    });
+    this.averaging?.abandon(!this.#threadsAre((state) => state !== ThreadState.stopped));
+    this.threads?.abandon();
+    this.#used.close();
+    const { device, compute, last } = this.slots;
+    const drained = doneOrFailed(() => {
+      compute.record(last);
+      return waitEventSync(device, last, DRAIN_MS);
+    });
+    this.#free(drained && stopped, more);
+  }
+
+  /** Whether one is in such a state. */
+  #threadsAre(so: (state: ThreadState) => boolean): boolean {
+    return this.#options.placement.threads.some((_, i) => so(this.ring.header.threadState(i)));
+  }
+
+  #free(drained: boolean, more: () => void): void {
+    if (!drained) {
+      // Never free under a running copy.
+      leaked.add(this.slots);
+      this.#events.warning(`device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
+      return;
+    }
+    if (this.#options.mailbox) versionsOf(this.#options.mailbox).abandon();
+    this.#options.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
+    more();
+    this.#owned.close();
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Where a pipeline is between two ticks, and how a fresh one goes on from there: with the same ticks, the same draws, and with
+ * priorities that came home and wait for the draw, depth sequences later, that takes them up.
+ */
+import { rangeError, stateError } from '../../base/errors.ts';
+import { Pause } from '../ring/header.ts';
+import type { ManualTicks } from './manual.ts';
+import type { CheckedOptions } from './options.ts';
+import type { PipelineParts } from './parts.ts';
+import type { Standstill } from './standstill.ts';
+
+/** What came home with a batch and is not in the tree yet. */
+interface Update {
+  readonly ids: Float64Array;
+  readonly priorities: Float32Array;
+}
+
+export interface Position {
+  /** the last tick that was asked for, −1 before the first */
+  readonly tick: number;
+  /** the next one's sequence */
+  readonly sequence: number;
+  readonly beta: number;
+  /** updates of sequences before this one are in the tree */
+  readonly applied: number;
+  /** of the sequences before the next one, oldest first; empty where drawn uniformly */
+  readonly updates: readonly Update[];
+  /** a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as it goes to the device */
+  readonly prepared: { readonly tick: number; readonly bytes: Uint8Array } | null;
+}
+
+export class Positions {
+  readonly #parts: PipelineParts;
+  readonly #manual: ManualTicks;
+  readonly #standstill: Standstill;
+  readonly #options: CheckedOptions;
+
+  constructor(parts: PipelineParts, manual: ManualTicks, standstill: Standstill, options: CheckedOptions) {
+    this.#standstill = standstill;
+    this.#parts = parts;
+    this.#manual = manual;
+    this.#options = options;
+  }
+
+  /** What must be the same where another pipeline is to go on, in words that a person can compare. */
+  get facts(): object {
+    const { source, sampleCount, baseSeed, depth } = this.#options;
+    const columns = source.columns.map(({ key, dtype, shape }) => [key, `${dtype}[${shape.join('×')}]`]);
+    return {
+      ...{ sampleCount, baseSeed, draws: source.prioritized ? 'by priorities' : 'uniformly' },
+      columns: Object.fromEntries(columns),
+      ...this.#ring,
+      // Priorities are taken up so many ticks later.
+      ...(source.prioritized ? { depth } : {}),
+    };
+  }
+
+  /** Of rows on the device: how many it keeps decides what a tick draws. */
+  get #ring(): object {
+    const ring = this.#parts.slots.kept?.checked;
+    return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
+  }
+
+  /** Rows that the limiter counts and no tick has had: those of a tick that waits for its caller. They are counted again when it is asked for. */
+  get countedAhead(): number {
+    const { ring } = this.#parts;
+    if (this.#options.source.buffer.limiter === null) return 0;
+    return this.#options.sampleCount * ring.header.countedFrom(this.#manual.asked?.sequence ?? ring.next);
+  }
+
+  /** Of a pipeline that stands still. */
+  take(): Position {
+    const { ring, slots } = this.#parts;
+    const { source } = this.#options;
+    const { asked, kept, lastAsked } = this.#manual;
+    const sequence = asked?.sequence ?? ring.next;
+    const applied = source.applied;
+    const updates: Update[] = [];
+    for (let s = Math.max(0, applied); source.prioritized && s < sequence; s++)
+      updates.push(source.comeHome(slots.host, this.#slotOf(s)));
+    const prepared = asked
+      ? {
+          tick: asked.tick,
+          bytes: slots.host.batchBytes(asked.slot).slice(0, slots.host.moves(asked.slot)),
+        }
+      : kept;
+    // A run's ticks are the manual count's only when it is over.
+    const last = this.#standstill.running ? ring.run.tickOf(ring.next - 1) : lastAsked;
+    const tick = prepared ? prepared.tick - 1 : last;
+    return { tick, sequence, beta: ring.beta, applied, updates, prepared };
+  }
+
+  /** A slot's sequences are depth apart. */
+  #slotOf(sequence: number): number {
+    const { ring } = this.#parts;
+    for (let slot = 0; slot < ring.depth; slot++) if ((ring.sequence(slot) - sequence) % ring.depth === 0) return slot;
+    throw rangeError(`no slot had sequence ${sequence}`);
+  }
+
+  /** Throws unless the pipeline is as it was opened. */
+  checkFresh(): void {
+    this.#parts.checkRunning();
+    if (this.#parts.ring.next > 0 || this.#manual.lastTick >= 0)
+      throw stateError(
+        'BUSY',
+        `the pipeline has run ${this.#parts.ring.next} ticks: restore into one that was just opened`,
+      );
+  }
+
+  /** A fresh pipeline goes on from there. */
+  async resume({ tick, sequence, beta, applied, updates, prepared }: Position): Promise<void> {
+    const { ring, slots } = this.#parts;
+    const { source } = this.#options;
+    this.checkFresh();
+    // The requester looks at no sequence while requests are paused.
+    ring.header.pause(Pause.hold);
+    try {
+      await this.#parts.until(() => {
+        if (!ring.header.paused) ring.bells.of('replay').ring();
+        return ring.header.paused;
+      });
+      ring.startAt(sequence);
+      for (const [i, update] of updates.entries()) {
+        const slot = this.#slotOf(sequence - updates.length + i);
+        source.bringHome(slots.host, slot, update);
+      }
+      source.goOn(applied);
+    } finally {
+      ring.endRun();
+    }
+    if (source.prioritized) ring.setBeta(beta);
+    this.#manual.skipTo(tick);
+    if (prepared) this.#manual.keep(prepared, (slot) => slots.host.batchBytes(slot));
+  }
+}

@@ -1,0 +1,300 @@
+/**
+ * Opens device, ring and actors, and offers the two ways to use them: manual ticks, where the caller samples and spends
+ * each batch, and autonomous runs, where a captured graph is replayed on every hot batch.
+ */
+import { EventEmitter } from 'eventemitter3';
+import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { closedError, stateError } from '../../base/errors.ts';
+import type { GraphExec, Stream } from '../../device/device.ts';
+import { checkSignal, type WaitOptions } from '../../shm/wait.ts';
+import type { BatchFields } from '../../store/lanes/samples.ts';
+import type { StepFields } from '../../store/lanes/schema.ts';
+import type { Fields } from '../../store/rows/fields.ts';
+import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { View } from '../../store/views/views.ts';
+import type { RingStatistics } from '../device-rows/statistics.ts';
+import { TraceRecorder } from '../trace/recorder.ts';
+import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
+import { checkAveraging } from './averaging.ts';
+import type { Batch } from './batches.ts';
+import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
+import { FedSpans } from './fed-spans.ts';
+import { History, type PipelineEvents, type Tick } from './history.ts';
+import { type Inside, type PipelineNow, pipelineNow, standsFor, waitingFor } from './inspect.ts';
+import { manifestOf, type TransferManifest } from './manifest.ts';
+import { ManualTicks } from './manual.ts';
+import { ManualCalls } from './manual-calls.ts';
+import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
+import { PipelineParts } from './parts.ts';
+import { Positions } from './position.ts';
+import { Standstill } from './standstill.ts';
+import type { Summary } from './summary.ts';
+import { tickStream } from './tick-stream.ts';
+
+/** Its parts, for the monitor, for checkpoints, and for tests that end its threads or hold its streams; not exported from the package. */
+export let insideOf: (pipeline: ReplayPipeline) => Inside;
+
+/** `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers. */
+export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
+  extends EventEmitter<PipelineEvents<S>>
+  implements AsyncDisposable
+{
+  readonly transferManifest: TransferManifest;
+  readonly #options: CheckedOptions;
+  readonly #parts: PipelineParts;
+  readonly #manual: ManualTicks;
+  readonly #calls: ManualCalls;
+  readonly #history: History;
+  readonly #standstill: Standstill;
+  #graphs: GraphExec[] = [];
+  #closed: Promise<void> | null = null;
+
+  static {
+    insideOf = (pipeline) => {
+      const [parts, history, options] = [pipeline.#parts, pipeline.#history, pipeline.#options];
+      const buffer = options.source.buffer as ReplayBuffer;
+      const standstill = pipeline.#standstill;
+      const positions = new Positions(parts, pipeline.#manual, standstill, options);
+      return { threads: parts.threads, slots: parts.slots, buffer, parts, history, options, standstill, positions };
+    };
+  }
+
+  /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
+  static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>>;
+  /** Of trajectories: batches of a view, drawn uniformly or by priorities. */
+  static async open<S extends StepFields, V extends View>(
+    options: TrajectoryPipelineOptions<S, V>,
+  ): Promise<ReplayPipeline<BatchFields<S, V>>>;
+  static async open(options: PipelineOptions | TrajectoryPipelineOptions): Promise<ReplayPipeline> {
+    const pipeline = new ReplayPipeline(OURS, checkOptions(options));
+    try {
+      await pipeline.#parts.threads?.start();
+      options.signal?.throwIfAborted();
+      // After the caller had a chance to listen.
+      setImmediate(() => pipeline.#parts.warnings.forEach((warning) => void pipeline.#history.warning(warning)));
+    } catch (error) {
+      await pipeline.close();
+      throw error;
+    }
+    return pipeline;
+  }
+
+  private constructor(key: unknown, options: CheckedOptions) {
+    super();
+    checkOurs(key, 'ReplayPipeline', 'ReplayPipeline.open()');
+    this.#options = options;
+    const trace = options.trace ? new TraceRecorder(options.trace) : null;
+    try {
+      this.#parts = new PipelineParts(options, {
+        error: (failure) => this.emit('error', failure),
+        restart: (roles, reason) => this.#history.restarted(roles, reason),
+        warning: (message) => void this.#history.warning(message),
+      });
+    } catch (error) {
+      void trace?.finish();
+      throw error;
+    }
+    this.#manual = new ManualTicks(this.#parts, options.sampleCount);
+    this.#standstill = new Standstill(this.#parts, this.#manual);
+    const given = { parts: this.#parts, source: options.source, manual: this.#manual, standstill: this.#standstill };
+    this.#calls = new ManualCalls({ ...given, checkNotRunning: () => this.#checkNotRunning() });
+    const manifest = manifestOf(this.#parts.slots, options);
+    this.transferManifest = manifest;
+    const traced = trace?.of(manifest, options, new FedSpans(options.source.share().buffer.memory));
+    this.#history = new History(this.#parts.ring, this, traced ?? null);
+  }
+
+  /**
+   * Asks for a tick's batch and returns at once: true when this began the work, false when that tick is pending or prepared.
+   * Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now, by default), then takes its own snapshot (UniLab).
+   * Another tick while one is pending throws, so does one that is hot or over.
+   */
+  startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
+    return this.#calls.start(tickId, sampleCount, minSnapshotPtr);
+  }
+
+  /** True when that tick's batch is on the device; false for any other tick. */
+  batchReady(tickId: number, sampleCount: number): boolean {
+    return this.#calls.ready(tickId, sampleCount);
+  }
+
+  /** Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never blocks the thread. */
+  waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
+    return this.#calls.wait(tickId, sampleCount, options);
+  }
+
+  /** The same for worker threads, blocking; refuses on the main thread when it would have to wait. */
+  waitUntilReadySync(tickId: number, sampleCount: number, options: { timeoutMs?: number } = {}): boolean {
+    return this.#calls.waitSync(tickId, sampleCount, options);
+  }
+
+  /**
+   * The tick's batch as tensors over the slot's device half, ordered before the current stream's next work (the stream that
+   * is current at the call). Starts and waits where needed; the hot tick again gives the same views; another tick while
+   * one is hot throws.
+   */
+  sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch<F>>;
+  /** With a time-out: null when it is over first. */
+  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch<F> | null>;
+  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch<F> | null> {
+    return this.#calls.sample(tickId, sampleCount, options) as Promise<Batch<F> | null>;
+  }
+
+  /** The same for worker threads, blocking. */
+  sampleLargeBatchSync(tickId: number, sampleCount: number): Batch<F> {
+    return this.#calls.sampleSync(tickId, sampleCount) as Batch<F>;
+  }
+
+  /** The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot on. */
+  afterTick(options: { stream?: Stream } = {}): void {
+    checkKeys('afterTick', options, ['stream']);
+    this.#parts.checkRunning();
+    if (!this.#manual.hot) return;
+    this.#manual.spend(options.stream);
+    const thrown = this.#history.tell(null);
+    if (thrown) throw thrown.error;
+  }
+
+  /**
+   * Captures the learner's update once per slot; returns this pipeline, of which TypeScript then knows the scalars' names.
+   * Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a promise, or does something that is not device work;
+   * the pipeline stays usable. Capturing again replaces the graphs.
+   */
+  capture<const N extends string = never>(
+    fn: CaptureFunction<F>,
+    options: CaptureOptions<N> = {},
+  ): ReplayPipeline<F, N> {
+    const { ring, slots, mailbox, averaging } = this.#parts;
+    checkCapture(fn, options, this.#options.mailbox?.length ?? null, slots.device.name);
+    const averaged = checkAveraging(options, this.#options.group, slots.device.name);
+    this.#checkFree('capturing');
+    const { scalars = [] } = options;
+    const bring = (stream: Stream) => averaging?.bring(averaged!.parameters, stream);
+    const graphs = captureSlots(slots, fn as CaptureFunction, bring, scalars, (text) => this.#history.warn(text));
+    for (const old of this.#graphs) old.close();
+    this.#graphs = graphs;
+    const averages = averaged && averaging ? averaging.captured(averaged) : null;
+    ring.run.setLearner(learnerOf(graphs, options, mailbox, averages));
+    this.#history.captured(scalars, graphs.length);
+    return this as unknown as ReplayPipeline<F, N>;
+  }
+
+  /**
+   * Runs ticks until `ticks` are through or the signal is aborted; then resolves with what happened. Tick ids continue from the last
+   * one. In a learner group every rank calls it, and all end at one exchange. Rejects with PipelineError when an actor or a rank fails.
+   */
+  async run(options: RunOptions = {}): Promise<Summary<S>> {
+    checkRun(options);
+    do {
+      this.#checkFree('run()');
+      if (this.#standstill.standing) await this.#standstill.passed({});
+    } while (this.#standstill.standing);
+    this.#checkFree('run()');
+    const { ring } = this.#parts;
+    checkCaptured(options, this.#graphs.length, ring.run.hasWeights);
+    const firstTick = this.#manual.lastTick + 1;
+    const first = ring.next;
+    const plan = {
+      ...{ ...options, firstTick, rows: this.#options.sampleCount, statistics: this.#history.statistics() },
+      standsFor: () => standsFor(ring.header.gate, this.#options, this.#parts.slots.deviceRows),
+      ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
+      hold: this.#standstill.hold,
+    };
+    this.#standstill.begin();
+    try {
+      return await runTicks(this.#parts, plan, (statistics) => this.#history.tell(statistics));
+    } finally {
+      this.#manual.skipTo(firstTick + (ring.next - first) - 1);
+      this.#standstill.over();
+    }
+  }
+
+  /**
+   * Finished ticks, one after the other, from this call on; ends when the pipeline closes. They are told while run() waits, in
+   * afterTick() and on closing. At most as many as the journal holds are kept for a reader that is slower; what goes beyond is
+   * told by `missed`. Rejects with the signal's reason, and with PipelineError when the pipeline fails.
+   */
+  ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick<S>> {
+    checkKeys('ticks', options, ['signal']);
+    checkSignal(options.signal);
+    if (this.#parts.closing) throw closedError('the pipeline');
+    return tickStream(this, this.#options.journal, options.signal);
+  }
+
+  /** The exponent of the importance weights, 0 to 1, from the next request on. Throws where steps are drawn uniformly. */
+  setBeta(beta: number): void {
+    this.#parts.checkRunning();
+    this.#options.source.setBeta(this.#parts.ring, beta);
+  }
+
+  /** Inline placement only: steps every role once, in the order of a slot's life; how much they did. */
+  step(): number {
+    this.#parts.checkRunning();
+    if (!this.#parts.inline) {
+      const { placement } = this.transferManifest;
+      throw stateError('RUNNING', `step() belongs to placement 'inline'; the actors run in threads ${placement}`);
+    }
+    return this.#parts.step();
+  }
+
+  /** What the next batch waits for, in words. */
+  waitingFor(): string {
+    return waitingFor(this.#parts.ring.header.gate, this.#options, this.#parts.slots.deviceRows);
+  }
+
+  /** Rows on the device: how far they have come. Null where they travel with each batch. */
+  get ring(): { stats(): RingStatistics } | null {
+    const { kept } = this.#parts.slots;
+    return kept && { stats: () => kept.statistics };
+  }
+
+  /** The slots as they are, and the cores that large batches are gathered with, for a person to read. */
+  inspect(): PipelineNow {
+    return pipelineNow(this.#parts.ring, this.waitingFor());
+  }
+
+  /**
+   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with an error. When another thread has a
+   * part pinned, the main thread closes that part too, and the last unpin frees it. In a worker thread this rejects with
+   * ERR_HOTSLOT_STATE_BUSY when the part is still pinned after 2 s: call it again.
+   */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves behind it. */
+  closeSync(): void {
+    if (this.#closed) return;
+    this.#parts.closeSync(() => this.#closeGraphs());
+    this.#closed = this.#history.close();
+  }
+
+  async #close(): Promise<void> {
+    try {
+      await this.#parts.close(() => this.#closeGraphs());
+    } catch (error) {
+      // Not closed: the next call tries again.
+      this.#closed = null;
+      throw error;
+    }
+    await this.#history.close();
+  }
+
+  #closeGraphs(): void {
+    for (const graph of this.#graphs) graph.close();
+  }
+
+  #checkNotRunning(): void {
+    this.#parts.checkRunning();
+    if (this.#standstill.running)
+      throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
+  }
+  #checkFree(what: string): void {
+    this.#checkNotRunning();
+    this.#manual.checkOver(what);
+  }
+}

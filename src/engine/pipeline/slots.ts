@@ -1,0 +1,228 @@
+/**
+ * The slots' memory on both sides: shared host halves, device halves, what the graph copies back, the batch views, and the
+ * events. Made and freed by the opener only.
+ */
+import { answered } from '../../base/addon.ts';
+import { rangeError } from '../../base/errors.ts';
+import { type Device, type DeviceEvent, type Stream, Tensor } from '../../device/device.ts';
+import { homeFor } from '../../device/lend.ts';
+import { native } from '../../device/native.ts';
+import { openDevice } from '../../device/open.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { MemoryStorage, type PinnedHost } from '../../device/storage.ts';
+import type { ReplayTransferBackend, SharedTransferBackend } from '../../device/transfer/backend.ts';
+import { buildReplayTransferBackend } from '../../device/transfer/build.ts';
+import type { TransferChoice } from '../../device/transfer/native.ts';
+import { type CheckedRing, chooseRows, type RowsChoice, type RowsKept } from '../device-rows/options.ts';
+import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
+import type { Ring } from '../ring/ring.ts';
+import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
+import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
+import type { BatchSource } from './source.ts';
+
+/** What actors need of the slots: shared memory and handles, no objects. */
+export interface SharedSlots {
+  readonly host: HostHalvesShare;
+  readonly backend: SharedTransferBackend;
+  readonly computeStream: number;
+  readonly spent: readonly number[];
+  /** recorded before each update; empty when nothing is timed */
+  readonly updateBegins: readonly number[];
+  /** where the graph copies `out` to when the host halves are not pinned; else empty: straight there */
+  readonly homes: readonly number[];
+}
+
+export class Slots extends Owner {
+  readonly backend: ReplayTransferBackend;
+  readonly device: Device;
+  readonly compute: Stream;
+  readonly spent: readonly DeviceEvent[];
+  /** recorded before each update; empty unless updates are timed */
+  readonly updateBegins: readonly DeviceEvent[];
+  readonly host: HostHalves;
+  readonly batches: Batches['batches'];
+  /** float64[32] per slot, by `Param` of src/engine/ring/slot.ts */
+  readonly params: readonly Tensor<'float64'>[];
+  /** float32[MOST_SCALARS] per slot, for the learner's scalars */
+  readonly scalars: readonly Tensor<'float32'>[];
+  /** for the last drain, and before a run: made now, because closing must not fail for want of it */
+  readonly last: DeviceEvent;
+  readonly #outs: readonly Tensor[];
+  readonly #hostOuts: readonly Tensor[];
+  /** where priorities come home to, and the batch's column of them; empty unless drawn by priorities */
+  readonly #hostPriorities: readonly Tensor[];
+  readonly #priorities: readonly Tensor[];
+  readonly #extras: readonly string[];
+  readonly #homes: readonly PinnedHost[];
+  readonly warnings: string[] = [];
+  /** where the rows live, and why */
+  readonly rowsKept: RowsChoice;
+  readonly kept: Batches['kept'];
+  readonly deviceRows: Batches['deviceRows'];
+  readonly drawn: Batches['drawn'];
+  readonly index: Batches['index'];
+
+  constructor(options: {
+    source: BatchSource;
+    rows: RowsKept;
+    ring: CheckedRing | null;
+    noRing: string;
+    baseSeed: number;
+    device: string;
+    depth: number;
+    transfer: TransferChoice;
+    /** measure copies and updates on the device, where it can */
+    timed: boolean;
+  }) {
+    super('this pipeline');
+    const { source, depth, timed, ring } = options;
+    const { priorityBytes } = source;
+    this.backend = buildReplayTransferBackend({
+      device: options.device,
+      ringDepth: depth,
+      // What travels to rows on the device is less than the batch, and is made into one there.
+      transfer: options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
+      timed,
+    });
+    this.device = this.backend.device;
+    using making = makingOf(this);
+    this.rowsKept = chooseRows(options.rows, this.device, ring, options.noRing);
+    const onDevice = this.rowsKept.kept === 'device';
+    const steps = onDevice && source.steps !== null ? source.keepOnDevice() : null;
+    // A head in place of rows; of a view what its notes say, and steps that are new to the device.
+    const batchBytes = onDevice && steps === null ? 0 : source.bytes;
+    const fresh = steps && { at: steps.freshAt, bytes: source.stepBytes };
+    const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
+    const { free } = this.device.memoryInfo();
+    if (2 * total > free) {
+      throw rangeError(
+        `${depth} slots of ${source.rows} rows × ${batchBytes / source.rows} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
+        'ERR_HOTSLOT_MEMORY',
+      );
+    }
+    this.#extras = source.extras;
+    this.host = HostHalves.allocate(depth, { batchBytes, priorityBytes, fresh });
+    const halves = this.host.each();
+    this.backend.registerHostSlots(halves);
+    const bytes = PARAMS_BYTES + batchBytes;
+    const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
+    this.compute = own(this, this.device.createStream());
+    this.last = own(this, this.device.createEvent());
+    const timing = timed && this.device.traits.timingEvents;
+    this.spent = halves.map(() => own(this, this.device.createEvent({ timing })));
+    this.updateBegins = timing ? halves.map(() => own(this, this.device.createEvent({ timing }))) : [];
+    // What callers get to see is lent, on a device object of their own: closing either leaves the pipeline whole.
+    const shown = own(this, openDevice(options.device));
+    const lent = slots.map((slot) => lend(slot.storage, shown));
+    this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
+    const made = {
+      device: this.device,
+      shown,
+      source,
+      slots,
+      ring: onDevice ? ring : null,
+      baseSeed: options.baseSeed,
+    };
+    ({
+      batches: this.batches,
+      kept: this.kept,
+      deviceRows: this.deviceRows,
+      drawn: this.drawn,
+      index: this.index,
+    } = makeBatches(this, made));
+    this.warnings.push(...(this.kept?.warnings ?? []));
+    this.#outs = halves.map(() => own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
+    this.scalars = this.#outs.map(
+      (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
+    );
+    const hosts = this.backend.share().hosts;
+    const kind = this.backend.hostPinned ? 'registered' : 'pageable';
+    const homeBytes = OUT_BYTES + priorityBytes;
+    const homes = halves
+      .map(() => homeFor(this.device, kind, homeBytes, (text) => this.warnings.push(text)))
+      .filter((home) => home !== null);
+    for (const home of homes) own(this, home);
+    // All alike: one that could not be had makes all of them come straight home.
+    this.#homes = homes.length === halves.length ? homes : [];
+    const coming = hosts.map((handle, slot) => {
+      const home = this.#homes[slot];
+      if (home) return new Tensor(home, [homeBytes], 'uint8');
+      const half = new MemoryStorage(this.device, handle, this.host.stride, { host: true, owner: 'pipeline' });
+      return new Tensor(half, [homeBytes], 'uint8', this.host.out);
+    });
+    this.#hostOuts = coming.map((home) => home.view({ shape: [OUT_BYTES] }));
+    const back = source.prioritized ? coming : [];
+    this.#hostPriorities = back.map(
+      (home) => new Tensor(home.storage, [source.rows], 'float32', home.byteOffset + OUT_BYTES),
+    );
+    this.#priorities = back.map((_, slot) => this.batches[slot]!.priorities as Tensor);
+    making.done();
+  }
+
+  share(): SharedSlots {
+    const handles = (events: readonly DeviceEvent[]) => events.map((event) => event.handle);
+    return {
+      host: this.host.share(),
+      backend: this.backend.share(),
+      computeStream: this.compute.handle,
+      spent: handles(this.spent),
+      updateBegins: handles(this.updateBegins),
+      homes: this.#homes.map((home) => home.handle),
+    };
+  }
+
+  /** What comes before the learner's own work: of rows on the device, their draw and their gather. */
+  beginUpdate(slot: number, stream: Stream): void {
+    this.kept?.draw(stream, slot);
+  }
+
+  /** The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and scalars: the mark says all of it. */
+  finishCapture(slot: number, stream: Stream): void {
+    const params = this.params[slot] as Tensor;
+    const out = this.#outs[slot] as Tensor;
+    const mark = new Tensor(out.storage, [1], 'float64');
+    stream.copy(mark, params.view({ shape: [1], offset: 1 }));
+    this.bringPriorities(slot, stream);
+    stream.copy(this.#hostOuts[slot] as Tensor, out);
+  }
+
+  /** The columns of a view that are no fields; none of rows. */
+  extras(slot: number): Extras {
+    const batch = this.batches[slot] as Record<string, Tensor>;
+    const column = (key: string) => (this.#extras.includes(key) ? batch[key] : undefined);
+    return {
+      weights: column('weights') as Tensor<'float32'> | undefined,
+      priorities: column('priorities') as Tensor<'float32'> | undefined,
+      ids: column('ids') as Tensor<'float64'> | undefined,
+    };
+  }
+
+  /** What the learner wrote to the batch's priorities goes to the host half; nothing where it draws uniformly. */
+  bringPriorities(slot: number, stream: Stream): void {
+    const home = this.#hostPriorities[slot];
+    if (home) stream.copy(home, this.#priorities[slot] as Tensor);
+  }
+
+  /**
+   * Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home is brought. A replay actor that
+   * died behind its launch left the slot Ready: the mark tells.
+   */
+  comeHome(ring: Ring): { slot: number; sequence: number }[] {
+    return this.host.each().map((_, slot) => {
+      const state = ring.state(slot);
+      const sequence = ring.sequence(slot);
+      const home = this.#homes[slot];
+      // Poll did so for every other one, and a close() that was refused behind this for all.
+      if (home && !home.closed && state >= SlotState.Ready)
+        answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
+      const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
+      return { slot, sequence: sequence - (state === SlotState.Replaying || marked ? 0 : ring.depth) };
+    });
+  }
+
+  /** The backend first: it refuses while copies run, and then nothing is closed. */
+  override close(): void {
+    this.backend.close();
+    super.close();
+  }
+}

@@ -1,0 +1,274 @@
+/**
+ * What batches are made from, rows of a replay buffer or a view of trajectories, and how they lie in a slot. The opener makes it;
+ * pack's thread takes up what it shares.
+ */
+
+import { shown } from '../../base/checks.ts';
+import { type DType, dtypes, elementCount } from '../../base/dtype.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import type { BellBoard } from '../../shm/bell.ts';
+import { allocateShared } from '../../shm/memory.ts';
+import { lanesAddon, type ViewHandle } from '../../store/lanes/lanes-addon.ts';
+import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
+import { insideOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
+import { rowStride } from '../../store/rows/pack-layout.ts';
+import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { type BatchLayout, columnsOf, placeColumns, viewNumbers } from '../../store/views/columns.ts';
+import { BROUGHT, type KeptLayout, keptLayout, mirrorBytes } from '../../store/views/kept-columns.ts';
+import type { View } from '../../store/views/views.ts';
+import type { RingStatistics } from '../device-rows/statistics.ts';
+import type { HostHalves } from '../ring/host-halves.ts';
+import type { Ring } from '../ring/ring.ts';
+
+/** A batch's tensor: `rows` values of this shape, one every `step` elements. */
+export interface BatchColumn {
+  readonly key: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** bytes from the start of the batch */
+  readonly at: number;
+  readonly step: number;
+  /** it is gathered on the device, and does not lie in a slot */
+  readonly kept?: boolean;
+}
+
+/** Columns of rows that lie a stride apart, from the start of a batch. */
+export function stridedColumns(buffer: ReplayBuffer, stride: number): BatchColumn[] {
+  return Object.values(buffer.layout.fields).map(({ key, dtype, shape, offset }) => ({
+    ...{ key, dtype, shape, at: offset, step: stride / dtypes[dtype].bytes },
+  }));
+}
+
+/** Of a view: everything that native code draws and packs by. */
+export interface SharedView {
+  readonly kind: 'view';
+  readonly buffer: SharedTrajectoryBuffer;
+  readonly rule: Float64Array;
+  readonly columns: Float64Array;
+  /** null: uniform */
+  readonly tree: Float64Array | null;
+  readonly normalise: number;
+  /** where a batch's ids lie in it, in bytes */
+  readonly idsAt: number;
+  /** steps that a device keeps: what pack knows of them, where those lie that travel with a batch, and how many can; null: all do */
+  readonly kept: { readonly mirror: Float64Array; readonly freshAt: number; readonly most: number } | null;
+}
+export type SharedSource = { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer } | SharedView;
+
+/** Bells that are rung behind every commit. */
+export function bellsOf(source: SharedSource): BellBoard {
+  return source.kind === 'rows'
+    ? insideOfBuffer(ReplayBuffer.attach(source.buffer)).bells
+    : insideOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
+}
+
+/** Of a view, with its steps on a device. */
+interface Steps {
+  readonly layout: KeptLayout;
+  readonly numbers: ReturnType<typeof viewNumbers>;
+  readonly places: number;
+  readonly placeBytes: number;
+}
+
+const idsIn = ({ columns }: BatchLayout): number => columns.find(({ key }) => key === 'ids')!.at;
+const columnsIn = ({ columns }: BatchLayout): BatchColumn[] =>
+  columns.map(({ key, dtype, shape, at }) => ({ key, dtype, shape, at, step: elementCount(shape) }));
+
+interface SourceOptions {
+  buffer: ReplayBuffer | TrajectoryBuffer;
+  view?: View | undefined;
+  sampler?: PrioritizedSampler | undefined;
+  beta?: number | undefined;
+  sampleCount: number;
+}
+
+export class BatchSource {
+  readonly buffer: ReplayBuffer | TrajectoryBuffer;
+  readonly bells: BellBoard;
+  columns: readonly BatchColumn[];
+  /** of the fields, as the trace tells them */
+  readonly names: readonly string[];
+  readonly rows: number;
+  /** of a batch, as it lies in a slot */
+  bytes: number;
+  /** how its batches are with steps that a device keeps; null of rows */
+  readonly steps: Steps | null = null;
+  /** of the priorities that come back with a batch; 0 without */
+  readonly priorityBytes: number;
+  readonly beta: number;
+  readonly #view: View | null;
+  readonly #sampler: PrioritizedSampler | null;
+  #share: SharedSource;
+  #mirror: Float64Array | null = null;
+  readonly #handle: ViewHandle | null = null;
+
+  /** Checks what fits together; binds the sampler. */
+  constructor({ buffer, view, sampler, beta = 0.4, sampleCount }: SourceOptions) {
+    this.buffer = buffer;
+    this.rows = sampleCount;
+    this.beta = checkBeta(beta);
+    this.#view = view ?? null;
+    this.#sampler = sampler ?? null;
+    this.priorityBytes = 0;
+    if (buffer instanceof ReplayBuffer) {
+      for (const [name, value] of Object.entries({ view, sampler }))
+        if (value !== undefined)
+          throw rangeError(`${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`);
+      const { fields, rowBytes } = buffer.layout;
+      this.bells = insideOfBuffer(buffer).bells;
+      this.bytes = sampleCount * rowBytes;
+      this.names = Object.keys(fields);
+      this.columns = stridedColumns(buffer, rowBytes);
+      this.#share = { kind: 'rows', buffer: buffer.share() };
+      return;
+    }
+    if (!(buffer instanceof TrajectoryBuffer))
+      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+    if (view === undefined)
+      throw typeError('a TrajectoryBuffer needs a view: buffer.transitions({ … }) or buffer.windows({ … })');
+    const { bells, reader } = insideOfTrajectories(buffer as TrajectoryBuffer);
+    const spec = reader.checkView(view);
+    const bound = sampler === undefined ? null : reader.bind(sampler, view);
+    this.#handle = bound?.handle ?? null;
+    const weighted = sampler === undefined ? 'no' : 'device';
+    const columns = columnsOf(buffer.layout, spec, weighted);
+    const layout = placeColumns(columns, sampleCount);
+    const { capacity: places } = buffer;
+    const { placeBytes } = buffer.layout;
+    const kept = keptLayout(columns, spec, sampleCount, places);
+    this.steps = { layout: kept, numbers: viewNumbers(spec, kept.made), places, placeBytes };
+    this.bells = bells;
+    this.bytes = layout.bytes;
+    this.names = layout.columns.map(({ key }) => key);
+    this.columns = columnsIn(layout);
+    if (sampler !== undefined) this.priorityBytes = 4 * sampleCount;
+    this.#share = {
+      ...{ kind: 'view', buffer: buffer.share(), ...viewNumbers(spec, layout), tree: bound?.tree ?? null },
+      normalise: sampler === undefined ? 0 : insideOfSampler(sampler).normalise,
+      idsAt: idsIn(layout),
+      kept: null,
+    };
+  }
+
+  /** From here on a device keeps the steps. */
+  keepOnDevice(): KeptLayout {
+    const { layout, numbers, places } = this.steps!;
+    const { gathered, made, freshAt, most } = layout;
+    const share = this.#share as SharedView;
+    const bytes = mirrorBytes(places);
+    const { memory, offset } = allocateShared(`what is known of ${places} places on the device`, bytes, 64);
+    const mirror = new Float64Array(memory, offset, bytes / 8);
+    this.#mirror = mirror;
+    this.#share = { ...share, ...numbers, idsAt: idsIn(made), kept: { mirror, freshAt, most } };
+    this.bytes = freshAt + most * this.stepBytes;
+    this.columns = columnsIn(made).flatMap((column) => {
+      const kept = gathered.get(column.key);
+      if (kept) return { ...column, at: kept.at, kept: true };
+      return this.names.includes(column.key) ? column : [];
+    });
+    return layout;
+  }
+  /** That a step which travels takes: with what fills its stride up, and its place. */
+  get stepBytes(): number {
+    return rowStride(this.steps!.placeBytes) + 4;
+  }
+  /** Of steps that a device keeps: how far that has come. */
+  get statistics(): RingStatistics {
+    const { buffer } = this;
+    const { ptr: visible, size } = buffer;
+    const words = new BigUint64Array(this.#mirror!.buffer, this.#mirror!.byteOffset, BROUGHT + 1);
+    const ingestedRows = Number(Atomics.load(words, BROUGHT));
+    const ingestedBytes = ingestedRows * rowStride(this.steps!.placeBytes);
+    const drawable = (buffer as TrajectoryBuffer).drawable(this.#view!);
+    return { visible, low: visible - size, drawable, ingestedRows, ingestedBytes, droppedRows: 0 };
+  }
+
+  /** Columns that are no fields and that a capture is given by themselves. */
+  get extras(): readonly string[] {
+    if (this.#view === null) return [];
+    return this.#sampler === null ? ['ids'] : ['ids', 'weights', 'priorities'];
+  }
+  get prioritized(): boolean {
+    return this.#sampler !== null;
+  }
+
+  /** What pack's thread needs. */
+  share(): SharedSource {
+    return this.#share;
+  }
+
+  /** The pipeline draws by the sampler from here on, and nobody else. Sequences begin at 0. */
+  take(): void {
+    if (this.#sampler === null) return;
+    insideOfSampler(this.#sampler).running = true;
+    lanesAddon().beginUpdates((this.#share as SharedView).tree!, 0);
+  }
+  /** Twice is fine. */
+  release(): void {
+    if (this.#sampler) insideOfSampler(this.#sampler).running = false;
+  }
+
+  /** Of requests from the next one on. Throws where steps are drawn uniformly. */
+  setBeta(ring: Ring, beta: number): void {
+    checkBeta(beta);
+    if (!this.prioritized)
+      throw rangeError('setBeta() is for importance weights: open the pipeline with a prioritized sampler');
+    ring.setBeta(beta);
+  }
+
+  /** Updates of sequences before this one are in the tree; 0 without a tree. */
+  get applied(): number {
+    return this.#handle === null ? 0 : this.#facts()[5]!;
+  }
+  /** A restored tree goes on with the updates from this sequence on. */
+  goOn(applied: number): void {
+    if (this.#handle !== null) lanesAddon().beginUpdates((this.#share as SharedView).tree!, applied);
+  }
+  /** What came home with the slot's last batch. */
+  comeHome(halves: HostHalves, slot: number): { ids: Float64Array; priorities: Float32Array } {
+    const { idsAt } = this.#share as SharedView;
+    return { ids: halves.ids(slot, idsAt, this.rows).slice(), priorities: halves.priorities(slot).slice() };
+  }
+  /** The same, as if it had come home just now. */
+  bringHome(halves: HostHalves, slot: number, update: { ids: Float64Array; priorities: Float32Array }): void {
+    halves.ids(slot, (this.#share as SharedView).idsAt, this.rows).set(update.ids);
+    halves.priorities(slot).set(update.priorities);
+  }
+  #facts(): Float64Array {
+    const facts = new Float64Array(6);
+    lanesAddon().inspectTree(this.#handle as ViewHandle, false, undefined, facts);
+    return facts;
+  }
+
+  /** What priorities came home and were not taken up by a later draw: applies them, in order. Pack has stopped. */
+  applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
+    if (this.#handle === null) return;
+    const { tree, idsAt } = this.#share as SharedView;
+    const { applied } = this;
+    for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
+      if (sequence < applied) continue;
+      lanesAddon().updateTree(this.#handle, halves.ids(slot, idsAt, this.rows), halves.priorities(slot), this.rows);
+      lanesAddon().beginUpdates(tree!, sequence + 1);
+    }
+  }
+
+  /** What the next batch waits for where nothing can be drawn, in words. */
+  waitingFor(): string {
+    const { ptr } = this.buffer;
+    if (this.#view === null) return `rows: ${ptr} were ever added`;
+    const buffer = this.buffer as TrajectoryBuffer;
+    const drawable = buffer.drawable(this.#view);
+    if (drawable > 0 && this.#sampler) return `priorities: those of all ${drawable} drawable steps are zero`;
+    return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were ever added)`;
+  }
+
+  /** Throws where a manual tick could never be had without more steps. */
+  checkFilled(leastPtr: number): void {
+    if (leastPtr > 0 || this.buffer.size > 0) return;
+    throw stateError(
+      'EMPTY',
+      'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
+    );
+  }
+}

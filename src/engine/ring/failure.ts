@@ -1,0 +1,45 @@
+/** A pipeline's first failure, in shared memory (I7): role, slot, tick and error, written once and then only read. */
+import { PipelineError } from '../../base/errors.ts';
+import { NOTE_WORDS, SharedNote } from '../../shm/note.ts';
+import { type Role, roles } from './slot.ts';
+
+export interface Failure {
+  role: Role | 'opener';
+  slot: number;
+  tick: number;
+  error: unknown;
+}
+
+export class FailureNote {
+  static readonly words = NOTE_WORDS;
+  readonly #note: SharedNote;
+
+  constructor(words: Int32Array) {
+    this.#note = new SharedNote(words);
+  }
+
+  get set(): boolean {
+    return this.#note.written;
+  }
+
+  /** The first one wins. `takeOver`: the writer before died over it, which the opener alone can know. */
+  write({ role, slot, tick, error }: Failure, options: { takeOver?: boolean } = {}): void {
+    this.#note.write([role === 'opener' ? -1 : roles.indexOf(role), slot, tick], error, options);
+  }
+
+  /** The opener's, for a note of what a replaced actor threw. */
+  clear(): void {
+    this.#note.clear();
+  }
+
+  /** The failure as an error for a waiter to throw, or null. A fresh one each time, so that stacks are the waiters' own. */
+  read(): PipelineError | null {
+    const note = this.#note.read();
+    if (note === null) return null;
+    const { facts, error: cause } = note;
+    const [role, slot, tickId] = facts as [number, number, number];
+    const actor = role < 0 ? 'opener' : (roles[role] as Role);
+    const where = tickId < 0 ? '' : ` at tick ${tickId}, slot ${slot}`;
+    return new PipelineError(`${actor} failed${where}: ${cause.message}`, { actor, tickId, slot, cause });
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * The ring's control words: what the client wants of the actors, what they answer, and how each thread is. Int32, touched with
+ * Atomics; each word has the writer that is said beside it, and the thread that may wait for it is rung behind the store (I4).
+ */
+
+import { Ending } from '../../shm/ending.ts';
+import { LINE } from '../../shm/memory.ts';
+import { type Hosting, type Hosts, MOST_THREADS, type RoleBells } from './role-bells.ts';
+import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
+
+/** A line each where two threads would otherwise share it. */
+const Word = {
+  /** 1: everybody leaves; written by the opener, before it rings every bell (I6) */
+  stop: 0 * LINE,
+  /**
+   * A bit set: AUTONOMOUS, and why no more requests are made (Pause). The client sets AUTONOMOUS and clears bits; whoever stops
+   * something adds a bit.
+   */
+  mode: 1 * LINE,
+  /** pauses ever asked for; added to by whoever pauses, before the mode */
+  pauses: 1 * LINE + 1,
+  /** why the run ends (Ending), 0 while it goes on; the first to pause for an end says it, the client clears it */
+  ending: 1 * LINE + 3,
+  /** 1: the run's end waits for no other learner any more; written by the client */
+  alone: 1 * LINE + 4,
+  /** how often the client gave back requests behind a group's end: every role then looks for its seat again (Seat) */
+  rewinds: 1 * LINE + 2,
+  /** the client wants its bell when every sequence before this is over (wrapped), −1 for none; written by the client */
+  goal: 2 * LINE,
+  /** what the requester waits for (Gate); written by the requester */
+  gate: 3 * LINE,
+  /** which pause requester and replay have seen; each writes its own, the client compares them with `pauses` */
+  pauseSeen: 3 * LINE + 1,
+  /** every sequence before this (wrapped) is in the rate limiter's count; written by the native call of pack's thread that counts it */
+  counted: 3 * LINE + 4,
+  /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
+  asked: 4 * LINE,
+  /** parameters of every sequence before this (wrapped) are averaged or need not be; poll's in a run, the client's before it */
+  averaged: 4 * LINE + 2,
+  /** which of two places holds the exponent of importance weights; written by the client, after that place */
+  beta: 4 * LINE + 1,
+  /** ThreadState per thread */
+  threads: 5 * LINE,
+  /** which thread hosts a role, in manual ticks and then in runs; written at set-up */
+  hosts: 6 * LINE,
+  /** which of these two tables holds (Hosting); written by the client, before it asks for a tick or begins a run */
+  hosting: 7 * LINE,
+  /** the Hosting that each thread last read: it has let go of what that gives to others (I10); written by that thread */
+  hostingSeen: 7 * LINE + 1,
+} as const;
+export const HEADER_WORDS = 8 * LINE;
+
+/** The roles that answer a pause. */
+const pausing = ['requester', 'replay'] as const;
+type Pausing = (typeof pausing)[number];
+
+export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
+export type Mode = (typeof Mode)[keyof typeof Mode];
+const AUTONOMOUS = 1;
+/** Why no more requests are made: a save waits for the run to stand still, and releases it; or the run ends, which nothing takes back. */
+export const Pause = { hold: 2, end: 4 } as const;
+export type Pause = (typeof Pause)[keyof typeof Pause];
+/** What keeps the requester from making the next request. */
+export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, paused: 5 } as const;
+export type Gate = (typeof Gate)[keyof typeof Gate];
+export type GateName = keyof typeof Gate;
+export const gateNames = Object.keys(Gate) as GateName[];
+/** A thread's last word: it acknowledged the stop, its environment ended without one, or an actor threw. */
+export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 } as const;
+export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];
+
+/** Which thread hosts each role, as the header's words say; `set` by the opener before any other thread sees them. */
+export function hostsOf(words: Int32Array, set?: Hosts): Hosts {
+  const tables = [0, 1].map((hosting) => Word.hosts + hosting * roles.length);
+  for (const [hosting, at] of tables.entries()) words.set(set?.[hosting] ?? [], at);
+  return tables.map((at) => [...words.subarray(at, at + roles.length)]);
+}
+/** The word that says which of the two tables holds. */
+export function hostingOf(words: Int32Array): Int32Array {
+  return words.subarray(Word.hosting, Word.hosting + 1);
+}
+
+export class Header {
+  /** thread words, so that a native hook can write a thread's last word */
+  readonly threads: Int32Array;
+  /** for the native call that counts: sequences before its value (wrapped) are counted */
+  readonly counted: Int32Array;
+  readonly #words: Int32Array;
+  readonly #bells: RoleBells;
+
+  constructor(words: Int32Array, bells: RoleBells) {
+    this.#words = words;
+    this.#bells = bells;
+    this.threads = words.subarray(Word.threads, Word.threads + MOST_THREADS);
+    this.counted = words.subarray(Word.counted, Word.counted + 1);
+  }
+
+  get stopping(): boolean {
+    return Atomics.load(this.#words, Word.stop) !== 0;
+  }
+  /** Stop word first, bells after: a thread that reads its bell before it checks stop cannot sleep through it (I6). */
+  stop(): void {
+    Atomics.store(this.#words, Word.stop, 1);
+    this.#bells.ringAll();
+  }
+
+  threadState(thread: number): ThreadState {
+    return Atomics.load(this.threads, thread) as ThreadState;
+  }
+  setThreadState(thread: number, state: ThreadState): void {
+    Atomics.store(this.threads, thread, state);
+    this.#bells.client.ring();
+  }
+
+  get hosting(): Hosting {
+    return Atomics.load(this.#words, Word.hosting) as Hosting;
+  }
+  /**
+   * Client: from here on roles belong to the threads of this table. Each thread lets go of its roles when it next looks, and takes up
+   * others when all have looked (I10); nobody waits for that.
+   */
+  host(hosting: Hosting): void {
+    if (this.hosting === hosting || !this.#bells.moves) return;
+    Atomics.store(this.#words, Word.hosting, hosting);
+    this.#bells.ringAll();
+  }
+  /** A thread that has let go of every role that `hosting` gives to another one. */
+  seeHosting(thread: number, hosting: Hosting): void {
+    const before = Atomics.exchange(this.#words, Word.hostingSeen + thread, hosting);
+    if (before !== hosting) this.#bells.ringAll();
+  }
+  /** Whether every thread has let go: none of its roles has another host. */
+  isSeen(hosting: Hosting): boolean {
+    return this.#bells.threads.every((thread) => Atomics.load(this.#words, Word.hostingSeen + thread) === hosting);
+  }
+
+  get mode(): Mode {
+    const word = Atomics.load(this.#words, Word.mode);
+    if (word === 0) return Mode.manual;
+    return word === AUTONOMOUS ? Mode.autonomous : Mode.paused;
+  }
+  /** Client: publishes the run fields it wrote. A pause that was asked for before stays. */
+  beginRun(): void {
+    Atomics.or(this.#words, Word.mode, AUTONOMOUS);
+  }
+  /** Client, when nothing is under way: manual ticks from here on, and no pause. */
+  endRun(): void {
+    Atomics.store(this.#words, Word.ending, Ending.none);
+    Atomics.store(this.#words, Word.alone, 0);
+    Atomics.store(this.#words, Word.mode, 0);
+  }
+
+  /**
+   * Any thread: no more requests, from this store on (I9); bells behind it. Numbered, so that an answer to an earlier pause is not
+   * taken for this one. Once `paused`, the requester is not on its way to a request and replay has let go of its graphs: run fields
+   * and graphs may change.
+   */
+  pause(why: Pause = Pause.end): void {
+    Atomics.add(this.#words, Word.pauses, 1);
+    Atomics.or(this.#words, Word.mode, why);
+    this.#bells.of('pack').ring();
+    this.#bells.of('replay').ring();
+  }
+  /** Any thread: the run ends. Nothing takes that back; the first reason stays. */
+  end(why: Ending): void {
+    Atomics.compareExchange(this.#words, Word.ending, Ending.none, why);
+    this.pause(Pause.end);
+  }
+  /** Client: poll waits for no other learner of the group any more. */
+  leaveOthers(): void {
+    Atomics.store(this.#words, Word.alone, 1);
+  }
+  get alone(): boolean {
+    return Atomics.load(this.#words, Word.alone) === 1;
+  }
+  get ending(): Ending {
+    return Atomics.load(this.#words, Word.ending) as Ending;
+  }
+  isPaused(why: Pause): boolean {
+    return (Atomics.load(this.#words, Word.mode) & why) !== 0;
+  }
+  /** Client: the save that held the run is over. */
+  release(): void {
+    Atomics.and(this.#words, Word.mode, ~Pause.hold);
+    this.#bells.ringAll();
+  }
+  /**
+   * Requester, behind the store of a request that it made in this mode: false when that store came after a stop's, and the request
+   * must be taken back (I9).
+   */
+  mayRequest(mode: Mode): boolean {
+    return this.mode === mode && !this.stopping;
+  }
+
+  get rewinds(): number {
+    return Atomics.load(this.#words, Word.rewinds);
+  }
+  /** Client, when every slot is Free and requests are paused. */
+  rewind(): void {
+    Atomics.add(this.#words, Word.rewinds, 1);
+  }
+
+  get paused(): boolean {
+    const pauses = Atomics.load(this.#words, Word.pauses);
+    return pausing.every((_, i) => Atomics.load(this.#words, Word.pauseSeen + i) === pauses);
+  }
+  /** Requester and replay, having read the mode as paused and before they do anything else. */
+  acknowledgePause(by: Pausing): void {
+    const seen = Atomics.load(this.#words, Word.pauses);
+    const before = Atomics.exchange(this.#words, Word.pauseSeen + pausing.indexOf(by), seen);
+    if (before !== seen) this.#bells.client.ring();
+  }
+  /** Replay, when it takes up graphs again while a pause waits: its answer was early. */
+  withdrawPause(by: Pausing): void {
+    Atomics.store(this.#words, Word.pauseSeen + pausing.indexOf(by), Atomics.load(this.#words, Word.pauses) - 1);
+  }
+
+  get gate(): Gate {
+    return Atomics.load(this.#words, Word.gate) as Gate;
+  }
+  setGate(gate: Gate): void {
+    if (Atomics.load(this.#words, Word.gate) !== gate) Atomics.store(this.#words, Word.gate, gate);
+  }
+
+  /** Requester: whether the client asked for this sequence. */
+  asked(sequence: number): boolean {
+    return sequenceDistance(Atomics.load(this.#words, Word.asked), sequence & SEQUENCE_MASK) > 0;
+  }
+  /** Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's thread is rung by the caller. */
+  ask(sequence: number): void {
+    Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
+  }
+
+  /** How many sequences from this one on the limiter counts already: what a requester that died counted and did not request. */
+  countedFrom(sequence: number): number {
+    return Math.max(0, sequenceDistance(Atomics.load(this.counted, 0), sequence & SEQUENCE_MASK));
+  }
+
+  isAveraged(sequence: number): boolean {
+    return sequenceDistance(Atomics.load(this.#words, Word.averaged), sequence & SEQUENCE_MASK) > 0;
+  }
+  setAveraged(before: number): void {
+    Atomics.store(this.#words, Word.averaged, before & SEQUENCE_MASK);
+  }
+
+  get betaPlace(): number {
+    return Atomics.load(this.#words, Word.beta);
+  }
+  setBetaPlace(place: number): void {
+    Atomics.store(this.#words, Word.beta, place);
+  }
+
+  /** Client: wants its bell when every sequence before `sequence` is over; it looks at `finished` after this. */
+  setGoal(sequence: number | null): void {
+    Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);
+  }
+  /** Poll, after a slot became Free: every sequence before `sequence` is over. */
+  reached(sequence: number): void {
+    const goal = Atomics.load(this.#words, Word.goal);
+    if (goal >= 0 && sequenceDistance(sequence & SEQUENCE_MASK, goal) >= 0) this.#bells.client.ring();
+  }
+}

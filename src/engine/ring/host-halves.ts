@@ -1,0 +1,125 @@
+/**
+ * The slots' host halves, one behind the other in shared memory. The one place that says where a half and its parts lie; the
+ * parts' own bytes are drawn in slot.ts. Any thread may make the views; what it writes is its slot's owner's (I1).
+ */
+import { checkCount, shown } from '../../base/checks.ts';
+import { typeError } from '../../base/errors.ts';
+import { allocateShared, isShared, PAGE, roundUp } from '../../shm/memory.ts';
+import { HEAD_AT, HEAD_WORDS, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from './slot.ts';
+
+/** How another thread finds the same halves. */
+export interface HostHalvesShare {
+  /** all of them */
+  readonly memory: Uint8Array;
+  /** bytes that the rows of one slot take */
+  readonly batchBytes: number;
+  /** bytes of the priorities that come home with a batch; 0 without */
+  readonly priorityBytes: number;
+  /** where steps of a view lie that a device does not hold yet, from the rows' start, and bytes that one takes; null: none travel */
+  readonly fresh: { readonly at: number; readonly bytes: number } | null;
+}
+
+type HalfSizes = Pick<HostHalvesShare, 'batchBytes' | 'priorityBytes'>;
+
+export class HostHalves {
+  readonly memory: Uint8Array;
+  /** bytes from one half to the next */
+  readonly stride: number;
+  /** where `out`, which the graph copies home, lies in a half */
+  readonly out: number;
+  /** where the priorities that come home lie in a half, behind `out` */
+  readonly prioritiesAt: number;
+  readonly #share: HostHalvesShare;
+  readonly #params: Float64Array[] = [];
+  readonly #heads: Int32Array[] = [];
+  readonly #marks: Float64Array[] = [];
+  readonly #scalars: Float32Array[] = [];
+
+  constructor(share: HostHalvesShare) {
+    const { memory, batchBytes } = share;
+    this.#share = share;
+    this.memory = memory;
+    this.out = outAt(batchBytes);
+    this.prioritiesAt = this.out + OUT_BYTES;
+    this.stride = strideOf(share);
+    checkCount('batchBytes', batchBytes, 0);
+    checkCount('priorityBytes', share.priorityBytes, 0);
+    if (!isShared(memory.buffer) || memory.length % this.stride !== 0)
+      throw typeError(`${shown(memory)} bytes are no halves of ${this.stride} bytes in shared memory`);
+    const { buffer } = memory;
+    for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {
+      this.#params.push(new Float64Array(buffer, at, PARAMS_BYTES / 8));
+      this.#heads.push(new Int32Array(buffer, at + HEAD_AT, HEAD_WORDS));
+      this.#marks.push(new Float64Array(buffer, at + this.out, 1));
+      this.#scalars.push(new Float32Array(buffer, at + this.out + OUT_SCALARS, MOST_SCALARS));
+    }
+  }
+
+  /** Bytes that so many halves take. */
+  static bytes(depth: number, sizes: HalfSizes): number {
+    return depth * strideOf(sizes);
+  }
+  static allocate(depth: number, sizes: Omit<HostHalvesShare, 'memory'>): HostHalves {
+    const { batchBytes } = sizes;
+    const bytes = HostHalves.bytes(depth, sizes);
+    const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, bytes, PAGE);
+    return new HostHalves({ ...sizes, memory: new Uint8Array(place.memory, place.offset, bytes) });
+  }
+  share(): HostHalvesShare {
+    return this.#share;
+  }
+
+  /** Each half's bytes, slot by slot. */
+  each(): Uint8Array[] {
+    return this.#params.map((_, slot) => this.memory.subarray(slot * this.stride, (slot + 1) * this.stride));
+  }
+  /** float64, by `Param`; moves to the device with the rows */
+  params(slot: number): Float64Array {
+    return this.#params[slot] as Float64Array;
+  }
+  /** Where rows live on the device: the words that say what the tick draws, beside the parameters (src/engine/device-rows/head.ts). */
+  head(slot: number): Int32Array {
+    return this.#heads[slot] as Int32Array;
+  }
+  /** Bytes of a packed half that move to the device, from its start on. */
+  moves(slot: number): number {
+    const { batchBytes, fresh } = this.#share;
+    return ROWS_AT + (fresh === null ? batchBytes : fresh.at + (this.head(slot)[0] as number) * fresh.bytes);
+  }
+  /** Params and rows: what can move to the device. */
+  batchBytes(slot: number): Uint8Array {
+    const at = slot * this.stride;
+    return this.memory.subarray(at, at + ROWS_AT + this.#share.batchBytes);
+  }
+  /** One float64: sequence + 1 of the update that the slot's graph was last through with (I8). */
+  mark(slot: number): Float64Array {
+    return this.#marks[slot] as Float64Array;
+  }
+  /** What comes home: the whole of `out`, and priorities where there are any. */
+  homeBytes(slot: number): Uint8Array {
+    const at = slot * this.stride + this.out;
+    return this.memory.subarray(at, at + OUT_BYTES + this.#share.priorityBytes);
+  }
+  /** float32, a row each, as they came home. */
+  priorities(slot: number): Float32Array {
+    const { buffer, byteOffset } = this.memory;
+    const { priorityBytes } = this.#share;
+    return new Float32Array(buffer, byteOffset + slot * this.stride + this.prioritiesAt, priorityBytes / 4);
+  }
+  /** The batch's column of ids, which lies `at` bytes from its start. */
+  ids(slot: number, at: number, rows: number): Float64Array {
+    return new Float64Array(this.memory.buffer, this.memory.byteOffset + slot * this.stride + ROWS_AT + at, rows);
+  }
+  /** What the learner wrote to `out`, as the graph copied it home. */
+  scalars(slot: number): Float32Array {
+    return this.#scalars[slot] as Float32Array;
+  }
+}
+
+function outAt(batchBytes: number): number {
+  return roundUp(ROWS_AT + batchBytes, 64);
+}
+/** A device registers whole pages. */
+function strideOf({ batchBytes, priorityBytes }: HalfSizes): number {
+  return roundUp(outAt(batchBytes) + OUT_BYTES + priorityBytes, PAGE);
+}

@@ -1,0 +1,34 @@
+/** `hotslot/collect`: your environment in a collector pool. */
+
+import '../assembly.ts';
+
+export type {
+  AnyEnvironment,
+  Environment,
+  EnvironmentContext,
+  Observation,
+  Step,
+} from '../run/environments/environment.ts';
+export type { EnvironmentSet, EnvironmentSets, EpisodeHooks, SteppedSet } from '../run/environments/environment-set.ts';
+export type { Explore, Policy } from '../run/environments/explore.ts';
+export { gymnasium } from '../run/environments/gymnasium/gymnasium.ts';
+export type { GymnasiumOptions } from '../run/environments/gymnasium/options.ts';
+export type {
+  Box,
+  BoxActions,
+  Discrete,
+  DiscreteActions,
+  ObservationDType,
+  Spaces,
+} from '../run/environments/spaces.ts';
+export {
+  type PolicyContext,
+  type VectorCollectorOptions,
+  vectorCollector,
+} from '../run/environments/vector-collector.ts';
+export type { LearnerChoice, TrainedPolicy } from '../run/train/algorithms.ts';
+export { type EvaluateOptions, type Evaluation, evaluate } from '../run/train/evaluate.ts';
+export { type Display, showProgress } from '../run/train/live-display.ts';
+export { train } from '../run/train/train.ts';
+export type { TrainOptions } from '../run/train/train-options.ts';
+export type { CurvePoint, TrainParts, TrainResult } from '../run/train/train-told.ts';

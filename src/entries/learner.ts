@@ -1,0 +1,51 @@
+/** `hotslot/learner`: networks, optimisers and learners as device work that can be captured. */
+export type { Activation } from '../learn/activation.ts';
+export type { ActorCritic, ActorCriticBatch } from '../learn/actor-critic/actor-critic.ts';
+export type { ActorValue } from '../learn/actor-critic/critics.ts';
+export type { CriticKind } from '../learn/actor-critic/heads.ts';
+export type { ActorCriticOptions, ActorOptions } from '../learn/actor-critic/options.ts';
+export {
+  type ActorPolicy,
+  SacPolicy,
+  type SacPolicyOptions,
+  Td3Policy,
+  type Td3PolicyOptions,
+} from '../learn/actor-critic/policies.ts';
+export { SacLearner, type SacOptions } from '../learn/actor-critic/sac.ts';
+export { type GaussianOptions, SquashedGaussian } from '../learn/actor-critic/squashed-gaussian.ts';
+export { Td3Learner, type Td3Options } from '../learn/actor-critic/td3.ts';
+export { Adam, type AdamOptions } from '../learn/adam.ts';
+export type { ColumnWidths, Rows } from '../learn/batch.ts';
+export { type ConvertOptions, convert } from '../learn/convert.ts';
+export { type DqnBatch, DqnLearner, type DqnOptions } from '../learn/dqn/dqn.ts';
+export type { QHead } from '../learn/dqn/heads.ts';
+export { DqnPolicy, type DqnPolicyOptions, type QNetworkOptions } from '../learn/dqn/policy.ts';
+export type { Learner, LearnerSettings } from '../learn/learner.ts';
+export { Mlp, type MlpOptions } from '../learn/mlp.ts';
+export { type Conv2d, type Conv2dOptions, conv2d, type ImageShape } from '../learn/network/conv2d.ts';
+export { dueling, expectation } from '../learn/network/heads.ts';
+export {
+  elu,
+  flatten,
+  gelu,
+  geluTanh,
+  type Layer,
+  type LayerPass,
+  type LayerReturn,
+  layerNorm,
+  linear,
+  type ParameterShape,
+  relu,
+  sigmoid,
+  silu,
+  tanh,
+} from '../learn/network/layers.ts';
+export { Network, type NetworkParameter, type NetworkWorkspace } from '../learn/network/network.ts';
+export { firstNonFinite, type NonFinite } from '../learn/non-finite.ts';
+export { Normaliser, type NormaliserOptions } from '../learn/normaliser.ts';
+export { ops } from '../learn/ops/index.ts';
+export type { MatmulOptions } from '../learn/ops/rows.ts';
+export { MlpPolicy } from '../learn/policy.ts';
+export type { LearnerState, Saved } from '../learn/state.ts';
+export type { Draw, EventRecord, UpdateOptions } from '../learn/update-options.ts';
+export type { Odd, Watch, Watched } from '../learn/watch.ts';

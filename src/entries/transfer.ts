@@ -1,0 +1,17 @@
+/** `hotslot/transfer`: the replay transfer backends by themselves, for who drives slots without the actors. */
+export type {
+  ArmedSlots,
+  BackendOptions,
+  H2dSubmitter,
+  HostMemoryKind,
+  ReplayTransferBackend,
+  SharedTransferBackend,
+  SubmitH2dOptions,
+} from '../device/transfer/backend.ts';
+export { buildReplayTransferBackend } from '../device/transfer/build.ts';
+export {
+  CudaLikeReplayTransferBackend,
+  HostCopyReplayTransferBackend,
+  XpuReplayTransferBackend,
+} from '../device/transfer/families.ts';
+export { type TransferChoice, TransferMode } from '../device/transfer/native.ts';

@@ -1,0 +1,299 @@
+/**
+ * A whole training or validation iteration as one captured graph, whatever forward and backward do: the first iterations run
+ * eagerly, one captures, and every later one is a single replay over the same buffers. Megatron's FullCudaGraphWrapper, with
+ * graphs, results and counters per instance.
+ */
+
+import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { type CodedError, rangeError, stateError, typeError } from '../../base/errors.ts';
+import { type Device, type DeviceEvent, type GraphExec, type Stream, Tensor } from '../../device/device.ts';
+import {
+  captureGraph,
+  checkEnqueued,
+  forgetEager,
+  type GraphPool,
+  getGraphPool,
+  onCaptureStream,
+} from '../../device/graph/shared.ts';
+import { openDevice } from '../../device/open.ts';
+import { checkOpen, Owner, own } from '../../device/owner.ts';
+import { hasParameters } from '../../device/parameters.ts';
+import { failed } from '../../device/stream.ts';
+import {
+  checkIteration,
+  type IterationData,
+  type IterationOptions,
+  IterationShape,
+  iteratorsOf,
+  iteratorsOver,
+  nextOf,
+} from './iteration.ts';
+import { Kept, KeptIterations, type PerStage } from './kept.ts';
+import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
+import { structureOf, type TensorStruct } from './struct.ts';
+
+/** What the function gets besides the iteration's arguments. */
+export interface IterationContext {
+  device: Device;
+  /** enqueue here; it is the device's current stream while the function runs */
+  stream: Stream;
+  /** lends memory for what lives only inside the iteration */
+  pool: GraphPool;
+}
+
+/**
+ * Forward, or forward and backward: enqueues device work only, the same in every call, and returns what callers shall see
+ * (the same object after every replay). `dataIterator` gives the static buffers, in the form that run() was given.
+ */
+export type IterationFunction<Model = unknown, Result = unknown> = (
+  args: IterationOptions<Model>,
+  context: IterationContext,
+) => Result;
+
+export interface FullGraphOptions {
+  /** iterations that run eagerly before one captures, per stage; default 1 */
+  warmupSteps?: number;
+  /** every graph's temporaries in the device's shared pool, so results kept there last only until the next replay; default false */
+  useSingleMempool?: boolean;
+  /** graphs kept per stage, one per shape of the data; default 1: another shape is refused */
+  maxGraphs?: number;
+  /** default: the device of the model's first parameter, else 'auto' */
+  device?: Device | string;
+}
+
+export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
+  /** the graph that ran last; null while iterations run eagerly */
+  readonly graph: PerStage<GraphExec | null> = { training: null, validation: null };
+  /** what the function returned last; a replay gives the same object */
+  readonly result: PerStage<Result | null> = { training: null, validation: null };
+  /** the static buffers of the last iteration, per model and microbatch */
+  readonly dataRead: PerStage<IterationData | null> = { training: null, validation: null };
+  /** why a stage is not captured and runs eagerly until it is reset; null: nothing is in the way */
+  readonly reason: PerStage<Error | null> = { training: null, validation: null };
+  readonly #counts: PerStage<number> = { training: 0, validation: 0 };
+  readonly #fn: IterationFunction<Model, Result>;
+  readonly #warmupSteps: number;
+  readonly #useSingleMempool: boolean;
+  readonly #kept: KeptIterations;
+  readonly #wanted: Device | string | undefined;
+  #device: Device | null = null;
+  /** behind the last iteration, and between the caller's stream and the capture stream */
+  #end: DeviceEvent | null = null;
+  #start: DeviceEvent | null = null;
+  /** where `end` was recorded last */
+  #on = 0;
+  #running = false;
+
+  constructor(fn: IterationFunction<Model, Result>, options: FullGraphOptions = {}) {
+    super('this wrapper');
+    if (typeof fn !== 'function') throw typeError(`FullGraphWrapper needs a function, got ${shown(fn)}`);
+    checkKeys('FullGraphWrapper', options, ['warmupSteps', 'useSingleMempool', 'maxGraphs', 'device']);
+    const { warmupSteps = 1, useSingleMempool = false, maxGraphs = 1, device } = options;
+    this.#fn = fn;
+    this.#warmupSteps = checkCount('warmupSteps', warmupSteps, 0);
+    checkFlag('useSingleMempool', useSingleMempool);
+    this.#useSingleMempool = useSingleMempool;
+    this.#kept = new KeptIterations(checkCount('maxGraphs', maxGraphs));
+    this.#wanted = device;
+  }
+
+  /** Iterations finished since the last reset. */
+  get currIteration(): Readonly<PerStage<number>> {
+    return Object.freeze({ ...this.#counts });
+  }
+  currIter(stage: Stage): number {
+    return this.#counts[checkStage(stage)];
+  }
+  /** Counts one more, as run() does when it went well. */
+  nextIter(stage: Stage): void {
+    this.#counts[checkStage(stage)]++;
+  }
+
+  /**
+   * Runs one iteration: exactly one update, whether eager, captured or replayed. It is ordered behind what the current stream
+   * was given so far, and what that is given next waits for it. Counted when it went well; throws RangeError for data that
+   * does not fit the captured graph or ends early; then nothing has run.
+   */
+  run(...args: [options: IterationOptions<Model>]): Result {
+    const iteration = checkIteration(args) as IterationOptions<Model>;
+    checkOpen(this);
+    if (this.#running) throw stateError('RUNNING', 'an iteration of this wrapper cannot run inside another one');
+    this.#running = true;
+    try {
+      const stage: Stage = iteration.forwardOnly ? 'validation' : 'training';
+      const iterators = iteratorsOf(iteration);
+      const device = this.#open(iteration.model);
+      // Order only: how the last one ended is told on the stream that it was for.
+      this.#follow(device.currentStream, { orderOnly: true });
+      const { kept, buffers } = this.#read(stage, iteration, iterators, device);
+      this.dataRead[stage] = structureOf(buffers);
+      const dataIterator = () => iteratorsOver(iteration, buffers);
+      const result = this.#iterate(kept, stage, buffers, () => ({ ...iteration, dataIterator: dataIterator() }));
+      this.result[stage] = result;
+      this.graph[stage] = kept.exec;
+      this.nextIter(stage);
+      return result;
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  /** Forgets graph, result and counter of a stage, or of both; the static buffers stay. */
+  resetGraph(stage?: Stage): void {
+    if (this.#running) throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
+    for (const each of stage === undefined ? stages : [checkStage(stage)]) {
+      for (const kept of this.#kept.of(each)) kept.reset();
+      this.#counts[each] = 0;
+      this.graph[each] = this.result[each] = this.reason[each] = null;
+    }
+  }
+
+  override close(): void {
+    if (this.#running) throw stateError('RUNNING', 'an iteration is under way: close the wrapper after it');
+    super.close();
+  }
+
+  #open(model: unknown): Device {
+    if (this.#device) return this.#device;
+    const wanted = this.#wanted ?? deviceOf(model) ?? 'auto';
+    const device = typeof wanted === 'string' ? own(this, openDevice(wanted)) : wanted;
+    this.#end = own(this, device.createEvent());
+    this.#start = own(this, device.createEvent());
+    own(this, { close: () => this.resetGraph() });
+    own(this, this.#kept);
+    this.#device = device;
+    return device;
+  }
+
+  /**
+   * Reads the iteration's data into the static buffers of its kind. Each microbatch is loaded before the next is read: an
+   * iterator may use its memory again.
+   */
+  #read(
+    stage: Stage,
+    iteration: IterationOptions,
+    iterators: readonly (Iterator<TensorStruct> | null)[],
+    device: Device,
+  ): { kept: Kept; buffers: IterationData } {
+    let why = '';
+    const fits = (difference: string | null) => {
+      why = difference ?? why;
+      return difference === null;
+    };
+    // What reads most of the data comes first: a graph does not see keys that came after its capture.
+    let fitting = this.#kept
+      .of(stage)
+      .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
+      .sort((a, b) => b.shape.tensors - a.shape.tensors);
+    const fresh = (): Kept => {
+      this.#kept.checkRoom(stage, why);
+      return new Kept(new IterationShape(iteration, iterators), iterators, device);
+    };
+    let kept = fitting[0] ?? fresh();
+    const buffers = iterators.map((each): Record<string, unknown>[] | null => each && []);
+    const load = (i: number, microbatch: number, given: Record<string, unknown>) => {
+      kept.shape.see(i, microbatch, given);
+      const own = (kept.loaders[i] as StaticBufferLoader).load(given, stage, microbatch);
+      (buffers[i] as Record<string, unknown>[])[microbatch] = own;
+    };
+    try {
+      for (const [i, iterator] of iterators.entries()) {
+        for (let microbatch = 0; iterator && microbatch < iteration.numMicrobatches; microbatch++) {
+          const given = unwrapped(nextOf(iterator, { i, microbatch, of: iteration.numMicrobatches, stage }));
+          fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
+          if (this.#kept.of(stage).includes(kept) && !fitting.includes(kept)) {
+            kept = fitting[0] ?? fresh();
+            // What was read before moves over: where it came from may hold other data by now.
+            for (const [j, before] of buffers.entries()) before?.forEach((each, n) => void load(j, n, each));
+          }
+          load(i, microbatch, given);
+        }
+      }
+    } catch (error) {
+      if (!this.#kept.of(stage).includes(kept)) kept.close();
+      throw error;
+    }
+    if (!this.#kept.of(stage).includes(kept)) this.#kept.keep(stage, kept);
+    return { kept, buffers };
+  }
+
+  /** Makes `stream` wait for the last iteration, where that was on another one. */
+  #follow(stream: Stream, options?: { orderOnly: boolean }): void {
+    if (this.#on !== 0 && this.#on !== stream.handle) stream.wait(this.#end as DeviceEvent, options);
+  }
+
+  #iterate(kept: Kept, stage: Stage, data: IterationData, iteration: () => IterationOptions<Model>): Result {
+    const device = this.#device as Device;
+    if (!kept.exec && !this.reason[stage] && this.#counts[stage] >= this.#warmupSteps)
+      this.#capture(kept, stage, data, iteration);
+    const stream = device.currentStream;
+    if (kept.exec) {
+      stream.replay(kept.exec);
+      this.#record(stream);
+      return kept.result as Result;
+    }
+    stream.record(this.#start as DeviceEvent);
+    const pool = this.#poolOf(kept);
+    try {
+      return onCaptureStream(device, pool, (capture) => {
+        // Order only: what failed before on the caller's stream is nothing to other users of this one.
+        capture.wait(this.#start as DeviceEvent, { orderOnly: true });
+        try {
+          return this.#call(iteration(), { device, stream: capture, pool });
+        } finally {
+          // Also behind what a function enqueued before it threw.
+          if (!failed(capture)) this.#record(capture);
+        }
+      });
+    } finally {
+      this.#follow(stream);
+    }
+  }
+
+  /** Leaves the reason and lets the stage run eagerly when it does not succeed. */
+  #capture(kept: Kept, stage: Stage, data: IterationData, iteration: () => IterationOptions<Model>): void {
+    const device = this.#device as Device;
+    const pool = this.#poolOf(kept);
+    forgetEager(pool);
+    try {
+      const { exec, result } = captureGraph(device, { what: `the capture of ${stage}`, pool }, (stream) =>
+        this.#call(iteration(), { device, stream, pool }),
+      );
+      kept.exec = exec;
+      kept.result = result;
+      kept.settle(stage, data);
+    } catch (error) {
+      if ((error as CodedError).code === 'ERR_HOTSLOT_STATE_BUSY') throw error;
+      this.reason[stage] = error as Error;
+      process.emitWarning(`${(error as Error).message}; iterations run eagerly until resetGraph()`, 'GraphWarning');
+    }
+  }
+
+  #call(iteration: IterationOptions<Model>, context: IterationContext): Result {
+    const result = this.#fn(iteration, context);
+    checkEnqueued('the function', result);
+    return result;
+  }
+
+  #poolOf(kept: Kept): GraphPool {
+    kept.pool ??= getGraphPool(this.#device as Device, this.#useSingleMempool);
+    return kept.pool;
+  }
+
+  #record(stream: Stream): void {
+    stream.record(this.#end as DeviceEvent);
+    this.#on = stream.handle;
+  }
+}
+
+function deviceOf(model: unknown): Device | null {
+  const first: unknown = Array.isArray(model) ? model[0] : model;
+  if (hasParameters(first))
+    for (const [, parameter] of first.namedParameters()) if (parameter instanceof Tensor) return parameter.device;
+  return null;
+}
+
+function checkStage(stage: Stage): Stage {
+  if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+  return stage;
+}

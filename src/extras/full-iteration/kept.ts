@@ -1,0 +1,89 @@
+/** What a FullGraphWrapper keeps between iterations: static buffers and a graph for each stage and shape of the data. */
+
+import { rangeError } from '../../base/errors.ts';
+import type { Device, GraphExec } from '../../device/device.ts';
+import type { GraphPool } from '../../device/graph/shared.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import type { IterationData, IterationShape } from './iteration.ts';
+import { type Stage, StaticBufferLoader, settleKeys, stages } from './static-buffer-loader.ts';
+
+export type PerStage<T> = Record<Stage, T>;
+
+/** Buffers and graph of one stage and shape. */
+export class Kept extends Owner {
+  readonly shape: IterationShape;
+  /** one per model, null where it reads nothing */
+  readonly loaders: readonly (StaticBufferLoader | null)[];
+  pool: GraphPool | null = null;
+  exec: GraphExec | null = null;
+  result: unknown = null;
+
+  constructor(shape: IterationShape, iterators: readonly unknown[], device: Device) {
+    super('this iteration');
+    this.shape = shape;
+    using making = makingOf(this);
+    this.loaders = iterators.map((each) => (each === null ? null : own(this, new StaticBufferLoader(device))));
+    own(this, { close: () => this.reset() });
+    making.done();
+  }
+
+  /** There is a graph now: what it reads has to be there from now on. */
+  settle(stage: Stage, data: IterationData): void {
+    this.shape.settle(data);
+    for (const loader of this.loaders) if (loader) settleKeys(loader, stage);
+  }
+
+  /** Forgets the graph; the buffers stay. */
+  reset(): void {
+    this.exec?.close();
+    this.pool?.close();
+    this.exec = this.pool = this.result = null;
+  }
+}
+
+export class KeptIterations extends Owner {
+  readonly #kept: PerStage<Kept[]> = { training: [], validation: [] };
+  /** out of use; one that refused to close is asked again with the next */
+  readonly #gone: Kept[] = [];
+  /** captured ones per stage */
+  readonly #mostGraphs: number;
+
+  constructor(mostGraphs: number) {
+    super('this wrapper');
+    this.#mostGraphs = mostGraphs;
+    own(this, {
+      close: () => {
+        for (const stage of stages) this.#gone.push(...this.#kept[stage].splice(0));
+        this.#sweep();
+      },
+    });
+  }
+
+  of(stage: Stage): readonly Kept[] {
+    return this.#kept[stage];
+  }
+
+  /** Throws RangeError when a stage has as many graphs as it may; `why` says what is new about the data. */
+  checkRoom(stage: Stage, why: string): void {
+    const captured = this.#kept[stage].filter(({ exec }) => exec).length;
+    if (captured < this.#mostGraphs) return;
+    const bound = this.#mostGraphs === 1 ? '' : ` (${captured} graphs are kept, the most allowed)`;
+    throw rangeError(
+      `${stage} changed after its graph was captured: ${why}${bound}; keep iterations alike, call resetGraph('${stage}'), or raise maxGraphs`,
+    );
+  }
+
+  /** Before it is captured a stage has one shape at a time: the next one takes its place. */
+  keep(stage: Stage, fresh: Kept): void {
+    for (const old of this.#kept[stage].splice(0)) (old.exec ? this.#kept[stage] : this.#gone).push(old);
+    this.#kept[stage].push(fresh);
+    this.#sweep();
+  }
+
+  #sweep(): void {
+    for (let each = this.#gone.at(-1); each; each = this.#gone.at(-1)) {
+      each.close();
+      this.#gone.pop();
+    }
+  }
+}

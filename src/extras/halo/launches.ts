@@ -1,0 +1,96 @@
+/** The moves of one direction as kernel launches: as few as kernels take arrays, each with its table in device memory. */
+
+import { dtypes } from '../../base/dtype.ts';
+import { rangeError } from '../../base/errors.ts';
+import type { Device, DeviceEvent, Stream, Tensor } from '../../device/device.ts';
+import { Handle } from '../../device/handle.ts';
+import { native } from '../../device/native.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { count, encode, encodeWritten, type Move } from './moves.ts';
+import type { HaloExchangeSpec } from './spec.ts';
+
+/** Arrays and elements that a halo kernel takes. */
+const MOST_ARRAYS = 10;
+const MOST_ELEMENTS = 2 ** 32 - 1;
+
+interface Launch {
+  /** handle, byte offset and bytes of the buffer's part, the table, and each array: those of arrays are filled in by each call */
+  readonly spans: Float64Array;
+  /** moves, elements, and the elements of each array; then, for moves into arrays, what encodeWritten() returns */
+  readonly wholes: Float64Array;
+  /** which arrays */
+  readonly arrays: readonly number[];
+}
+
+export class HaloLaunches extends Owner {
+  readonly #itemsize: number;
+  readonly #launches: Launch[] = [];
+
+  /** `specs`: of all arrays, in the moves' numbering. Tables are the device's: equal ones are there once. */
+  constructor(
+    device: Device,
+    specs: readonly HaloExchangeSpec[],
+    moves: readonly Move[],
+    direction: 'pack' | 'unpack',
+    buffer: Tensor,
+  ) {
+    super('these launches');
+    this.#itemsize = dtypes[buffer.dtype].bytes;
+    using making = makingOf(this);
+    let [some, total]: [Move[], number] = [[], 0];
+    const launch = () => {
+      if (total > 0) this.#launches.push(this.#launch(device, specs, some, total, direction, buffer));
+      [some, total] = [[], 0];
+    };
+    for (const move of moves) {
+      const elements = count(move);
+      if (elements > MOST_ELEMENTS)
+        throw rangeError(`a part of ${elements} elements is more than a launch can move: at most ${MOST_ELEMENTS}`);
+      if (some.length === MOST_ARRAYS || total + elements > MOST_ELEMENTS) launch();
+      some.push(move);
+      total += elements;
+    }
+    launch();
+    making.done();
+  }
+
+  /** Enqueues on `stream`, behind what `behind` was given so far; `mark` is an event of this caller's. */
+  run(stream: Stream, behind: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
+    let first = behind?.handle ?? 0;
+    for (const { spans, wholes, arrays: which } of this.#launches) {
+      for (let i = 0; i < which.length; i++) {
+        const tensor = arrays[which[i] as number] as Tensor;
+        spans[6 + 3 * i] = tensor.handle;
+        spans[7 + 3 * i] = tensor.byteOffset;
+      }
+      native().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes);
+      first = 0;
+    }
+  }
+
+  #launch(
+    device: Device,
+    specs: readonly HaloExchangeSpec[],
+    moves: readonly Move[],
+    total: number,
+    direction: 'pack' | 'unpack',
+    buffer: Tensor,
+  ): Launch {
+    const arrays = moves.map(({ array }) => array);
+    const elements = arrays.map((array) => (specs[array] as HaloExchangeSpec).specification.span);
+    // By their places among the kernel's arguments.
+    const numbered = moves.map((move, i) => ({ ...move, array: i }));
+    const table = encode(numbered, direction);
+    const { handle } = own(this, new Handle(native().deviceTable(device.handle, table)));
+    const size = this.#itemsize;
+    const start = buffer.byteOffset + (moves[0] as Move).buffer * size;
+    const spans = [buffer.handle, start, total * size, handle, 0, table.byteLength];
+    for (const each of elements) spans.push(0, 0, each * size);
+    const written = direction === 'unpack' ? encodeWritten(table, numbered) : new BigInt64Array();
+    const words = new BigInt64Array(2 + MOST_ARRAYS + written.length);
+    words.set(written, 2 + MOST_ARRAYS);
+    const wholes = new Float64Array(words.buffer);
+    wholes.set([moves.length, total, ...elements]);
+    return { spans: Float64Array.from(spans), wholes, arrays };
+  }
+}

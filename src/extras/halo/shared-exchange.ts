@@ -1,0 +1,247 @@
+/**
+ * What the ranks of a halo exchange have in common: which rank sends what to which, and the shared memory it goes through. Made once,
+ * by the code that starts the threads; plain data, so it goes through postMessage as it is.
+ */
+import { randomUUID } from 'node:crypto';
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../../shm/exchange-words.ts';
+import { allocateShared, checkShared, PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
+import { type Components, components } from './descriptors.ts';
+import { type Edge, edgeSlices, edgeSteps } from './edges.ts';
+import { HaloExchangeSpec, type QuantityHaloOptions, QuantityHaloSpec } from './spec.ts';
+import type { HaloNeighbour, HaloTopology } from './topology.ts';
+
+const KIND = 'hotslot.HaloExchange';
+/** Whole pages of a buffer's own: drivers pin no less. */
+
+export interface HaloExchangeOptions {
+  /** periodicTopology() or cubedSphereTopology(), or one of your own in which neighbours are mutual */
+  topology: Pick<HaloTopology, 'ranks' | 'neighbours'>;
+  /** one per quantity; every rank's arrays are like this */
+  x: readonly QuantityHaloOptions[];
+  /** for vectors: the second components */
+  y?: readonly QuantityHaloOptions[];
+  /** halo points to exchange, counted from the compute domain; all of each quantity's when left out */
+  points?: number;
+}
+
+/** What arrives at one rank over one edge: two halves in shared memory. */
+export interface HaloBuffer {
+  readonly rank: number;
+  readonly edge: Edge;
+  /** elements of a half */
+  readonly length: number;
+  /** bytes from the data's start to the first half, and from there to the second one */
+  readonly byteOffset: number;
+  readonly stride: number;
+}
+
+export interface SharedHaloExchange {
+  readonly kind: typeof KIND;
+  /** tells exchanges apart, also after they went through postMessage */
+  readonly id: string;
+  readonly ranks: number;
+  readonly neighbours: readonly (readonly HaloNeighbour[])[];
+  readonly x: readonly QuantityHaloOptions[];
+  readonly y: readonly QuantityHaloOptions[] | null;
+  readonly points: number | null;
+  readonly dtype: DType;
+  readonly buffers: readonly HaloBuffer[];
+  /** apart from the data: a thread that took a rank holds on to the words until it ends */
+  readonly words: Place;
+  readonly data: Place;
+  /** null: all ranks are in this process */
+  readonly elsewhere: RanksElsewhere | null;
+}
+
+/**
+ * Throws TypeError and RangeError for quantities that cannot be exchanged together, neighbours that are not mutual and edges
+ * that do not fit each other, naming ranks and edges; ERR_HOTSLOT_MEMORY when the buffers do not fit.
+ */
+export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
+  return layOutExchange(options, () => null);
+}
+
+/** The same, told how many ranks there are: which of them are elsewhere. */
+export function layOutExchange(
+  options: HaloExchangeOptions,
+  place: (ranks: number) => RanksElsewhere | null,
+): SharedHaloExchange {
+  checkKeys('shareHaloExchange', options, ['topology', 'x', 'y', 'points']);
+  const { topology, points = null } = options;
+  const x = plainSpecs('x', options.x);
+  const y = options.y === undefined ? null : plainSpecs('y', options.y);
+  if (points !== null) checkCount('points', points, 1);
+  const neighbours = checkTopology(topology);
+  const plain = { x, y, points };
+  const buffers: HaloBuffer[] = [];
+  let [bytes, dtype]: [number, DType] = [0, (x[0] as QuantityHaloOptions | undefined)?.dtype ?? 'float32'];
+  for (const [rank, list] of neighbours.entries()) {
+    for (const neighbour of list) {
+      const specs = exchangeSpecs(plain, neighbour);
+      checkCrossed(rank, neighbour.edge, specs);
+      const arriving = components(...specs);
+      const back = mirror(neighbours, rank, neighbour);
+      const leaving = components(...exchangeSpecs(plain, back));
+      checkFit(
+        `rank ${neighbour.rank}'s edge ${back.edge} at rank ${rank}'s edge ${neighbour.edge}`,
+        leaving,
+        arriving,
+      );
+      dtype = (arriving[0] as Components)[0].specification.dtype;
+      const length = arriving.flat().reduce((sum, spec) => sum + spec.unpackSize, 0);
+      if (length === 0)
+        throw rangeError(
+          `over edge ${neighbour.edge} of rank ${rank} no element would go: exchange at least one point`,
+        );
+      const stride = roundUp(length * dtypes[dtype].bytes, STRIDE);
+      buffers.push(Object.freeze({ rank, edge: neighbour.edge, length, byteOffset: bytes, stride }));
+      bytes += roundUp(2 * stride, PAGE);
+    }
+  }
+  const elsewhere = place(topology.ranks);
+  const words = exchangeWordsBytes(topology.ranks, buffers.length);
+  return Object.freeze({
+    kind: KIND,
+    id: randomUUID(),
+    ranks: topology.ranks,
+    neighbours,
+    ...plain,
+    dtype,
+    buffers: Object.freeze(buffers),
+    words: Object.freeze(allocateShared(`a halo exchange's words`, words, 64)),
+    data: Object.freeze(allocateShared(`${buffers.length} halo buffers of two halves`, bytes, PAGE)),
+    elsewhere,
+  });
+}
+
+/** Of an array that lacks the dimension which an edge crosses, the whole compute domain would arrive, not a halo. */
+function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchangeSpecs>): void {
+  const [alongX, alongY] = edgeSteps[edge];
+  for (const [name, list] of Object.entries({ x, y: y ?? [] }))
+    for (const [i, { specification }] of list.entries()) {
+      const { xDim, yDim, dims } = specification;
+      const missing = alongX !== 0 && xDim < 0 ? 'i' : alongY !== 0 && yDim < 0 ? 'j' : null;
+      if (missing === null) continue;
+      const lacks = `${name}[${i}] has neither '${missing}' nor '${missing}_interface' in [${dims}]`;
+      throw rangeError(`${lacks}, and edge ${edge} of rank ${rank} crosses it: take a topology without such edges`);
+    }
+}
+
+/** Throws a TypeError unless it is what shareHaloExchange() made, in this thread or another. */
+export function checkExchange(what: string, shared: SharedHaloExchange): void {
+  for (const place of [shared?.data, shared?.words])
+    checkShared(KIND, shared, place?.memory, `${what} takes what shareHaloExchange() returned`);
+}
+
+export function wordsOf({ words, ranks, buffers, elsewhere }: SharedHaloExchange): ExchangeWords {
+  return new ExchangeWords(words, ranks, buffers.length, elsewhere);
+}
+
+/**
+ * Fails the exchange from outside, for a rank that never came up: every rank that waits or calls throws. For the code that
+ * started the threads; a rank fails by its updater's fail().
+ */
+export function failHaloExchange(shared: SharedHaloExchange, error: unknown): void {
+  checkExchange('failHaloExchange', shared);
+  const words = wordsOf(shared);
+  words.fail({ rank: -1, exchange: 0, error });
+  words.ringAll();
+}
+
+/** Both halves of a buffer, for registration with a driver. */
+export function bufferView({ data, dtype }: SharedHaloExchange, { byteOffset, stride }: HaloBuffer): TypedArray {
+  const { array, bytes } = dtypes[dtype];
+  return new array(data.memory as unknown as ArrayBuffer, data.offset + byteOffset, (2 * stride) / bytes) as TypedArray;
+}
+
+/** The specifications of a rank's transformer for one neighbour: what leaves over the edge, and what arrives over it. */
+export function exchangeSpecs(
+  { x, y, points }: Pick<SharedHaloExchange, 'x' | 'y' | 'points'>,
+  { edge, clockwiseRotation }: HaloNeighbour,
+): [x: HaloExchangeSpec[], y: HaloExchangeSpec[] | null] {
+  const specsOf = (list: readonly QuantityHaloOptions[]) =>
+    list.map((options) => {
+      const specification = new QuantityHaloSpec(options);
+      const over = points === null ? {} : { points };
+      return new HaloExchangeSpec({
+        specification,
+        packSlices: edgeSlices(specification, edge, { interior: true, ...over }),
+        packClockwiseRotation: clockwiseRotation,
+        unpackSlices: edgeSlices(specification, edge, { interior: false, ...over }),
+      });
+    });
+  return [specsOf(x), y && specsOf(y)];
+}
+
+/** Options alone: a QuantityHaloSpec's own fields would be unknown ones on the other side. */
+function plainSpecs(name: string, list: readonly QuantityHaloOptions[]): readonly QuantityHaloOptions[] {
+  if (!Array.isArray(list)) throw typeError(`${name} is an array of quantities' specifications, got ${shown(list)}`);
+  return Object.freeze(
+    list.map((each) => {
+      const spec = each instanceof QuantityHaloSpec ? each : new QuantityHaloSpec(each);
+      const { nPoints, shape, strides, itemsize, origin, extent, dims, dtype } = spec;
+      return Object.freeze({ nPoints, shape, strides, itemsize, origin, extent, dims, dtype });
+    }),
+  );
+}
+
+function checkTopology(topology: Pick<HaloTopology, 'ranks' | 'neighbours'>): readonly (readonly HaloNeighbour[])[] {
+  if (typeof topology !== 'object' || topology === null)
+    throw typeError(`topology is { ranks, neighbours }, as periodicTopology() makes it; got ${shown(topology)}`);
+  const { ranks, neighbours } = topology;
+  checkCount('ranks', ranks);
+  if (!Array.isArray(neighbours) || neighbours.length !== ranks)
+    throw rangeError(`neighbours has a list for each of ${ranks} ranks, got ${shown(neighbours)}`);
+  const plain = neighbours.map((list: readonly HaloNeighbour[], rank) => {
+    if (!Array.isArray(list)) throw typeError(`neighbours of rank ${rank} is an array, got ${shown(list)}`);
+    return Object.freeze(
+      list.map(({ edge, rank: other, edgeThere, clockwiseRotation }, at) => {
+        checkCount(`rank beyond edge ${edge} of rank ${rank}`, other, 0, ranks - 1);
+        if (list.findIndex((each) => each.edge === edge) !== at)
+          throw rangeError(`rank ${rank} has two neighbours over edge ${edge}: a buffer has one sender`);
+        return Object.freeze({ edge, rank: other, edgeThere, clockwiseRotation });
+      }),
+    );
+  });
+  for (const [rank, list] of plain.entries()) for (const each of list) mirror(plain, rank, each);
+  return Object.freeze(plain);
+}
+
+/** The neighbour's own view of this edge; H2 stands on its being there. */
+function mirror(all: readonly (readonly HaloNeighbour[])[], rank: number, to: HaloNeighbour): HaloNeighbour {
+  const back = all[to.rank]?.find(({ edge }) => edge === to.edgeThere);
+  const turns = to.clockwiseRotation + (back?.clockwiseRotation ?? 0);
+  if (back?.rank === rank && back.edgeThere === to.edge && turns % 4 === 0) return back;
+  const said = back ? `rank ${back.rank}'s edge ${back.edgeThere}, turned ${back.clockwiseRotation} times` : 'nobody';
+  throw rangeError(
+    `neighbours are mutual: over edge ${to.edge} rank ${rank} meets rank ${to.rank}'s edge ${to.edgeThere}, turned ` +
+      `${to.clockwiseRotation} times, but that edge meets ${said}`,
+  );
+}
+
+/** What leaves there has to have the shape of what arrives here, array by array: equal sums would mix quantities up. */
+function checkFit(which: string, leaving: readonly Components[], arriving: readonly Components[]): void {
+  arriving.forEach((into, d) => {
+    const from = leaving[d] as Components;
+    into.forEach((spec, place) => {
+      // An odd turn puts y's elements in x's place.
+      const odd = spec.packClockwiseRotation % 2 !== 0;
+      const source = from[odd && from.length === 2 ? 1 - place : place] as HaloExchangeSpec;
+      const sent = extents(source.packSlices);
+      const { xDim, yDim } = source.specification;
+      if (odd && xDim >= 0 && yDim >= 0) [sent[xDim], sent[yDim]] = [sent[yDim] as number, sent[xDim] as number];
+      const room = extents(spec.unpackSlices);
+      if (sent.length === room.length && sent.every((n, i) => n === room[i])) return;
+      throw rangeError(
+        `${which}: ${'xy'[place]}[${d}] arrives as [${sent}], its halo there is [${room}] of [${spec.specification.dims}]`,
+      );
+    });
+  });
+}
+
+function extents(slices: HaloExchangeSpec['packSlices']): number[] {
+  return slices.map(([start, stop]) => stop - start);
+}

@@ -1,0 +1,177 @@
+/** What is exchanged: an array with its place in memory, and which parts of it leave and arrive. */
+
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { rowMajor } from '../../device/strides.ts';
+
+/** Names of the horizontal dimensions: rotations turn these two. */
+const X_DIMS: readonly string[] = ['i', 'i_interface'];
+const Y_DIMS: readonly string[] = ['j', 'j_interface'];
+
+export interface QuantityHaloOptions {
+  /** halo points on each side of the horizontal dimensions */
+  nPoints: number;
+  shape: readonly number[];
+  /** elements between neighbours of each dimension; row-major when left out */
+  strides?: readonly number[];
+  /** bytes of an element; has to be the dtype's */
+  itemsize?: number;
+  /** first element of the compute domain, per dimension */
+  origin: readonly number[];
+  /** elements of the compute domain, per dimension */
+  extent: readonly number[];
+  /** a name per dimension: 'i' and 'j' (or 'i_interface', 'j_interface') are horizontal, the rest is free */
+  dims: readonly string[];
+  dtype: DType;
+}
+
+/** NDSL's QuantityHaloSpec: an n-dimensional array with its compute domain. Strides count elements here, bytes there. */
+export class QuantityHaloSpec {
+  readonly nPoints: number;
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  readonly itemsize: number;
+  readonly origin: readonly number[];
+  readonly extent: readonly number[];
+  readonly dims: readonly string[];
+  readonly dtype: DType;
+  /** Place of 'i' or 'i_interface' among the dimensions, −1 where there is none; likewise `yDim`. */
+  readonly xDim: number;
+  readonly yDim: number;
+  /** Elements from the first to the last, both included. */
+  readonly span: number;
+
+  /** Throws TypeError and RangeError with the dimension and the values for whatever does not fit together. */
+  constructor(options: QuantityHaloOptions) {
+    checkKeys('QuantityHaloSpec', options, [
+      ...['nPoints', 'shape', 'strides', 'itemsize', 'origin', 'extent', 'dims', 'dtype'],
+    ]);
+    const { shape, dims } = options;
+    this.nPoints = checkCount('nPoints', options.nPoints, 0);
+    this.dtype = checkDType('QuantityHaloSpec', options.dtype);
+    const { bytes } = dtypes[this.dtype];
+    this.itemsize = options.itemsize ?? bytes;
+    if (this.itemsize !== bytes)
+      throw rangeError(`itemsize of ${this.dtype} is ${bytes} bytes, got ${shown(this.itemsize)}`);
+    if (!Array.isArray(dims) || [...dims].some((name) => typeof name !== 'string' || name === ''))
+      throw typeError(
+        `dims is an array of names like ['i', 'j', 'k'], got ${Array.isArray(dims) ? `[${dims.map(shown).join()}]` : shown(dims)}`,
+      );
+    const repeated = dims.find((name, d) => dims.indexOf(name) !== d);
+    if (repeated !== undefined)
+      throw rangeError(`dims names every dimension once, got '${repeated}' twice in [${dims}]`);
+    this.dims = Object.freeze([...dims]);
+    this.shape = this.#wholes('shape', shape, 0);
+    this.strides = this.#wholes('strides', options.strides ?? rowMajor(this.shape), 0);
+    this.origin = this.#wholes('origin', options.origin, 0);
+    this.extent = this.#wholes('extent', options.extent, 0);
+    this.dims.forEach((name, d) => {
+      const [n, step, from, wide] = [this.shape, this.strides, this.origin, this.extent].map((each) => each[d]) as [
+        ...[number, number, number, number],
+      ];
+      if (from + wide > n)
+        throw rangeError(`'${name}': a compute domain of ${wide} from ${from} on ends beyond a dimension of ${n}`);
+      if (step === 0 && n > 1 && elementCount(this.shape) > 0)
+        throw rangeError(`'${name}': a stride of 0 puts ${n} elements in one place`);
+    });
+    this.xDim = this.#horizontal(X_DIMS);
+    this.yDim = this.#horizontal(Y_DIMS);
+    const last = this.shape.reduce((sum, n, d) => sum + (n - 1) * (this.strides[d] as number), 0);
+    this.span = elementCount(this.shape) === 0 ? 0 : last + 1;
+    if (!Number.isSafeInteger(this.span))
+      throw rangeError(`an array of [${this.shape}] with strides [${this.strides}] has no end`);
+    Object.freeze(this);
+  }
+
+  #wholes(what: string, values: readonly number[], least: number): readonly number[] {
+    if (!Array.isArray(values)) throw typeError(`${what} is an array of whole numbers, got ${shown(values)}`);
+    if (values.length !== this.dims.length)
+      throw rangeError(`${what} has one number per dimension of [${this.dims}], got [${values.map(shown).join()}]`);
+    [...values].forEach((value, d) => {
+      checkCount(`${what} of '${this.dims[d]}'`, value, least);
+    });
+    return Object.freeze([...values]);
+  }
+
+  #horizontal(names: readonly string[]): number {
+    const found = names.filter((name) => this.dims.includes(name));
+    if (found.length > 1) throw rangeError(`dims has '${found[0]}' and '${found[1]}': one of them is the dimension`);
+    return found.length === 0 ? -1 : this.dims.indexOf(found[0] as string);
+  }
+}
+
+/** From `start` up to, not including, `stop` along one dimension; a negative one counts from the end. */
+export type HaloRange = readonly [start: number, stop: number];
+
+export interface HaloExchangeSpecOptions {
+  specification: QuantityHaloSpec;
+  /** a range per dimension: what leaves */
+  packSlices: readonly HaloRange[];
+  /**
+   * clockwise quarter turns that take the sender's axes to the receiver's, with i to the right and j upwards: any whole number,
+   * taken modulo 4. The data turns the other way
+   */
+  packClockwiseRotation: number;
+  /** a range per dimension: where what arrives goes, as it comes */
+  unpackSlices: readonly HaloRange[];
+}
+
+/** NDSL's HaloExchangeSpec: what leaves one array and what arrives in it. */
+export class HaloExchangeSpec {
+  readonly specification: QuantityHaloSpec;
+  /** with both ends counted from the start */
+  readonly packSlices: readonly HaloRange[];
+  readonly packClockwiseRotation: number;
+  readonly unpackSlices: readonly HaloRange[];
+  /** Elements that leave, and that arrive. */
+  readonly packSize: number;
+  readonly unpackSize: number;
+
+  /** Throws RangeError naming the dimension and the values for a range outside the array. */
+  constructor(options: HaloExchangeSpecOptions) {
+    checkKeys('HaloExchangeSpec', options, [
+      ...['specification', 'packSlices', 'packClockwiseRotation', 'unpackSlices'],
+    ]);
+    const { specification, packClockwiseRotation: turns } = options;
+    if (!(specification instanceof QuantityHaloSpec))
+      throw typeError(`specification is a QuantityHaloSpec, got ${shown(specification)}`);
+    this.specification = specification;
+    if (!Number.isInteger(turns))
+      throw typeError(`packClockwiseRotation is a whole number of quarter turns, got ${shown(turns)}`);
+    this.packClockwiseRotation = turns + 0; // −0 is 0
+    this.packSlices = ranges('packSlices', specification, options.packSlices);
+    this.unpackSlices = ranges('unpackSlices', specification, options.unpackSlices);
+    this.packSize = size(this.packSlices);
+    this.unpackSize = size(this.unpackSlices);
+    Object.freeze(this);
+  }
+}
+
+function ranges(what: string, { dims, shape }: QuantityHaloSpec, given: readonly HaloRange[]): readonly HaloRange[] {
+  if (!Array.isArray(given)) throw typeError(`${what} is an array of [start, stop], got ${shown(given)}`);
+  if (given.length !== dims.length)
+    throw rangeError(`${what} has one [start, stop] per dimension of [${dims}], got ${given.length}`);
+  return Object.freeze(
+    [...given].map((range, d) => {
+      const [name, n] = [dims[d] as string, shape[d] as number];
+      if (!Array.isArray(range) || range.length !== 2 || !range.every(Number.isSafeInteger))
+        throw typeError(
+          `${what} of '${name}' is [start, stop] in whole numbers, got ${Array.isArray(range) ? `[${range.map(shown).join()}]` : shown(range)}`,
+        );
+      const [start, stop] = range.map((end: number) => (end < 0 ? end + n : end)) as [number, number];
+      if (!(start >= 0 && start <= stop && stop <= n))
+        throw rangeError(`${what} of '${name}': [${range}] is no range of a dimension of ${n}`);
+      return Object.freeze([start, stop] as const);
+    }),
+  );
+}
+
+/** How often the data is turned: n = −rotation mod 4. */
+export function quarterTurns(rotation: number): 0 | 1 | 2 | 3 {
+  return (((-rotation % 4) + 4) % 4) as 0 | 1 | 2 | 3;
+}
+
+function size(slices: readonly HaloRange[]): number {
+  return slices.reduce((n, [start, stop]) => n * (stop - start), 1);
+}

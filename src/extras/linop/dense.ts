@@ -1,0 +1,37 @@
+/** Strided rows made dense, for copies that need one run of bytes. */
+
+import { dtypes, elementCount } from '../../base/dtype.ts';
+import { typeError } from '../../base/errors.ts';
+import { type Device, type Stream, Tensor } from '../../device/device.ts';
+import { rowMajor } from '../../device/strides.ts';
+
+/**
+ * A dense copy of a strided tensor, the caller's to close: made by one kernel, in the order of `stream`. It has to consist of
+ * dense rows at one distance, as a field of packed rows does, in whole words of four bytes; TypeError otherwise.
+ */
+export function denseCopy(x: Tensor, device: Device, stream: Stream): Tensor {
+  const { bytes } = dtypes[x.dtype];
+  const wide = x.shape.map((_, i) => i).filter((i) => x.shape[i] !== 1);
+  const [[rows, ...rest], [step, ...steps]] = [wide.map((i) => x.shape[i]), wide.map((i) => x.strides[i])] as [
+    [number, ...number[]],
+    [number, ...number[]],
+  ];
+  const row = elementCount(rest);
+  const rowsDense = rowMajor(rest).every((dense, i) => dense === steps[i]) && step >= row;
+  if (!rowsDense || [row * bytes, step * bytes, x.byteOffset].some((n) => n % 4 !== 0)) {
+    const got = `${x.dtype} [${x.shape}] with strides [${x.strides}] at byte ${x.byteOffset}`;
+    throw typeError(
+      `dense rows at one distance, in whole words of 4 bytes, can be moved; got ${got}: make it dense first`,
+    );
+  }
+  const out = device.allocate({ shape: x.shape, dtype: x.dtype, zeroed: false });
+  // Words of four bytes, whatever they mean: the kernel only moves them.
+  const [columns, stride] = [(row * bytes) / 4, (step * bytes) / 4];
+  const words = (of: Tensor, distance: number) =>
+    new Tensor(of.storage, [rows, columns], 'float32', of.byteOffset, [distance, 1]);
+  stream.launch('copy2d', {
+    tensors: [words(out, columns), words(x, stride)],
+    wholes: [rows, columns, columns, stride],
+  });
+  return out;
+}

@@ -1,0 +1,122 @@
+/** Where an operator's input or output lives, and the two streams there: the one that computes, the one that copies away. */
+
+import { shown } from '../../base/checks.ts';
+import { typeError } from '../../base/errors.ts';
+import { checkDevice } from '../../device/checks.ts';
+import type { Device, Stream } from '../../device/device.ts';
+import type { DeviceFamily } from '../../device/facts.ts';
+import { native } from '../../device/native.ts';
+import { openDevice } from '../../device/open.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { belongingStream, dropFailed } from '../../device/stream.ts';
+
+/**
+ * After a refusal: where the process's transfer stream from `spec` to `other` has failed, or is gone, the next call gets another
+ * one. For the package itself; not exported from it.
+ */
+export let renewTransfer: (spec: DeviceSpec, other: DeviceSpec) => void;
+
+/** torchlinops' DeviceSpec. Streams that were given stay the giver's, and so does a Device; a device opened here by name is closed here. */
+export class DeviceSpec extends Owner {
+  /** 'cpu' is plain process memory and no device */
+  readonly device: Device | 'cpu';
+  /** the caller's, never the default */
+  readonly #given: Stream | null;
+  #compute: Stream | null;
+  #transfer: Stream | null;
+  /** the transfer stream is the process's */
+  #shared = false;
+
+  /**
+   * `device`: an opened one, a name ('cpu', 'host:0', …), or null for 'cpu'. Throws TypeError for anything else and for a stream
+   * of another device, RangeError for an unknown name.
+   */
+  constructor(
+    device: Device | string | null = 'cpu',
+    computeStream: Stream | null = null,
+    transferStream: Stream | null = null,
+    ...surplus: never[]
+  ) {
+    super('this DeviceSpec');
+    refuseSurplus('DeviceSpec takes a device, a compute stream and a transfer stream', surplus);
+    using making = makingOf(this);
+    if (device === null || device === 'cpu') this.device = 'cpu';
+    else if (typeof device === 'string') this.device = own(this, openDevice(device));
+    else this.device = checkDevice('DeviceSpec, unless it is given a name or null,', device);
+    this.#given = this.#compute = this.#ofHere('compute', computeStream);
+    this.#transfer = this.#ofHere('transfer', transferStream);
+    making.done();
+  }
+
+  /** 'host:0', …, or 'cpu'. */
+  get name(): string {
+    return this.device === 'cpu' ? 'cpu' : this.device.name;
+  }
+  get type(): DeviceFamily | 'cpu' {
+    return this.device === 'cpu' ? 'cpu' : this.device.family;
+  }
+  get computeStream(): Stream | null {
+    return this.#compute;
+  }
+  get transferStream(): Stream | null {
+    return this.#transfer;
+  }
+
+  /** What copies from and to here are ordered by now: the compute stream that was given, else the device's current stream. */
+  get current(): Stream {
+    if (this.device === 'cpu') throw typeError('cpu is plain process memory: it has no streams');
+    return this.#given ?? this.device.currentStream;
+  }
+
+  /**
+   * Between two devices, neither of them cpu: sets the transfer stream to the other one and the compute stream, which is the
+   * device's default one. A stream there is already stays.
+   */
+  p2pSetup(other: DeviceSpec | Device): void {
+    const target = other instanceof DeviceSpec ? other.device : checkDevice('p2pSetup', other);
+    if (this.device === 'cpu' || target === 'cpu') return;
+    this.#shared ||= this.#transfer === null;
+    this.#transfer ??= DeviceSpec.getTransferStream(this.device, target);
+    this.#compute ??= this.device.defaultStream;
+  }
+
+  /**
+   * The stream that copies from `source` to `target`: on the source, one per ordered pair and process, the same in every thread;
+   * it closes with the source, when no thread has that open any more. torchlinops' STREAM_POOL.
+   */
+  static getTransferStream(source: Device | DeviceSpec, target: Device | DeviceSpec): Stream {
+    const [from, to] = [source, target].map((each) =>
+      checkDevice('getTransferStream', (each instanceof DeviceSpec ? each.device : each) as Device),
+    ) as [Device, Device];
+    return belongingStream(from, native().transferStream(from.handle, to.handle));
+  }
+
+  static {
+    renewTransfer = (spec, { device: other }) => {
+      const { device } = spec;
+      const stream = spec.#transfer;
+      if (device === 'cpu' || other === 'cpu' || !stream || !spec.#shared) return;
+      if (dropFailed(stream)) spec.#transfer = DeviceSpec.getTransferStream(device, other);
+    };
+  }
+
+  /** 'DeviceSpec(host:0, compute=#5, transfer=none)' */
+  override toString(): string {
+    const id = (stream: Stream | null) => (stream ? `#${stream.handle}` : 'none');
+    return `DeviceSpec(${this.name}, compute=${id(this.#compute)}, transfer=${id(this.#transfer)})`;
+  }
+
+  #ofHere(what: string, stream: Stream | null): Stream | null {
+    if (stream === null) return null;
+    if (typeof stream !== 'object' || !('record' in stream))
+      throw typeError(`DeviceSpec: the ${what} stream must be a Stream or null, got ${shown(stream)}`);
+    if (stream.device.name !== this.name)
+      throw typeError(`DeviceSpec: the ${what} stream is one of ${stream.device.name}, the device is ${this.name}`);
+    return stream;
+  }
+}
+
+/** A call with more arguments than there are means something else than it says. */
+export function refuseSurplus(rule: string, surplus: readonly unknown[]): void {
+  if (surplus.length > 0) throw typeError(`${rule}; got ${surplus.length} more: ${surplus.map(shown).join(', ')}`);
+}

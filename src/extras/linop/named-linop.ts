@@ -1,0 +1,159 @@
+/** Linear operators whose dimensions have names, and what is made of them: chains, and the identity. */
+
+import { checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { type DeviceEvent, Tensor } from '../../device/device.ts';
+import type { DeviceSpec } from './device-spec.ts';
+import { type Answer, checkNames, checkOperand, type NamedShape, named, type Operand } from './operand.ts';
+
+export interface ForwardOptions {
+  /** the input is there when this event is done, instead of when its device's current stream has come this far */
+  startEvent?: DeviceEvent;
+}
+
+/** torchlinops' NamedLinop. Null stands for what is not known, and fits everything. */
+export abstract class NamedLinop {
+  readonly ishape: NamedShape | null;
+  readonly oshape: NamedShape | null;
+  /** forward takes ForwardOptions */
+  readonly takesStart: boolean = false;
+
+  constructor(ishape: NamedShape | null, oshape: NamedShape | null) {
+    this.ishape = checkNames('ishape', ishape);
+    this.oshape = checkNames('oshape', oshape);
+  }
+  /** Name of the input's device, 'cpu', or null. */
+  get idevice(): string | null {
+    return null;
+  }
+  get odevice(): string | null {
+    return null;
+  }
+  /** A fresh tensor, the caller's to close, or the input itself (or a view of it). Enqueues and returns; a promise where the host has to wait. */
+  abstract forward(x: Operand, options?: ForwardOptions): Answer;
+  abstract adjoint(): NamedLinop;
+  /** adjoint ∘ inner ∘ forward; without `inner`, adjoint ∘ forward. */
+  normal(inner?: NamedLinop): NamedLinop {
+    return new Chain(...[this, inner, this.adjoint()].filter((each) => each !== undefined));
+  }
+  toString(): string {
+    return `${this.constructor.name}(${named(this.ishape)} -> ${named(this.oshape)})`;
+  }
+}
+
+/** Gives its input itself. */
+export class Identity extends NamedLinop {
+  private readonly spec: DeviceSpec | null;
+  /** With a spec it takes only what is on that device. */
+  constructor(ioshape: NamedShape | null = null, spec: DeviceSpec | null = null) {
+    super(ioshape, ioshape);
+    this.spec = spec;
+  }
+  override get idevice(): string | null {
+    return this.spec?.name ?? null;
+  }
+  override get odevice(): string | null {
+    return this.idevice;
+  }
+  forward<T extends Operand>(x: T): T {
+    checkOperand(this, x);
+    return x;
+  }
+  adjoint(): this {
+    return this;
+  }
+  override normal(inner?: NamedLinop): NamedLinop {
+    return inner ?? this;
+  }
+}
+
+/**
+ * Operators in the order in which they run. Neighbours must agree in shape and device. What lies between two of them is closed
+ * as soon as the second is enqueued: device memory lasts as long as the work that uses it.
+ */
+export class Chain extends NamedLinop {
+  readonly linops: readonly NamedLinop[];
+  override readonly takesStart = true;
+
+  constructor(...linops: readonly NamedLinop[]) {
+    const [first, last] = [linops[0], linops.at(-1)];
+    if (!first || !last) throw rangeError('a Chain needs at least one operator, got none');
+    for (const each of linops)
+      if (!(each instanceof NamedLinop)) throw typeError(`a Chain is made of NamedLinops, got ${shown(each)}`);
+    super(first.ishape, last.oshape);
+    this.linops = [...linops];
+    linops.slice(1).forEach((after, i) => {
+      const before = linops[i] as NamedLinop;
+      const join = `Chain: ${before} goes before ${after}, but`;
+      if (before.oshape && after.ishape && named(before.oshape) !== named(after.ishape))
+        throw typeError(`${join} it gives ${named(before.oshape)}, and ${named(after.ishape)} is taken`);
+      if (before.odevice !== null && after.idevice !== null && before.odevice !== after.idevice)
+        throw typeError(`${join} its output is on ${before.odevice}; put a ToDevice to ${after.idevice} between them`);
+    });
+  }
+  override get idevice(): string | null {
+    return (this.linops[0] as NamedLinop).idevice;
+  }
+  override get odevice(): string | null {
+    return (this.linops.at(-1) as NamedLinop).odevice;
+  }
+
+  /**
+   * Only the first operator starts with `startEvent`; a later transfer waits for its own device's current stream. Where the first
+   * is no transfer, the current stream waits for the event. A promise if an operator gives one.
+   */
+  forward(x: Operand, options: ForwardOptions = {}): Answer {
+    checkKeys('forward', options, ['startEvent']);
+    checkOperand(this, x);
+    const first = this.linops[0] as NamedLinop;
+    if (first.takesStart) return this.#run(0, x, x, options);
+    if (options.startEvent) {
+      if (!(x instanceof Tensor)) throw typeError(`${this}: the input is on cpu, where no startEvent is waited for`);
+      x.device.currentStream.wait(options.startEvent);
+    }
+    return this.#run(0, x, x);
+  }
+  adjoint(): Chain {
+    return new Chain(...this.linops.map((each) => each.adjoint()).reverse());
+  }
+  override normal(inner?: NamedLinop): NamedLinop {
+    return this.linops.reduceRight<NamedLinop | undefined>((within, each) => each.normal(within), inner) as NamedLinop;
+  }
+  override toString(): string {
+    return `Chain(${this.linops.join(', ')})`;
+  }
+
+  #run(from: number, given: Operand, input: Operand, options?: ForwardOptions): Answer {
+    let x = given;
+    for (let i = from; i < this.linops.length; i++) {
+      const linop = this.linops[i] as NamedLinop;
+      let y: Answer | undefined;
+      try {
+        y = i === 0 && options ? linop.forward(x, options) : linop.forward(x);
+        if (y instanceof Promise) {
+          const taken = x;
+          return y.then(
+            (out) => {
+              release(taken, input, out);
+              return this.#run(i + 1, out, input);
+            },
+            (error) => {
+              release(taken, input);
+              throw error;
+            },
+          );
+        }
+      } finally {
+        if (!(y instanceof Promise)) release(x, input, y);
+      }
+      x = y;
+    }
+    return x;
+  }
+}
+
+/** Closes an intermediate, unless its memory is the chain's input or lives on in what was made of it. */
+function release(x: Operand, input: Operand, output?: Operand): void {
+  const storage = (of: Operand | undefined) => (of instanceof Tensor ? of.storage : null);
+  if (x instanceof Tensor && x.storage !== storage(input) && x.storage !== storage(output)) x.close();
+}

@@ -1,0 +1,46 @@
+/** What operators take and give, and how it is checked at their door. */
+
+import { shown } from '../../base/checks.ts';
+import type { TypedArray } from '../../base/dtype.ts';
+import { typeError } from '../../base/errors.ts';
+import { CpuTensor } from '../../device/cpu-tensor.ts';
+import { Tensor } from '../../device/device.ts';
+
+/** Names of dimensions, outermost first. */
+export type NamedShape = readonly string[];
+/** What operators take and give: on a device a Tensor; on the cpu a CpuTensor, or an array as one dimension. */
+export type Operand = Tensor | CpuTensor | TypedArray;
+export type Answer = Operand | Promise<Operand>;
+
+/** An operator, as far as its input goes: null stands for what is not known. */
+interface Taker {
+  readonly ishape: NamedShape | null;
+  readonly idevice: string | null;
+}
+
+/** The input as a tensor. Throws TypeError for one of another device or rank, ERR_HOTSLOT_STATE_CLOSED for one that is closed. */
+export function checkOperand(linop: Taker, x: Operand): Tensor | CpuTensor {
+  if (!(x instanceof Tensor || x instanceof CpuTensor || ArrayBuffer.isView(x)))
+    throw typeError(`${linop} takes a Tensor, a CpuTensor or a typed array, got ${shown(x)}`);
+  const tensor = ArrayBuffer.isView(x) ? new CpuTensor(x) : x;
+  const on = tensor instanceof Tensor ? tensor.device.name : 'cpu';
+  if (linop.idevice !== null && on !== linop.idevice)
+    throw typeError(`${linop} takes its input on ${linop.idevice}, got one on ${on}: move it there first`);
+  if (tensor instanceof Tensor) tensor.checkOpen();
+  if (linop.ishape && tensor.shape.length !== linop.ishape.length) {
+    const names = `${linop.ishape.length} dimensions ${named(linop.ishape)}`;
+    throw typeError(`${linop} takes ${names}, got ${tensor.shape.length} of [${tensor.shape}]`);
+  }
+  return tensor;
+}
+
+export function checkNames(what: string, shape: NamedShape | null): NamedShape | null {
+  if (shape === null) return null;
+  if (!Array.isArray(shape) || shape.some((name) => typeof name !== 'string'))
+    throw typeError(`${what} is an array of dimension names, or null for any; got ${shown(shape)}`);
+  return [...shape];
+}
+
+export function named(shape: NamedShape | null): string {
+  return shape ? JSON.stringify(shape) : 'any';
+}

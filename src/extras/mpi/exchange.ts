@@ -1,0 +1,218 @@
+/** What some ranks of which are in other processes: its words and bytes as the MPI thread is given them, and its letters. */
+import { dtypes } from '../../base/dtype.ts';
+import { rangeError } from '../../base/errors.ts';
+import {
+  groupWords,
+  LETTER_BYTES,
+  layOutGroup,
+  routeOf,
+  type SharedLearnerGroup,
+  strideOf,
+  verdictOf,
+} from '../../engine/group/group-shared.ts';
+import { type Letter, read, written } from '../../engine/group/letters.ts';
+import { putQuestions, Questions } from '../../engine/group/questions.ts';
+import { type ExchangeWords, RankState, type RanksElsewhere } from '../../shm/exchange-words.ts';
+import type { Place } from '../../shm/memory.ts';
+import { type HaloExchangeOptions, layOutExchange, type SharedHaloExchange, wordsOf } from '../halo/shared-exchange.ts';
+import type { HaloJob, Ranks } from './native.ts';
+
+/** MPI counts a message's bytes by an int. */
+export const MOST_BYTES = 2 ** 31 - 1;
+
+/** What goes between processes: ranks, and buffers of two halves between them. */
+interface Laid {
+  /** for errors: what processes begin, and what takes a rank of it */
+  readonly what: string;
+  readonly user: string;
+  readonly ranks: number;
+  readonly words: ExchangeWords;
+  readonly data: Place;
+  readonly elsewhere: RanksElsewhere;
+  readonly buffers: readonly Halves[];
+  /** what has to be the same in every process */
+  readonly facts: unknown;
+}
+/** What goes from one rank to another. */
+interface Halves {
+  readonly reader: number;
+  readonly sender: number;
+  /** from the data's start to the first half, and from there to the second one */
+  readonly byteOffset: number;
+  readonly stride: number;
+  /** of a half */
+  readonly bytes: number;
+}
+
+/** Throws RangeError where ranks cannot be shared out evenly, in order, or an edge has too many bytes. */
+export function haloElsewhere(
+  options: HaloExchangeOptions,
+  here: number,
+  processes: number,
+  bell: Int32Array,
+): { shared: SharedHaloExchange; exchange: ExchangeElsewhere } {
+  const shared = layOutExchange(options, (ranks) => {
+    const each = ranks / processes;
+    if (!Number.isInteger(each))
+      throw rangeError(
+        `${ranks} ranks cannot be shared out evenly among ${processes} processes: start as many, or a divisor of it`,
+      );
+    return Object.freeze({
+      process: Object.freeze(Array.from({ length: ranks }, (_, rank) => Math.floor(rank / each))),
+      here,
+      bell,
+    });
+  });
+  const { ranks, neighbours, x, y, points, dtype } = shared;
+  const buffers = shared.buffers.map(({ rank, edge, length, byteOffset, stride }) => {
+    const sender = neighbours[rank]!.find((each) => each.edge === edge)!.rank;
+    return { reader: rank, sender, byteOffset, stride, bytes: length * dtypes[dtype].bytes };
+  });
+  const widest = Math.max(0, ...buffers.map(({ bytes }) => bytes));
+  if (widest > MOST_BYTES)
+    throw rangeError(`between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`);
+  const { data, elsewhere } = shared;
+  const laid = {
+    what: 'a halo exchange',
+    user: 'HaloUpdater',
+    ranks,
+    words: wordsOf(shared),
+    data,
+    elsewhere: elsewhere!,
+    buffers,
+  };
+  return { shared, exchange: new ExchangeElsewhere({ ...laid, facts: { ranks, neighbours, x, y, points } }) };
+}
+
+/** A rank per process. */
+export function groupElsewhere(
+  parameters: number,
+  here: number,
+  processes: number,
+  bell: Int32Array,
+): { shared: SharedLearnerGroup; exchange: ExchangeElsewhere } {
+  const process = Object.freeze(Array.from({ length: processes }, (_, rank) => rank));
+  const elsewhere = Object.freeze({ process, here, bell });
+  const shared = layOutGroup({ ranks: processes, parameters }, elsewhere);
+  const stride = strideOf(parameters);
+  const buffers = process
+    .flatMap((reader) => process.filter((sender) => sender !== reader).map((sender) => ({ reader, sender })))
+    .map(({ reader, sender }) => {
+      const byteOffset = 2 * stride * routeOf(processes, reader, sender);
+      return { reader, sender, byteOffset, stride, bytes: LETTER_BYTES + 4 * parameters };
+    });
+  const words = groupWords(shared);
+  const laid = {
+    what: 'a learner group',
+    user: 'LearnerGroup',
+    ranks: processes,
+    words,
+    data: shared.data,
+    elsewhere,
+  };
+  const exchange = new ExchangeElsewhere({ ...laid, buffers, facts: { parameters } });
+  const questions = new Questions({
+    here,
+    ranks: processes,
+    verdict: verdictOf(shared),
+    send: (letter) => exchange.send(letter),
+    ring: () => words.bell(here).ring(),
+    fail: (error) => {
+      words.fail({ rank: here, exchange: 0, error });
+      words.leave(here, RankState.failed);
+    },
+  });
+  exchange.answers(questions);
+  putQuestions(shared, questions);
+  return { shared, exchange };
+}
+
+export class ExchangeElsewhere {
+  readonly what: string;
+  readonly user: string;
+  readonly facts: unknown;
+  readonly #laid: Laid;
+  readonly #words: ExchangeWords;
+  /** of a learner group */
+  #questions: Questions | null = null;
+  #send: (letter: Letter) => void = () => {};
+  /** the first failure came from another process, or was sent there */
+  #noted = false;
+
+  constructor(laid: Laid) {
+    this.#laid = laid;
+    this.what = laid.what;
+    this.user = laid.user;
+    this.facts = laid.facts;
+    this.#words = laid.words;
+    for (let rank = 0; rank < laid.ranks; rank++) if (!this.#words.isHere(rank)) this.#words.standIn(rank);
+  }
+
+  /** Letters go this way from here on. */
+  begin(native: Ranks, job: number): void {
+    this.#send = (letter) => native.send(job, written(letter));
+  }
+  send(letter: Letter): void {
+    this.#send(letter);
+  }
+  answers(questions: Questions): void {
+    this.#questions = questions;
+  }
+
+  /** Ranks of this process that are open. */
+  get open(): number[] {
+    return Array.from({ length: this.#laid.ranks }, (_, rank) => rank).filter(
+      (rank) => this.#words.isHere(rank) && this.#words.state(rank) === RankState.open,
+    );
+  }
+
+  job(): HaloJob {
+    const { buffers, data, elsewhere } = this.#laid;
+    const numbers = buffers.flatMap((each) => [each.reader, each.sender, each.byteOffset, each.stride, each.bytes]);
+    return {
+      ...this.#words.views,
+      data: new Uint8Array(data.memory, data.offset),
+      buffers: Float64Array.from(numbers),
+      process: Int32Array.from(elsewhere.process),
+      here: elsewhere.here,
+    };
+  }
+
+  /** It has failed here first: the others learn why. */
+  tellNote(native: Ranks, job: number): void {
+    const { failure } = this.#words;
+    if (this.#noted || failure === null) return;
+    this.#noted = true;
+    native.send(job, written({ kind: 'note', ...failure }));
+  }
+
+  /** A rank here has left; one that failed has said why before. */
+  tellLeft(native: Ranks, job: number, rank: number, state: number, exchange: number): void {
+    native.send(job, written({ kind: 'left', rank, state, exchange }));
+  }
+
+  hear(native: Ranks, job: number, bytes: Uint8Array): void {
+    const letter = read(bytes);
+    if (letter.kind === 'left') {
+      native.left(job, letter.rank, letter.state, letter.exchange);
+      return;
+    }
+    if (letter.kind !== 'note') {
+      this.#questions?.hear(letter);
+      return;
+    }
+    this.#noted = true;
+    this.#words.fail(letter);
+    this.#words.ringAll();
+  }
+
+  wake(rank: number): void {
+    this.#words.bell(rank).ring();
+  }
+
+  /** The end for every rank here: MPI failed, or processes did not agree. */
+  fail(error: Error): void {
+    this.#words.fail({ rank: -1, exchange: 0, error });
+    this.#words.ringAll();
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Whether managed memory can be used in this process: found out once, by whichever thread asks first, and remembered in the
+ * native core, so that every thread answers alike. What can hang is done in a child process that can be killed.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isMainThread } from 'node:worker_threads';
+import { answered } from '../../base/addon.ts';
+import { checkCount, checkKeys } from '../../base/checks.ts';
+import { stateError, UnifiedMemoryCompileTimeoutError } from '../../base/errors.ts';
+import { fromPlain, toPlain } from '../../base/plain-error.ts';
+import type { DeviceFamily } from '../../device/facts.ts';
+import { native } from '../../device/native.ts';
+import { checkSignal, orAborted } from '../../shm/wait.ts';
+import { notStarted, type Outcome, probe, probeSync, type Reasons } from './probe-process.ts';
+
+/** Megatron's UNATTEMPTED, SUCCESS and FAILURE. */
+export const CompilationState = Object.freeze({
+  unattempted: 'unattempted',
+  success: 'success',
+  failure: 'failure',
+} as const);
+export type CompilationState = (typeof CompilationState)[keyof typeof CompilationState];
+
+const TIMEOUT_MS = 30_000;
+/** How often it is looked whether another thread's probe has ended. */
+const LOOK_MS = 10;
+
+/** Read once per thread: it never changes. */
+let known: Outcome | undefined;
+
+function outcome(text = native().probeOutcome()): Outcome | undefined {
+  if (known || text === '') return known;
+  const { error, reasons } = JSON.parse(text) as { error: unknown; reasons: Reasons };
+  known = { error: fromPlain(error) as Outcome['error'], reasons };
+  return known;
+}
+
+/**
+ * Finds out whether managed memory works here, in a child process that is killed after `timeoutMs` milliseconds; once per
+ * process, so a later call, or one of another thread, gives the first one's result. `success`: the probe has ended and said
+ * something of every family, also where that is a reason against it. Rejects only wrong options (TypeError, RangeError): a
+ * failure is a state, see compilationError(). A time-out is one process warning (UnifiedMemoryWarning) besides. A `signal`
+ * that aborts ends the waiting, not the probe: it rejects with its reason.
+ *
+ * From Megatron's core.inference.unified_memory, where it compiles an allocator; here there is nothing to compile.
+ */
+export async function compileAllocator(
+  options: { timeoutMs?: number; signal?: AbortSignal } = {},
+): Promise<CompilationState> {
+  checkKeys('compileAllocator', options, ['timeoutMs', 'signal']);
+  const { timeoutMs = TIMEOUT_MS, signal } = options;
+  checkCount('timeoutMs', timeoutMs, 1, 2 ** 31 - 1);
+  checkSignal(signal);
+  return orAborted(compiled(timeoutMs), signal);
+}
+
+async function compiled(timeoutMs: number): Promise<CompilationState> {
+  for (;;) {
+    const claimed = answered(native().claimProbe());
+    if (claimed === 'mine') publish(await probe(timeoutMs).catch(notStarted));
+    else if (claimed === 'here' || claimed === 'running') await sleep(LOOK_MS);
+    else outcome(claimed);
+    if (known) return compilationState();
+  }
+}
+
+/** The same, with the calling thread blocked meanwhile; throws where that could never end. */
+export function compileAllocatorSync(): void {
+  while (!known) {
+    const claimed = answered(native().claimProbe());
+    if (claimed === 'mine') publish(probeSync(TIMEOUT_MS));
+    else if (claimed === 'here' || (claimed === 'running' && isMainThread))
+      throw stateError(
+        'BUSY',
+        `managed memory is being probed by ${claimed === 'here' ? 'this' : 'another'} thread: await compileAllocator() first`,
+      );
+    else if (claimed === 'running') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_MS);
+    else outcome(claimed);
+  }
+}
+
+function publish({ error, reasons }: Outcome): void {
+  answered(native().publishProbe(JSON.stringify({ error: error && toPlain(error), reasons })));
+  outcome();
+  if (error instanceof UnifiedMemoryCompileTimeoutError) process.emitWarning(error.message, 'UnifiedMemoryWarning');
+}
+
+/** `unattempted` until a probe has ended, and alike in every thread. */
+export function compilationState(): CompilationState {
+  const found = outcome();
+  if (!found) return CompilationState.unattempted;
+  return found.error ? CompilationState.failure : CompilationState.success;
+}
+
+/** Why the state is `failure`; null in any other. The error is made anew per thread, with the same text. */
+export function compilationError(): Error | null {
+  return outcome()?.error ?? null;
+}
+
+/** Why a family has no managed memory as far as the probe knows; null where it has. */
+export function familyReason(family: DeviceFamily): string | null {
+  return outcome()?.reasons[family] ?? null;
+}

@@ -1,0 +1,130 @@
+/** Moving and advising one tensor in managed memory, and the checks and errors that whole modules share with it. */
+
+import { checkKeys, shown } from '../../base/checks.ts';
+import type { TypedArray } from '../../base/dtype.ts';
+import { DeviceError, typeError, UnifiedMemoryUnsupportedError } from '../../base/errors.ts';
+import { CpuTensor } from '../../device/cpu-tensor.ts';
+import { type Device, type Stream, Tensor } from '../../device/device.ts';
+import type { DeviceFamily } from '../../device/facts.ts';
+import { native } from '../../device/native.ts';
+
+/** What stands where a tensor may stand: null, undefined and whatever has no elements are passed over. */
+export type MaybeTensor = Tensor | CpuTensor | TypedArray | null | undefined;
+
+/** Pages of a tensor go to a device, in order of a stream. */
+export interface PrefetchOptions {
+  /** an index of the tensor's family, or −1: the CPU */
+  device: number;
+  /** default, also for null: the current stream of the tensor's device */
+  stream?: Stream | null | undefined;
+}
+
+/**
+ * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in stream order; returns at
+ * once. Null and empty tensors do nothing, before anything is checked. Throws TypeError for a tensor that is not in managed
+ * memory, an unknown option or a stream of another device, RangeError for a device that does not exist,
+ * ERR_HOTSLOT_STATE_CLOSED; the driver's refusal as a DeviceError (UnifiedMemoryUnsupportedError where the family cannot)
+ * that names shape, dtype, address and bytes. From Megatron's core.inference.unified_memory, as the two below.
+ */
+export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions): void {
+  if (isNothing(t)) return;
+  const tensor = checkManaged('prefetchManagedTensor', t);
+  checkKeys('prefetchManagedTensor', options, ['device', 'stream']);
+  const { device, stream } = options;
+  checkLocation(tensor.device.family, device, -1);
+  prefetch(tensor, device, streamFor(tensor.device, stream), () => inWords(tensor));
+}
+
+/** Where a tensor's pages belong: `device` is an index of its family, or −1, the CPU. Refuses as prefetchManagedTensor. */
+export function adviseManagedTensorPreferredLocation(t: MaybeTensor, options: { device: number }): void {
+  if (isNothing(t)) return;
+  const tensor = checkManaged('adviseManagedTensorPreferredLocation', t);
+  checkKeys('adviseManagedTensorPreferredLocation', options, ['device']);
+  checkLocation(tensor.device.family, options.device, -1);
+  prefer(tensor, options.device, () => inWords(tensor));
+}
+
+/** A device that shall reach a tensor's pages where they are: an index of its family. Refuses as prefetchManagedTensor. */
+export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device: number }): void {
+  if (isNothing(t)) return;
+  const tensor = checkManaged('adviseManagedTensorAccessedBy', t);
+  checkKeys('adviseManagedTensorAccessedBy', options, ['device']);
+  const { device: accessedBy } = options;
+  checkLocation(tensor.device.family, accessedBy, 0);
+  named(
+    () => tensor.device.advise(tensor, { accessedBy }),
+    () => `advice that device ${accessedBy} accesses ${inWords(tensor)}`,
+  );
+}
+
+/** What the module helpers share: the same calls, with other words for what is moved. */
+export function prefetch(tensor: Tensor, device: number, stream: Stream, words: () => string): void {
+  named(
+    () => stream.prefetch(tensor, device),
+    () => `the prefetch to ${placeName(device)} of ${words()}`,
+  );
+}
+export function prefer(tensor: Tensor, preferredLocation: number, words: () => string): void {
+  named(
+    () => tensor.device.advise(tensor, { preferredLocation }),
+    () => `advice to prefer ${placeName(preferredLocation)} for ${words()}`,
+  );
+}
+
+export function isNothing(t: unknown): boolean {
+  if (t === null || t === undefined) return true;
+  if (t instanceof Tensor || t instanceof CpuTensor) return t.size === 0;
+  return Array.isArray(t) || ArrayBuffer.isView(t) ? (t as { length?: unknown }).length === 0 : false;
+}
+
+function checkManaged(what: string, t: unknown): Tensor {
+  if (!(t instanceof Tensor)) throw typeError(`${what} takes a tensor in managed memory, got ${otherInWords(t)}`);
+  t.checkOpen();
+  if (!t.storage.managed)
+    throw typeError(
+      `${what} takes a tensor in managed memory, got ${shapeOf(t)} ${t.dtype} on ${t.device.name}: ${poolAdvice}`,
+    );
+  return t;
+}
+export const poolAdvice = 'allocate it from a unified memory pool (createUnifiedMempool)';
+
+/** Throws unless `device` is a whole number from `least` to the family's last device. */
+export function checkLocation(family: DeviceFamily, device: unknown, least: -1 | 0): void {
+  if (typeof device !== 'number') throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
+  native().checkLocation(family, device, least);
+}
+
+/** The stream to use for a tensor of `device`. */
+export function streamFor(device: Device, stream: Stream | null | undefined): Stream {
+  if (stream === undefined || stream === null) return device.currentStream;
+  if (typeof stream?.prefetch !== 'function') throw typeError(`stream must be a stream, got ${shown(stream)}`);
+  if (stream.device.name !== device.name)
+    throw typeError(`a stream of ${stream.device.name} cannot prefetch a tensor of ${device.name}`);
+  return stream;
+}
+
+/** A driver's no names what it was about; any other error says it already. */
+function named(call: () => void, words: () => string): void {
+  try {
+    call();
+  } catch (cause) {
+    const { message, code } = cause as Error & { code?: string };
+    const text = `${words()} was refused: ${message}`;
+    if (cause instanceof DeviceError) throw new DeviceError(text, cause, { cause });
+    if (code === 'ERR_HOTSLOT_UNAVAILABLE') throw new UnifiedMemoryUnsupportedError(text, { cause });
+    throw cause;
+  }
+}
+
+const placeName = (device: number) => (device < 0 ? 'the CPU' : `device ${device}`);
+export const shapeOf = (tensor: { shape: readonly number[] }) => tensor.shape.join('×') || 'a scalar';
+
+/** Shape, dtype, bytes and address, as every refusal names them. */
+export function inWords(tensor: Tensor): string {
+  const address = (native().address(tensor.handle) + tensor.byteOffset).toString(16);
+  return `${shapeOf(tensor)} ${tensor.dtype} (${tensor.spanBytes} bytes at 0x${address})`;
+}
+
+function otherInWords(t: unknown): string {
+  return t instanceof CpuTensor ? `a cpu tensor of ${shapeOf(t)} ${t.dtype}` : shown(t);
+}

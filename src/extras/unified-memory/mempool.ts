@@ -1,0 +1,98 @@
+/** Tensors in managed memory of one device: counted, and closed together. */
+
+import { checkKeys, shown } from '../../base/checks.ts';
+import type { DType } from '../../base/dtype.ts';
+import { closedError, typeError, UnifiedMemoryUnsupportedError } from '../../base/errors.ts';
+import { openedDevices } from '../../device/checks.ts';
+import type { Device, Tensor } from '../../device/device.ts';
+import type { DeviceFamily } from '../../device/facts.ts';
+import { openDevice } from '../../device/open.ts';
+import { checkOpen, Owner, own } from '../../device/owner.ts';
+import type { MemoryStorage } from '../../device/storage.ts';
+import { compilationError, compileAllocatorSync, familyReason } from './compilation.ts';
+
+export interface MempoolStats {
+  /** tensors that are open */
+  tensors: number;
+  /** their bytes, as reserved: pages are made when they are touched or prefetched */
+  bytes: number;
+  /** the most bytes that were open at a time */
+  peakBytes: number;
+  /** tensors ever made */
+  allocations: number;
+}
+
+export class UnifiedMempool extends Owner {
+  readonly device: Device;
+  readonly #open = new Set<MemoryStorage>();
+  #bytes = 0;
+  #peakBytes = 0;
+  #allocations = 0;
+
+  /** From createUnifiedMempool() alone; with `owned` the device closes with the pool. */
+  constructor(device: Device, owned: boolean) {
+    super(`this unified memory pool of ${device.name}`, 'make another');
+    this.device = device;
+    if (owned) own(this, device);
+    own(this, {
+      close: () => {
+        for (const storage of this.#open) storage.close();
+      },
+    });
+  }
+
+  /**
+   * A zeroed tensor in managed memory; its preferred location is the pool's device, which is also in accessed-by. The tensor
+   * is the caller's to close, or closed with the pool. Throws as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
+   */
+  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
+    checkOpen(this);
+    checkKeys('allocate', options, ['shape', 'dtype']);
+    const tensor = this.device.allocateManaged(options);
+    const storage = tensor.storage as MemoryStorage;
+    this.#open.add(storage);
+    this.#bytes += storage.bytes;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#bytes);
+    this.#allocations++;
+    storage.onClose = () => {
+      this.#open.delete(storage);
+      this.#bytes -= storage.bytes;
+    };
+    return tensor;
+  }
+
+  stats(): MempoolStats {
+    const { size: tensors } = this.#open;
+    return { tensors, bytes: this.#bytes, peakBytes: this.#peakBytes, allocations: this.#allocations };
+  }
+}
+
+/**
+ * A pool of managed memory on a device, given open or by name. Where compileAllocator() has not run, this runs it and blocks
+ * the thread until it has, which takes a new process and every driver there is: await it first where the thread must stay
+ * free. Throws UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) where the device has no managed memory, with its
+ * reason, and after a failed probe, with compilationError() as `cause`; ERR_HOTSLOT_STATE_BUSY where the probe is under way
+ * and the thread cannot wait for it.
+ *
+ * From Megatron's core.inference.unified_memory.
+ */
+export function createUnifiedMempool(device: Device | string): UnifiedMempool {
+  const named = typeof device === 'string';
+  if (!named && !openedDevices.has(device as object))
+    throw typeError(`createUnifiedMempool takes a device or its name, got ${shown(device)}`);
+  if (!named && device.closed) throw closedError(`device ${device.name}`, 'open it again');
+  compileAllocatorSync();
+  const cause = compilationError();
+  if (cause) throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, { cause });
+  // A device whose family failed there is not even opened.
+  const family = named ? device.split(':')[0] : device.family;
+  const unsupported = (name: string, reason: string) =>
+    new UnifiedMemoryUnsupportedError(`${name} has no managed memory: ${reason}`);
+  const failed = familyReason(family as DeviceFamily);
+  if (failed) throw unsupported(named ? device : device.name, failed);
+  const opened = named ? openDevice(device) : device;
+  const reason = familyReason(opened.family) ?? opened.traits.noManaged;
+  if (!reason) return new UnifiedMempool(opened, named);
+  if (named) opened.close();
+  throw unsupported(opened.name, reason);
+}

@@ -1,0 +1,154 @@
+/** Starts the probe as a child process, bounded in time, and says in words how it ended. Both ways give the same outcome. */
+import { spawn, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { UnifiedMemoryCompileTimeoutError, UnifiedMemoryUnsupportedError } from '../../base/errors.ts';
+import type { DeviceFamily } from '../../device/facts.ts';
+
+/** What the probe says of a family: why there is no managed memory, null where there is. */
+export interface Told {
+  family: DeviceFamily;
+  reason: string | null;
+}
+
+/** The device that it tries next. */
+export interface Trying {
+  trying: string;
+}
+
+export type Reasons = Partial<Record<DeviceFamily, string | null>>;
+
+export interface Outcome {
+  /** null: the probe ended in time and said something of every family */
+  error: UnifiedMemoryUnsupportedError | null;
+  reasons: Reasons;
+}
+
+/** How the child ended; both null while it was still running at the time-out. */
+interface Ended {
+  code: number | null;
+  signal: string | null;
+  stdout: string;
+  stderr: string;
+  failed?: Error | undefined;
+}
+
+const families: readonly DeviceFamily[] = ['cuda', 'rocm', 'xpu', 'host'];
+const args = () => [fileURLToPath(new URL('./probe.js', import.meta.url)), String(process.pid)];
+
+export function probe(timeoutMs: number): Promise<Outcome> {
+  return new Promise((resolve) => {
+    let stdout = '';
+    let stderr = '';
+    const child = spawn(process.execPath, args(), { stdio: ['ignore', 'pipe', 'pipe'] });
+    // Once: what comes after the first end changes nothing.
+    const end = (outcome: Outcome) => {
+      clearTimeout(limit);
+      resolve(outcome);
+    };
+    const limit = setTimeout(() => {
+      child.kill('SIGKILL');
+      // Stuck in a driver it may die late, or never: this process does not wait for that.
+      for (const part of [child, child.stdout, child.stderr] as Partial<typeof child>[]) part.unref?.();
+      child.stdout.destroy();
+      child.stderr.destroy();
+      end(timedOut(timeoutMs, stdout));
+    }, timeoutMs);
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text;
+    });
+    child.on('error', (failed) => end(notStarted(failed)));
+    child.on('close', (code, signal) => end(outcomeOf({ code, signal, stdout, stderr })));
+  });
+}
+
+/** Blocks the thread meanwhile. */
+export function probeSync(timeoutMs: number): Outcome {
+  const ended = spawnSync(process.execPath, args(), {
+    timeout: timeoutMs,
+    killSignal: 'SIGKILL',
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { status: code, signal, stdout, stderr, error: failed } = ended;
+  if ((failed as NodeJS.ErrnoException | undefined)?.code === 'ETIMEDOUT') return timedOut(timeoutMs, stdout);
+  return outcomeOf({ code, signal, stdout: stdout ?? '', stderr: stderr ?? '', failed });
+}
+
+/** What the system would not start. */
+export function notStarted(failed: Error): Outcome {
+  return outcomeOf({ code: null, signal: null, stdout: '', stderr: '', failed });
+}
+
+function timedOut(timeoutMs: number, stdout: string): Outcome {
+  const error = new UnifiedMemoryCompileTimeoutError(
+    `the probe of managed memory was ended after ${timeoutMs} ms, ${where(stdout)}; a driver may hang there: ` +
+      `${leaveOut(stdout)}a longer timeoutMs helps where it is only slow`,
+  );
+  return { error, reasons: {} };
+}
+
+function outcomeOf({ code, signal, stdout, stderr, failed }: Ended): Outcome {
+  const reasons = readTold(stdout);
+  const complete = silent(reasons) === '';
+  if (code === 0 && complete) return { error: null, reasons };
+  let how = failed ? 'could not be started' : `ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`;
+  if (!complete && !failed) how += ` ${where(stdout)}`;
+  const said = failed?.message ?? lastError(stderr) ?? 'it printed no errors';
+  return { error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${said}`), reasons: {} };
+}
+
+/** The last line that says something: an uncaught exception ends with its stack and Node's version. */
+function lastError(stderr: string): string | undefined {
+  return stderr
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !/^(\s+at |Node\.js v)/.test(line))
+    .at(-1);
+}
+
+/** Lines that are something else are a driver's own, or cut off. */
+function linesOf<T>(stdout: string, key: string): T[] {
+  const lines = stdout.split('\n').filter((line) => line.startsWith(`{"${key}":`) && line.endsWith('}'));
+  return lines.map((line) => JSON.parse(line) as T);
+}
+
+function readTold(stdout: string): Reasons {
+  return Object.fromEntries(linesOf<Told>(stdout, 'family').map(({ family, reason }) => [family, reason]));
+}
+
+/** The device that was tried when the probe ended; all families are opened before the first one is. */
+function tried(stdout: string): string | undefined {
+  const last = linesOf<Trying>(stdout, 'trying').at(-1)?.trying;
+  return last && readTold(stdout)[familyOf(last)] === undefined ? last : undefined;
+}
+
+function where(stdout: string): string {
+  const [device, reasons] = [tried(stdout), readTold(stdout)];
+  if (device) return `while it tried managed memory on ${device}`;
+  if (Object.keys(reasons).length === 0) return 'before the devices were listed';
+  const missing = silent(reasons);
+  return missing === '' ? 'when all was said' : `without a word of ${missing}`;
+}
+
+/** What keeps a family's driver from being opened; the host device has none. */
+const variables: Partial<Record<DeviceFamily, string>> = {
+  cuda: 'HOTSLOT_CUDA=none',
+  rocm: 'HOTSLOT_HIP=none',
+  xpu: 'HOTSLOT_LEVEL_ZERO=none',
+};
+
+function leaveOut(stdout: string): string {
+  const device = tried(stdout);
+  if (!device)
+    return `${Object.values(variables)
+      .join(', ')
+      .replace(/, (?=[^,]*$)/, ' or ')} leaves one out, `;
+  const variable = variables[familyOf(device)];
+  return variable ? `${variable} leaves it out, ` : '';
+}
+
+const familyOf = (device: string) => device.split(':')[0] as DeviceFamily;
+
+const silent = (reasons: Reasons) => families.filter((family) => reasons[family] === undefined).join(', ');

@@ -1,0 +1,45 @@
+/**
+ * The child process that finds out whether managed memory works here: it may hang or crash in a driver, and is killed then.
+ * One line of JSON per family, `{family, reason}`; the reason is null where all went well. `{trying}` before a device is tried.
+ */
+import { writeSync } from 'node:fs';
+import { DeviceError } from '../../base/errors.ts';
+import { native } from '../../device/native.ts';
+import { listDevices, openDevice } from '../../device/open.ts';
+import type { Told, Trying } from './probe-process.ts';
+
+/** CUDA: another process has the device, which takes one at a time. */
+const EXCLUSIVE = 46;
+
+native().endWithParent(Number(process.argv[2]));
+const seen = new Set<string>();
+for (const { name, family, available, reason = 'no reason was given' } of listDevices()) {
+  if (seen.has(family)) continue;
+  seen.add(family);
+  if (available) say({ trying: name });
+  say({ family, reason: available ? await wrong(name) : reason });
+}
+
+/** At once: whatever comes next may not come back. */
+function say(line: Told | Trying): void {
+  writeSync(1, `${JSON.stringify(line)}\n`);
+}
+
+/** What does not work with managed memory there; null: it all does. */
+async function wrong(name: string): Promise<string | null> {
+  try {
+    using device = openDevice(name);
+    if (device.traits.noManaged) return device.traits.noManaged;
+    const stream = device.currentStream;
+    using tensor = device.allocateManaged({ shape: [16_384] });
+    stream.fill(tensor, 7);
+    stream.prefetch(tensor, device.index);
+    const bad = (await tensor.toArray(stream)).findIndex((value) => value !== 7);
+    return bad < 0 ? null : `managed memory of ${name} lost element ${bad} of what was written to it`;
+  } catch (error) {
+    // The parent's own context keeps every other process out.
+    if (error instanceof DeviceError && error.status === EXCLUSIVE)
+      return 'the GPU is in exclusive mode, so the process that tries managed memory cannot have it beside this one: nvidia-smi -c 0';
+    return (error as Error).message;
+  }
+}

@@ -1,0 +1,175 @@
+/** Critics of one shape over one flat vector: targets, losses, one optimiser for all, and what an actor is pulled by. */
+
+import { arrayOf } from '../../base/dtype.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
+import type { Network, NetworkWorkspace } from '../network/network.ts';
+import { ops } from '../ops/index.ts';
+import { adamParts, networkParts, type Part } from '../state.ts';
+import type { Watched } from '../watch.ts';
+import type { Aim, Head } from './heads.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Which value of several critics an actor goes by. */
+export type ActorValue = 'first' | 'min' | 'mean';
+
+export class Critics extends Owner {
+  readonly network: Network;
+  readonly count: number;
+  /** one critic's flat vector behind the other's, and their targets' */
+  readonly parameters: Floats;
+  readonly targets: Floats;
+  readonly gradient: Floats;
+  readonly optimiser: Adam;
+  /** float32 [2], of what was learned last: the critics' losses together, the mean of their values */
+  readonly words: Floats;
+  /** float32 [rows, 1]: of what value() was last asked */
+  readonly value: Floats;
+  readonly #rows: number;
+  readonly #head: Head;
+  readonly #actorValue: ActorValue;
+  readonly #online: readonly Floats[][][];
+  readonly #behind: readonly Floats[][][];
+  readonly #slopes: readonly Floats[][][];
+  readonly #passes: readonly NetworkWorkspace[];
+  readonly #targetPass: NetworkWorkspace;
+  readonly #terms: Floats;
+  readonly #off: Floats;
+  readonly #one: Floats;
+  readonly #share: Floats;
+  readonly #values: Floats;
+  readonly #pulls: Floats;
+  readonly #up: Floats;
+  readonly #dInput: Floats;
+  readonly #more: Floats;
+
+  constructor(
+    device: Device,
+    how: {
+      network: Network;
+      head: Head;
+      critics: number;
+      rows: number;
+      actorValue: ActorValue;
+      /** float32 [2], somebody else's */
+      words: Floats;
+      seed: number;
+    },
+    optimiser: AdamOptions,
+  ) {
+    super('these critics');
+    const { network, head, critics, rows, seed } = how;
+    this.network = network;
+    this.count = critics;
+    this.#rows = rows;
+    this.#actorValue = how.actorValue;
+    const size = network.parameterCount;
+    const first = arrayOf('float32', critics * size);
+    for (let j = 0; j < critics; j++) first.set(network.initialise(seed + j), j * size);
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    const each = <T>(make: (j: number) => T): T[] => Array.from({ length: critics }, (_, j) => make(j));
+    const over = (flat: Floats) => each((j) => network.over(flat.view({ shape: [size], offset: j * size })));
+    using making = makingOf(this);
+    this.#head = head;
+    this.parameters = allocate(critics * size).write(first);
+    this.targets = allocate(critics * size).write(first);
+    this.gradient = allocate(critics * size);
+    this.optimiser = own(this, new Adam(device, this.parameters, optimiser, ACTOR_CRITIC_RATE));
+    [this.#online, this.#behind, this.#slopes] = [over(this.parameters), over(this.targets), over(this.gradient)];
+    this.#passes = each(() => own(this, network.workspace(device, rows, { backward: true })));
+    this.#targetPass = own(this, network.workspace(device, rows));
+    this.words = how.words;
+    this.value = allocate(rows, 1);
+    this.#terms = allocate(rows, 2);
+    this.#off = allocate(rows, critics);
+    this.#one = allocate(1, 1).write(Float32Array.of(1));
+    this.#share = allocate(1).write(Float32Array.of(1 / critics));
+    this.#values = allocate(rows, critics);
+    this.#pulls = allocate(rows, critics);
+    const parts = how.actorValue === 'mean' ? critics : 1;
+    this.#up = allocate(1, 1).write(Float32Array.of(-1 / (rows * parts)));
+    this.#dInput = allocate(rows, network.inputs);
+    this.#more = allocate(rows, network.inputs);
+    making.done();
+  }
+
+  #column(of: Floats, j: number): Floats {
+    return of.view({ shape: [this.#rows, 1], offset: j, strides: [this.count, 1] });
+  }
+
+  /** Sets what the critics should say of the rows that lead to `next` [rows, inputs]. */
+  aim(stream: Stream, next: Floats, aim: Aim): void {
+    this.#head.aim(stream, (j) => this.network.forward(stream, this.#behind[j]!, next, this.#targetPass), aim);
+  }
+
+  /** The gradient of Σ over critics of mean over rows, from `input` [rows, inputs] and what was aimed at. */
+  measure(stream: Stream, input: Floats, weights: Floats | undefined, priorities: Floats | undefined): void {
+    const { network, words } = this;
+    for (let j = 0; j < this.count; j++) {
+      const pass = this.#passes[j]!;
+      const output = network.forward(stream, this.#online[j]!, input, pass);
+      const into = { dOutput: pass.outputGradient, terms: this.#terms, off: this.#column(this.#off, j) };
+      this.#head.miss(stream, j, output, { ...into, weights: weights ?? this.#one });
+      const reals = [1 / this.#rows, j === 0 ? 0 : 1] as const;
+      stream.launch('column_sums', { tensors: [words, this.#terms], wholes: [this.#rows, 2, 2], reals });
+      network.backward(stream, this.#online[j]!, input, pass, this.#slopes[j]!);
+    }
+    const mean = words.view({ shape: [1], offset: 1 });
+    ops.mul(stream, mean, mean, this.#share);
+    if (priorities) ops.mean(stream, priorities, this.#off);
+  }
+
+  step(stream: Stream): void {
+    this.optimiser.step(stream, this.gradient);
+  }
+
+  /** What an actor goes by: the value of `input` into this.value, and the gradient [rows, inputs] of minus its mean. */
+  pull(stream: Stream, input: Floats): Floats {
+    const { network, count } = this;
+    const asked = this.#actorValue === 'first' ? 1 : count;
+    const own = (j: number) => (asked === 1 ? this.value : this.#column(this.#values, j));
+    for (let j = 0; j < asked; j++)
+      this.#head.value(stream, network.forward(stream, this.#online[j]!, input, this.#passes[j]!), own(j));
+    if (asked > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
+    const least = asked > 1 && this.#actorValue === 'min';
+    // Where several say the least, each of them pulls.
+    if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
+    if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
+    for (let j = 0; j < asked; j++) {
+      const pass = this.#passes[j]!;
+      const dValue = least ? this.#column(this.#pulls, j) : this.#up;
+      this.#head.pull(stream, pass.output, pass.outputGradient, own(j), dValue);
+      network.backward(stream, this.#online[j]!, input, pass, null, j === 0 ? this.#dInput : this.#more);
+      if (j > 0) ops.add(stream, this.#dInput, this.#dInput, this.#more);
+    }
+    return this.#dInput;
+  }
+
+  /** target ← tau · critic + (1 − tau) · target. */
+  follow(stream: Stream, tau: number): void {
+    const { targets, parameters } = this;
+    stream.launch('axpby', { tensors: [targets, parameters], wholes: [targets.size], reals: [tau, 1 - tau] });
+  }
+
+  watched(): Watched[] {
+    const { network, gradient, optimiser } = this;
+    const size = network.parameterCount;
+    return this.#passes.map((pass, j) => ({
+      ...{ event: 'q', name: `critics.${j}`, network, pass, steps: optimiser.steps },
+      gradient: gradient.view({ shape: [size], offset: j * size }),
+    }));
+  }
+
+  parts(): [string, Part][] {
+    const { network } = this;
+    const named = (name: string, flat: Floats) =>
+      this.#online.flatMap((_, j) => networkParts(`${name}.${j}`, network, flat, j * network.parameterCount));
+    return [
+      ...named('critics', this.parameters),
+      ...named('targets', this.targets),
+      ...adamParts('criticOptimiser', this.optimiser),
+    ];
+  }
+}

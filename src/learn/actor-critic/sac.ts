@@ -1,0 +1,184 @@
+/** Soft actor-critic (Haarnoja et al., 2018) as device work, with scalar critics or distributional ones. */
+
+import { checkCount, shown } from '../../base/checks.ts';
+import { typeError } from '../../base/errors.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, own } from '../../device/owner.ts';
+import type { Adam, AdamOptions } from '../adam.ts';
+import { checkWithin } from '../checks.ts';
+import type { StepContext } from '../learner.ts';
+import { ops } from '../ops/index.ts';
+import { adamParts, type Part } from '../state.ts';
+import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
+import { type ActorCriticOptions, actorCriticKeys, actorNetwork, actorOf, optimiserOf } from './options.ts';
+import { SacPolicy, type SacPolicyOptions, sacPolicyKeys } from './policies.ts';
+import { type GaussianOptions, gaussianKeys, gaussianOptions, SquashedGaussian } from './squashed-gaussian.ts';
+import { Temperature } from './temperature.ts';
+
+type Floats = Tensor<'float32'>;
+
+export interface SacOptions extends ActorCriticOptions, Omit<GaussianOptions, 'actionLow' | 'actionHigh'> {
+  /** steps of the actor each time its turn comes; default 1 */
+  policyRepeats?: number;
+  /** 'auto', the default: learned; or a number that stays */
+  temperature?: 'auto' | number;
+  /** what it begins with when it is learned; default 1 */
+  initialTemperature?: number;
+  /**
+   * whose log-probabilities it learns from: 'actor', new ones behind each step of the actor (CleanRL), or 'next', those of the
+   * critics' targets, behind each step of theirs (FastSAC); default 'actor' for scalar critics, 'next' for categorical ones
+   */
+  temperatureFrom?: 'actor' | 'next';
+  /** default: the critics' */
+  temperatureOptimiser?: AdamOptions;
+  /** nats; default −actionDim */
+  targetEntropy?: number;
+}
+
+const keys = [
+  ...actorCriticKeys,
+  ...gaussianKeys,
+  ...['policyRepeats', 'temperature', 'initialTemperature', 'temperatureFrom', 'temperatureOptimiser', 'targetEntropy'],
+];
+
+export class SacLearner extends ActorCritic {
+  readonly scalars = ['criticLoss', 'meanQ', 'actorLoss', 'entropy', 'temperatureLoss', 'alpha'] as const;
+  /** float32 [1]: the temperature */
+  readonly alpha: Floats;
+  /** undefined where the temperature is a number that stays */
+  readonly temperatureOptimiser: Adam | undefined;
+  readonly #temperature: Temperature;
+  readonly #common: Common;
+  readonly #options: SacOptions;
+  readonly #gaussian: SquashedGaussian;
+  readonly #repeats: number;
+  readonly #from: 'actor' | 'next' | 'nobody';
+  /** where the temperature learns from the next rows: 1 for log-probabilities that are not NaN */
+  readonly #known: Floats | undefined;
+  readonly #nextLogProb: Floats;
+  readonly #logProb: Floats;
+
+  /** Allocates everything on `device`; first values are written in order of device.currentStream. */
+  constructor(device: Device, options: SacOptions) {
+    const { actionDim, batchSize, policyRepeats = 1, temperature = 'auto', initialTemperature = 1 } = { ...options };
+    checkCount('policyRepeats', policyRepeats, 1, 1024);
+    if (temperature !== 'auto') {
+      if (typeof temperature !== 'number')
+        throw typeError(`temperature must be 'auto' or a number, got ${shown(temperature)}`);
+      checkWithin('temperature', temperature, 1e-30, 1e30);
+    }
+    checkWithin('initialTemperature', initialTemperature, 1e-30, 1e30);
+    const from = options?.temperatureFrom ?? (options?.critic?.kind === 'categorical' ? 'next' : 'actor');
+    if (from !== 'actor' && from !== 'next')
+      throw typeError(`temperatureFrom must be 'actor' or 'next', got ${shown(from)}`);
+    const learns = temperature === 'auto' ? from : 'nobody';
+    const turns = Array.from({ length: policyRepeats }, (_, r) => r);
+    const asked = turns.flatMap((r) => [`actor.${r}` as const, ...(learns === 'actor' ? [`alpha.${r}` as const] : [])]);
+    const names = ['next', ...asked];
+    super('SacLearner', device, options, {
+      keys,
+      actor: (all) => actorNetwork(all, (n) => 2 * n),
+      actorValue: (clipped) => (clipped ? 'min' : 'mean'),
+      logFloor: -30,
+      targetEvery: 1,
+      actorEvery: 1,
+      draws: names.map((name) => ({ name, shape: [batchSize, actionDim] as const })),
+      numbers: 6,
+      settings: {
+        ...{ policyRepeats, temperature, temperatureFrom: from, targetEntropy: options?.targetEntropy ?? -actionDim },
+        ...gaussianOptions(actorOf({ ...options }, gaussianKeys)),
+      },
+    });
+    this.#common = commonOf(this);
+    this.#options = options;
+    this.#repeats = policyRepeats;
+    this.#from = learns;
+    using making = makingOf(this);
+    const { targetEntropy = -actionDim } = options;
+    checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
+    this.#gaussian = own(
+      this,
+      new SquashedGaussian(device, { actionDim, rows: batchSize }, actorOf(options, gaussianKeys)),
+    );
+    const learner = optimiserOf(
+      'temperatureOptimiser',
+      options.temperatureOptimiser ?? options.criticOptimiser,
+      undefined,
+    );
+    const given = options.temperatureOptimiser ? learner : { ...learner, weightDecay: 0 };
+    const [first, target] = temperature === 'auto' ? [initialTemperature, targetEntropy] : [temperature, undefined];
+    const words = this.#common.numbers.view({ shape: [2], offset: 4 });
+    this.#temperature = own(this, new Temperature(device, first, target, words, given));
+    this.alpha = this.#temperature.alpha;
+    this.temperatureOptimiser = this.#temperature.optimiser;
+    this.#nextLogProb = own(this, device.allocate({ shape: [batchSize] }));
+    if (learns === 'next') this.#known = own(this, device.allocate({ shape: [batchSize] }));
+    this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
+    beginWith(this, {
+      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...asked],
+      nextActions: (...told) => this.#nextActions(...told),
+      criticsStepped: (stream, context) => {
+        if (this.#from !== 'next') return;
+        this.#temperature.skipNaN(stream, this.#nextLogProb, this.#known as Floats);
+        this.#temper(stream, this.#nextLogProb, 'alpha.0', context);
+      },
+      actorStep: (...told) => this.#actorStep(...told),
+      parts: () => this.#parts(),
+      restored: (stream) => this.#temperature.derive(stream),
+    });
+    making.done();
+  }
+
+  #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): Floats {
+    const { online, nextPass, column } = this.#common;
+    const out = this.actor.forward(stream, online, nextObs, nextPass);
+    this.#gaussian.sample(stream, out, context.draw('next'), into, this.#nextLogProb);
+    ops.mul(stream, column, this.#nextLogProb.view({ shape: [this.batchSize, 1] }), this.alpha);
+    return column;
+  }
+
+  #temper(stream: Stream, logProb: Floats, event: string, { tell }: StepContext): void {
+    const temperature = this.#temperature;
+    temperature.measure(stream, logProb);
+    const { loss, optimiser } = temperature;
+    if (optimiser) tell(event, () => ({ loss, gradient: loss, optimiser }));
+    temperature.step(stream);
+  }
+
+  /** Down the gradient of mean(alpha · log-probability − value). */
+  #actorStep(stream: Stream, obs: Floats, context: StepContext): void {
+    const { actor, alpha, actorOptimiser: optimiser } = this;
+    const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } = this.#common;
+    const [loss, entropy] = [2, 3].map((offset) => numbers.view({ shape: [1], offset })) as [Floats, Floats];
+    const terms = column.view({ shape: [this.batchSize] });
+    for (let r = 0; r < this.#repeats; r++) {
+      const noise = context.draw(`actor.${r}`);
+      const out = actor.forward(stream, online, obs, pass);
+      this.#gaussian.sample(stream, out, noise, actions, this.#logProb);
+      const dAction = pull(stream);
+      ops.mul(stream, terms, this.#logProb, alpha);
+      ops.sub(stream, terms, terms, critics.value.view({ shape: [this.batchSize] }));
+      ops.mean(stream, loss, terms);
+      ops.mean(stream, entropy, this.#logProb);
+      ops.neg(stream, entropy, entropy);
+      this.#gaussian.backward(stream, pass.outputGradient, out, noise, dAction, alpha, 1 / this.batchSize);
+      actor.backward(stream, online, obs, pass, slopes);
+      context.tell(`actor.${r}`, () => ({ loss, gradient, optimiser }));
+      optimiser.step(stream, gradient);
+      if (this.#from !== 'actor') continue;
+      const again = actor.forward(stream, online, obs, pass);
+      this.#gaussian.sample(stream, again, context.draw(`alpha.${r}`), actions, this.#logProb);
+      this.#temper(stream, this.#logProb, `alpha.${r}`, context);
+    }
+  }
+
+  /** What acts by `published`, on the calling thread and without a device. */
+  policy(options: SacPolicyOptions = {}): SacPolicy {
+    return new SacPolicy(actorOf(this.#options, sacPolicyKeys), options);
+  }
+
+  #parts(): [string, Part][] {
+    const { log, optimiser } = this.#temperature;
+    return optimiser ? [['logAlpha', { tensor: log }], ...adamParts('temperatureOptimiser', optimiser)] : [];
+  }
+}

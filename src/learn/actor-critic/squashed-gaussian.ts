@@ -1,0 +1,173 @@
+/** Actions of a stochastic actor: a Gaussian squashed by tanh into a box, with log-probability and both gradients. */
+
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { highEnd, lowEnd } from '../../base/float32.ts';
+import { checkDevice, checkStream } from '../../device/checks.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, Owner, own } from '../../device/owner.ts';
+import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride } from '../checks.ts';
+import { ops } from '../ops/index.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** By number in native/kernels/squashed_gaussian.gk. */
+export const logStdForms = { clamp: 0, tanh: 1 } as const;
+export const corrections = { scaled: 0, unscaled: 1, split: 2, exact: 3 } as const;
+
+export interface GaussianOptions {
+  /** the box: one number for all, or one for each; default −1 and 1 */
+  actionLow?: number | readonly number[];
+  actionHigh?: number | readonly number[];
+  /**
+   * how a log deviation is kept within [min, max]: 'clamp' cuts it off (Haarnoja et al., Stable-Baselines3), 'tanh' bends it
+   * (CleanRL); default { form: 'tanh', min: -5, max: 2 }
+   */
+  logStd?: { form?: 'tanh' | 'clamp'; min?: number; max?: number };
+  /** means are held within ±meanClamp before squashing; default: no limit */
+  meanClamp?: number;
+  /**
+   * what is taken off the log-probability for squashing, with s half the box's width and y the tanh: 'scaled', the default,
+   * ln(s (1 − y²) + 1e-6) (CleanRL); 'unscaled' ln(1 − y² + 1e-6) (Stable-Baselines3); 'split' that and ln(s + 1e-6) (UniLab);
+   * 'exact' ln(1 − y²) + ln s
+   */
+  correction?: 'scaled' | 'unscaled' | 'split' | 'exact';
+}
+
+export const gaussianKeys = ['actionLow', 'actionHigh', 'logStd', 'meanClamp', 'correction'] as const;
+
+/** Numbers of an action, at most. */
+const MOST_ACTIONS = 2 ** 20;
+
+/** Half widths and middles of a box. */
+export function boxOf(actionDim: number, options: Pick<GaussianOptions, 'actionLow' | 'actionHigh'>) {
+  // Each has bounds of its own, on the host: the engine ends the process where a list of them has no room.
+  checkCount('actionDim', actionDim, 1, MOST_ACTIONS);
+  const ends = (['actionLow', 'actionHigh'] as const).map((name, i) => {
+    const given = options[name] ?? 2 * i - 1;
+    const list = typeof given === 'number' ? new Array<number>(actionDim).fill(given) : given;
+    if (!Array.isArray(list)) throw typeError(`${name} must be a number or an array of them, got ${shown(given)}`);
+    if (list.length !== actionDim) throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
+    // What actors are clamped to lies within what was given, whatever float32 makes of it.
+    const inwards = i === 0 ? lowEnd : highEnd;
+    return list.map((end: number, j) => inwards(checkWithin(`${name}[${j}]`, end, -1e30, 1e30)));
+  }) as [number[], number[]];
+  const [low, high] = ends;
+  low.forEach((end, j) => {
+    if (!(end < (high[j] as number)))
+      throw rangeError(`actionLow[${j}] must be below actionHigh[${j}], got ${end} and ${high[j]}`);
+  });
+  const scale = low.map((end, j) => ((high[j] as number) - end) / 2);
+  const bias = low.map((end, j) => ((high[j] as number) + end) / 2);
+  return { low, high, scale, bias };
+}
+
+/** With defaults; throws for what is none. */
+export function gaussianOptions(options: GaussianOptions) {
+  const { logStd = {}, correction = 'scaled', meanClamp = 1e30 } = options;
+  checkKeys('logStd', logStd, ['form', 'min', 'max']);
+  const { form = 'tanh', min = -5, max = 2 } = logStd;
+  checkOneOf('logStd.form', form, logStdForms);
+  checkOneOf('correction', correction, corrections);
+  checkWithin('logStd.max', max, checkWithin('logStd.min', min, -80, 80), 80);
+  checkWithin('meanClamp', meanClamp, Number.MIN_VALUE, 1e30);
+  return { form, min, max, correction, meanClamp };
+}
+
+function checkOneOf(name: string, value: unknown, known: object): void {
+  if (typeof value === 'string' && Object.hasOwn(known, value)) return;
+  throw typeError(`${name} must be one of ${Object.keys(known).join(', ')}, got ${shown(value)}`);
+}
+
+/** For up to `rows` rows of `actionDim` actions. */
+export class SquashedGaussian extends Owner {
+  readonly actionDim: number;
+  readonly rows: number;
+  readonly #box: Floats;
+  readonly #terms: Floats;
+  readonly #numbers: readonly [form: number, correction: number];
+  readonly #reals: readonly [low: number, high: number, meanLimit: number];
+
+  constructor(device: Device, how: { actionDim: number; rows: number }, options: GaussianOptions = {}) {
+    super('this distribution');
+    checkDevice('SquashedGaussian', device);
+    checkKeys('SquashedGaussian', how, ['actionDim', 'rows']);
+    checkKeys('SquashedGaussian', options, gaussianKeys);
+    this.actionDim = checkCount('actionDim', how.actionDim);
+    this.rows = checkCount('rows', how.rows);
+    const { scale, bias } = boxOf(this.actionDim, options);
+    const { form, min, max, correction, meanClamp } = gaussianOptions(options);
+    this.#numbers = [logStdForms[form], corrections[correction]];
+    this.#reals = [min, max, meanClamp];
+    using making = makingOf(this);
+    this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(
+      Float32Array.from([...scale, ...bias]),
+    );
+    this.#terms = own(this, device.allocate({ shape: [this.rows, this.actionDim] }));
+    making.done();
+  }
+
+  /**
+   * From `out` [rows, 2 · actionDim], means and raw log deviations side by side, and standard normal `noise` [rows, actionDim]:
+   * `action` [rows, actionDim] and its log-probability `logProb` [rows], in nats.
+   */
+  sample(stream: Stream, out: Floats, noise: Floats, action: Floats, logProb: Floats): void {
+    checkStream('sample', stream);
+    const { actionDim: n } = this;
+    const rows = this.#rowsOf(out);
+    checkMatrix('action', action, rows, n);
+    checkVector('noise', noise, rows * n);
+    checkVector('logProb', logProb, rows);
+    const terms = this.#terms.view({ shape: [rows, n] });
+    stream.launch('squashed_gaussian', {
+      tensors: [action, terms, out, noise, this.#box],
+      wholes: [rows, n, rowStride(action), rowStride(out), ...this.#numbers],
+      reals: this.#reals,
+    });
+    ops.sum(stream, logProb.view({ shape: [rows] }), terms);
+  }
+
+  /**
+   * Gradient `dOut` at `out`, from that at the action, `dAction` [rows, actionDim], and `scale` times that at the log-probability,
+   * `dLogProb`: [rows], or [1] for all rows.
+   */
+  backward(
+    stream: Stream,
+    dOut: Floats,
+    out: Floats,
+    noise: Floats,
+    dAction: Floats,
+    dLogProb: Floats,
+    scale = 1,
+  ): void {
+    checkStream('backward', stream);
+    const { actionDim: n } = this;
+    const rows = this.#rowsOf(out);
+    checkMatrix('dOut', dOut, rows, 2 * n);
+    checkMatrix('dAction', dAction, rows, n);
+    checkVector('noise', noise, rows * n);
+    checkWithin('scale', scale, -1e30, 1e30);
+    const one = dLogProb?.size === 1;
+    const above = checkColumn('dLogProb', dLogProb, one ? 1 : rows);
+    stream.launch('squashed_gaussian_backward', {
+      tensors: [dOut, out, noise, this.#box, dAction, above],
+      wholes: [
+        rows,
+        n,
+        rowStride(dOut),
+        rowStride(out),
+        rowStride(dAction),
+        one ? 0 : rowStride(above),
+        ...this.#numbers,
+      ],
+      reals: [...this.#reals, scale],
+    });
+  }
+
+  #rowsOf(out: Floats): number {
+    checkMatrix('out', out, undefined, 2 * this.actionDim);
+    const rows = out.shape[0] as number;
+    if (rows < 1 || rows > this.rows) throw rangeError(`this distribution takes 1 to ${this.rows} rows, got ${rows}`);
+    return rows;
+  }
+}

@@ -1,0 +1,184 @@
+/** Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar critics or distributional ones. */
+import { checkFlag, checkKeys } from '../../base/checks.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, own } from '../../device/owner.ts';
+import { checkWithin } from '../checks.ts';
+import type { StepContext } from '../learner.ts';
+import { tanh } from '../network/layers.ts';
+import { ops } from '../ops/index.ts';
+import { networkParts } from '../state.ts';
+import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
+import { type ActorCriticOptions, actorCriticKeys, actorKeys, actorNetwork, actorOf } from './options.ts';
+import { Td3Policy, type Td3PolicyOptions } from './policies.ts';
+import { boxOf } from './squashed-gaussian.ts';
+
+type Floats = Tensor<'float32'>;
+
+export interface Td3Options extends ActorCriticOptions {
+  /** deviation of the noise on the next actions, in half widths of the box; default 0.2 */
+  policyNoise?: number;
+  /** that noise is held within ±noiseClip, in the same; default 0.5 */
+  noiseClip?: number;
+  /** the next actions are a target actor's, which follows; false: the actor's own (FastTD3); default true */
+  targetActor?: boolean;
+  /**
+   * TD3+BC (Fujimoto and Gu, 2021), for data that nobody adds to: the actor's loss is mean((π(s) − a)²) − λ · mean(Q(s, π(s))), with
+   * λ = alpha / mean(|Q(s, π(s))|) of the minibatch, 0 where all of these values are 0; no gradient goes through λ. Actions count as they are in the batch. `alpha`
+   * is 2.5 unless said; 0 clones alone. Default: none of it
+   */
+  behaviourCloning?: { alpha?: number };
+}
+
+const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviourCloning'];
+
+/** Of behaviour cloning, on the device. */
+interface Cloning {
+  /** [rows, actionDim]: the actor's actions less the batch's */
+  readonly apart: Floats;
+  /** the same: the gradient at the actor's actions */
+  readonly pull: Floats;
+  /** [1] each: alpha, mean(|Q|), λ, the mean square of what is apart */
+  readonly alpha: Floats;
+  readonly size: Floats;
+  readonly factor: Floats;
+  readonly error: Floats;
+}
+
+function cloningAlpha(options: Td3Options['behaviourCloning']): number | undefined {
+  if (options === undefined) return undefined;
+  checkKeys('behaviourCloning', options, ['alpha']);
+  return checkWithin('behaviourCloning.alpha', options.alpha ?? 2.5, 0, 1e30);
+}
+
+export class Td3Learner extends ActorCritic {
+  readonly scalars = ['criticLoss', 'meanQ', 'actorLoss'] as const;
+  readonly #options: Td3Options;
+  readonly #common: Common;
+  readonly #noise: { deviation: number; clip: number };
+  readonly #target: { parameters: Floats; layers: readonly Floats[][] } | undefined;
+  /** [4, actionDim]: half widths, middles, lows, highs */
+  readonly #box: readonly [scale: Floats, bias: Floats, low: Floats, high: Floats];
+  readonly #smooth: Floats;
+  readonly #cloning: Cloning | undefined;
+
+  /** Allocates everything on `device`; first values are written in order of device.currentStream. */
+  constructor(device: Device, options: Td3Options) {
+    const { actionDim, batchSize, policyNoise = 0.2, noiseClip = 0.5, targetActor = true } = { ...options };
+    checkWithin('policyNoise', policyNoise, 0, 1e30);
+    checkWithin('noiseClip', noiseClip, 0, 1e30);
+    checkFlag('targetActor', targetActor);
+    const alpha = cloningAlpha(options?.behaviourCloning);
+    const scalar = (options?.critic?.kind ?? 'scalar') === 'scalar';
+    const actorEvery = options?.actorEvery ?? 2;
+    super('Td3Learner', device, options, {
+      keys,
+      actor: (all) => actorNetwork(all, (n) => n, [tanh()]),
+      actorValue: (clipped) => (scalar ? 'first' : clipped ? 'min' : 'mean'),
+      logFloor: Number.NEGATIVE_INFINITY,
+      targetEvery: targetActor ? actorEvery : 1,
+      actorEvery: 2,
+      draws: [{ name: 'next', shape: [batchSize, actionDim] }],
+      numbers: 3,
+      settings: { policyNoise, noiseClip, targetActor, behaviourCloning: alpha === undefined ? null : { alpha } },
+    });
+    this.#options = options;
+    this.#noise = { deviation: policyNoise, clip: noiseClip };
+    const size = this.actor.parameterCount;
+    using making = makingOf(this);
+    if (targetActor) {
+      const parameters = own(this, device.allocate({ shape: [size] }));
+      parameters.write(this.actor.initialise(options.seed ?? 0));
+      this.#target = { parameters, layers: this.actor.over(parameters) };
+    }
+    const { scale, bias, low, high } = boxOf(actionDim, options);
+    const rows = own(this, device.allocate({ shape: [4, actionDim] }));
+    rows.write(Float32Array.from([...scale, ...bias, ...low, ...high]));
+    this.#box = [0, 1, 2, 3].map((i) => rows.view({ shape: [1, actionDim], offset: i * actionDim })) as never;
+    this.#smooth = own(this, device.allocate({ shape: [batchSize, actionDim] }));
+    if (alpha !== undefined) {
+      const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+      const [apart, pull] = [allocate(batchSize, actionDim), allocate(batchSize, actionDim)];
+      const given = allocate(1).write(Float32Array.of(alpha));
+      this.#cloning = { apart, pull, alpha: given, size: allocate(1), factor: allocate(1), error: allocate(1) };
+    }
+    this.#common = commonOf(this);
+    beginWith(this, {
+      events: ['actor.0'],
+      nextActions: (...told) => this.#nextActions(...told),
+      actorStep: (...told) => this.#actorStep(...told),
+      follow: (...told) => this.#follow(...told),
+      parts: () => (this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : []),
+    });
+    making.done();
+  }
+
+  #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): undefined {
+    const [scale, bias, low, high] = this.#box;
+    const { deviation, clip } = this.#noise;
+    const smooth = this.#smooth;
+    const { online, nextPass } = this.#common;
+    const y = this.actor.forward(stream, this.#target?.layers ?? online, nextObs, nextPass);
+    ops.convert(stream, smooth, context.draw('next'), { scale: deviation });
+    ops.clamp(stream, smooth, smooth, -clip, clip);
+    ops.add(stream, smooth, smooth, y);
+    ops.mul(stream, smooth, smooth, scale);
+    ops.add(stream, smooth, smooth, bias);
+    ops.max(stream, smooth, smooth, low);
+    ops.min(stream, into, smooth, high);
+  }
+
+  /** Up the gradient of the mean value of its actions; with behaviour cloning also towards those of the batch. */
+  #actorStep(stream: Stream, obs: Floats, { tell }: StepContext): void {
+    const { actor, actorOptimiser: optimiser } = this;
+    const { critics, numbers, online, gradient, slopes, pass, actions, pull } = this.#common;
+    const [scale, bias] = this.#box;
+    const cloning = this.#cloning;
+    const loss = numbers.view({ shape: [1], offset: 2 });
+    const y = actor.forward(stream, online, obs, pass);
+    // The batch's, until the actor's are in their place.
+    if (cloning) ops.convert(stream, cloning.apart, actions);
+    ops.mul(stream, actions, y, scale);
+    ops.add(stream, actions, actions, bias);
+    if (cloning) ops.sub(stream, cloning.apart, actions, cloning.apart);
+    const pulled = pull(stream);
+    ops.mean(stream, loss, critics.value.view({ shape: [this.batchSize] }));
+    ops.neg(stream, loss, loss);
+    ops.mul(stream, pass.outputGradient, cloning ? this.#clone(stream, cloning, pulled, loss) : pulled, scale);
+    actor.backward(stream, online, obs, pass, slopes);
+    tell('actor.0', () => ({ loss, gradient, optimiser }));
+    optimiser.step(stream, gradient);
+  }
+
+  /** Weighs the pull of the value against that of the batch's actions; `loss` becomes that of both. */
+  #clone(stream: Stream, { apart, pull, alpha, size, factor, error }: Cloning, pulled: Floats, loss: Floats): Floats {
+    const { critics, column } = this.#common;
+    ops.abs(stream, column, critics.value);
+    ops.mean(stream, size, column.view({ shape: [this.batchSize] }));
+    ops.div(stream, factor, alpha, size);
+    // Values that are all 0 have no size to be scaled by: λ is 0, not Infinity.
+    ops.where(stream, factor, size, factor, size);
+    ops.mul(stream, loss, loss, factor);
+    ops.square(stream, pull, apart);
+    ops.mean(stream, error, pull.view({ shape: [pull.size] }));
+    ops.add(stream, loss, loss, error);
+    ops.convert(stream, apart, apart, { scale: 2 / apart.size });
+    ops.mul(stream, pull, pulled, factor);
+    ops.add(stream, pull, pull, apart);
+    return pull;
+  }
+
+  #follow(stream: Stream, tau: number): void {
+    if (!this.#target) return;
+    const { parameters } = this.#target;
+    stream.launch('axpby', {
+      tensors: [parameters, this.parameters],
+      wholes: [parameters.size],
+      reals: [tau, 1 - tau],
+    });
+  }
+
+  /** What acts by `published`, on the calling thread and without a device. */
+  policy(options: Td3PolicyOptions = {}): Td3Policy {
+    return new Td3Policy(actorOf(this.#options, actorKeys), options);
+  }
+}

@@ -1,0 +1,209 @@
+/** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
+import { outsideIndices } from '../../base/action-space.ts';
+import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { makingOf, own } from '../../device/owner.ts';
+import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
+import type { Columns, Rows } from '../batch.ts';
+import { checkWithin } from '../checks.ts';
+import { convert } from '../convert.ts';
+import { begin, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
+import type { Network, NetworkWorkspace } from '../network/network.ts';
+import { MlpPolicy } from '../policy.ts';
+import { adamParts, networkParts } from '../state.ts';
+import type { UpdateOptions } from '../update-options.ts';
+import { headOf, type Q } from './heads.ts';
+import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
+
+type Floats = Tensor<'float32'>;
+
+export interface DqnOptions extends AdamOptions, QNetworkOptions {
+  /** rows of one minibatch; an update of K × batchSize rows makes K steps */
+  batchSize: number;
+  /** discount of one step, for batches without `discounts` of their own; default 0.99 */
+  gamma?: number;
+  /** the online network chooses the next action, the target network values it; default true */
+  double?: boolean;
+  /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
+  huberDelta?: number;
+  /** target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with targetEvery */
+  tau?: number;
+  /** target ← online at every so many steps instead */
+  targetEvery?: number;
+  /** of the initial weights; default 0 */
+  seed?: number;
+}
+
+const known = [
+  ...qNetworkKeys,
+  ...['batchSize', 'gamma', 'double', 'huberDelta', 'tau', 'targetEvery', 'seed', ...adamKeys],
+];
+
+/** Columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
+export type DqnBatch = Rows & {
+  /** [rows, obsDim] */
+  obs: Floats;
+  nextObs: Floats;
+  /** [rows] or [rows, 1]: indices of the actions taken, of any dtype */
+  actions: Tensor;
+};
+
+export class DqnLearner extends Learner {
+  readonly scalars = ['loss', 'meanQ'] as const;
+  /** from observations to what the head takes: a description */
+  readonly network: Network;
+  /** the online network's flat vector: what to publish to collectors */
+  readonly parameters: Floats;
+  /** the target network's flat vector */
+  readonly target: Floats;
+  readonly optimiser: Adam;
+  readonly #options: DqnOptions;
+  readonly #head: Q;
+  /** the network to values of actions */
+  readonly #values: Network;
+  readonly #gradient: Floats;
+  readonly #online: readonly Floats[][];
+  readonly #targetLayers: readonly Floats[][];
+  readonly #slopes: readonly Floats[][];
+  /** passes over obs with backward, over nextObs by the target, over nextObs by the online network */
+  readonly #pass: NetworkWorkspace;
+  readonly #targetPass: NetworkWorkspace;
+  readonly #choicePass: NetworkWorkspace | undefined;
+  readonly #terms: Floats;
+  /** the loss of one minibatch, where it is asked for */
+  readonly #loss: Floats;
+  /** indices of actions that are stored as something else than floats */
+  readonly #actions: Floats;
+
+  /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
+  constructor(device: Device, options: DqnOptions) {
+    refuse(options);
+    checkKeys('DqnLearner', options, known);
+    const { obsDim, actions, gamma, seed = 0, double = true } = options;
+    const { head = { kind: 'scalar' }, huberDelta = 1, batchSize: rows } = options;
+    if (options.tau !== undefined && options.targetEvery !== undefined)
+      throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
+    checkWithin('tau', options.tau ?? 0, 0, 1);
+    checkWithin('huberDelta', huberDelta, 0, 1e30);
+    checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
+    checkWithin('gamma', gamma ?? 0, 0, 1);
+    checkFlag('double', double);
+    const { network, values } = qNetwork(options);
+    const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
+    const explainOutside = outsideIndices(actions);
+    super('DqnLearner', device, {
+      batchSize: rows,
+      fields,
+      explainOutside,
+      gamma,
+      seed,
+      settings: settingsOf(options),
+    });
+    this.#options = options;
+    using making = makingOf(this);
+    this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
+    this.network = network;
+    this.#values = values;
+    const weights = this.network.initialise(seed);
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    const workspace = (how = {}) => own(this, this.network.workspace(device, rows, how));
+    this.parameters = allocate(weights.length).write(weights);
+    this.target = allocate(weights.length).write(weights);
+    this.#gradient = allocate(weights.length);
+    this.optimiser = own(this, new Adam(device, this.parameters, adamOptions(options)));
+    this.#online = this.network.over(this.parameters);
+    this.#targetLayers = this.network.over(this.target);
+    this.#slopes = this.network.over(this.#gradient);
+    this.#pass = workspace({ backward: true });
+    this.#targetPass = workspace();
+    this.#choicePass = double ? workspace() : undefined;
+    this.#terms = allocate(rows, 2);
+    this.#loss = allocate(2);
+    this.#actions = allocate(rows, 1);
+    begin(this, {
+      events: { q: weights.length },
+      step: (...told) => this.#step(...told),
+      report: (...told) => this.#report(...told),
+      watched: () => [
+        {
+          ...{ event: 'q', name: 'online', network: this.network, pass: this.#pass },
+          ...{ gradient: this.#gradient, steps: this.optimiser.steps },
+        },
+      ],
+      parts: () => [
+        ...networkParts('online', this.network, this.parameters),
+        ...networkParts('target', this.network, this.target),
+        ...adamParts('optimiser', this.optimiser),
+      ],
+    });
+    making.done();
+  }
+
+  /** As Learner.update(); `out` takes the means of loss and value over all rows, of weighted losses where the batch has weights. */
+  override update(stream: Stream, batch: DqnBatch, out: Floats, options?: UpdateOptions): void {
+    super.update(stream, batch, out, options);
+  }
+
+  #step(stream: Stream, given: Columns, context: StepContext): void {
+    const { network } = this;
+    const [obs, nextObs] = [given.obs as Floats, given.nextObs as Floats];
+    let actions = given.actions as Floats;
+    if (actions.dtype !== 'float32') {
+      convert(stream, this.#actions, actions);
+      actions = this.#actions;
+    }
+    const columns = { ...given, actions };
+    const value = network.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
+    const choice = this.#choicePass ? network.forward(stream, this.#online, nextObs, this.#choicePass) : value;
+    this.#head.aim(stream, value, choice, columns);
+    const q = network.forward(stream, this.#online, obs, this.#pass);
+    this.#head.miss(stream, q, this.#pass.outputGradient, this.#terms, columns);
+    network.backward(stream, this.#online, obs, this.#pass, this.#slopes);
+    context.tell('q', () => {
+      this.#report(stream, this.#loss, 1, true);
+      return { loss: this.#loss.view({ shape: [1] }), gradient: this.#gradient, optimiser: this.optimiser };
+    });
+    this.optimiser.step(stream, this.#gradient);
+    this.#follow(stream);
+  }
+
+  #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
+    const reals = [share / this.batchSize, first ? 0 : 1] as const;
+    stream.launch('column_sums', { tensors: [scalars, this.#terms], wholes: [this.batchSize, 2, 2], reals });
+  }
+
+  /** Moves the target network after a step. */
+  #follow(stream: Stream): void {
+    const { tau = 0.005, targetEvery } = this.#options;
+    const { size } = this.parameters;
+    if (targetEvery === undefined) {
+      stream.launch('axpby', { tensors: [this.target, this.parameters], wholes: [size], reals: [tau, 1 - tau] });
+    } else {
+      const tensors = [this.target, this.parameters, this.optimiser.steps] as const;
+      stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
+    }
+  }
+
+  /** What acts greedily by the weights that its load() is given, on the calling thread and without a device. */
+  policy(): MlpPolicy {
+    return new MlpPolicy(this.#values);
+  }
+}
+
+/** Throws for options that there were once, saying what stands in their place. */
+function settingsOf(options: DqnOptions): LearnerSettings {
+  const { double = true, huberDelta = 1, dueling = false, head = { kind: 'scalar' }, tau = 0.005 } = options;
+  const { targetEvery, activation = 'relu' } = options;
+  const follows = targetEvery === undefined ? { tau } : { targetEvery };
+  return { double, huberDelta, dueling, head: { ...head }, activation, ...follows };
+}
+
+function refuse(options: object): void {
+  if (typeof options !== 'object' || options === null) return;
+  if ('nStep' in options)
+    throw typeError(
+      "DqnLearner: there is no option 'nStep': gamma^nStep is wrong for a window that a time limit cut short. Give the batch `discounts`, gamma^k · (1 − terminated) of each row's k steps, in place of dones and truncated",
+    );
+  if ('doubleDqn' in options) throw typeError("DqnLearner: there is no option 'doubleDqn': it is called double now");
+}

@@ -1,0 +1,138 @@
+/** The network of a DQN, from the options that say what it is; and acting by it, on the calling thread and without a device. */
+import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { type Activation, checkActivation } from '../activation.ts';
+import { checkKind } from '../distribution.ts';
+import { hiddenLayers, layerOf } from '../mlp.ts';
+import { type Conv2d, type Conv2dOptions, conv2d, type ImageShape } from '../network/conv2d.ts';
+import { dueling as duelingLayer, expectation } from '../network/heads.ts';
+import { flatten, type Layer, linear } from '../network/layers.ts';
+import { Network } from '../network/network.ts';
+import { MlpPolicy } from '../policy.ts';
+import type { QHead } from './heads.ts';
+
+/** Of the options of a DqnLearner, those of its network. */
+export interface QNetworkOptions {
+  /** floats of an observation */
+  obsDim: number;
+  /** number of actions; the batch stores an action as its index */
+  actions: number;
+  /** neurons of the hidden layers, e.g. [120, 84] */
+  hidden?: readonly number[];
+  /** between them; default 'relu' */
+  activation?: Activation;
+  /** convolutions over `image` before the hidden layers, each followed by the activation; Mnih et al. (2015) have three */
+  convolutions?: readonly (Conv2dOptions & { filters: number })[];
+  /** what an observation is for them; its product is obsDim */
+  image?: ImageShape;
+  /** instead of `hidden`: layers from an observation to what a last linear layer reads, such as convolutions */
+  body?: readonly Layer[];
+  /** the last layer makes a state's value and each action's advantage (Wang et al., 2016); default false */
+  dueling?: boolean;
+  /** what is said of an action: one number, or a distribution over atoms (Bellemare et al., 2017); default scalar */
+  head?: QHead;
+}
+
+export const qNetworkKeys = [
+  'obsDim',
+  'actions',
+  'hidden',
+  'activation',
+  'convolutions',
+  'image',
+  'body',
+  'dueling',
+  'head',
+] as const;
+
+/** From observations to what the head takes; with `values`, to a value of each action. */
+export function qNetwork(options: QNetworkOptions): { network: Network; values: Network } {
+  const { actions, dueling = false, head = { kind: 'scalar' } } = options;
+  checkFlag('dueling', dueling);
+  checkCount('obsDim', options.obsDim);
+  checkCount('actions', actions);
+  const body = bodyOf(options);
+  const atoms = checkKind('head', head, 51);
+  const width = atoms?.atoms ?? 1;
+  const outputs = (dueling ? 1 + actions : actions) * width;
+  const ends = dueling ? [duelingLayer(actions, { atoms: width })] : [];
+  const network = new Network([...body.layers, linear(body.outputs, outputs), ...ends]);
+  const values = atoms ? new Network([...network.layers, expectation(actions, atoms)]) : network;
+  return { network, values };
+}
+
+/** The layers before the last linear one, and how many numbers they make of an observation. */
+function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: number } {
+  const { obsDim, hidden, activation, body } = options;
+  if (body === undefined) {
+    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
+    for (const [i, size] of hidden.entries()) checkCount(`hidden[${i}]`, size, 1, 2 ** 20);
+    const between = checkActivation('activation', activation ?? 'relu');
+    const front = imageLayers(options, between);
+    const inputs = front?.outputs ?? obsDim;
+    const layers = hiddenLayers([inputs, ...hidden], between);
+    return { layers: [...(front?.layers ?? []), ...layers], outputs: hidden.at(-1) ?? inputs };
+  }
+  if (hidden !== undefined) throw rangeError('DqnLearner: give hidden or body, not both');
+  for (const name of ['activation', 'convolutions', 'image'] as const)
+    if (options[name] !== undefined) throw rangeError(`DqnLearner: ${name} is for hidden; a body has its own`);
+  if (!Array.isArray(body)) throw typeError(`body must be an array of layers, got ${shown(body)}`);
+  const { inputs, outputs } = new Network(body);
+  if (inputs !== obsDim) throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
+  return { layers: body, outputs };
+}
+
+/** The convolutions, and how many numbers they make of an observation; null where there are none. */
+function imageLayers(
+  { obsDim, convolutions, image }: QNetworkOptions,
+  activation: Activation,
+): { layers: Layer[]; outputs: number } | null {
+  if (convolutions === undefined && image === undefined) return null;
+  if (convolutions === undefined || image === undefined)
+    throw rangeError('DqnLearner: convolutions and image belong together');
+  if (!Array.isArray(convolutions) || convolutions.length === 0)
+    throw typeError(
+      `convolutions must be an array of { filters, kernel, stride?, padding? }, got ${shown(convolutions)}`,
+    );
+  const layers: Layer[] = [];
+  let shape: ImageShape = image;
+  for (const { filters, ...options } of convolutions) {
+    const made: Conv2d = conv2d(shape, filters, options);
+    if (layers.length === 0 && made.inputs !== obsDim)
+      throw rangeError(`image has ${made.inputs} numbers, obsDim is ${obsDim}`);
+    layers.push(made, ...layerOf[activation]());
+    shape = made.shape;
+  }
+  return { layers: [...layers, flatten()], outputs: shape[0] * shape[1] * shape[2] };
+}
+
+/** Options of a DqnPolicy: plain data, which can be posted to a thread. */
+export interface DqnPolicyOptions extends QNetworkOptions {
+  /** what an observation's numbers are multiplied by first, in float32: 1/255 where the learner sees the bytes of images so. Default 1 */
+  scale?: number;
+}
+
+/** Greedy actions by what a DqnLearner publishes: in a collector's thread, where there is no learner. */
+export class DqnPolicy extends MlpPolicy {
+  /** what an observation's numbers are multiplied by first; a float32 */
+  readonly scale: number;
+  #seen = new Float32Array(0);
+
+  constructor(options: DqnPolicyOptions) {
+    checkKeys('DqnPolicy', options, [...qNetworkKeys, 'scale']);
+    const { scale = 1, ...network } = options;
+    if (typeof scale !== 'number' || !Number.isFinite(Math.fround(scale)) || Math.fround(scale) === 0)
+      throw rangeError(`scale must be a number that float32 has and not 0, got ${shown(scale)}`);
+    super(qNetwork(network).values);
+    this.scale = Math.fround(scale);
+  }
+
+  override values(obs: Float32Array, n: number): Float32Array {
+    if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
+    if (this.#seen.length !== obs.length) this.#seen = new Float32Array(obs.length);
+    // As the learner's `convert` and ONNX's Mul have it: one product of two float32.
+    const end = Math.min(obs.length, n * this.network.inputs);
+    for (let at = 0; at < end; at++) this.#seen[at] = (obs[at] as number) * this.scale;
+    return super.values(this.#seen, n);
+  }
+}

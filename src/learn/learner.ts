@@ -1,0 +1,260 @@
+/** What learners have in common: minibatches, numbers drawn or given, what is recorded, state. */
+import { checkCount, checkKeys } from '../base/checks.ts';
+import { rangeError, stateError, typeError } from '../base/errors.ts';
+import { loadedActionsCheck } from '../base/loaded-actions.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
+import type { Device, DeviceEvent, Stream, Tensor } from '../device/device.ts';
+import { DeviceGenerator } from '../device/graph/generator.ts';
+import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
+import type { Adam } from './adam.ts';
+import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
+import { generatorPart, type LearnerState, learnerWarning, type Part, readState, writeState } from './state.ts';
+import {
+  checkDraws,
+  checkRecords,
+  type Draw,
+  type EventRecord,
+  scalarsOf,
+  type UpdateOptions,
+} from './update-options.ts';
+import { look, Watch, type Watched } from './watch.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** What a step of one minibatch is told besides its columns. */
+export interface StepContext {
+  /** which of the learner's steps this is: what happens every so many is decided by it */
+  readonly phase: number;
+  /** the numbers of that name for this minibatch */
+  draw(name: string): Floats;
+  /** writes what is asked of an event; `made` is called only where something is */
+  tell(event: string, made: () => Told): void;
+}
+
+/** What an event can be asked for. */
+export interface Told {
+  loss: Floats;
+  gradient: Floats;
+  optimiser: Adam;
+}
+
+/** What a learner does with a minibatch, and what it remembers. */
+export interface Work {
+  /** what watch() looks at */
+  watched(): readonly Watched[];
+  /** what a step may tell: each event's name, and how long its gradient is */
+  readonly events: Readonly<Record<string, number>>;
+  /** one gradient step on one minibatch */
+  step(stream: Stream, columns: Columns, context: StepContext): void;
+  /** adds `share` of the step's numbers to the scalars; the first writes them */
+  report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
+  /** what `state()` holds, besides generator and count of updates */
+  parts(): [string, Part][];
+  /** derives what is made of the state */
+  restored?(stream: Stream): void;
+}
+
+/** For the end of a learner's constructor: everything has been enqueued on the device's current stream. */
+export let begin: (learner: Learner, work: Work) => void;
+
+/** What it learns by, defaults filled in: numbers and texts, as JSON has them. */
+export type LearnerSettings = { readonly [name: string]: Setting };
+type Setting = string | number | boolean | null | readonly Setting[] | LearnerSettings;
+
+export abstract class Learner extends Owner {
+  readonly device: Device;
+  /** the algorithm's name, whatever a bundler makes of its class's */
+  readonly kind: string;
+  /** what a run that goes on must have alike; seeds and optimisers, whose state is kept, are not in it */
+  readonly settings: LearnerSettings;
+  readonly batchSize: number;
+  /** what an update writes to `out`, in order: means over its minibatches */
+  abstract readonly scalars: readonly string[];
+  /** resolves when the first values are in place; await it before capturing an update */
+  readonly ready: Promise<void>;
+  /** random numbers of a minibatch, in the order in which they are used */
+  readonly draws: readonly Draw[];
+  readonly #written: DeviceEvent;
+  /** where something is drawn */
+  readonly #generator: DeviceGenerator | undefined;
+  readonly #drawn = new Map<string, Floats>();
+  readonly #cycle: readonly number[];
+  readonly #fields: ColumnWidths;
+  readonly #gamma: number | undefined;
+  readonly #wrongActions: ReturnType<typeof loadedActionsCheck>;
+  #phase: number;
+  #settled = false;
+  #said!: () => void;
+  #work!: Work;
+  #watch: Watch | undefined;
+  #minibatches = 1;
+
+  static {
+    begin = (learner, work) => {
+      learner.#work = work;
+      learner.device.currentStream.record(learner.#written);
+      learner.#said();
+    };
+  }
+
+  protected constructor(
+    what: string,
+    device: Device,
+    how: {
+      batchSize: number;
+      fields: ColumnWidths;
+      /** explains why number `j` of an action lies outside of the learner's action space; undefined if it lies within */
+      explainOutside: (value: number, j: number) => string | undefined;
+      draws?: readonly Draw[];
+      /** what happens every so many steps: a captured update has to hold whole cycles */
+      every?: readonly number[];
+      firstUpdate?: number;
+      gamma: number | undefined;
+      seed: number;
+      settings: LearnerSettings;
+    },
+  ) {
+    super('this learner');
+    this.kind = what;
+    this.device = checkDevice(what, device);
+    this.batchSize = checkCount('batchSize', how.batchSize);
+    this.draws = Object.freeze(how.draws ?? []);
+    this.#cycle = how.every ?? [];
+    this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
+    this.#fields = how.fields;
+    this.#gamma = how.gamma;
+    this.#wrongActions = loadedActionsCheck(how.explainOutside);
+    this.settings = Object.freeze({ batchSize: this.batchSize, gamma: how.gamma ?? 0.99, ...how.settings });
+    using making = makingOf(this);
+    this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;
+    for (const { name, shape } of this.draws) this.#drawn.set(name, own(this, device.allocate({ shape })));
+    this.#written = own(this, device.createEvent());
+    making.done();
+    this.ready = new Promise<void>((resolve) => {
+      this.#said = resolve;
+    })
+      .then(() => this.#written.done())
+      .then(() => {
+        this.#settled = true;
+      });
+    // A caller that awaits it is thrown a failure, and so is the first update.
+    this.ready.catch(() => {});
+  }
+
+  /**
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
+   * `scalars`) the means over them. Launches only: nothing is allocated, so it may be captured once `ready`. Throws TypeError
+   * for a field that is missing or of another dtype, RangeError for other shapes, naming both. Emits one `LearnerWarning` if the
+   * batch's buffer was loaded with an action outside of this learner's space.
+   */
+  update(stream: Stream, batch: object, out: Floats, options: UpdateOptions = {}): void {
+    checkOpen(this);
+    checkStream('update', stream);
+    checkKeys('update', options, ['weights', 'priorities', 'draws', 'record']);
+    const { weights, priorities, draws = {}, record = {} } = options;
+    const whole = { ...batch, ...(weights && { weights }), ...(priorities && { priorities }) };
+    const { columns, rows } = columnsOf(this.kind, whole, this.#fields, this.batchSize);
+    if (columns.discounts && this.#gamma !== undefined)
+      throw typeError(
+        `${this.kind}: this batch has discounts, which say what the bootstrap counts: leave out gamma (${this.#gamma})`,
+      );
+    this.#settle(stream);
+    const count = rows / this.batchSize;
+    this.#minibatches = count;
+    const scalars = scalarsOf(out, this.scalars);
+    const sizes = (name: string) => (rows * (this.#drawn.get(name)?.size ?? 0)) / this.batchSize;
+    checkDraws(draws, [...this.#drawn.keys()], sizes);
+    checkRecords(record, this.#work.events);
+    const wrong = this.#wrongActions((whole as { actions?: Tensor }).actions);
+    if (wrong !== undefined)
+      learnerWarning(`${this.kind}: ${wrong}. load() refuses such rows where it is given actionSpace`);
+    if (stream.capturing)
+      for (const every of this.#cycle)
+        if (count % every !== 0)
+          throw rangeError(
+            `a captured update holds whole cycles: ${count} minibatches are no multiple of ${every} (actorEvery, targetEvery)`,
+          );
+    for (let k = 0; k < count; k++) {
+      const start = k * this.batchSize;
+      this.#work.step(stream, sliced(columns, start, this.batchSize), {
+        phase: stream.capturing ? k : this.#phase++,
+        draw: (name) => this.#draw(stream, name, draws[name], start),
+        tell: (event, made) => {
+          if (record[event]) tell(stream, record[event], made());
+          if (this.#watch) look(this.#watch, stream, event);
+        },
+      });
+      this.#work.report(stream, scalars, 1 / count, k === 0);
+    }
+  }
+
+  /**
+   * From here on every so many steps' passes and gradients are looked at for NaN and infinity, on the device; graphs that were
+   * captured before do not. `await watch.first()` says what was first, by update, network and layer. It closes with the learner;
+   * another call begins anew. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+   */
+  watch(options: { every?: number } = {}): Watch {
+    checkOpen(this);
+    checkKeys('watch', options, ['every']);
+    const every = checkCount('every', options.every ?? 1, 1, 2 ** 31 - 1);
+    if (this.device.currentStream.capturing)
+      throw stateError('CAPTURE', 'watch() makes memory, which no capture may: call it before');
+    this.#watch = own(this, new Watch(this.device, every, this.#work.watched(), () => this.#minibatches));
+    return this.#watch;
+  }
+
+  /** Everything that later updates depend on, once all that was enqueued on the current stream is done. */
+  async state(): Promise<LearnerState> {
+    checkOpen(this);
+    const stream = this.device.currentStream;
+    this.#settle(stream);
+    return readState(this.#parts(), stream);
+  }
+
+  /**
+   * Goes on from there, in order of the current stream; throws where a name, dtype or shape differs, and leaves all as it was. Emits a
+   * `LearnerWarning` for options of optimisers that differ. docs/checkpoints.md says which of them apply.
+   */
+  loadState(record: LearnerState): void {
+    checkOpen(this);
+    const stream = this.device.currentStream;
+    this.#settle(stream);
+    writeState(this.kind, this.#parts(), record, stream);
+    this.#work.restored?.(stream);
+  }
+
+  #parts(): [string, Part][] {
+    const updates: Part = {
+      ...{ dtype: 'float64', size: 1 },
+      check: ([phase]) => checkCount('updates', phase, 0),
+      read: async () => Float64Array.of(this.#phase),
+      write: ([phase]) => {
+        this.#phase = phase as number;
+      },
+    };
+    const generator: [string, Part][] = this.#generator ? [['generator', generatorPart(this.#generator)]] : [];
+    return [...this.#work.parts(), ['updates', updates], ...generator];
+  }
+
+  #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {
+    const own = this.#drawn.get(name);
+    if (!own) throw stateError('EMPTY', `${this.kind} draws no '${name}'`);
+    if (given) return given.view({ shape: own.shape, offset: (start * own.size) / this.batchSize });
+    this.#generator?.normal(stream, own);
+    return own;
+  }
+
+  /** Orders the first updates behind the first values, whatever stream wrote them. A capture cannot ask or wait. */
+  #settle(stream: Stream): void {
+    if (this.#settled) return;
+    if (stream.capturing) throw stateError('CAPTURE', 'await learner.ready before capturing an update');
+    if (this.#written.query()) this.#settled = true;
+    else stream.wait(this.#written);
+  }
+}
+
+function tell(stream: Stream, wanted: EventRecord, of: Told): void {
+  if (wanted.loss) stream.copy(wanted.loss, of.loss);
+  if (wanted.norm) of.optimiser.norm(stream, of.gradient, wanted.norm);
+  if (wanted.gradient) stream.copy(wanted.gradient, of.gradient);
+}

@@ -1,0 +1,46 @@
+/** The multilayer perceptron: the network that most learners are made of, by the sizes of its layers. */
+import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { rangeError, typeError } from '../base/errors.ts';
+import { type Activation, checkActivation } from './activation.ts';
+import { type Layer, linear, relu, tanh } from './network/layers.ts';
+import { Network } from './network/network.ts';
+
+export interface MlpOptions {
+  /** neurons per layer, input first: [4, 120, 84, 2] */
+  sizes: readonly number[];
+  /** between layers; default 'relu' */
+  activation?: Activation;
+  /** behind the last layer; default 'none' */
+  outputActivation?: Activation;
+}
+
+export const layerOf: Record<Activation, () => Layer[]> = {
+  none: () => [],
+  relu: () => [relu()],
+  tanh: () => [tanh()],
+};
+
+/** Linear layers from each size to the next, with the activation behind every one. */
+export const hiddenLayers = (sizes: readonly number[], activation: Activation): Layer[] =>
+  sizes.slice(1).flatMap((outputs, i) => [linear(sizes[i] as number, outputs), ...layerOf[activation]()]);
+
+/** A network of linear layers, activations between them. */
+export class Mlp extends Network {
+  readonly sizes: readonly number[];
+
+  constructor(options: MlpOptions) {
+    checkKeys('Mlp', options, ['sizes', 'activation', 'outputActivation']);
+    const { sizes, activation = 'relu', outputActivation = 'none' } = options;
+    if (!Array.isArray(sizes)) throw typeError(`sizes must be an array of layer sizes, got ${shown(sizes)}`);
+    if (sizes.length < 2) throw rangeError(`sizes needs at least input and output, got [${sizes}]`);
+    sizes.forEach((size, i) => {
+      checkCount(`sizes[${i}]`, size, 1, 2 ** 20);
+    });
+    const between = checkActivation('activation', activation);
+    const behind = checkActivation('outputActivation', outputActivation);
+    const [inputs, outputs] = sizes.slice(-2) as [number, number];
+    super([...hiddenLayers(sizes.slice(0, -1), between), linear(inputs, outputs), ...layerOf[behind]()]);
+    this.sizes = Object.freeze([...sizes]);
+    Object.freeze(this);
+  }
+}

@@ -1,0 +1,157 @@
+/** Convolutions over images: patches side by side, and one product for all rows and places. */
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { Tensor } from '../../device/device.ts';
+import { type Activation, activations } from '../activation.ts';
+import { rowStride } from '../checks.ts';
+import { ops } from '../ops/index.ts';
+import { activate } from './host.ts';
+import { ofKind, type Conv2dSizes as Sizes } from './kinds.ts';
+import { type Layer, relu, tanh } from './layers.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Channels, height and width: a row of a layer holds them in this order, as torch's NCHW has them. */
+export type ImageShape = readonly [channels: number, height: number, width: number];
+
+export interface Conv2dOptions {
+  /** pixels of the kernel's side, or of both sides, height first */
+  kernel: number | readonly [height: number, width: number];
+  /** pixels from one place to the next, downwards and to the right; default 1 */
+  stride?: number;
+  /** zeros around an image, fewer than the kernel's sides have pixels; default 0 */
+  padding?: number;
+}
+
+/** A convolution, which says what its images become. */
+export interface Conv2d extends Layer {
+  /** of an image that it makes: what the next convolution takes */
+  readonly shape: ImageShape;
+}
+
+/**
+ * A convolution of images [channels, height, width] into `filters` channels, as torch.nn.Conv2d without dilation and groups:
+ * weight [filters, channels, kernel, kernel], bias [filters]; begins within ±1/√(channels · kernel²). It keeps its patches,
+ * channels · kernel² floats for each place, between forward and backward.
+ */
+export function conv2d(image: ImageShape, filters: number, options: Conv2dOptions): Conv2d {
+  if (!Array.isArray(image) || image.length !== 3)
+    throw typeError(`conv2d takes images as [channels, height, width], got ${shown(image)}`);
+  const [channels, height, width] = image.map((size, i) =>
+    checkCount(`conv2d: ${['channels', 'height', 'width'][i]}`, size, 1, 2 ** 20),
+  ) as [number, number, number];
+  checkCount('conv2d: filters', filters, 1, 2 ** 20);
+  checkKeys('conv2d', options, ['kernel', 'stride', 'padding']);
+  const { kernel, stride = 1, padding = 0 } = options;
+  const sides = typeof kernel === 'number' ? [kernel, kernel] : kernel;
+  if (!Array.isArray(sides) || sides.length !== 2)
+    throw typeError(`conv2d: kernel is a number of pixels, or [height, width], got ${shown(kernel)}`);
+  const [kernelHeight, kernelWidth] = sides.map((side) => checkCount('conv2d: kernel', side, 1, 2 ** 20)) as [
+    number,
+    number,
+  ];
+  checkCount('conv2d: stride', stride, 1, 2 ** 20);
+  checkCount('conv2d: padding', padding, 0, Math.min(kernelHeight, kernelWidth) - 1);
+  if (kernelHeight > height + 2 * padding || kernelWidth > width + 2 * padding)
+    throw rangeError(
+      `conv2d: a kernel of ${kernelHeight} × ${kernelWidth} is larger than images of ${height} × ${width} with padding ${padding}`,
+    );
+  const high = Math.floor((height + 2 * padding - kernelHeight) / stride) + 1;
+  const wide = Math.floor((width + 2 * padding - kernelWidth) / stride) + 1;
+  const sizes = { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide };
+  const shape: ImageShape = [filters, high, wide];
+  return ofKind({ kind: 'conv2d', sizes }, { ...made(sizes, 'none'), shape });
+}
+
+/** The convolution, with the activation behind it where a kernel does both. */
+function made(sizes: Sizes, act: Activation): Layer {
+  const { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide } = sizes;
+  const [pixels, places, k] = [channels * height * width, high * wide, channels * kernelHeight * kernelWidth];
+  const initial = { bound: 1 / Math.sqrt(k) };
+  const shapes = [
+    { name: 'weight', shape: [filters, channels, kernelHeight, kernelWidth], initial },
+    { name: 'bias', shape: [filters], initial },
+  ];
+  const flat = (weight: Floats) => weight.view({ shape: [filters, k] });
+  /** what forward keeps: the patches, and behind them the product by channels, whose room backward takes for its gradient */
+  const parts = (kept: Floats, rows: number) => ({
+    patches: kept.view({ shape: [k, rows * places] }),
+    product: kept.view({ shape: [filters, rows * places], offset: k * rows * places }),
+  });
+  const numbers = (rows: number, rowsApart: number) =>
+    [rows, channels, height, width, kernelHeight, kernelWidth, stride, padding, rowsApart] as const;
+  const layer: Layer = {
+    name: `conv2d([${channels}, ${height}, ${width}], ${filters}, kernel ${kernelHeight} × ${kernelWidth}, stride ${stride}, padding ${padding})`,
+    inputs: pixels,
+    outputs: () => filters * places,
+    parameters: () => shapes,
+    keeps: () => (k + filters) * places,
+    scratch: () => k * places,
+    forward(stream, { parameters: [weight, bias], x, y, kept }) {
+      const rows = y.shape[0]!;
+      const { patches, product } = parts(kept!, rows);
+      stream.launch('patches', { tensors: [patches, x], wholes: numbers(rows, rowStride(x)) });
+      ops.matmul(stream, product, flat(weight!), patches);
+      stream.launch('planes', {
+        tensors: [y, product, bias!],
+        wholes: [rows, filters, places, rowStride(y), activations[act]],
+      });
+    },
+    backward(stream, { parameters: [weight], y, dy, dx, kept, gradients, scratch }) {
+      const rows = dy.shape[0]!;
+      const { patches, product: d } = parts(kept!, rows);
+      stream.launch('planes_backward', {
+        tensors: [d, dy, y],
+        wholes: [rows, filters, places, rowStride(dy), rowStride(y), activations[act]],
+      });
+      if (gradients) {
+        ops.sum(stream, gradients[1]!.view({ shape: [filters, 1] }), d);
+        ops.matmul(stream, flat(gradients[0]!), d, patches, { transB: true });
+      }
+      if (!dx) return;
+      const back = scratch!.view({ shape: [k, rows * places] });
+      ops.matmul(stream, back, flat(weight!), d, { transA: true });
+      stream.launch('patches_backward', { tensors: [dx, back], wholes: numbers(rows, rowStride(dx)) });
+    },
+    run(x, rows, y, [weight, bias]) {
+      convolved(x, rows, y, weight!, bias!, sizes);
+      if (act !== 'none') activate(act, y, rows * filters * places, y);
+    },
+  };
+  if (act !== 'none') return layer;
+  const fuse = (next: Layer) => {
+    const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
+    return both && made(sizes, both);
+  };
+  return { ...layer, fuse };
+}
+
+/** On the calling thread: a place's patch is gathered once for all filters; sums run in double. */
+function convolved(
+  x: Float32Array,
+  rows: number,
+  y: Float32Array,
+  weight: Float32Array,
+  bias: Float32Array,
+  { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide }: Sizes,
+): void {
+  const [k, places, pixels] = [channels * kernelHeight * kernelWidth, high * wide, channels * height * width];
+  const patch = new Float32Array(k);
+  for (let row = 0; row < rows; row++)
+    for (let place = 0; place < places; place++) {
+      const top = Math.floor(place / wide) * stride - padding;
+      const left = (place % wide) * stride - padding;
+      let to = 0;
+      for (let c = 0; c < channels; c++)
+        for (let line = top; line < top + kernelHeight; line++) {
+          const from = row * pixels + (c * height + line) * width;
+          for (let at = left; at < left + kernelWidth; at++)
+            patch[to++] = line >= 0 && line < height && at >= 0 && at < width ? (x[from + at] as number) : 0;
+        }
+      for (let filter = 0, w = 0; filter < filters; filter++) {
+        let sum = bias[filter] as number;
+        for (let i = 0; i < k; i++) sum += (patch[i] as number) * (weight[w++] as number);
+        y[(row * filters + filter) * places + place] = sum;
+      }
+    }
+}

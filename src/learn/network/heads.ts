@@ -1,0 +1,108 @@
+/** Layers at the end of a Q network: a state's value and actions' advantages, a distribution's mean. */
+import { checkCount, checkKeys } from '../../base/checks.ts';
+import type { Stream, Tensor } from '../../device/device.ts';
+import { checkAtoms } from '../distribution.ts';
+import { ops } from '../ops/index.ts';
+import { ofKind } from './kinds.ts';
+import type { Layer } from './layers.ts';
+
+type Floats = Tensor<'float32'>;
+
+/**
+ * From rows of 1 + actions numbers, a state's value and each action's advantage, to actions' values: value + advantage − the mean
+ * of the advantages (Wang et al., 2016). With `atoms` each of them is that many numbers.
+ */
+export function dueling(actions: number, options: { atoms?: number } = {}): Layer {
+  checkCount('dueling: actions', actions);
+  checkKeys('dueling', options, ['atoms']);
+  const atoms = checkCount('dueling: atoms', options.atoms ?? 1);
+  const of = (x: Floats, i: number): Floats => {
+    const [rows] = x.shape as [number];
+    return x.view({ shape: [rows, atoms], offset: i * atoms, strides: x.strides });
+  };
+  /** out = the mean of `n` parts of x from the `first` on. */
+  const mean = (stream: Stream, out: Floats, x: Floats, first: number) => {
+    ops.convert(stream, out, of(x, first));
+    for (let a = 1; a < actions; a++) ops.add(stream, out, out, of(x, first + a));
+    ops.convert(stream, out, out, { scale: 1 / actions });
+  };
+  const layer: Layer = {
+    name: `dueling(${actions}, ${atoms})`,
+    inputs: (1 + actions) * atoms,
+    outputs: () => actions * atoms,
+    parameters: () => [],
+    keeps: () => atoms,
+    scratch: () => atoms,
+    forward(stream, { x, y, kept }) {
+      mean(stream, kept!, x, 1);
+      ops.sub(stream, kept!, of(x, 0), kept!);
+      for (let a = 0; a < actions; a++) ops.add(stream, of(y, a), of(x, 1 + a), kept!);
+    },
+    backward(stream, { dy, dx, scratch }) {
+      if (!dx) return;
+      mean(stream, scratch!, dy, 0);
+      ops.convert(stream, of(dx, 0), scratch!, { scale: actions });
+      for (let a = 0; a < actions; a++) ops.sub(stream, of(dx, 1 + a), of(dy, a), scratch!);
+    },
+    run(x, rows, y) {
+      const width = actions * atoms;
+      for (let row = 0; row < rows; row++)
+        for (let k = 0; k < atoms; k++) {
+          const from = row * (width + atoms) + k;
+          let sum = 0;
+          for (let a = 1; a <= actions; a++) sum += x[from + a * atoms] as number;
+          const base = (x[from] as number) - sum / actions;
+          for (let a = 0; a < actions; a++)
+            y[row * width + a * atoms + k] = base + (x[from + (a + 1) * atoms] as number);
+        }
+    },
+  };
+  return ofKind({ kind: 'dueling', actions, atoms }, layer);
+}
+
+/** A contiguous tensor as rows of so many. */
+const rowsOf = (x: Floats, columns: number): Floats => x.view({ shape: [x.size / columns, columns] });
+
+/** From rows of count · atoms logits to the means of their distributions over atoms, evenly spaced from min to max. */
+export function expectation(count: number, options: { atoms: number; min: number; max: number }): Layer {
+  checkCount('expectation: count', count);
+  checkKeys('expectation', options, ['atoms', 'min', 'max']);
+  const { atoms, min, max } = checkAtoms('expectation', options);
+  const gap = (max - min) / (atoms - 1);
+  const layer: Layer = {
+    name: `expectation(${count}, ${atoms})`,
+    inputs: count * atoms,
+    outputs: () => count,
+    parameters: () => [],
+    forward(stream, { x, y }) {
+      stream.launch('categorical_mean', {
+        tensors: [rowsOf(y, 1), rowsOf(x, atoms)],
+        wholes: [x.size / atoms, atoms, 1, atoms],
+        reals: [min, max],
+      });
+    },
+    backward(stream, { x, y, dy, dx }) {
+      if (!dx) return;
+      stream.launch('categorical_mean_backward', {
+        tensors: [rowsOf(dx, atoms), rowsOf(dy, 1), rowsOf(x, atoms), rowsOf(y, 1)],
+        wholes: [x.size / atoms, atoms, atoms, 1, atoms, 1],
+        reals: [min, max],
+      });
+    },
+    run(x, rows, y) {
+      for (let i = 0; i < rows * count; i++) {
+        const from = i * atoms;
+        let most = Number.NEGATIVE_INFINITY;
+        for (let k = 0; k < atoms; k++) most = Math.max(most, x[from + k] as number);
+        let [sum, mean] = [0, 0];
+        for (let k = 0; k < atoms; k++) {
+          const p = Math.exp((x[from + k] as number) - most);
+          sum += p;
+          mean += p * (min + k * gap);
+        }
+        y[i] = mean / sum;
+      }
+    },
+  };
+  return ofKind({ kind: 'expectation', count, atoms, min, max }, layer);
+}

@@ -1,0 +1,58 @@
+/** What a workspace knows of its last forward, so that a backward that does not belong to it is refused. */
+
+import { stateError } from '../../base/errors.ts';
+import type { Tensor } from '../../device/device.ts';
+
+type Floats = Tensor<'float32'>;
+type Parameters = readonly (readonly Floats[])[];
+
+/**
+ * Two forwards in one workspace are no mistake by themselves, so only backward checks. It compares places in memory, because views
+ * are made anew.
+ */
+export class LastPass {
+  #pass: { readonly input: Floats; readonly parameters: Parameters } | null = null;
+  /** backward has overwritten outputGradient, which has not been asked for since */
+  #spent = false;
+
+  /** Before a forward, which may fail half way. */
+  forget(): void {
+    this.#pass = null;
+  }
+  /** After it. */
+  forward(input: Floats, parameters: Parameters): void {
+    this.#pass = { input, parameters };
+    this.#spent = false;
+  }
+  /** The caller may write to outputGradient. */
+  renew(): void {
+    this.#spent = false;
+  }
+  /** Throws ERR_HOTSLOT_STATE_EMPTY unless a backward may go through this pass now. */
+  backward(input: Floats, parameters: Parameters): void {
+    const pass = this.#pass;
+    if (pass === null)
+      throw refusal('this workspace has no forward pass yet: call forward() with it first, with this input');
+    const other = different(pass.input, input)
+      ? 'another input'
+      : pass.parameters.some((of, i) => of.some((each, j) => different(each, parameters[i]?.[j])))
+        ? 'other parameters'
+        : null;
+    if (other !== null)
+      throw refusal(
+        `the last forward() of this workspace had ${other} and has overwritten what backward() needs: use a workspace for each`,
+      );
+    if (this.#spent)
+      throw refusal(
+        'this workspace has been through backward() since its last forward(), which overwrote its outputGradient: call forward() again, or write a new gradient to workspace.outputGradient',
+      );
+    this.#spent = true;
+  }
+}
+
+const refusal = (why: string) => stateError('EMPTY', `backward: ${why}`);
+
+const different = (a: Floats, b: Floats | undefined): boolean =>
+  a.handle !== b?.handle ||
+  a.byteOffset !== b.byteOffset ||
+  a.shape.some((n, d) => n !== 1 && a.strides[d] !== b.strides[d]);

@@ -1,0 +1,250 @@
+/** Layers: what each makes of rows, and what of gradients, as launches over memory that is there. */
+import { checkCount, checkKeys } from '../../base/checks.ts';
+import type { Stream, Tensor } from '../../device/device.ts';
+import { type Activation, activations } from '../activation.ts';
+import { checkWithin, rowStride } from '../checks.ts';
+import { unaries } from '../ops/elementwise.ts';
+import { ops } from '../ops/index.ts';
+import { type ActivationName, activate, normalised, dense as onHost } from './host.ts';
+import { kindOf, ofKind } from './kinds.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** A layer's parameter, and how it begins: evenly within ±bound, or as one number. */
+export interface ParameterShape {
+  /** as torch calls it: 'weight', 'bias' */
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly initial: { readonly bound: number } | { readonly value: number };
+}
+
+/** What a pass through a layer works on. */
+export interface LayerPass {
+  /** in the order of `parameters` */
+  readonly parameters: readonly Floats[];
+  /** [rows, inputs] */
+  readonly x: Floats;
+  /** [rows, outputs] */
+  readonly y: Floats;
+  /** [rows, keeps]: what forward leaves for backward */
+  readonly kept: Floats | undefined;
+}
+
+/** And back: `dy` may be overwritten, `gradients` are; they and `dx` are there where somebody wants them. */
+export interface LayerReturn extends LayerPass {
+  readonly dy: Floats;
+  readonly dx: Floats | undefined;
+  readonly gradients: readonly Floats[] | undefined;
+  /** [rows, scratch] */
+  readonly scratch: Floats | undefined;
+}
+
+/** A layer of a Network; anybody may write one: launches only, so that a pass can be captured. */
+export interface Layer {
+  /** its name in errors: 'linear(17, 256)' */
+  readonly name: string;
+  /** numbers of a row that it takes; undefined: any */
+  readonly inputs?: number;
+  /** numbers of a row that it makes of so many */
+  outputs(inputs: number): number;
+  parameters(inputs: number): readonly ParameterShape[];
+  /** floats of a row that forward leaves for backward */
+  keeps?(inputs: number): number;
+  /** floats of a row that backward needs besides */
+  scratch?(inputs: number): number;
+  forward(stream: Stream, pass: LayerPass): void;
+  backward(stream: Stream, pass: LayerReturn): void;
+  /** its rows are its input's, for a place in the numbering of layers: it is passed over */
+  readonly passes?: true;
+  /** this layer with the one behind it in one, where that is faster; it has this one's parameters, and behind them the other's */
+  fuse?(next: Layer): Layer | undefined;
+  /** without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it is; both may be longer */
+  run?(x: Float32Array, rows: number, y: Float32Array, parameters: readonly Float32Array[], inputs: number): void;
+}
+
+/** y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear; begins within ±1/√inputs. */
+export function linear(inputs: number, outputs: number): Layer {
+  checkCount('linear: inputs', inputs);
+  checkCount('linear: outputs', outputs);
+  return dense(inputs, outputs, 'none');
+}
+
+/** A linear layer, with the activation behind it where a kernel does both. */
+function dense(inputs: number, outputs: number, act: Activation): Layer {
+  const initial = { bound: 1 / Math.sqrt(inputs) };
+  const shapes = [
+    { name: 'weight', shape: [outputs, inputs], initial },
+    { name: 'bias', shape: [outputs], initial },
+  ];
+  const layer: Layer = {
+    name: `linear(${inputs}, ${outputs})`,
+    inputs,
+    outputs: () => outputs,
+    parameters: () => shapes,
+    forward(stream, { parameters: [weight, bias], x, y }) {
+      ops.matmul(stream, y, x, weight!, { transB: true });
+      const stride = rowStride(y);
+      const wholes = [y.shape[0]!, outputs, stride, stride, activations[act]] as const;
+      stream.launch('bias_act', { tensors: [y, y, bias!], wholes });
+    },
+    backward(stream, { parameters: [weight], x, y, dy, dx, gradients }) {
+      if (act !== 'none') {
+        const [above, below] = [rowStride(dy), rowStride(y)];
+        const wholes = [dy.shape[0]!, outputs, above, above, below, activations[act]] as const;
+        stream.launch('act_backward', { tensors: [dy, dy, y], wholes });
+      }
+      if (gradients) {
+        sumColumns(stream, gradients[1]!, dy);
+        ops.matmul(stream, gradients[0]!, dy, x, { transA: true });
+      }
+      if (dx) ops.matmul(stream, dx, dy, weight!);
+    },
+    run(x, rows, y, [weight, bias]) {
+      onHost(x, rows, y, weight!, bias!, inputs);
+      if (act !== 'none') activate(act, y, rows * outputs, y);
+    },
+  };
+  if (act !== 'none') return layer;
+  const fuse = (next: Layer) => {
+    const behind = kindOf(next);
+    if (behind?.kind === 'layerNorm') return denseNorm(layer, behind.epsilon, null);
+    const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
+    return both && dense(inputs, outputs, both);
+  };
+  return ofKind({ kind: 'linear' }, { ...layer, fuse });
+}
+
+/** Linear, layer normalisation and an activation: bias, normalisation and activation are one kernel, which keeps the product. */
+function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): Layer {
+  const n = linear.outputs(0);
+  const op = act === null ? -1 : unaries[act];
+  const parts = (kept: Floats, rows: number) => ({
+    product: kept.view({ shape: [rows, n] }),
+    statistics: kept.view({ shape: [rows, 2], offset: rows * n }),
+  });
+  const layer: Layer = {
+    ...linear,
+    keeps: () => n + 2,
+    scratch: () => n,
+    forward(stream, { parameters: [weight, bias, scale, shift], x, y, kept }) {
+      const { product, statistics } = parts(kept!, y.shape[0]!);
+      ops.matmul(stream, product, x, weight!, { transB: true });
+      stream.launch('norm_act', {
+        tensors: [y, statistics, product, bias!, scale!, shift!],
+        wholes: [y.shape[0]!, n, rowStride(y), n, op],
+        reals: [epsilon],
+      });
+    },
+    backward(stream, { parameters: [weight, bias, scale, shift], x, kept, dy, dx, gradients, scratch }) {
+      const { product: d, statistics } = parts(kept!, dy.shape[0]!);
+      stream.launch('norm_act_backward', {
+        tensors: [d, scratch!, dy, d, statistics, bias!, scale!, shift!],
+        wholes: [dy.shape[0]!, n, n, rowStride(scratch!), rowStride(dy), n, op],
+      });
+      if (gradients) {
+        sumColumns(stream, gradients[3]!, dy);
+        sumColumns(stream, gradients[2]!, scratch!);
+        sumColumns(stream, gradients[1]!, d);
+        ops.matmul(stream, gradients[0]!, d, x, { transA: true });
+      }
+      if (dx) ops.matmul(stream, dx, d, weight!);
+    },
+    run(x, rows, y, [weight, bias, scale, shift], inputs) {
+      linear.run?.(x, rows, y, [weight!, bias!], inputs);
+      normalised(y, rows, y, scale!, shift!, epsilon);
+      if (act !== null) activate(act, y, rows * n, y);
+    },
+  };
+  if (act !== null) return layer;
+  return {
+    ...layer,
+    fuse(next) {
+      const behind = kindOf(next);
+      return behind?.kind === 'activation' ? denseNorm(linear, epsilon, behind.name) : undefined;
+    },
+  };
+}
+
+/** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
+export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
+  checkCount('layerNorm: n', n);
+  checkKeys('layerNorm', options, ['epsilon']);
+  const { epsilon = 1e-5 } = options;
+  checkWithin('layerNorm: epsilon', epsilon, Number.MIN_VALUE, 1);
+  const shapes = [
+    { name: 'weight', shape: [n], initial: { value: 1 } },
+    { name: 'bias', shape: [n], initial: { value: 0 } },
+  ];
+  const layer: Layer = {
+    name: `layerNorm(${n})`,
+    inputs: n,
+    outputs: () => n,
+    parameters: () => shapes,
+    keeps: () => 2,
+    scratch: () => n,
+    forward(stream, { parameters: [weight, bias], x, y, kept }) {
+      stream.launch('layer_norm', {
+        tensors: [y, kept!, x, weight!, bias!],
+        wholes: [y.shape[0]!, n, rowStride(y), rowStride(x)],
+        reals: [epsilon],
+      });
+    },
+    backward(stream, { parameters: [weight], x, kept, dy, dx, gradients, scratch }) {
+      if (gradients) sumColumns(stream, gradients[1]!, dy);
+      const into = dx ?? dy;
+      stream.launch('layer_norm_backward', {
+        tensors: [into, scratch!, dy, x, kept!, weight!],
+        wholes: [dy.shape[0]!, n, rowStride(into), rowStride(scratch!), rowStride(dy), rowStride(x)],
+      });
+      if (gradients) sumColumns(stream, gradients[0]!, scratch!);
+    },
+    run: (x, rows, y, [weight, bias]) => normalised(x, rows, y, weight!, bias!, epsilon),
+  };
+  return ofKind({ kind: 'layerNorm', epsilon }, layer);
+}
+
+function sumColumns(stream: Stream, out: Floats, x: Floats): void {
+  const [rows, columns] = x.shape as [number, number];
+  stream.launch('column_sums', { tensors: [out, x], wholes: [rows, columns, rowStride(x)], reals: [1, 0] });
+}
+
+function activation(name: ActivationName): () => Layer {
+  const layer: Layer = {
+    name: `${name}()`,
+    outputs: (inputs) => inputs,
+    parameters: () => [],
+    forward: (stream, { x, y }) => ops[name](stream, y, x),
+    backward(stream, { x, dy, dx }) {
+      if (dx) ops.backward[name](stream, dx, dy, x);
+    },
+    run: (x, rows, y, _parameters, inputs) => activate(name, x, rows * inputs, y),
+  };
+  ofKind({ kind: 'activation', name }, layer);
+  return () => layer;
+}
+
+const asItIs: Layer = ofKind(
+  { kind: 'flatten' },
+  {
+    name: 'flatten()',
+    passes: true,
+    outputs: (inputs: number) => inputs,
+    parameters: () => [],
+    forward() {},
+    backward() {},
+  },
+);
+
+/** Images as rows of numbers, which they are already: it stands where torch.nn.Flatten does, so that names of parameters agree. */
+export const flatten = (): Layer => asItIs;
+
+export const relu = activation('relu');
+export const tanh = activation('tanh');
+export const sigmoid = activation('sigmoid');
+export const silu = activation('silu');
+/** with the error function */
+export const gelu = activation('gelu');
+/** its approximation by tanh */
+export const geluTanh = activation('geluTanh');
+/** with alpha 1 */
+export const elu = activation('elu');

@@ -1,0 +1,126 @@
+/** Finds the first operation of an update that wrote a number that is none: every launch is looked at as it is enqueued. */
+
+import { stateError, typeError } from '../base/errors.ts';
+import { checkDevice, checkFunction } from '../device/checks.ts';
+import type { Device, LaunchArguments, LoadedArguments, Stream, Tensor } from '../device/device.ts';
+import type { KernelName } from '../device/kernels.ts';
+import { type LooseArguments, type Named, touched } from '../device/launch.ts';
+import type { LoadedKernel } from '../device/own-kernels/declarations.ts';
+import { OpenedStream } from '../device/stream.ts';
+
+/** An operation that wrote NaN or an infinity, the first that did. */
+export interface NonFinite {
+  /** operations enqueued before it */
+  operation: number;
+  /** the kernel's name, one of yours too, or 'copy' or 'fill' */
+  kernel: KernelName | 'copy' | 'fill' | (string & {});
+  /** the tensor's name, as docs/learner.md has it for the kernel */
+  tensor: string;
+  /** the element, row-major among those that it wrote, and what it became */
+  index: number;
+  value: number;
+  /** names of the tensors that it read such a number from */
+  before: string[];
+  /** all of that in a sentence */
+  text: string;
+}
+
+/**
+ * Runs `fn` eagerly on the device's current stream, and reads what each of its operations read and wrote of float tensors: null
+ * when all that was written is finite. The operations happen, once. What other streams and replayed graphs do is not seen. Each
+ * look is a copy: for finding an error, not for training. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+ */
+export async function firstNonFinite(device: Device, fn: (stream: Stream) => void): Promise<NonFinite | null> {
+  checkDevice('firstNonFinite', device);
+  checkFunction('firstNonFinite', fn);
+  const current = device.currentStream;
+  if (current.capturing) throw stateError('CAPTURE', 'firstNonFinite reads from the device, which no capture may hold');
+  const watched = new WatchedStream(current);
+  try {
+    const result: unknown = device.withStream(watched, () => fn(watched));
+    if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
+      Promise.resolve(result).catch(() => {});
+      throw typeError('firstNonFinite: the function must enqueue its work before it returns; it gave a promise');
+    }
+    return await watched.first();
+  } finally {
+    await watched.over();
+  }
+}
+
+/** What stood in a tensor at some point of the stream, under the name that the tensor has there. */
+type Look = readonly [name: string, values: Promise<ArrayLike<unknown>>];
+
+interface Operation {
+  kernel: NonFinite['kernel'];
+  before: Look[];
+  behind: Look[];
+}
+
+/** Another object for a stream, through which what is enqueued is looked at. */
+class WatchedStream extends OpenedStream {
+  readonly #operations: Operation[] = [];
+
+  constructor(stream: Stream) {
+    super(stream.device, stream.handle, stream.priority, 'device', stream);
+  }
+
+  override launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
+  override launch(kernel: LoadedKernel, args: LoadedArguments): void;
+  override launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
+    const { reads, writes } = touched(kernel, args);
+    const name = typeof kernel === 'string' ? kernel : kernel.name;
+    this.#watch(name, reads, writes, () => super.launch(kernel as LoadedKernel, args as LoadedArguments));
+  }
+  override copy(to: Tensor, from: Tensor): void {
+    this.#watch('copy', [['from', from]], [['to', to]], () => super.copy(to, from));
+  }
+  override fill(to: Tensor, value: number | bigint): void {
+    this.#watch('fill', [], [['to', to]], () => super.fill(to, value));
+  }
+
+  #watch(kernel: NonFinite['kernel'], reads: readonly Named[], writes: readonly Named[], enqueue: () => void): void {
+    const operation: Operation = { kernel, before: this.#look(reads), behind: [] };
+    this.#operations.push(operation);
+    enqueue();
+    operation.behind = this.#look(writes);
+  }
+
+  #look(named: readonly Named[]): Look[] {
+    const floats = named.filter(([, tensor]) => tensor?.dtype === 'float32' || tensor?.dtype === 'float64');
+    return floats.map(([name, tensor]) => {
+      const values = tensor.toArray(this);
+      // Whoever awaits it is thrown its failure; the others' must not be nobody's.
+      values.catch(() => {});
+      return [name, values];
+    });
+  }
+
+  async first(): Promise<NonFinite | null> {
+    for (const [operation, { kernel, before: looks, behind }] of this.#operations.entries()) {
+      const before: string[] = [];
+      for (const [name, values] of looks) if (placeOfOdd(await values) >= 0) before.push(name);
+      for (const [tensor, values] of behind) {
+        const read = await values;
+        const index = placeOfOdd(read);
+        if (index < 0) continue;
+        const value = read[index] as number;
+        const why = before.length > 0 ? `; NaN or infinity stood in ${before.join(', ')} before it` : '';
+        const text = `operation ${operation}, '${kernel}', wrote ${value} to element ${index} of ${tensor}${why}`;
+        return { operation, kernel, tensor, index, value, before, text };
+      }
+    }
+    return null;
+  }
+
+  /** Whatever became of them. */
+  async over(): Promise<void> {
+    const looks = this.#operations.flatMap(({ before, behind }) => [...before, ...behind]);
+    await Promise.allSettled(looks.map(([, values]) => values));
+  }
+}
+
+function placeOfOdd(values: ArrayLike<unknown>): number {
+  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
+  return -1;
+}

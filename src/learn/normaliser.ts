@@ -1,0 +1,128 @@
+/** Running normalisation of observations on the device: statistics of every row that was seen, in launches that can be captured. */
+import { checkCount, checkFlag, checkKeys, shown } from '../base/checks.ts';
+import { rangeError, typeError } from '../base/errors.ts';
+import { checkDevice, checkStream } from '../device/checks.ts';
+import type { Device, Stream, Tensor } from '../device/device.ts';
+import { makingOf, Owner, own } from '../device/owner.ts';
+import { checkMatrix, checkVector, checkWithin, rowStride } from './checks.ts';
+import { ops } from './ops/index.ts';
+
+type Floats = Tensor<'float32'>;
+
+export interface NormaliserOptions {
+  /**
+   * 'variance', the default: (x − mean) / √(variance + epsilon), statistics by Chan et al., as Stable-Baselines3's RunningMeanStd;
+   * 'deviation': (x − mean) / (√variance + epsilon), with the variance of rsl_rl's and FastTD3's EmpiricalNormalization, which
+   * takes the mean's distance after it moved
+   */
+  form?: 'variance' | 'deviation';
+  /** default 1e-8, with 'deviation' 1e-2 */
+  epsilon?: number;
+  /** what is normalised is held within ±clip; default: no limit */
+  clip?: number;
+}
+
+export class Normaliser extends Owner {
+  readonly size: number;
+  /** float32 [2 · size]: means, then what an element less its mean is multiplied with; what policies take */
+  readonly published: Floats;
+  readonly mean: Floats;
+  readonly factor: Floats;
+  readonly variance: Floats;
+  /** int64 [1]: rows seen */
+  readonly count: Tensor<'int64'>;
+  readonly clip: number;
+  readonly #after: 0 | 1;
+  readonly #outside: 0 | 1;
+  readonly #epsilon: number;
+  /** what counts as seen before the first row: 1e-4 rows as in Stable-Baselines3 */
+  readonly #start: number;
+  readonly #batch: Floats;
+  readonly #apart: Floats;
+  readonly #rows: number;
+
+  /**
+   * For batches of up to `rows` rows of `size` numbers. `published`, if given, is where means and factors lie: a contiguous float32
+   * vector of 2 · size that somebody else closes. First values are written in order of device.currentStream: mean 0, variance 1.
+   */
+  constructor(
+    device: Device,
+    how: { size: number; rows: number; published?: Floats },
+    options: NormaliserOptions = {},
+  ) {
+    super('this normaliser');
+    checkDevice('Normaliser', device);
+    checkKeys('Normaliser', how, ['size', 'rows', 'published']);
+    const { form, epsilon, clip } = normaliserOptions(options);
+    const size = checkCount('size', how.size);
+    this.size = size;
+    this.#rows = checkCount('rows', how.rows);
+    this.clip = clip;
+    this.#epsilon = epsilon;
+    [this.#after, this.#outside, this.#start] = form === 'deviation' ? [1, 1, 0] : [0, 0, 1e-4];
+    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
+    using making = makingOf(this);
+    this.published = how.published ? checkVector('published', how.published, 2 * size) : allocate(2 * size);
+    this.mean = this.published.view({ shape: [size] });
+    this.factor = this.published.view({ shape: [size], offset: size });
+    this.variance = allocate(size).write(new Float32Array(size).fill(1));
+    this.count = own(this, device.allocate({ shape: [1], dtype: 'int64' }));
+    this.#batch = allocate(2, size);
+    this.#apart = allocate(this.#rows, size);
+    this.published.write(Float32Array.from({ length: 2 * size }, (_, i) => (i < size ? 0 : this.#factorOf(1))));
+    making.done();
+  }
+
+  #factorOf(variance: number): number {
+    return this.#outside ? 1 / (Math.sqrt(variance) + this.#epsilon) : 1 / Math.sqrt(variance + this.#epsilon);
+  }
+
+  /** Takes the rows of `x` [rows, size] up into the statistics. */
+  update(stream: Stream, x: Floats): void {
+    checkStream('update', stream);
+    const { size } = this;
+    checkMatrix('x', x, undefined, size);
+    const rows = x.shape[0] as number;
+    if (rows < 1 || rows > this.#rows) throw rangeError(`this normaliser takes 1 to ${this.#rows} rows, got ${rows}`);
+    const [mean, variance] = [0, size].map((offset) => this.#batch.view({ shape: [size], offset })) as [Floats, Floats];
+    const apart = this.#apart.view({ shape: [rows, size] });
+    const reals = [1 / rows, 0] as const;
+    stream.launch('column_sums', { tensors: [mean, x], wholes: [rows, size, rowStride(x)], reals });
+    ops.sub(stream, apart, x, mean);
+    ops.square(stream, apart, apart);
+    stream.launch('column_sums', { tensors: [variance, apart], wholes: [rows, size, size], reals });
+    stream.launch('moments', {
+      tensors: [this.mean, this.variance, this.factor, mean, variance, this.count as Tensor],
+      wholes: [size, rows, this.#after, this.#outside],
+      reals: [this.#start, this.#epsilon],
+    });
+    stream.launch('moments_advance', { tensors: [this.count], wholes: [rows] });
+  }
+
+  /** out = x normalised by the statistics as they are; out may be x. */
+  apply(stream: Stream, out: Floats, x: Floats): void {
+    ops.sub(stream, out, x, this.mean);
+    ops.mul(stream, out, out, this.factor);
+    if (this.clip < Number.POSITIVE_INFINITY) ops.clamp(stream, out, out, -this.clip, this.clip);
+  }
+}
+
+/** With defaults; throws for what is none. */
+export function normaliserOptions(options: NormaliserOptions): Required<NormaliserOptions> {
+  checkKeys('normaliser', options, ['form', 'epsilon', 'clip']);
+  const { form = 'variance' } = options;
+  if (form !== 'variance' && form !== 'deviation')
+    throw typeError(`normaliser: form must be 'variance' or 'deviation', got ${shown(form)}`);
+  const { epsilon = form === 'deviation' ? 1e-2 : 1e-8, clip = Number.POSITIVE_INFINITY } = options;
+  checkWithin('normaliser: epsilon', epsilon, 1e-30, 1);
+  checkWithin('normaliser: clip', clip, Number.MIN_VALUE, Number.POSITIVE_INFINITY);
+  return { form, epsilon, clip };
+}
+
+/** A learner's option: false, true for the defaults, or how. */
+export function normaliserOption(option: boolean | NormaliserOptions): NormaliserOptions | undefined {
+  if (typeof option === 'boolean') return option ? {} : undefined;
+  checkFlag('normaliser', typeof option === 'object' && option !== null ? true : option);
+  normaliserOptions(option);
+  return option;
+}

@@ -1,0 +1,110 @@
+/** Policies and networks as ONNX models, which runtimes of other languages, browsers and robots read. */
+import { checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { ActorPolicy, greedyActor } from '../actor-critic/policies.ts';
+import { DqnPolicy } from '../dqn/policy.ts';
+import { Network } from '../network/network.ts';
+import { MlpPolicy, weightsOf } from '../policy.ts';
+import { addLayers, checkLayers } from './layers.ts';
+import { OnnxGraph } from './model.ts';
+
+export interface OnnxOptions {
+  /** the flat vector of a Network's weights, parameterCount floats; a policy has its own */
+  parameters?: Float32Array;
+}
+
+/** A Protocol Buffers message is at most 2 GiB; what is not weights is small. */
+const MOST_FLOATS = 2 ** 29 - 2 ** 20;
+
+/**
+ * The bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any n. Its outputs:
+ *
+ * - of an MlpPolicy or a DqnPolicy: `action` int64 [n], the greedy one, and `values` float32 [n, actions];
+ * - of a SacPolicy or a Td3Policy: `action` float32 [n, actionDim] in the box of actions, without noise, also of a policy that
+ *   explores; observations are normalised first where the policy does that;
+ * - of a Network: `values` float32 [n, outputs].
+ *
+ * The weights are copied as they are now. Throws a TypeError that names the layer where one is not of hotslot/learner.
+ */
+export function encodeOnnx(model: MlpPolicy | ActorPolicy | Network, options: OnnxOptions = {}): Uint8Array {
+  const network = model instanceof Network ? model : (model as { network?: unknown } | null | undefined)?.network;
+  const known = model instanceof Network || model instanceof MlpPolicy || model instanceof ActorPolicy;
+  if (!known || !(network instanceof Network))
+    throw typeError(`encodeOnnx takes a policy or a Network of hotslot/learner, got ${shown(model)}`);
+  checkKeys('encodeOnnx', options, ['parameters']);
+  checkLayers(network);
+  if (network.parameterCount > MOST_FLOATS)
+    throw rangeError(`an ONNX model holds at most ${MOST_FLOATS} weights, this network has ${network.parameterCount}`);
+  const graph = new OnnxGraph();
+  const obs = graph.input('obs', network.inputs);
+  if (model instanceof Network) {
+    addValues(graph, network, parametersOf(network, options), obs);
+    return graph.encode();
+  }
+  if (options.parameters !== undefined)
+    throw rangeError('encodeOnnx: parameters are for a Network; a policy has its own: load() them into it first');
+  if (model instanceof MlpPolicy) {
+    const scale = model instanceof DqnPolicy ? model.scale : 1;
+    const seen = scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
+    const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen);
+    // The first of equals, as act() does.
+    const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
+    graph.node('ArgMax', [values], first, ['action']);
+    graph.output('action', 'int64');
+  } else addActor(graph, model, obs);
+  return graph.encode();
+}
+
+/** Of a Network: what it was given. */
+function parametersOf(network: Network, { parameters }: OnnxOptions): Float32Array {
+  if (!(parameters instanceof Float32Array))
+    throw typeError(
+      `encodeOnnx: a Network is a description: give its weights as parameters, a Float32Array; got ${shown(parameters)}`,
+    );
+  if (parameters.length !== network.parameterCount)
+    throw rangeError(
+      `encodeOnnx: parameters must be ${network.parameterCount} floats for this network, got ${parameters.length}`,
+    );
+  return parameters;
+}
+
+function addValues(graph: OnnxGraph, network: Network, parameters: Float32Array, obs: string): string {
+  graph.node('Identity', [addLayers(graph, network, parameters, obs)], {}, ['values']);
+  graph.output('values', 'float32', network.outputs);
+  return 'values';
+}
+
+/** As ActorPolicy.act() without noise. */
+function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
+  const { network, actionDim } = policy;
+  const { vector, clip, box, meanClamp } = greedyActor(policy);
+  const limits = (name: string, low: number, high: number) => [
+    graph.floats(`${name}.low`, [low], []),
+    graph.floats(`${name}.high`, [high], []),
+  ];
+  let seen = obs;
+  if (clip !== undefined) {
+    const [begin, middle] = [network.parameterCount, network.parameterCount + network.inputs];
+    const mean = graph.floats('normaliser.mean', vector.subarray(begin, middle));
+    const factor = graph.floats('normaliser.factor', vector.subarray(middle));
+    seen = graph.node('Mul', [graph.node('Sub', [obs, mean]), factor]);
+    if (clip < Number.POSITIVE_INFINITY) seen = graph.node('Clip', [seen, ...limits('normaliser', -clip, clip)]);
+  }
+  let x = addLayers(graph, network, vector.subarray(0, network.parameterCount), seen);
+  if (meanClamp !== undefined) {
+    // Means, and behind them log deviations, which no greedy action needs.
+    const [from, to, axis] = [
+      graph.wholes('means.from', [0]),
+      graph.wholes('means.to', [actionDim]),
+      graph.wholes('means.axis', [1]),
+    ];
+    x = graph.node('Slice', [x, from, to, axis]);
+    if (meanClamp < 1e30) x = graph.node('Clip', [x, ...limits('means', -meanClamp, meanClamp)]);
+    x = graph.node('Tanh', [x]);
+  }
+  const scaled = graph.node('Mul', [x, graph.floats('action.scale', box.scale)]);
+  const moved = graph.node('Add', [scaled, graph.floats('action.bias', box.bias)]);
+  const above = graph.node('Max', [moved, graph.floats('action.low', box.low)]);
+  graph.node('Min', [above, graph.floats('action.high', box.high)], {}, ['action']);
+  graph.output('action', 'float32', actionDim);
+}

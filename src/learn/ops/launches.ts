@@ -1,0 +1,253 @@
+/** Into which launches an op over any number of dimensions is split, for kernels that go through rows and columns. */
+
+import { rangeError } from '../../base/errors.ts';
+import type { Stream, Tensor } from '../../device/device.ts';
+import { OpenedStream } from '../../device/stream.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Elements from row to row and from column to column of one launch; 0 reads the same number again. */
+export type Steps = readonly [row: number, column: 0 | 1];
+
+/** A tensor of an op, or a number, by the name that errors give it, and its strides over the op's dimensions. */
+export interface Operand {
+  readonly name: string;
+  readonly tensor: Floats | number;
+  readonly strides: readonly number[];
+  /** elements that lie side by side at each index, such as a row that is summed up; default 1 */
+  readonly width?: number;
+}
+
+export interface Launches {
+  readonly rows: number;
+  readonly columns: number;
+  /** per operand */
+  readonly steps: readonly Steps[];
+  /** Calls `launch` for each of them with the operands' parts, as rows × columns or the one that is repeated. */
+  each(stream: Stream, launch: (views: readonly Floats[]) => void): void;
+}
+
+/** More would take longer on the host than any kernel saves. */
+const MOST_LAUNCHES = 4096;
+
+interface Dimensions {
+  lengths: number[];
+  /** per operand */
+  strides: number[][];
+}
+
+/**
+ * The fewest launches that go through `shape`, the first operand being what is written. `repeats`: the kernel takes steps of 0.
+ * `columns`: the operands' widths are the columns of every launch, else a dimension may become them. `dense`: the kernel writes
+ * rows without gaps. Throws RangeError for an
+ * output that has two indices in one element, for more than 4096 launches, and for an input that a launch would read after an
+ * earlier one has written over it.
+ */
+export function launchesOf(
+  op: string,
+  shape: readonly number[],
+  operands: readonly Operand[],
+  { repeats = false, columns, dense = false }: { repeats?: boolean; columns?: number; dense?: boolean } = {},
+): Launches {
+  checkApart(op, operands[0] as Operand, shape);
+  const dimensions = joined(
+    shape,
+    operands.map(({ strides }) => strides),
+  );
+  const { lengths, strides } = dimensions;
+  const total = lengths.reduce((n, length) => n * length, 1);
+  const split = (columns === undefined ? columnsOf(dimensions, repeats) : []).concat({
+    ...{ at: -1, columns: columns ?? 1, widths: operands.map(({ width = 1 }) => width) },
+  });
+  let best = { launches: Number.POSITIVE_INFINITY, row: -1, column: split[0] as Columns };
+  for (const column of split)
+    for (let row = -1; row < lengths.length; row++) {
+      const fits = (of: readonly number[], i: number) =>
+        i > 0 || !dense
+          ? of[row]! >= column.widths[i]! || (repeats && i > 0 && of[row] === 0)
+          : of[row] === column.widths[i];
+      if (row >= 0 && (row === column.at || !strides.every(fits))) continue;
+      const launches = total / (lengths[row] ?? 1) / (lengths[column.at] ?? 1);
+      if (launches < best.launches) best = { launches, row, column };
+    }
+  const { row, column, launches } = best;
+  if (launches > MOST_LAUNCHES) {
+    const layouts = operands.map(({ name, tensor }) =>
+      typeof tensor === 'number' ? name : `${name} ${layout(tensor)}`,
+    );
+    throw rangeError(
+      `${op} would take ${launches} launches, at most ${MOST_LAUNCHES} are made: ${layouts.join(', ')}; lay them out alike first`,
+    );
+  }
+  if (launches > 1) checkOrder(op, operands, shape);
+  const rows = lengths[row] ?? 1;
+  const steps = strides.map((of): Steps => [of[row] ?? 0, of[column.at] === 0 ? 0 : 1]);
+  const outer = lengths.map((_, d) => d).filter((d) => d !== row && d !== column.at);
+  return {
+    ...{ rows, columns: column.columns, steps },
+    each(stream, launch) {
+      if (total === 0) return;
+      using made = tensorsOf(stream, operands);
+      const index = outer.map(() => 0);
+      for (let left = launches; left > 0; left--) {
+        launch(
+          made.tensors.map((tensor, i) => {
+            const [down, width] = [steps[i]![0], column.widths[i]!];
+            const offset = outer.reduce((sum, d, at) => sum + index[at]! * strides[i]![d]!, 0);
+            return tensor.view({ shape: [down === 0 ? 1 : rows, width], offset, strides: [down || width, 1] });
+          }),
+        );
+        for (let at = outer.length - 1; at >= 0; at--) {
+          index[at]!++;
+          if (index[at]! < lengths[outer[at]!]!) break;
+          index[at] = 0;
+        }
+      }
+    },
+  };
+}
+
+/**
+ * The operands as tensors: a number in memory of its own, which is filled in stream order. In a capture the fill is one of the
+ * graph's operations, and the graph keeps the memory that is closed here.
+ */
+function tensorsOf(stream: Stream, operands: readonly Operand[]): Disposable & { tensors: readonly Floats[] } {
+  const cells: Floats[] = [];
+  const close = () => {
+    for (const cell of cells) cell.close();
+  };
+  try {
+    const tensors = operands.map(({ tensor }) => {
+      if (typeof tensor !== 'number') return tensor;
+      // Memory that is zeroed cannot be had inside a capture.
+      const cell = stream.device.allocate({ shape: [1], zeroed: false });
+      cells.push(cell);
+      // Not stream.fill(): firstNonFinite() would name the fill with an infinite number, not the op.
+      OpenedStream.prototype.fill.call(stream, cell, tensor);
+      return cell;
+    });
+    return { tensors, [Symbol.dispose]: close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+const layout = (tensor: Tensor): string => `[${tensor.shape}] with strides [${tensor.strides}]`;
+
+interface Columns {
+  /** the dimension; −1 for none */
+  at: number;
+  columns: number;
+  /** per operand the elements of a row */
+  widths: readonly number[];
+}
+
+/** The dimension that may be the columns, where there is one: the output has one stride of 1 at most. */
+function columnsOf({ lengths, strides }: Dimensions, repeats: boolean): Columns[] {
+  const at = strides[0]!.indexOf(1);
+  const fits = at >= 0 && strides.every((of, i) => of[at] === 1 || (repeats && i > 0 && of[at] === 0));
+  if (!fits) return [];
+  const columns = lengths[at] as number;
+  return [{ at, columns, widths: strides.map((of) => (of[at] === 0 ? 1 : columns)) }];
+}
+
+/** Without lengths of 1, in the order of the output's strides; dimensions that all operands go through at one distance are one. */
+function joined(shape: readonly number[], all: readonly (readonly number[])[]): Dimensions {
+  const [first] = all as [readonly number[]];
+  const order = shape.map((_, d) => d).filter((d) => shape[d] !== 1);
+  order.sort((a, b) => first[a]! - first[b]!);
+  const lengths: number[] = [];
+  const strides: number[][] = all.map(() => []);
+  for (const d of order) {
+    const inner = lengths[0];
+    if (inner !== undefined && strides.every((of, i) => all[i]![d] === of[0]! * inner)) lengths[0] = inner * shape[d]!;
+    else {
+      lengths.unshift(shape[d]!);
+      strides.forEach((of, i) => {
+        of.unshift(all[i]![d]!);
+      });
+    }
+  }
+  return { lengths, strides };
+}
+
+/** Throws where two indices of the output may be one element: launches and threads write in no order. */
+function checkApart(op: string, { name, tensor, strides, width = 1 }: Operand, shape: readonly number[]): void {
+  if (shape.includes(0)) return;
+  const used = shape.map((_, d) => d).filter((d) => shape[d]! > 1);
+  let reach = width;
+  for (const d of used.sort((a, b) => strides[a]! - strides[b]!)) {
+    if (strides[d]! < reach)
+      throw rangeError(`${op}: ${name} ${layout(tensor as Floats)} has two indices in one element`);
+    reach += (shape[d]! - 1) * strides[d]!;
+  }
+}
+
+/** Throws where a launch would read what an earlier one has written. One launch is checked when it is launched. */
+function checkOrder(op: string, operands: readonly Operand[], shape: readonly number[]): void {
+  const [out, ...inputs] = operands as [Operand, ...Operand[]];
+  for (const input of inputs) {
+    if (alike(out, input, shape) || !shareElements(out, input, shape, shape)) continue;
+    throw rangeError(
+      `${op}: ${out.name} and ${input.name} share elements, but do not lie alike: write to a tensor of its own`,
+    );
+  }
+}
+
+function alike(a: Operand, b: Operand, shape: readonly number[]): boolean {
+  const [x, y] = [a.tensor, b.tensor];
+  if (typeof x === 'number' || typeof y === 'number') return false;
+  const same = x.handle === y.handle && x.byteOffset === y.byteOffset && (a.width ?? 1) === (b.width ?? 1);
+  return same && shape.every((length, d) => length === 1 || a.strides[d] === b.strides[d]);
+}
+
+/** step · k for every whole number k from low to high */
+interface Term {
+  step: number;
+  low: number;
+  high: number;
+}
+
+/** After so many tries two operands count as sharing: their strides are none that array libraries make. */
+const MOST_TRIES = 100_000;
+
+/** Whether an element of `a`, which goes through `from`, is one of `b`, which goes through `to`. */
+export function shareElements(a: Operand, b: Operand, from: readonly number[], to: readonly number[]): boolean {
+  const [x, y] = [a.tensor, b.tensor];
+  if (typeof x === 'number' || typeof y === 'number' || x.handle !== y.handle) return false;
+  const terms = new Map<number, Term>();
+  const add = (step: number, low: number, high: number) => {
+    if (step === 0 || low === high) return;
+    const before = terms.get(step);
+    terms.set(step, { step, low: low + (before?.low ?? 0), high: high + (before?.high ?? 0) });
+  };
+  from.forEach((length, d) => {
+    add(a.strides[d]!, 0, length - 1);
+  });
+  to.forEach((length, d) => {
+    add(b.strides[d]!, 1 - length, 0);
+  });
+  add(1, 0, (a.width ?? 1) - 1);
+  add(1, 1 - (b.width ?? 1), 0);
+  const sorted = [...terms.values()].sort((one, other) => other.step - one.step);
+  // What the terms after one reach.
+  const rests = sorted.map((_, i) => {
+    const after = sorted.slice(i + 1);
+    return [
+      after.reduce((sum, { step, low }) => sum + step * low, 0),
+      after.reduce((sum, { step, high }) => sum + step * high, 0),
+    ];
+  });
+  let tries = 0;
+  const reaches = (i: number, sum: number): boolean => {
+    const term = sorted[i];
+    if (term === undefined) return sum === 0;
+    const [low, high] = rests[i] as [number, number];
+    const last = Math.min(term.high, Math.floor((sum - low) / term.step));
+    for (let k = Math.max(term.low, Math.ceil((sum - high) / term.step)); k <= last; k++)
+      if (++tries > MOST_TRIES || reaches(i + 1, sum - term.step * k)) return true;
+    return false;
+  };
+  return reaches(0, (y.byteOffset - x.byteOffset) / 4);
+}

@@ -1,0 +1,87 @@
+/** What ops take: shapes that broadcast as numpy does it, and plain numbers in place of tensors. */
+
+import { rangeError } from '../../base/errors.ts';
+import { checkStream } from '../../device/checks.ts';
+import type { Stream, Tensor } from '../../device/device.ts';
+import { checkFloats } from '../checks.ts';
+import { type Launches, launchesOf, type Operand, type Steps } from './launches.ts';
+
+type Floats = Tensor<'float32'>;
+
+export const sizes = (shape: readonly number[]): string => shape.join('×') || 'a scalar';
+
+/**
+ * The launches of an op that goes element by element: inputs broadcast to out's shape, or have it where the kernel does not take
+ * steps of 0, which `repeats` says.
+ * Throws TypeError for dtypes, RangeError for shapes, naming the two that do not fit, and for a number that float32 does not hold.
+ */
+export function operands(
+  op: string,
+  stream: Stream,
+  out: Floats,
+  inputs: Readonly<Record<string, Floats | number>>,
+  { repeats = true }: { repeats?: boolean } = {},
+): Launches {
+  checkStream(op, stream);
+  checkFloats(`${op}: out`, out);
+  const named = Object.entries(inputs);
+  for (const [name, input] of named) {
+    if (typeof input === 'number') checkNumber(`${op}: ${name}`, input);
+    else checkFloats(`${op}: ${name}`, input);
+  }
+  checkShapes(op, out, named);
+  if (!repeats) for (const [name, input] of named) checkSame(op, name, input as Floats, out);
+  const all = [['out', out] as const, ...named].map(
+    ([name, tensor]): Operand => ({ name, tensor, strides: spread(tensor, out.shape) }),
+  );
+  return launchesOf(op, out.shape, all, { repeats });
+}
+
+const shapeOf = (tensor: Floats | number): readonly number[] => (typeof tensor === 'number' ? [] : tensor.shape);
+
+/** As numpy: from the last dimension on, lengths are equal or one of them is 1; out has the shape that this makes, or more of it. */
+function checkShapes(op: string, out: Floats, inputs: readonly (readonly [string, Floats | number])[]): void {
+  const last = (shape: readonly number[], d: number): number => shape[shape.length - 1 - d] ?? 1;
+  for (const [i, [name, input]] of inputs.entries()) {
+    const shape = shapeOf(input);
+    for (const [other, beside] of inputs.slice(i + 1)) {
+      const against = shapeOf(beside);
+      const odd = shape.findIndex((_, d) => {
+        const [m, n] = [last(shape, d), last(against, d)];
+        return m !== n && m !== 1 && n !== 1;
+      });
+      if (odd >= 0)
+        throw rangeError(
+          `${op}: ${name} is ${sizes(shape)} and ${other} is ${sizes(against)}, which do not broadcast: ${last(shape, odd)} and ${last(against, odd)} meet, and neither is 1`,
+        );
+    }
+  }
+  for (const [name, input] of inputs) {
+    const shape = shapeOf(input);
+    const fits =
+      shape.length <= out.shape.length && shape.every((_, d) => [1, last(out.shape, d)].includes(last(shape, d)));
+    if (!fits) throw rangeError(`${op}: ${name} is ${sizes(shape)}, which does not fit out, ${sizes(out.shape)}`);
+  }
+}
+
+/** Strides of an operand over a shape that it broadcasts to. */
+function spread(tensor: Floats | number, shape: readonly number[]): number[] {
+  if (typeof tensor === 'number') return shape.map(() => 0);
+  const missing = shape.length - tensor.shape.length;
+  return shape.map((_, d) => (d < missing || tensor.shape[d - missing] === 1 ? 0 : tensor.strides[d - missing]!));
+}
+
+/** Numbers are stored as float32: NaN and infinities too. */
+function checkNumber(name: string, value: number): void {
+  if (Number.isFinite(value) && !Number.isFinite(Math.fround(value)))
+    throw rangeError(`${name} is ${value}, which float32 does not hold: its largest number is about 3.4e38`);
+}
+
+/** Of an op that repeats nothing: the distance of rows, whole rows where there is one. */
+export const strideOf = ([row]: Steps, columns: number): number => (row === 0 ? columns : row);
+
+/** Throws unless the input has out's shape. */
+function checkSame(op: string, name: string, tensor: Tensor, out: Tensor): void {
+  if (tensor.size !== out.size)
+    throw rangeError(`${op}: ${name} is ${sizes(tensor.shape)}, out is ${sizes(out.shape)}: they must be of one shape`);
+}

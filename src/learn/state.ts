@@ -1,0 +1,139 @@
+/** What an update depends on, by name: read from the device, and put back. */
+
+import type { NamedTensors, TensorData } from '../base/arrays/tensors.ts';
+import { shown } from '../base/checks.ts';
+import { type ArrayOf, type DType, dtypes } from '../base/dtype.ts';
+import { rangeError, typeError } from '../base/errors.ts';
+import type { Stream, Tensor } from '../device/device.ts';
+import type { DeviceGenerator } from '../device/graph/generator.ts';
+import { type Adam, optionsOf, resumeOptions } from './adam.ts';
+import type { Network } from './network/network.ts';
+
+/** One entry of a learner's state. */
+export type Saved = TensorData;
+
+/** By name. */
+export type LearnerState = NamedTensors;
+
+/** Device memory, or a number of the host's, that is part of the state. */
+export type Part =
+  | { readonly tensor: Tensor }
+  | {
+      readonly dtype: DType;
+      /** elements */
+      readonly size: number;
+      /** throws for values that cannot be */
+      check(data: ArrayOf<DType>): void;
+      read(stream: Stream): Promise<ArrayOf<DType>>;
+      write(data: ArrayOf<DType>, stream: Stream): void;
+    }
+  | Addition;
+
+/** What states of earlier versions do not have. */
+interface Addition {
+  readonly dtype: DType;
+  readonly size: number;
+  read(stream: Stream): Promise<ArrayOf<DType>>;
+  /** called after the parts before it were written, with undefined for a state without it; returns texts that the user reads */
+  resume(data: ArrayOf<DType> | undefined, record: LearnerState, stream: Stream): string[];
+}
+
+/** A network's parameters under `name`, as torch's state_dict has them. */
+export function networkParts(name: string, network: Network, flat: Tensor<'float32'>, offset = 0): [string, Part][] {
+  return network.parameters.map((parameter) => [
+    `${name}.${parameter.name}`,
+    { tensor: flat.view({ shape: [...parameter.shape], offset: offset + parameter.offset }) },
+  ]);
+}
+
+/** Tensors under `name`. */
+export const tensorParts = (name: string, tensors: Readonly<Record<string, Tensor>>): [string, Part][] =>
+  Object.entries(tensors).map(([key, tensor]) => [`${name}.${key}`, { tensor }]);
+
+/** Moments, steps and learning rate, and the options that the optimiser was made with: resumeOptions() says which of them go first. */
+export function adamParts(name: string, adam: Adam): [string, Part][] {
+  const { mean, spread, steps, learningRate } = adam;
+  const options: Addition = {
+    ...{ dtype: 'float64', size: optionsOf(adam).length },
+    read: async () => optionsOf(adam),
+    resume(saved, record, stream) {
+      const [rate] = (record[`${name}.learningRate`] as Saved).data as Float32Array;
+      return resumeOptions(adam, saved as Float64Array | undefined, rate as number, stream).map(
+        (text) => `${name}.${text}`,
+      );
+    },
+  };
+  return [...tensorParts(name, { mean, spread, steps, learningRate }), [`${name}.options`, options]];
+}
+
+export async function readState(parts: readonly (readonly [string, Part])[], stream: Stream): Promise<LearnerState> {
+  const saved = parts.map(async ([name, part]) => {
+    if ('tensor' in part) {
+      const data = await part.tensor.toArray(stream);
+      return [name, { dtype: part.tensor.dtype, shape: [...part.tensor.shape], data }] as const;
+    }
+    const data = await part.read(stream);
+    return [name, { dtype: part.dtype, shape: [data.length], data }] as const;
+  });
+  return Object.fromEntries(await Promise.all(saved));
+}
+
+/**
+ * Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming it. One process warning names the
+ * learner's options that differ from the saved ones.
+ */
+export function writeState(
+  what: string,
+  parts: readonly (readonly [string, Part])[],
+  record: LearnerState,
+  stream: Stream,
+): void {
+  if (typeof record !== 'object' || record === null)
+    throw typeError(`${what}: a state is what state() gives, got ${shown(record)}`);
+  const known = new Map(parts);
+  const odd = Object.keys(record).find((name) => !known.has(name));
+  if (odd !== undefined) throw rangeError(`${what}: there is no '${odd}' in this learner's state`);
+  const writes = parts.map(([name, part]) => {
+    const entry = record[name];
+    if (entry === undefined && 'resume' in part) return () => part.resume(undefined, record, stream);
+    if (entry === undefined) throw rangeError(`${what}: the state lacks '${name}'`);
+    const [dtype, shape] = 'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, [part.size]];
+    const { data } = entry;
+    if (entry.dtype !== dtype || !(data instanceof dtypes[dtype].array))
+      throw typeError(`${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${shown(data)}`);
+    const sizes = (of: readonly number[] | undefined) => of?.join('×') || 'a scalar';
+    if (entry.shape?.join() !== shape.join() || data.length !== shape.reduce((n, d) => n * d, 1))
+      throw rangeError(
+        `${what}: '${name}' is ${sizes(shape)}, the state has ${sizes(entry.shape)} of ${data.length} elements`,
+      );
+    if ('check' in part) part.check(data);
+    return () => {
+      if ('resume' in part) return part.resume(data, record, stream);
+      if ('tensor' in part) part.tensor.write(data as never, stream);
+      else part.write(data, stream);
+      return [];
+    };
+  });
+  // An optimiser's parts are in order: its tensors, then its options.
+  const differing = writes.flatMap((write) => write());
+  if (differing.length > 0)
+    learnerWarning(
+      `${what}: this learner's own options apply from here on, not those of the loaded state: ${differing.join(', ')}`,
+    );
+}
+
+export const learnerWarning = (text: string): void => process.emitWarning(text, 'LearnerWarning');
+
+/** Where a generator is in its numbers. */
+export const generatorPart = (generator: DeviceGenerator): Part => ({
+  ...{ dtype: 'uint64', size: 2 },
+  check() {}, // any two words are a seed and a place
+  async read(stream) {
+    const { seed, offset } = await generator.state(stream);
+    return BigUint64Array.of(seed, offset);
+  },
+  write(data, stream) {
+    const [seed, offset] = data as BigUint64Array;
+    generator.restore({ seed: seed as bigint, offset: offset as bigint }, stream);
+  },
+});

@@ -1,0 +1,67 @@
+/** Options of an update, and their checks. update() runs them before it enqueues anything. */
+import { checkKeys, shown } from '../base/checks.ts';
+import { rangeError, typeError } from '../base/errors.ts';
+import { Tensor } from '../device/device.ts';
+import { checkVector } from './checks.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Random numbers of one minibatch: standard normal, [rows, numbers]. */
+export interface Draw {
+  readonly name: string;
+  readonly shape: readonly [rows: number, numbers: number];
+}
+
+/** Where an event of an update is written to: each is optional, and costs nothing where it is not asked for. */
+export interface EventRecord {
+  /** float32 [1] */
+  loss?: Floats;
+  /** float32 [1]: of the gradient, before clipping */
+  norm?: Floats;
+  /** float32, the flat vector's length: the gradient before clipping */
+  gradient?: Floats;
+}
+
+export interface UpdateOptions {
+  /** float32 [rows], as the batch's field of that name */
+  weights?: Floats;
+  /** float32 [rows], written; as the batch's field of that name */
+  priorities?: Floats;
+  /** random numbers in place of the learner's own, by the names of `draws`, for all rows of the batch */
+  draws?: Readonly<Record<string, Floats>>;
+  /** by event, such as 'q' or 'actor.0'; of several minibatches the last */
+  record?: Readonly<Record<string, EventRecord>>;
+}
+
+/** The floats of `out` that an update writes. */
+export function scalarsOf(out: Floats, names: readonly string[]): Floats {
+  if (!(out instanceof Tensor)) throw typeError(`out must be a float32 tensor, got ${shown(out)}`);
+  if (out.size < names.length)
+    throw rangeError(`out needs at least ${names.length} floats for ${names.join(', ')}, got ${out.size}`);
+  const scalars = out.view({ shape: [names.length] });
+  checkVector('out', scalars, names.length);
+  return scalars;
+}
+
+/** `sizeOf`: how many numbers an update draws by that name. */
+export function checkDraws(
+  draws: UpdateOptions['draws'] & object,
+  names: readonly string[],
+  sizeOf: (name: string) => number,
+): void {
+  checkKeys('update: draws', draws, names);
+  for (const [name, numbers] of Object.entries(draws)) checkVector(`draws.${name}`, numbers, sizeOf(name));
+}
+
+/** `events`: each event's name, and how long its gradient is. */
+export function checkRecords(record: UpdateOptions['record'] & object, events: Readonly<Record<string, number>>): void {
+  checkKeys('update: record', record, Object.keys(events));
+  for (const [event, wanted] of Object.entries(record)) {
+    checkKeys(`update: record of '${event}'`, wanted, ['loss', 'norm', 'gradient']);
+    const sizes = { loss: 1, norm: 1, gradient: events[event] as number };
+    for (const [key, size] of Object.entries(sizes)) {
+      const into = wanted[key as keyof EventRecord];
+      if (into) checkVector(`record.${event}.${key}`, into, size);
+    }
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Event files of one folder, the latest open for appending. What a write resolves for is on the disk; whatever ends the process
+ * in the middle of one leaves a torn last record, which readers stop at.
+ */
+import { type FileHandle, open, readdir } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { flushFolder, makeFolder } from '../../base/arrays/files.ts';
+import { restartRecord, type Scalar, scalarRecord, versionRecord } from './events.ts';
+
+/** Bytes that are handed to the system at once. */
+const CHUNK = 1 << 20;
+
+/** Files of this process: their names differ in it. */
+let made = 0;
+
+export class EventFiles {
+  readonly #folder: string;
+  readonly #maxBytes: number;
+  #file: FileHandle | null = null;
+  /** bytes of the file that is open */
+  #size = 0;
+  /** in the name of the latest file, of any run: readers go by the order of names, so it only grows */
+  #second = 0;
+  /** before the first file: what is in the folder is not known yet */
+  #fresh = true;
+  /** the folder has files of an earlier run, or a curve went back to an earlier step: files are of version 1 from then on */
+  #restarts = false;
+  /** the folder had files of an earlier run */
+  #resumed = false;
+  /** of each curve */
+  readonly #steps = new Map<string, number>();
+  #chunk: Uint8Array[] = [];
+  #chunkBytes = 0;
+
+  /** Touches nothing: folder and file are made by the first write. */
+  constructor(folder: string, maxBytes: number) {
+    this.#folder = folder;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Appends them, in files of at most maxBytes (one record more where that is not enough), and waits for the disk. */
+  async write(scalars: readonly Scalar[]): Promise<void> {
+    if (scalars.length === 0) return;
+    if (this.#fresh) await this.#look();
+    for (const scalar of scalars) {
+      const { tag, step, wallTime } = scalar;
+      const before = this.#steps.get(tag);
+      const back = before === undefined ? this.#resumed : step < before;
+      this.#steps.set(tag, step);
+      if (back && !this.#restarts) {
+        this.#restarts = true;
+        if (this.#file) await this.#end();
+      }
+      const bytes = back ? Buffer.concat([restartRecord(wallTime), scalarRecord(scalar)]) : scalarRecord(scalar);
+      if (this.#file && this.#size + this.#chunkBytes + bytes.length > this.#maxBytes) await this.#end();
+      if (!this.#file) await this.#begin();
+      this.#chunk.push(bytes);
+      this.#chunkBytes += bytes.length;
+      if (this.#chunkBytes >= CHUNK) await this.#append();
+    }
+    await this.#append();
+    await this.#file?.datasync();
+  }
+
+  /** Ends the latest file; the next write would begin another. */
+  async close(): Promise<void> {
+    if (this.#file) await this.#end();
+  }
+
+  /** After a failure: the file is left, errors of that are nobody's. */
+  async abandon(): Promise<void> {
+    const file = this.#file;
+    this.#file = null;
+    await file?.close().catch(() => {});
+  }
+
+  async #look(): Promise<void> {
+    await makeFolder(this.#folder);
+    const seconds = (await readdir(this.#folder)).flatMap((name) => /\.tfevents\.(\d{10})\./.exec(name)?.[1] ?? []);
+    this.#fresh = false;
+    this.#resumed = seconds.length > 0;
+    this.#restarts = this.#resumed;
+    this.#second = seconds.reduce((latest, second) => Math.max(latest, Number(second)), 0);
+  }
+
+  async #begin(): Promise<void> {
+    await makeFolder(this.#folder);
+    const now = Date.now() / 1000;
+    this.#second = Math.max(Math.floor(now), this.#second + 1);
+    const host = hostname().replaceAll(/[^\w.-]/g, '_') || 'localhost';
+    const name = `events.out.tfevents.${this.#second}.${host}.${process.pid}`;
+    // A file is never written twice, not even where machines or containers share all of the name.
+    while (!this.#file)
+      this.#file = await open(join(this.#folder, `${name}.${made++}`), 'ax').catch((error) => {
+        if (error.code === 'EEXIST') return null;
+        throw error;
+      });
+    await flushFolder(this.#folder);
+    this.#size = 0;
+    const version = versionRecord(now, this.#restarts ? 1 : 2);
+    this.#chunk = [version];
+    this.#chunkBytes = version.length;
+  }
+
+  async #append(): Promise<void> {
+    const bytes = Buffer.concat(this.#chunk);
+    this.#chunk = [];
+    this.#chunkBytes = 0;
+    for (let at = 0; at < bytes.length; ) at += (await (this.#file as FileHandle).write(bytes, at)).bytesWritten;
+    this.#size += bytes.length;
+  }
+
+  async #end(): Promise<void> {
+    await this.#append();
+    const file = this.#file as FileHandle;
+    await file.datasync();
+    this.#file = null;
+    await file.close();
+  }
+}

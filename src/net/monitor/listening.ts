@@ -1,0 +1,177 @@
+/** What pipelines and pools tell, as numbers of curves. A tick costs a look at the clock; most are not written. */
+import { checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { Tick } from '../../engine/pipeline/history.ts';
+import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
+import type { CollectorPool } from '../../run/collectors/collector-pool.ts';
+import type { RunningCollectors } from '../../run/collectors/pool-hold.ts';
+import { watchedCollectors } from '../../run/collectors/watched.ts';
+import type { Put } from './events.ts';
+
+export interface ListenOptions {
+  /** whose ticks */
+  pipeline?: ReplayPipeline;
+  /** a CollectorPool or RemoteCollectors, whose episodes and steps */
+  collectors?: RunningCollectors;
+  /** seconds from one tick that is written to the next, at least; 0 writes every tick; default 0.1 */
+  every?: number;
+}
+
+/** How often speeds are told. */
+const SPEED_MS = 1000;
+/** A speed over less says little: at the end it is told only where there was none before. */
+const LEAST_MS = 500;
+/** Statistics are read at most this often for an episode's step. */
+const STEPS_MS = 20;
+
+/** Throws for what cannot be listened to. */
+export function checkListen(what: ListenOptions): void {
+  checkKeys('listen', what, ['pipeline', 'collectors', 'every']);
+  const { pipeline, collectors, every = 0.1 } = what;
+  if (pipeline === undefined && collectors === undefined)
+    throw typeError('listen takes { pipeline, collectors }, at least one of them');
+  if (pipeline !== undefined && typeof pipeline?.ticks !== 'function')
+    throw typeError(`listen: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
+  if (collectors !== undefined && !watchedCollectors.has(collectors))
+    throw typeError(`listen: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`);
+  if (typeof every !== 'number') throw typeError(`listen: every must be a number of seconds, got ${shown(every)}`);
+  if (!(every >= 0 && every < 2 ** 31)) throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
+}
+
+/** Listens until the function is called that comes back. */
+export function listenTo({ pipeline, collectors, every = 0.1 }: ListenOptions, put: Put): () => void {
+  const ends = [
+    ...(pipeline ? [listenToTicks(pipeline, every * 1000, put)] : []),
+    ...(collectors ? [listenToCollectors(collectors, put)] : []),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
+}
+
+function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () => void {
+  let ticks = 0;
+  let last: Tick | null = null;
+  let written: Tick | null = null;
+  let due = Number.NEGATIVE_INFINITY;
+  const write = (tick: Tick) => {
+    written = tick;
+    for (const name in tick.scalars) put(`train/${name}`, tick.scalars[name] as number, tick.tickId);
+  };
+  const heard = (tick: Tick) => {
+    ticks++;
+    last = tick;
+    const now = performance.now();
+    if (now < due) return;
+    due = now + everyMs;
+    write(tick);
+  };
+  const speed = tellSpeed('speed/updates_per_second', () => ({ count: ticks, step: last?.tickId ?? 0 }), put);
+  let over = false;
+  const end = () => {
+    if (over) return;
+    over = true;
+    pipeline.off('tick', heard).off('close', end);
+    // A curve ends where the training did.
+    if (last !== null && last !== written) write(last);
+    speed();
+  };
+  pipeline.on('tick', heard).on('close', end);
+  return end;
+}
+
+function listenToCollectors(collectors: RunningCollectors, put: Put): () => void {
+  const isPool = typeof (collectors as Partial<CollectorPool>).episodes === 'function';
+  return isPool ? listenToEpisodes(collectors as CollectorPool, put) : listenToRemote(collectors, put);
+}
+
+/** Other machines tell of no single episode: means, about once a second while any end. */
+function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
+  const rows = () => watchedCollectors.get(collectors)?.remote()?.rows ?? 0;
+  const { steps: first, episodes } = collectors.statistics();
+  const firstRows = rows();
+  let before = episodes;
+  const tell = () => {
+    const { steps, episodes, meanReturn } = collectors.statistics();
+    if (episodes > before && !Number.isNaN(meanReturn)) put('episodes/return', meanReturn, steps);
+    before = episodes;
+  };
+  const timer = setInterval(tell, SPEED_MS).unref();
+  const ends = [
+    tellSpeed(
+      'speed/steps_per_second',
+      () => {
+        const { steps: step } = collectors.statistics();
+        return { count: step - first, step };
+      },
+      put,
+    ),
+    tellSpeed('speed/rows_per_second', () => ({ count: rows() - firstRows, step: collectors.statistics().steps }), put),
+  ];
+  let over = false;
+  return () => {
+    if (over) return;
+    over = true;
+    clearInterval(timer);
+    tell();
+    for (const each of ends) each();
+  };
+}
+
+function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
+  const controller = new AbortController();
+  const first = pool.statistics().steps;
+  let [steps, read] = [first, Number.NEGATIVE_INFINITY];
+  const stepsNow = () => {
+    const now = performance.now();
+    if (now - read >= STEPS_MS) [steps, read] = [pool.statistics().steps, now];
+    return steps;
+  };
+  const speed = tellSpeed(
+    'speed/steps_per_second',
+    () => {
+      const { steps: step } = pool.statistics();
+      return { count: step - first, step };
+    },
+    put,
+  );
+  const reading = async () => {
+    for await (const { return: value, length } of pool.episodes({ signal: controller.signal })) {
+      if (controller.signal.aborted) break;
+      const step = stepsNow();
+      put('episodes/return', value, step);
+      if (length !== null) put('episodes/length', length, step);
+    }
+  };
+  // A collector's failure is told by the pool's `done`; here it is the end, as closing and stopping are.
+  reading()
+    .catch(() => {})
+    .finally(speed);
+  return () => {
+    controller.abort();
+    speed();
+  };
+}
+
+/** Tells, about once a second, how fast a count grows; not while it does not. Ends when the function is called that comes back. */
+function tellSpeed(tag: string, look: () => { count: number; step: number }, put: Put): () => void {
+  let [since, before, told] = [performance.now(), 0, false];
+  const tell = (leastMs: number) => {
+    const now = performance.now();
+    const { count, step } = look();
+    if (now - since < leastMs) return;
+    if (count > before) {
+      put(tag, ((count - before) * 1000) / Math.max(now - since, 1), step);
+      told = true;
+    }
+    [since, before] = [now, count];
+  };
+  const timer = setInterval(tell, SPEED_MS, 0).unref();
+  let over = false;
+  return () => {
+    if (over) return;
+    over = true;
+    clearInterval(timer);
+    tell(told ? LEAST_MS : 0);
+  };
+}

@@ -1,0 +1,73 @@
+/** `/trace?seconds=5`: the ticks of the next seconds as a Chrome trace, one at a time. */
+import type { ServerResponse } from 'node:http';
+import type { PipelineWatch } from '../../engine/pipeline/watch.ts';
+import { refuse, refuseQueued } from './server.ts';
+
+/** Between two looks at the journal. */
+const LOOK_MS = 50;
+/** Who has not taken the end of it by then gets none. */
+const PATIENCE_MS = 10_000;
+const MOST_SECONDS = 60;
+
+export class LiveTraces {
+  readonly #watch: PipelineWatch;
+  /** ends the one under way */
+  #end: (() => void) | null = null;
+
+  constructor(watch: PipelineWatch) {
+    this.#watch = watch;
+  }
+
+  answer(response: ServerResponse, asked: string | null): void {
+    if (refuseQueued(response)) return;
+    const seconds = Number(asked ?? 5);
+    if (!(seconds >= 1 && seconds <= MOST_SECONDS) || asked?.trim() === '')
+      return void refuse(response, 400, `seconds is a number from 1 to ${MOST_SECONDS}: /trace?seconds=5`);
+    const { state } = this.#watch;
+    if (state === 'closed' || state === 'failed') return void refuse(response, 409, `the pipeline has ${over[state]}`);
+    if (this.#end) return void refuse(response, 409, 'a trace is under way: ask again when it is over');
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'content-disposition': 'attachment; filename="hotslot.trace.json"',
+    });
+    // HEAD: there is no body to wait for.
+    if (response.req.method === 'HEAD') return void response.end();
+    this.#begin(response, seconds);
+  }
+
+  /** Ends the one under way, early. */
+  close(): void {
+    this.#end?.();
+  }
+
+  #begin(response: ServerResponse, seconds: number): void {
+    const parts: string[] = [];
+    const trace = this.#watch.trace((text) => parts.push(text));
+    const until = performance.now() + seconds * 1000;
+    const stop = () => {
+      clearInterval(timer);
+      // Its connection may close when the next one is under way.
+      if (this.#end === end) this.#end = null;
+    };
+    const end = () => {
+      stop();
+      trace.end();
+      response.end(parts.splice(0).join(''));
+      const late = setTimeout(() => response.destroy(), PATIENCE_MS).unref();
+      response.once('close', () => clearTimeout(late));
+    };
+    const look = () => {
+      const { state } = this.#watch;
+      if (performance.now() >= until || state === 'closed' || state === 'failed') return void end();
+      // What a slow reader has not taken yet is not added to: the journal goes by, and the trace says how much of it.
+      if (response.writableNeedDrain) return;
+      trace.look();
+      response.write(parts.splice(0).join(''));
+    };
+    const timer = setInterval(look, LOOK_MS).unref();
+    response.once('close', stop);
+    this.#end = end;
+  }
+}
+
+const over = { closed: 'been closed', failed: 'failed' } as const;

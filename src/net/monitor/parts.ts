@@ -1,0 +1,84 @@
+/** What a live page is of, and the checks of it. */
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { Device } from '../../device/device.ts';
+import { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
+import type { RunningCollectors } from '../../run/collectors/pool-hold.ts';
+import { watchedCollectors } from '../../run/collectors/watched.ts';
+
+/** A checkpoint that was written. */
+export interface WatchedSave {
+  /** how many there were, this one included */
+  save: number;
+  /** tick id that it is of */
+  tick: number;
+  bytes: number;
+  seconds: number;
+}
+
+/** What tells of checkpoints: an event emitter. */
+export interface WatchedCheckpoint {
+  /** where they are written */
+  readonly folder: string;
+  on(event: 'saved', listener: (saved: WatchedSave) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  off(event: 'saved', listener: (saved: WatchedSave) => void): unknown;
+  off(event: 'error', listener: (error: Error) => void): unknown;
+  /** where it is there, an error that only the monitor hears is a warning of the process too */
+  listenerCount?(event: 'error'): number;
+}
+
+export interface MonitorParts {
+  pipeline: ReplayPipeline;
+  /** a CollectorPool or RemoteCollectors, whose steps and returns are shown */
+  collectors?: RunningCollectors;
+  /** whose memory is shown; default: the pipeline's */
+  devices?: readonly Device[];
+  checkpoint?: WatchedCheckpoint;
+  /** the page's title; default 'Hotslot' */
+  title?: string;
+}
+
+export interface MonitorOptions {
+  /** where it listens; 0, the default, is any that is free */
+  port?: number;
+  /** the address, or a name of it; default '127.0.0.1', which only this machine reaches */
+  host?: string;
+}
+
+/** Throws for what cannot be shown. */
+export function checkParts(parts: MonitorParts): void {
+  checkKeys('serveMonitor', parts, ['pipeline', 'collectors', 'devices', 'checkpoint', 'title']);
+  const { pipeline, devices, title } = parts;
+  if (!(pipeline instanceof ReplayPipeline))
+    throw typeError(`serveMonitor: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
+  if (devices !== undefined) {
+    if (!Array.isArray(devices)) throw typeError(`serveMonitor: devices must be an array, got ${shown(devices)}`);
+    for (const each of devices as readonly Device[])
+      if (typeof each?.memoryInfo !== 'function')
+        throw typeError(`serveMonitor: devices are of openDevice(), got ${shown(each)}`);
+  }
+  checkLater('serveMonitor', parts);
+  if (title !== undefined && typeof title !== 'string')
+    throw typeError(`serveMonitor: title must be a string, got ${shown(title)}`);
+}
+
+/** Of what may come later than the rest. */
+export function checkLater(what: string, { collectors, checkpoint }: Omit<MonitorParts, 'pipeline'>): void {
+  if (collectors !== undefined && !watchedCollectors.has(collectors))
+    throw typeError(`${what}: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`);
+  if (checkpoint === undefined) return;
+  const { on, off, folder } = (checkpoint ?? {}) as Partial<WatchedCheckpoint>;
+  if (typeof on !== 'function' || typeof off !== 'function' || typeof folder !== 'string')
+    throw typeError(`${what}: checkpoint must have on(), off() and a folder, got ${shown(checkpoint)}`);
+}
+
+export function checkedOptions(options: MonitorOptions): Required<MonitorOptions> {
+  checkKeys('serveMonitor', options, ['port', 'host']);
+  const { port = 0, host = '127.0.0.1' } = options;
+  checkCount('port', port, 0, 65_535);
+  if (typeof host !== 'string') throw typeError(`serveMonitor: host must be a string, got ${shown(host)}`);
+  if (!/^[\w.:-]+$/.test(host))
+    throw rangeError(`serveMonitor: host must be an address or a name, such as '127.0.0.1', got ${shown(host)}`);
+  return { port, host };
+}

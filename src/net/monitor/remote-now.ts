@@ -1,0 +1,34 @@
+/** Collectors on other machines as the live page is told of them: as many hosts as a person reads, those in trouble first. */
+
+import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
+import type { RemoteWatched } from '../../run/collectors/watched.ts';
+
+/** Hosts that are told one by one. */
+const MOST_HOSTS = 50;
+/** Letters of a host's name, and of why it is gone: both are its own words. */
+const MOST_LETTERS = 200;
+
+/** Their order on the page. */
+const states = ['failed', 'refused', 'silent', 'live', 'ended'] as const satisfies readonly RemoteHostState[];
+
+export interface RemoteNow extends Omit<RemoteWatched, 'time' | 'epoch' | 'run'> {
+  /** how many hosts there are in all, by their state */
+  readonly states: Readonly<Record<RemoteHostState, number>>;
+  /** hosts that are not told one by one */
+  readonly more: number;
+}
+
+export function remoteNow({ time: _time, epoch: _epoch, run: _run, hosts, ...told }: RemoteWatched): RemoteNow {
+  const by = Object.fromEntries(states.map((state) => [state, [] as RemoteHostStatus[]]));
+  for (const host of hosts) by[host.state]?.push(host);
+  const shown = states.flatMap((state) => by[state]?.slice(0, MOST_HOSTS) ?? []).slice(0, MOST_HOSTS);
+  const counts = Object.fromEntries(states.map((state) => [state, by[state]?.length ?? 0]));
+  return {
+    ...told,
+    states: counts as Record<RemoteHostState, number>,
+    hosts: shown.map((host) => ({ ...host, host: cut(host.host), why: cut(host.why) })),
+    more: hosts.length - shown.length,
+  };
+}
+
+const cut = (text: string) => (text.length <= MOST_LETTERS ? text : `${text.slice(0, MOST_LETTERS - 1)}…`);

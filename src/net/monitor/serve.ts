@@ -1,0 +1,155 @@
+/** The live page: what a pipeline does while it does it, for browsers and for Prometheus. */
+import type { Server } from 'node:http';
+import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import { closedError, rangeError, typeError } from '../../base/errors.ts';
+import { isLoopback, urlOf } from './hosts.ts';
+import { LiveTraces } from './live-trace.ts';
+import { METRICS_TYPE, metricsOf } from './metrics.ts';
+import { pageFiles } from './page.ts';
+import { checkedOptions, checkLater, checkParts, type MonitorOptions, type MonitorParts } from './parts.ts';
+import { Sampling } from './sampling.ts';
+import { answer, listen, type Route, refuse, refuseQueued, shut } from './server.ts';
+import { MOST_CLIENTS, Streams } from './streams.ts';
+
+/** See serveMonitor(). */
+export class Monitor implements AsyncDisposable {
+  /** what a browser opens */
+  readonly url: string;
+  readonly port: number;
+  readonly #server: Server;
+  readonly #live: Live;
+  #closing: Promise<void> | null = null;
+
+  constructor(key: unknown, server: Server, live: unknown, url: string, port: number) {
+    checkOurs(key, 'Monitor', 'serveMonitor()');
+    this.#server = server;
+    this.#live = live as Live;
+    this.url = url;
+    this.port = port;
+  }
+
+  /** Pages that look now. */
+  get clients(): number {
+    return this.#live.streams.count;
+  }
+
+  /**
+   * A number of your own: the next of the curve `tag`, at `step`, a whole number from 0 on. NaN and infinities leave a gap. Curves
+   * become coarser as they grow, and never longer than 600 points.
+   */
+  scalar(tag: string, value: number, step: number): void {
+    if (typeof tag !== 'string') throw typeError(`scalar: tag must be a string, got ${shown(tag)}`);
+    if (tag === '') throw rangeError("scalar: tag must name a curve, such as 'evaluation/return', got ''");
+    if (typeof value !== 'number') throw typeError(`scalar: value must be a number, got ${shown(value)}`);
+    checkCount('scalar: step', step, 0);
+    if (this.#closing) throw closedError('this monitor', 'make another with serveMonitor()');
+    this.#live.sampling.put(tag, step, value);
+  }
+
+  /** Shows what was opened later than this monitor. In place of what it showed before. */
+  watch(parts: Pick<MonitorParts, 'collectors' | 'checkpoint'>): void {
+    checkKeys('watch', parts, ['collectors', 'checkpoint']);
+    checkLater('watch', parts);
+    if (this.#closing) throw closedError('this monitor', 'make another with serveMonitor()');
+    this.#live.sampling.add(parts);
+  }
+
+  /** Lets go of every client and of the port. Never rejects. Twice is fine. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#live.close();
+    await shut(this.#server);
+  }
+}
+
+/** What the routes tell. */
+class Live {
+  readonly sampling: Sampling;
+  readonly streams: Streams;
+  readonly traces: LiveTraces;
+  readonly #facts: object;
+  /** what everybody who was sent the news knows of the curves */
+  #told = new Map<string, { count: number; thinned: number }>();
+
+  constructor(parts: MonitorParts) {
+    const { pipeline, title = 'Hotslot' } = parts;
+    this.sampling = new Sampling(parts);
+    this.traces = new LiveTraces(this.sampling.watch);
+    this.streams = new Streams({ whole: () => this.#whole(), news: () => this.#news() });
+    const { device, deviceReason, placement, ringDepth, hostMemoryKind } = pipeline.transferManifest;
+    this.#facts = {
+      ...{ title, began: Date.now(), rows: this.sampling.watch.rows },
+      ...{ device, deviceReason, placement, ringDepth, hostMemoryKind },
+    };
+  }
+
+  routes(): Record<string, Route> {
+    const files = pageFiles().map(([path, type, body]): [string, Route] => [
+      path,
+      (_, response) => answer(response, type, body),
+    ]);
+    return {
+      ...Object.fromEntries(files),
+      '/events': (request, response) => {
+        if (refuseQueued(response)) return;
+        if (this.streams.full)
+          return void refuse(response, 503, `${MOST_CLIENTS} pages look already: close one of them`, {
+            'retry-after': '5',
+          });
+        response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+        if (request.method === 'HEAD') return void response.end();
+        this.streams.add(response);
+      },
+      '/metrics': (_, response) => {
+        const { curves } = this.sampling;
+        answer(response, METRICS_TYPE, metricsOf(this.sampling.now(), curves, this.streams.count));
+      },
+      '/trace': (_, response, query) => this.traces.answer(response, query.get('seconds')),
+    };
+  }
+
+  close(): void {
+    this.traces.close();
+    this.streams.close();
+    this.sampling.close();
+  }
+
+  #whole(): string {
+    return JSON.stringify({ facts: this.#facts, ...this.sampling.now(), curves: this.sampling.parts(new Map()) });
+  }
+  #news(): string {
+    return JSON.stringify({ ...this.sampling.now(), curves: this.sampling.parts(this.#told) });
+  }
+}
+
+/**
+ * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed; it does not keep the process
+ * alive. Routes: `/` the page, `/events` what it is told, `/metrics` for Prometheus, `/trace?seconds=5` a Chrome trace of the next
+ * seconds. It only tells. By default only this machine reaches it; of another host it warns, because anybody who reaches the
+ * port can look. Rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses the address, such as a port in use.
+ */
+export async function serveMonitor(parts: MonitorParts, options: MonitorOptions = {}): Promise<Monitor> {
+  checkParts(parts);
+  const { host, port } = checkedOptions(options);
+  const live = new Live(parts);
+  try {
+    const listening = await listen({ host, port }, live.routes());
+    const url = urlOf(host, listening.port);
+    if (!isLoopback(host))
+      process.emitWarning(
+        `${url} is open to anybody who reaches it: the monitor asks for no password`,
+        'MonitorWarning',
+      );
+    return new Monitor(OURS, listening.server, live, url, listening.port);
+  } catch (error) {
+    live.close();
+    throw error;
+  }
+}

@@ -1,0 +1,126 @@
+/** The monitor's server: it reads requests, refuses what is not meant for it, and answers by route. It changes nothing. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { unavailableError } from '../../base/errors.ts';
+import { isMeant } from './hosts.ts';
+
+/** Answers GET; a HEAD's body is left out by Node. */
+export type Route = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void;
+
+/** Sockets at once, at most: 32 streams, and some for everything else. */
+const MOST_SOCKETS = 128;
+
+const common = {
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+} as const;
+
+/** A whole answer. */
+export function answer(response: ServerResponse, type: string, body: string | Uint8Array): void {
+  response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body);
+}
+
+/** A refusal, in a sentence. */
+export function refuse(response: ServerResponse, status: number, sentence: string, headers: object = {}): void {
+  const body = `${sentence}\n`;
+  const type = { 'content-type': 'text/plain; charset=utf-8', 'content-length': Buffer.byteLength(body) };
+  response.writeHead(status, { ...type, ...headers }).end(body);
+}
+
+/** What a refusal of the system asks for. */
+const advice: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'something listens there already: name another port, or 0 for any that is free',
+  EACCES: 'this user may not listen there: name a port from 1024 on',
+  EADDRNOTAVAIL: 'this machine has no such address: name one of its own',
+  ENOTFOUND: 'no such name is known: give an address of this machine',
+  EAI_AGAIN: 'the name cannot be looked up: give an address of this machine',
+};
+
+/** Listens; rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses. Neither it nor its sockets keep the process alive. */
+export async function listen(
+  { host, port }: { host: string; port: number },
+  routes: Readonly<Record<string, Route>>,
+): Promise<{ server: Server; port: number }> {
+  const server = createServer(
+    {
+      ...{ maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 10_000, keepAliveTimeout: 5000 },
+      connectionsCheckingInterval: 2000,
+    },
+    (request, response) => {
+      for (const [name, value] of Object.entries(common)) response.setHeader(name, value);
+      handle(request, response, host, routes);
+    },
+  );
+  server.maxConnections = MOST_SOCKETS;
+  server.on('connection', (socket) => socket.unref());
+  await new Promise<void>((resolve, reject) => {
+    const failed = (error: NodeJS.ErrnoException) => {
+      const next = advice[error.code ?? ''] ?? 'see the cause';
+      const text = `serveMonitor cannot listen on port ${port} of '${host}'; ${next} (${error.message})`;
+      reject(unavailableError(text, 'ERR_HOTSLOT_UNAVAILABLE', error));
+    };
+    server.once('error', failed);
+    server.listen({ host, port }, () => {
+      server.off('error', failed);
+      resolve();
+    });
+  });
+  tellTrouble(server);
+  server.unref();
+  return { server, port: (server.address() as AddressInfo).port };
+}
+
+/** A connection that cannot be taken, such as for want of file descriptors, is told once; it is the run that matters. */
+function tellTrouble(server: Server): void {
+  let told = false;
+  server.on('error', ({ message }) => {
+    if (!told) process.emitWarning(`the monitor could not take a connection: ${message}`, 'MonitorWarning');
+    told = true;
+  });
+}
+
+/** Refuses what was sent behind another request of its connection: an answer without an end needs one of its own. */
+export function refuseQueued(response: ServerResponse): boolean {
+  // Node gives an answer its socket when those before it are over.
+  if (response.socket !== null) return false;
+  refuse(response, 400, 'this goes on for a while: ask for it on a connection of its own, not behind another request', {
+    connection: 'close',
+  });
+  return true;
+}
+
+function handle(
+  request: IncomingMessage,
+  response: ServerResponse,
+  host: string,
+  routes: Readonly<Record<string, Route>>,
+): void {
+  // What is sent with a request is not read: the connection ends behind the answer.
+  if (request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined)
+    response.setHeader('connection', 'close');
+  if (!isMeant(request, host))
+    return void refuse(
+      response,
+      403,
+      'this monitor answers only requests for its own address: open the url it was given',
+    );
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return void refuse(response, 405, 'this monitor only tells: use GET', { allow: 'GET, HEAD' });
+  const [path = '', query = ''] = (request.url ?? '').split('?', 2);
+  const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+  if (!route) return void refuse(response, 404, `there is nothing here; there are ${Object.keys(routes).join(' ')}`);
+  route(request, response, new URLSearchParams(query));
+}
+
+/** Stops listening, and gives what was sent last a moment to arrive. */
+export async function shut(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const late = setTimeout(() => server.closeAllConnections(), 500);
+  await closed;
+  clearTimeout(late);
+}

@@ -1,0 +1,162 @@
+/** Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few seconds. */
+import { checkCount, checkKeys, checkOurs, checkPath, OURS, shown } from '../../base/checks.ts';
+import { closedError, rangeError, typeError, unavailableError } from '../../base/errors.ts';
+import { EventFiles } from './event-files.ts';
+import type { Scalar } from './events.ts';
+import { checkListen, type ListenOptions, listenTo } from './listening.ts';
+
+export interface TensorBoardOptions {
+  /** milliseconds from a scalar to the disk, at most, while the event loop turns; default 2000 */
+  flushMs?: number;
+  /** bytes of an event file, from which on the next one is begun; at least 4096, default 256 MiB */
+  maxBytes?: number;
+}
+
+/** Scalars that are kept before they are written at once, whatever the time. */
+const MOST = 1 << 14;
+
+/** What a refusal of the disk asks for. */
+const advice: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full: make room',
+  EDQUOT: 'the quota is used up: make room',
+  EFBIG: 'the file may not grow further: give a smaller maxBytes',
+  EEXIST: 'it is a file: name another folder',
+  ENOTDIR: 'part of the path is a file: name another folder',
+  EACCES: 'this user may not write there: name another folder',
+  EPERM: 'this user may not write there: name another folder',
+  EROFS: 'the file system is read-only: name another folder',
+};
+
+/** See tensorBoard(). */
+export class TensorBoardWriter implements AsyncDisposable {
+  readonly folder: string;
+  readonly #files: EventFiles;
+  readonly #flushMs: number;
+  readonly #stops = new Set<() => void>();
+  #kept: Scalar[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  /** the writes so far, one after the other; never rejects */
+  #writing: Promise<void> = Promise.resolve();
+  #failure: Error | null = null;
+  #closing: Promise<void> | null = null;
+
+  constructor(key: unknown, folder: string, options: TensorBoardOptions) {
+    checkOurs(key, 'TensorBoardWriter', 'tensorBoard()');
+    if (typeof folder !== 'string') throw typeError(`tensorBoard takes a folder's path, got ${shown(folder)}`);
+    if (folder === '' || folder.includes('\0'))
+      throw rangeError(`tensorBoard needs a folder's path, got ${shown(folder)}`);
+    const absolute = checkPath('tensorBoard', folder);
+    checkKeys('tensorBoard', options, ['flushMs', 'maxBytes']);
+    const { flushMs = 2000, maxBytes = 2 ** 28 } = options;
+    this.folder = absolute;
+    this.#flushMs = checkCount('flushMs', flushMs, 0, 2 ** 31 - 1);
+    this.#files = new EventFiles(absolute, checkCount('maxBytes', maxBytes, 4096));
+  }
+
+  /**
+   * One number of the curve `tag`, at `step` (a whole number from 0 on). NaN and infinities are written as they are, others as
+   * float32. `wallTime` in seconds since 1970; default: now. It is only kept: nothing is written before the function returns.
+   */
+  scalar(tag: string, value: number, step: number, wallTime = Date.now() / 1000): void {
+    if (typeof tag !== 'string') throw typeError(`scalar: tag must be a string, got ${shown(tag)}`);
+    if (tag === '') throw rangeError("scalar: tag must name a curve, such as 'train/loss', got ''");
+    if (typeof value !== 'number') throw typeError(`scalar: value must be a number, got ${shown(value)}`);
+    checkCount('scalar: step', step, 0);
+    if (typeof wallTime !== 'number') throw typeError(`scalar: wallTime must be a number, got ${shown(wallTime)}`);
+    if (!Number.isFinite(wallTime)) throw rangeError(`scalar: wallTime must be seconds since 1970, got ${wallTime}`);
+    this.#checkOpen();
+    this.#keep({ tag, value, step, wallTime });
+  }
+
+  /**
+   * Writes what a pipeline and a pool tell, from now on until they close, this writer closes, or the function is called that
+   * comes back:
+   *
+   * - `train/<name>`: the named scalars of ticks, by tick id, at most one tick every `every` seconds;
+   * - `speed/updates_per_second`: ticks, about once a second;
+   * - `episodes/return`, `episodes/length`: of each episode that collectors tell of, by environment steps so far;
+   * - `speed/steps_per_second`: environment steps of all collectors, about once a second.
+   *
+   * Close what is listened to first: its last ticks and episodes are told then.
+   */
+  listen(what: ListenOptions): () => void {
+    checkListen(what);
+    this.#checkOpen();
+    const stop = listenTo(what, (tag, value, step) => this.#keep({ tag, value, step, wallTime: Date.now() / 1000 }));
+    const once = () => {
+      if (this.#stops.delete(once)) stop();
+    };
+    this.#stops.add(once);
+    return once;
+  }
+
+  /**
+   * Resolves when everything given so far is on the disk. Rejects with ERR_HOTSLOT_UNAVAILABLE once the disk refused anything:
+   * nothing is written from then on.
+   */
+  async flush(): Promise<void> {
+    this.#checkOpen();
+    await this.#write();
+    if (this.#failure) throw this.#failure;
+  }
+
+  /** Stops listening and writes what is left. Rejects as flush() does. Twice is fine. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    for (const stop of this.#stops) stop();
+    await this.#write();
+    if (!this.#failure) await this.#files.close().catch((error) => this.#fail(error));
+    if (this.#failure) throw this.#failure;
+  }
+
+  #keep(scalar: Scalar): void {
+    if (this.#failure || this.#closing) return;
+    this.#kept.push(scalar);
+    // Not unref()ed: a process that ends by itself writes first.
+    this.#timer ??= setTimeout(() => void this.#write(), this.#flushMs);
+    if (this.#kept.length === MOST) void this.#write();
+  }
+
+  #write(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const kept = this.#kept;
+    this.#kept = [];
+    this.#writing = this.#writing.then(async () => {
+      if (this.#failure) return;
+      await this.#files.write(kept).catch((error) => this.#fail(error));
+    });
+    return this.#writing;
+  }
+
+  /** Told once; the training goes on without curves. */
+  async #fail(cause: NodeJS.ErrnoException): Promise<void> {
+    const next = advice[cause.code ?? ''] ?? 'see the cause';
+    const text = `tensorBoard cannot write to '${this.folder}'; ${next}. Nothing more is written there (${cause.message})`;
+    this.#failure = unavailableError(text, 'ERR_HOTSLOT_UNAVAILABLE', cause);
+    this.#kept = [];
+    process.emitWarning(text, 'MonitorWarning');
+    await this.#files.abandon();
+  }
+
+  #checkOpen(): void {
+    if (this.#closing) throw closedError('this TensorBoard writer', 'make another with tensorBoard()');
+  }
+}
+
+/**
+ * A writer of TensorBoard's event files in `folder`: `tensorboard --logdir <folder>` shows its curves while the training runs.
+ * Folder and file are made with the first scalars. Every write is followed by an fsync, so that of a process that is killed
+ * everything up to the last one can be read. What the disk refuses is told once, as a warning of the process, and by flush()
+ * and close(), which reject; it never throws in the midst of a training. One writer at a time for a folder.
+ */
+export function tensorBoard(folder: string, options: TensorBoardOptions = {}): TensorBoardWriter {
+  return new TensorBoardWriter(OURS, folder, options);
+}

@@ -1,0 +1,148 @@
+/**
+ * Where the server is and who asks, checked before anything is sent. What is secret is given by functions alone, so that no text, no
+ * inspect() and no JSON of an address shows it.
+ */
+import { readFileSync } from 'node:fs';
+import { isIPv4 } from 'node:net';
+import { shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+
+/** How a server is spoken to, for learners and hosts alike. */
+export interface RemoteServerOptions {
+  /** plain text beyond this machine is refused without it */
+  readonly insecure?: boolean | undefined;
+  /** of the URL's user; default: the URL's, else HOTSLOT_REDIS_PASSWORD of the environment */
+  readonly password?: string | undefined;
+  /** certificates to trust, a file's path or PEM; default: the system's */
+  readonly ca?: string | undefined;
+}
+
+export interface AddressOptions extends RemoteServerOptions {
+  readonly url: string;
+  readonly username?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+}
+
+export interface Address {
+  /** the URL without a password: what texts and logs say */
+  readonly shown: string;
+  readonly host: string;
+  readonly port: number;
+  /** the path of a unix socket; '' where it is none */
+  readonly path: string;
+  readonly tls: boolean;
+  /** PEM; undefined for the system's authorities */
+  readonly ca: string | undefined;
+  readonly database: number;
+  readonly username: string | undefined;
+  readonly password: () => string | undefined;
+}
+
+const PLAIN = ['redis:', 'valkey:', 'unix:'];
+const TLS = ['rediss:', 'valkeys:'];
+const LIKE = 'it must be like rediss://user@host:6380';
+
+export function checkAddress(options: AddressOptions): Address {
+  const { insecure = false, env = process.env } = options;
+  const url = parse(options.url);
+  if (typeof insecure !== 'boolean') throw typeError(`insecure must be a boolean, got ${shown(insecure)}`);
+  const unix = url.protocol === 'unix:';
+  const tls = TLS.includes(url.protocol);
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
+  const username = text('username', options.username) ?? (decoded(url.username) || undefined);
+  const password =
+    secret(options.password) ?? (decoded(url.password) || undefined) ?? (env.HOTSLOT_REDIS_PASSWORD || undefined);
+  const user = username === undefined ? '' : `${encodeURIComponent(username)}@`;
+  const database = unix ? 0 : databaseOf(url.pathname);
+  const where = unix ? `unix://${user}${url.pathname}` : `${url.protocol}//${user}${url.host}${url.pathname}`;
+  if (username !== undefined && username !== 'default' && password === undefined)
+    throw rangeError(
+      `${where} names a user and there is no password: pass password, or set HOTSLOT_REDIS_PASSWORD in the environment`,
+    );
+  if (!tls && !insecure && !unix && !isLoopback(host))
+    throw rangeError(
+      `${where} is plain text on a network, where anyone may read rows and password, and write: use rediss://, or pass insecure: true where the network is yours alone`,
+    );
+  const ca = certificates(options.ca);
+  if (ca !== undefined && !tls) throw rangeError(`ca is for TLS, and ${where} has none: use rediss://`);
+  return {
+    ...{ shown: where, host, port: url.port === '' ? 6379 : Number(url.port), path: unix ? decoded(url.pathname) : '' },
+    ...{ tls, ca, username, password: () => password, database },
+  };
+}
+
+/** The error of URL itself is not passed on: it holds the text that was given. */
+function parse(url: unknown): URL {
+  if (typeof url !== 'string') throw typeError(`url must be a string, got ${shown(url)}: ${LIKE}`);
+  const [, protocol = ''] = /^([a-z+]+:)\/\//i.exec(url) ?? [];
+  const known = [...PLAIN, ...TLS];
+  if (!known.includes(protocol.toLowerCase()))
+    throw rangeError(
+      `url must begin with ${known.map((each) => `${each}//`).join(', ')}, and does not; ${LIKE} or unix:///run/redis.sock`,
+    );
+  // What has no host may have no user either: a unix socket's user stands in a place of its own.
+  const [, user, path] = /^unix:\/\/(?:([^/]*)@)?(\/.*)?$/i.exec(url) ?? [];
+  const standard =
+    protocol.toLowerCase() === 'unix:' ? `unix://${user === undefined ? '' : `${user}@socket`}${path}` : url;
+  let parsed: URL | null = null;
+  try {
+    parsed = new URL(standard);
+  } catch {
+    // said below
+  }
+  const lacks = protocol.toLowerCase() === 'unix:' ? (path ?? '/') === '/' : !parsed?.hostname;
+  if (parsed === null || lacks) throw rangeError(`url cannot be read as one; ${LIKE}`);
+  if (parsed.search !== '' || parsed.hash !== '')
+    throw rangeError(`url must have nothing behind ? or #, which would be ignored; ${LIKE}`);
+  return parsed;
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw rangeError(`url has a % that is no escape: write a % itself as %25; ${LIKE}`);
+  }
+}
+
+function text(name: string, value: unknown): string | undefined {
+  if (value !== undefined && typeof value !== 'string')
+    throw typeError(`${name} must be a string, got ${shown(value)}`);
+  return value;
+}
+
+/** A wrong one is not shown: it may be right but for its type. */
+function secret(value: unknown): string | undefined {
+  if (value === undefined || (typeof value === 'string' && value !== '')) return value as string | undefined;
+  throw typeError(
+    `password must be a string of at least one character, got ${value === '' ? 'none' : `a ${typeof value}`}`,
+  );
+}
+
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+
+/** What stands there may be half of a password, and is not shown. */
+function databaseOf(path: string): number {
+  const found = /^\/?(\d{0,5})$/.exec(path);
+  if (found === null)
+    throw rangeError(
+      `what follows the host of url must be a database's number, or nothing: write the / of a user or password as %2F; ${LIKE}`,
+    );
+  return Number(found[1]);
+}
+
+function certificates(ca: unknown): string | undefined {
+  const given = text('ca', ca);
+  if (given === undefined || given.includes('-----BEGIN CERTIFICATE-----')) return given;
+  let read: string;
+  try {
+    read = readFileSync(given, 'utf8');
+  } catch (error) {
+    throw rangeError(
+      `ca must be PEM text or a file of it; ${shown(given)} cannot be read: ${(error as Error).message}`,
+    );
+  }
+  if (!read.includes('-----BEGIN CERTIFICATE-----')) throw rangeError(`ca: ${shown(given)} holds no PEM certificate`);
+  return read;
+}

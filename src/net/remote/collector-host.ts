@@ -1,0 +1,257 @@
+/**
+ * A machine's collectors, for a learner on another one: a pool of threads that adds to a buffer of its own, from which rows go out. Their
+ * modules are those of CollectorPool, unchanged.
+ */
+import { randomInt } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { crc32 } from '../../base/arrays/crc32.ts';
+import { checkOurs, OURS } from '../../base/checks.ts';
+import { unavailableError } from '../../base/errors.ts';
+import { CollectorPool } from '../../run/collectors/collector-pool.ts';
+import { orAborted } from '../../shm/wait.ts';
+import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import { type CollectorHostOptions, type CollectorHostStatistics, checkedHost } from './host-options.ts';
+import { STAT_LIFE_MS, STAT_MS, writeStat } from './host-stat.ts';
+import { differenceOf, type RunInfo, readInfo } from './info.ts';
+import { type Keys, keysOf } from './keys.ts';
+import { bufferLike, layoutSum } from './layout.ts';
+import { coded } from './link.ts';
+import { outboxOf } from './outbox.ts';
+import { openRedisLink, type RedisLink } from './redis-link.ts';
+import { Uplink, type UplinkWait } from './uplink.ts';
+import { WeightsIn } from './weights.ts';
+
+/** A run that nobody has told of is looked for so often. */
+const LOOK_MS = 500;
+/** What waits when it is closed has this long to reach the learner. */
+const DRAIN_MS = 5000;
+
+const words: Record<UplinkWait, string | null> = {
+  rows: null,
+  learner: 'the learner of this run is not there',
+  window: 'the learner takes no more rows for now',
+  server: 'the server is not there',
+  room: 'the server has no room',
+};
+
+interface Parts {
+  readonly link: RedisLink;
+  readonly keys: Keys;
+  readonly uplink: Uplink;
+  readonly pool: CollectorPool;
+  readonly weights: WeightsIn | null;
+  readonly session: number;
+  readonly name: string;
+  readonly close: () => void;
+}
+
+export class CollectorHost implements AsyncDisposable {
+  /** Resolves when it was closed; rejects with what a collector failed with, and with what the learner refuses it for. */
+  readonly done: Promise<void>;
+  readonly #parts: Parts;
+  readonly #stat: NodeJS.Timeout;
+  #fetching = false;
+  #fullMs = 0;
+  /** when it was closed */
+  #last: CollectorHostStatistics | null = null;
+  #failed = '';
+  #closing: Promise<void> | null = null;
+
+  /**
+   * Joins a run: waits until its learner has told of it, and starts the collectors. Rejects with TypeError or RangeError for
+   * options; with ERR_HOTSLOT_UNAVAILABLE for a server that is too old, credentials or a certificate that are wrong, a run of
+   * another version of Hotslot, and where `@redis/client` is not installed; with what a collector's module throws.
+   */
+  static async open(options: CollectorHostOptions): Promise<CollectorHost> {
+    const given = checkedHost(options);
+    const { url, insecure, password, ca, run, entry, workers, signal } = given;
+    const keys = keysOf(run);
+    const session = randomInt(1, 2 ** 48 - 1);
+    const reach = { url, insecure, password, ca };
+    const link = await openRedisLink({ ...reach, name: `hotslot host ${given.name}`, facts: false });
+    const closers: (() => unknown)[] = [() => link.close()];
+    const close = async () => {
+      for (const each of closers.splice(0).reverse()) await each();
+    };
+    try {
+      let host: CollectorHost | null = null;
+      let uplink: Uplink | null = null;
+      let connected = true;
+      const onWait = given.onWait ?? (() => {});
+      const opened = link.connect({
+        channels: [keys.ack(session), keys.versions],
+        notice(channel, text) {
+          if (channel === keys.versions) host?.fetch();
+          else uplink?.notice(text);
+        },
+        connected() {
+          connected = true;
+          uplink?.connected();
+          host?.fetch();
+        },
+        lost(cause) {
+          connected = false;
+          uplink?.lost();
+          onWait(cause.message);
+        },
+      });
+      await orAborted(opened, signal);
+      const info = await infoOf(link, keys, { run, signal, onWait });
+      const buffer = bufferLike(info.layout, given.outboxBytes, given.lanes);
+      closers.push(() => buffer.close());
+      const mailbox = info.weights > 0 ? WeightMailbox.create({ length: info.weights }) : undefined;
+      const weights = mailbox ? new WeightsIn({ link, keys, mailbox }) : null;
+      await weights?.fetch().catch(() => {}); // they come with the next notice
+      const options = info.options ?? undefined;
+      const seed = crc32(Buffer.from(`${info.seed} ${given.name}`));
+      const pool = await CollectorPool.open({
+        ...{ entry, buffer: buffer as never, workers, seed, options },
+        ...(mailbox && { mailbox }),
+        ...(signal && { signal }),
+      });
+      closers.push(() => pool.close());
+      uplink = new Uplink({
+        ...{ link, keys, session, shard: session % info.shards, layout: layoutSum(info.layout), now: Date.now },
+        ...{ outbox: outboxOf(buffer), flushBytes: given.flushBytes, flushMs: given.flushMs },
+        version: (epoch) => weights?.versionOf(pool.statistics().version, epoch) ?? 0,
+        meets: (epoch) => meets(link, keys, info, epoch),
+      });
+      host = new CollectorHost(OURS, { ...{ link, keys, uplink, pool, weights, session }, name: given.name, close });
+      if (connected) uplink.connected();
+      host.fetch();
+      return host;
+    } catch (error) {
+      await close();
+      throw error;
+    }
+  }
+
+  private constructor(key: unknown, parts: Parts) {
+    checkOurs(key, 'CollectorHost', 'CollectorHost.open()');
+    this.#parts = parts;
+    this.#stat = setInterval(() => this.#tell(), STAT_MS);
+    this.#tell();
+    const running = parts.uplink.run();
+    running.catch(() => {}); // told below
+    this.done = this.#both(running);
+  }
+
+  async #both(running: Promise<void>): Promise<void> {
+    const { pool, uplink } = this.#parts;
+    try {
+      // Whichever ends first; a pool that was closed ends without an error, and what is left goes out.
+      await Promise.race([running, pool.done.then(() => running)]);
+    } catch (error) {
+      this.#failed = (error as Error).message;
+      await this.#tell();
+      throw error;
+    } finally {
+      await pool.close();
+      uplink.stop();
+      clearInterval(this.#stat);
+      this.#last = this.statistics();
+      await this.#parts.close();
+    }
+  }
+
+  statistics(): CollectorHostStatistics {
+    if (this.#last) return { ...this.#last };
+    const { pool, uplink, weights } = this.#parts;
+    const collected = pool.statistics();
+    const { kept, waits } = uplink;
+    return {
+      ...collected,
+      version: weights?.versionOf(collected.version) ?? 0,
+      ...{ sent: kept.next, acknowledged: kept.acknowledged, repeated: kept.repeated, waiting: uplink.waiting },
+      waitingFor: words[waits],
+    };
+  }
+
+  /**
+   * Stops the collectors, sends what they have left, waits up to five seconds until the learner has it, and leaves the run. Twice is
+   * fine.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const { pool, uplink } = this.#parts;
+    await pool.close();
+    uplink.close();
+    const late = setTimeout(() => uplink.stop(), DRAIN_MS);
+    await this.done.catch(() => {}); // whoever waits for it is told
+    clearTimeout(late);
+  }
+
+  /** The newest weights, one call after the other. */
+  fetch(): void {
+    const { weights } = this.#parts;
+    if (weights === null || this.#fetching) return;
+    this.#fetching = true;
+    weights
+      .fetch()
+      .catch(() => {}) // the next notice, or the next second, asks again
+      .finally(() => {
+        this.#fetching = false;
+      });
+  }
+
+  async #tell(): Promise<void> {
+    const { link, keys, session, name, pool, uplink } = this.#parts;
+    const { steps, episodes, meanReturn, recent, waits, version, waiting } = this.statistics();
+    const fullMs = uplink.fullMs;
+    const full = Math.min(1, Math.max(0, fullMs - this.#fullMs) / STAT_MS);
+    this.#fullMs = fullMs;
+    this.fetch();
+    const stat = writeStat({
+      ...{
+        host: name,
+        pid: process.pid,
+        workers: pool.workers,
+        steps,
+        episodes,
+        recent,
+        waits,
+        version,
+        waiting,
+        underWay: uplink.kept.bytes,
+        full,
+      },
+      ...{ meanReturn: Number.isNaN(meanReturn) ? null : meanReturn, failed: this.#failed.slice(0, 500) },
+    });
+    await link.store(keys.stat(session), stat, STAT_LIFE_MS).catch(() => {}); // the next one comes soon
+  }
+}
+
+/** What the learner has told of the run; waits until it has. */
+async function infoOf(
+  link: RedisLink,
+  keys: Keys,
+  { run, signal, onWait }: { run: string; signal: AbortSignal | undefined; onWait: (words: string) => void },
+): Promise<RunInfo> {
+  for (let told = false; ; ) {
+    const info = await readInfo(link, keys.info).catch((error) => {
+      if ((error as { how?: string }).how === 'lost') return null; // the link says so, and when it is there again
+      throw coded(error);
+    });
+    if (info !== null) return info;
+    if (!told) onWait(`the learner of the run '${run}' has not come yet`);
+    told = true;
+    await orAborted(wait(LOOK_MS), signal);
+  }
+}
+
+/** Whether another learner of the run has told what it is; rejects where it is none for a host that was opened for the first one. */
+async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number): Promise<boolean> {
+  if (epoch === mine.epoch) return true;
+  const told = await readInfo(link, keys.info);
+  if (told?.epoch !== epoch) return false;
+  const odd = differenceOf(mine, told);
+  if (odd !== null) throw unavailableError(`another learner has the run: ${odd}: start this host anew`);
+  return true;
+}

@@ -1,0 +1,32 @@
+/** Where collectors on other machines enter themselves, for those who know no server: checkpoints, monitors, pipelines and traces. */
+
+import { feed } from '../../engine/trace/feeders.ts';
+import { Spans } from '../../engine/trace/spans.ts';
+import { type HeldPool, holders } from '../../run/collectors/pool-hold.ts';
+import { watchedCollectors } from '../../run/collectors/watched.ts';
+import type { RemoteThreadTask } from './remote-thread.ts';
+import type { Reports } from './reports.ts';
+
+interface Telling {
+  hold(): Promise<HeldPool>;
+  failure(): Error | null;
+}
+
+/** Pipelines and traces know of them until the function is called that comes back. */
+export function enter(
+  remote: object,
+  { run, buffer, spans }: Pick<RemoteThreadTask, 'run' | 'buffer' | 'spans'>,
+  reports: Reports,
+  { hold, failure }: Telling,
+): () => void {
+  holders.set(remote, hold);
+  watchedCollectors.set(remote, {
+    failure,
+    workers: () => [],
+    remote: () => ({
+      ...reports.status(run, 0),
+      ...{ connected: reports.connected, waitingFor: reports.waitingFor() },
+    }),
+  });
+  return feed(buffer.memory, { waitingFor: () => reports.waitingFor(), spans: spans.map((place) => new Spans(place)) });
+}

@@ -1,0 +1,179 @@
+/**
+ * Messages of a host that are not acknowledged: each keeps its bytes until it is.
+ *
+ *   U1  A row's number never changes, and a message holds the same rows whenever it is sent: [first, first + rows).
+ *   U2  They follow each other: the first begins at or below what was acknowledged, the last ends where the next one begins.
+ *   U3  They go out in order, and are sent again in order: none while one before it is under way or has to be sent again.
+ */
+import { errorOf } from '../../base/plain-error.ts';
+import { HEADER_BYTES, type MessageHeader, resealMessage, sealMessage } from './message.ts';
+
+interface Kept {
+  readonly first: number;
+  readonly rows: number;
+  readonly bytes: Uint8Array;
+  /** the buffer that it lies in, to be used again */
+  readonly room: Uint8Array;
+  state: 'unsent' | 'sent' | 'replied';
+  /** to be sent again, as soon as the call under way has ended */
+  again: boolean;
+  /** its version was another learner's */
+  foreign: boolean;
+  /** acknowledged, while a call was under way */
+  gone: boolean;
+}
+
+/** Buffers that wait to be used again. */
+const MOST_FREE = 32;
+/** Messages that are kept at most: each has its price, however few rows it brings. Behind so many, rows wait for each other. */
+const MOST_KEPT = 1024;
+
+export interface KeptOptions {
+  readonly rowBytes: number;
+  /** a message's, at most */
+  readonly rowsPerMessage: number;
+  readonly append: (bytes: Uint8Array) => Promise<void>;
+  /** a reply came, with what it said where it was no success */
+  readonly settled: (error: Error | null) => void;
+  readonly now: () => number;
+}
+
+export class KeptMessages {
+  /** number of the row that comes next */
+  next = 0;
+  /** all rows before it are the learner's */
+  acknowledged = 0;
+  /** calls, and those of them that sent a message again */
+  sent = 0;
+  repeated = 0;
+  /** of all messages here */
+  bytes = 0;
+  readonly #given: KeptOptions;
+  readonly #all: Kept[] = [];
+  readonly #free: Uint8Array[] = [];
+  /** how many of them are in each state */
+  readonly #in = { unsent: 0, sent: 0, replied: 0, again: 0 };
+
+  constructor(given: KeptOptions) {
+    this.#given = given;
+  }
+
+  get count(): number {
+    return this.#all.length;
+  }
+  /** no other one may be made now */
+  get isFull(): boolean {
+    return this.#all.length >= MOST_KEPT;
+  }
+  /** of one that is full */
+  get messageBytes(): number {
+    return HEADER_BYTES + this.#given.rowsPerMessage * this.#given.rowBytes;
+  }
+  get allReplied(): boolean {
+    return this.#in.replied === this.#all.length;
+  }
+  /** nothing has to be sent again first */
+  get inOrder(): boolean {
+    return this.#in.unsent === 0 && this.#in.again === 0;
+  }
+
+  /** A new message of the rows that `take` puts in place, about `waiting`. How many; 0: there were none. */
+  send(
+    take: (out: Uint8Array, most: number) => number,
+    waiting: number,
+    header: Omit<MessageHeader, 'first' | 'rows' | 'base'>,
+  ): number {
+    const { rowsPerMessage, rowBytes } = this.#given;
+    // A step that ends its episode needs room for what was seen behind it.
+    const most = Math.min(rowsPerMessage, Math.max(2, waiting));
+    const room = this.#roomFor(most);
+    const rows = take(room.subarray(HEADER_BYTES), most);
+    if (rows === 0) {
+      this.#freed(room);
+      return 0;
+    }
+    const bytes = room.subarray(0, HEADER_BYTES + rows * rowBytes);
+    sealMessage(bytes, { ...header, first: this.next, rows, base: this.acknowledged });
+    const kept: Kept = {
+      ...{ first: this.next, rows, bytes, room, state: 'unsent', again: false, foreign: false, gone: false },
+    };
+    this.next += rows;
+    this.#all.push(kept);
+    this.#in.unsent++;
+    this.bytes += bytes.length;
+    this.#append(kept);
+    return rows;
+  }
+
+  /** U3: sends what has to be sent again. */
+  resend(): void {
+    if (this.#in.unsent === 0) return;
+    for (const message of this.#all) {
+      if (message.again) return;
+      if (message.state !== 'unsent') continue;
+      const base = Math.min(this.acknowledged, message.first);
+      resealMessage(message.bytes, { base, sent: this.#given.now(), foreign: message.foreign });
+      this.repeated++;
+      this.#append(message);
+    }
+  }
+
+  /** Every message is to be sent again. `foreign`: to another learner. */
+  again(foreign = false): void {
+    for (const message of this.#all) {
+      message.foreign ||= foreign;
+      // What a call under way reads stays as it is until that has ended.
+      if (message.state === 'sent') this.#to(message, 'sent', true);
+      else this.#to(message, 'unsent');
+    }
+  }
+
+  /** All rows before `row` are the learner's. */
+  acknowledge(row: number): void {
+    this.acknowledged = Math.max(this.acknowledged, row);
+    for (;;) {
+      const oldest = this.#all[0];
+      if (oldest === undefined || oldest.first + oldest.rows > this.acknowledged) return;
+      this.#all.shift();
+      this.#counted(oldest, -1);
+      this.bytes -= oldest.bytes.length;
+      oldest.gone = true;
+      if (oldest.state !== 'sent') this.#freed(oldest.room);
+    }
+  }
+
+  #append(message: Kept): void {
+    this.#to(message, 'sent');
+    this.sent++;
+    const settled = (error: Error | null) => {
+      if (message.gone) this.#freed(message.room);
+      else this.#to(message, error !== null || message.again ? 'unsent' : 'replied');
+      this.#given.settled(error);
+    };
+    this.#given.append(message.bytes).then(
+      () => settled(null),
+      (error) => settled(errorOf(error)),
+    );
+  }
+
+  #to(message: Kept, state: Kept['state'], again = false): void {
+    this.#counted(message, -1);
+    message.state = state;
+    message.again = again;
+    this.#counted(message, 1);
+  }
+  #counted({ state, again }: Kept, by: 1 | -1): void {
+    this.#in[state] += by;
+    if (again) this.#in.again += by;
+  }
+
+  /** One of a full message's, which is used again, where at least half of it will be filled. */
+  #roomFor(rows: number): Uint8Array {
+    const { rowsPerMessage, rowBytes } = this.#given;
+    if (2 * rows < rowsPerMessage) return new Uint8Array(HEADER_BYTES + rows * rowBytes);
+    return this.#free.pop() ?? new Uint8Array(this.messageBytes);
+  }
+  #freed(room: Uint8Array): void {
+    if (room.length === this.messageBytes && this.#free.length < MOST_FREE) this.#free.push(room);
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * What the learner says to the whole run, by the thread of its first stream: that it has the run, what hosts need to know, the newest
+ * weights, and how it all goes.
+ */
+import { randomInt } from 'node:crypto';
+import { stateError } from '../../base/errors.ts';
+import type { Bell } from '../../shm/bell.ts';
+import { epochOf, infoFields, type RunInfo } from './info.ts';
+import { type Keys, LEASE_MS } from './keys.ts';
+import { type Link, LinkError } from './link.ts';
+import type { WeightsOut } from './weights.ts';
+
+const RENEW_MS = 3000;
+/** A run that has a learner may have a dead one. */
+const STATUS_LIFE_MS = 10_000;
+const LONGEST_MS = 1000;
+/** Behind a call that failed. */
+const AGAIN_MS = 100;
+/** Of two that take a run in the same second each has an epoch of its own: with one lease's value both would have it. */
+const SPREAD = 2 ** 20;
+
+/**
+ * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner
+ * has it. A connection that is lost meanwhile is waited for, unless all is `over`: the lease of the same epoch is the same lease.
+ */
+export async function takeRun(link: Link, keys: Keys, run: string, over: () => boolean = () => false): Promise<number> {
+  for (let epoch = 0; ; )
+    try {
+      const least = (await epochOf(link, keys.info)) + 1;
+      if (epoch < least) epoch = Math.max(least, Math.floor(Date.now() / 1000) * SPREAD) + randomInt(SPREAD);
+      const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
+      if (holder === `${epoch}`) return epoch;
+      throw stateError(
+        'BUSY',
+        `another learner has the run '${run}': end it, take another name, or wait ${LEASE_MS / 1000} s where it died`,
+      );
+    } catch (error) {
+      if (!(error instanceof LinkError) || error.how === 'denied' || over()) throw error;
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+}
+
+export interface LeaderOptions {
+  readonly link: Link;
+  readonly keys: Keys;
+  readonly run: string;
+  readonly info: RunInfo;
+  /** null where there are none */
+  readonly weights: WeightsOut | null;
+  /** rung when there are new weights */
+  readonly bell: Bell;
+}
+
+export class Leader {
+  readonly #given: LeaderOptions;
+  #stopped = false;
+  #connected = true;
+  #renewAt = 0;
+  #announced = false;
+  /** weights are on their way; why they did not get there */
+  #storing = false;
+  #failed: { readonly error: unknown } | null = null;
+  #tell!: () => void;
+  /** resolves when hosts can join */
+  readonly announced = new Promise<void>((resolve) => {
+    this.#tell = resolve;
+  });
+
+  constructor(given: LeaderOptions) {
+    this.#given = given;
+  }
+
+  /** Of the link: what is there may be nothing of it. */
+  onConnected(): void {
+    this.#connected = true;
+    this.#announced = false;
+    this.#renewAt = 0;
+    this.#given.weights?.again();
+    this.#given.bell.ring();
+  }
+  onLost(): void {
+    this.#connected = false;
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.#given.bell.ring();
+  }
+
+  /** Resolves soon after stop(). Rejects when another learner has the run. */
+  async run(): Promise<void> {
+    const { weights, bell } = this.#given;
+    while (!this.#stopped) {
+      const seen = bell.read();
+      try {
+        if (this.#connected) await this.#work();
+      } catch (error) {
+        if (!(error instanceof LinkError) || error.how === 'denied') throw error;
+        await bell.parkAsync(seen, AGAIN_MS);
+        continue;
+      }
+      const due = this.#connected
+        ? Math.min(this.#storing ? LONGEST_MS : (weights?.dueMs ?? LONGEST_MS), this.#renewAt - performance.now())
+        : LONGEST_MS;
+      await bell.parkAsync(seen, Math.max(1, Math.min(due, LONGEST_MS)));
+    }
+  }
+
+  /** Lets go of the run, so that another learner need not wait. */
+  async leave(): Promise<void> {
+    const { link, keys, info } = this.#given;
+    // It may be another learner's by now.
+    await link.lease(keys.learner, `${info.epoch}`, 1);
+  }
+
+  async tell(status: Uint8Array): Promise<void> {
+    await this.#given.link.store(this.#given.keys.status, status, STATUS_LIFE_MS);
+  }
+
+  async #work(): Promise<void> {
+    const { link, keys, run, info, weights } = this.#given;
+    if (performance.now() >= this.#renewAt) {
+      const mine = `${info.epoch}`;
+      const holder = await link.lease(keys.learner, mine, LEASE_MS);
+      // A server that came back with what it once had shows the lease of an earlier learner, until that has run out.
+      const isEarlier = Number(holder) < info.epoch;
+      if (holder !== mine && !isEarlier)
+        throw stateError('BUSY', `another learner has taken the run '${run}' while this one could not be heard`);
+      this.#renewAt = performance.now() + (isEarlier ? LONGEST_MS : RENEW_MS);
+    }
+    if (!this.#announced) {
+      await link.store(keys.info, infoFields(info));
+      this.#announced = true;
+      this.#tell();
+    }
+    if (this.#failed !== null) {
+      const { error } = this.#failed;
+      this.#failed = null;
+      throw error;
+    }
+    if (weights && weights.dueMs <= 0 && !this.#storing) this.#store(weights);
+  }
+
+  /** Beside what else there is to do: over a slow line weights take longer than a lease. */
+  #store(weights: WeightsOut): void {
+    this.#storing = true;
+    weights
+      .store()
+      .catch((error) => {
+        this.#failed = { error };
+      })
+      .finally(() => {
+        this.#storing = false;
+        this.#given.bell.ring();
+      });
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * How far each session's rows have come, in shared memory: a line for each session, which stays for as long as the learner does. A
+ * thread that takes over begins with what stands here. One thread at a time writes; a line counts once its number is below COUNT.
+ */
+
+import { allocateShared, checkShared, type Place } from '../../shm/memory.ts';
+import type { Mark } from '../../store/rows/packed.ts';
+
+/** Of 64 bytes each. Forgetting one would let rows of a host that was frozen come twice, so that there is an end. */
+export const MOST_SESSIONS = 65_536;
+
+const LINE_WORDS = 8;
+/** Words of a line. */
+const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cut: 6 } as const;
+/** The header's: sessions so far, and rows that no learner has any more. */
+const COUNT = 0;
+const LOST = 1;
+
+/** Values of the word `state`. `restored`: from a checkpoint, and nothing has been heard of it since. */
+export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
+
+export interface SharedMarks extends Place {
+  readonly kind: typeof KIND;
+}
+const KIND = 'hotslot.remote.marks';
+
+/** A session's line, when a checkpoint was taken; goes through structured cloning. */
+export interface SavedMark {
+  readonly session: number;
+  readonly mark: number;
+  readonly state: number;
+  readonly firstLane: number;
+  readonly lanes: number;
+  /** rows were dropped, and since then nothing has come of one of its lanes at least; older checkpoints do not say it */
+  readonly cut?: boolean;
+}
+
+export class Marks {
+  readonly shared: SharedMarks;
+  readonly #words: BigUint64Array;
+
+  constructor(shared: SharedMarks) {
+    checkShared(KIND, shared, shared?.memory, 'marks are made by Marks.create()');
+    this.shared = shared;
+    this.#words = new BigUint64Array(shared.memory, shared.offset, (MOST_SESSIONS + 1) * LINE_WORDS);
+  }
+
+  static create(saved: readonly SavedMark[] = []): Marks {
+    const place = allocateShared('the marks of remote collectors', (MOST_SESSIONS + 1) * LINE_WORDS * 8, 64);
+    const marks = new Marks({ kind: KIND, ...place });
+    for (const each of saved) {
+      const line = marks.admit(each.session, each.mark, each.firstLane, each.lanes);
+      marks.#state(line, each.state === SessionState.ended ? SessionState.ended : SessionState.restored);
+      marks.cut(line, each.cut === true);
+    }
+    return marks;
+  }
+
+  get count(): number {
+    return Number(Atomics.load(this.#words, COUNT));
+  }
+
+  /** Rows that an earlier learner had acknowledged behind its last checkpoint. */
+  get lost(): number {
+    return Number(Atomics.load(this.#words, LOST));
+  }
+  /** Before the mark moves over them: who takes over in between counts them again rather than never. */
+  lose(rows: number): void {
+    Atomics.add(this.#words, LOST, BigInt(rows));
+  }
+
+  /** A new line, of which nothing has come yet; −1 where there is no other. */
+  admit(session: number, mark: number, firstLane: number, lanes: number): number {
+    const line = this.count;
+    if (line >= MOST_SESSIONS) return -1;
+    const at = (line + 1) * LINE_WORDS;
+    this.#words[at + Word.session] = BigInt(session);
+    this.#words[at + Word.mark] = BigInt(mark);
+    this.#words[at + Word.nak] = 0n;
+    this.#words[at + Word.state] = BigInt(SessionState.live);
+    this.#words[at + Word.firstLane] = BigInt(firstLane);
+    this.#words[at + Word.lanes] = BigInt(lanes);
+    this.#words[at + Word.cut] = 1n;
+    // Last: a thread that ends before this has admitted nobody.
+    Atomics.store(this.#words, COUNT, BigInt(line + 1));
+    return line;
+  }
+
+  /** What moves with rows of a line, to be kept and its value changed. */
+  of(line: number): { words: BigUint64Array; index: number; value: number } & Mark {
+    return { words: this.#words, index: (line + 1) * LINE_WORDS + Word.mark, value: this.read(line).mark };
+  }
+  end(line: number): void {
+    this.#state(line, SessionState.ended);
+  }
+  /** A restored one is there. */
+  live(line: number): void {
+    this.#state(line, SessionState.live);
+  }
+  #state(line: number, state: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.state] = BigInt(state);
+  }
+  /** It has other lanes from now on. */
+  move(line: number, firstLane: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.firstLane] = BigInt(firstLane);
+  }
+  nak(line: number, count: number): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.nak] = BigInt(count);
+  }
+  /** Whether rows were dropped, and since then nothing has come of one of its lanes. */
+  cut(line: number, cut: boolean): void {
+    this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
+  }
+
+  read(line: number): Required<SavedMark> & { readonly nak: number } {
+    const at = (line + 1) * LINE_WORDS;
+    const word = (name: keyof typeof Word) => Number(Atomics.load(this.#words, at + Word[name]));
+    const [session, mark, nak] = [word('session'), word('mark'), word('nak')];
+    const cut = word('cut') !== 0;
+    return { session, mark, nak, state: word('state'), firstLane: word('firstLane'), lanes: word('lanes'), cut };
+  }
+
+  /** All of them, while nobody writes. */
+  saved(): SavedMark[] {
+    return Array.from({ length: this.count }, (_, line) => {
+      const { nak: _nak, ...saved } = this.read(line);
+      return saved;
+    });
+  }
+}

@@ -1,0 +1,28 @@
+/** What can be said in JSON and comes back from it as it was. */
+import { typeError } from '../../base/errors.ts';
+
+/** Options go over the wire: what JSON has no words for would arrive as something else. */
+export function checkPlain(options: unknown): unknown {
+  if (options === undefined) return null;
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(options);
+  } catch (error) {
+    throw typeError(`options must be what JSON has words for: ${(error as Error).message}`);
+  }
+  const odd = text === undefined ? 'options' : oddIn(options, JSON.parse(text), 'options');
+  if (odd !== null) throw typeError(`options must be what JSON has words for: ${odd} is not`);
+  return options;
+}
+
+/** The first part that JSON does not bring back as it was; null where there is none. */
+function oddIn(before: unknown, after: unknown, path: string): string | null {
+  if (typeof before !== 'object' || before === null) return Object.is(before, after) ? null : path;
+  if (typeof after !== 'object' || after === null || Array.isArray(before) !== Array.isArray(after)) return path;
+  if (!Array.isArray(before) && Object.getPrototypeOf(before) !== Object.prototype) return path;
+  for (const [name, part] of Object.entries(before)) {
+    const odd = part === undefined ? null : oddIn(part, (after as Record<string, unknown>)[name], `${path}.${name}`);
+    if (odd !== null) return odd;
+  }
+  return null;
+}

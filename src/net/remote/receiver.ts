@@ -1,0 +1,300 @@
+/**
+ * The learner's end of one stream, in a thread of its own: reads, commits, acknowledges. It may end at any moment: what it knows is
+ * in the marks, and whoever takes over reads the stream from its beginning.
+ *
+ *   R1  Only what was looked at is trimmed, and only by ids of the same connection.
+ *   R2  After every connection the stream is read from the first message that is there, and everything is said again.
+ *   R3  Behind another run of the server, once all was decided on that lay there (R5), every session is asked for what is not
+ *       acknowledged.
+ *   R4  An acknowledgement is said until its write was confirmed, and what it is of is trimmed before: the server never has more than
+ *       what may be on the way.
+ *   R5  A beat counts when all was decided on that lay in the stream when the last one had counted, and all of that was said (looked.ts).
+ *       What a host sent before two such beats and is not acknowledged is not there. It does not matter whether the stream ever ends.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { nowMs } from '../../base/clock.ts';
+import type { Spans } from '../../engine/trace/spans.ts';
+import { HEARTBEAT_MS, heartbeatField, writeAcknowledgement, writeHeartbeat } from './acknowledgement.ts';
+import type { Ingest } from './ingest.ts';
+import { type Keys, sessionName } from './keys.ts';
+import { BEFORE_FIRST, type Entry, type Link, LinkError, type ServerFacts } from './link.ts';
+import { Looked } from './looked.ts';
+import type { Session } from './session.ts';
+import type { OpenSink } from './sinks.ts';
+import { Windows } from './windows.ts';
+
+export interface ReceiverOptions {
+  readonly link: Link;
+  readonly keys: Keys;
+  readonly shard: number;
+  readonly epoch: number;
+  readonly ingest: Ingest;
+  readonly sink: OpenSink;
+  /** rows may be on the way from all sessions of this stream together, in bytes */
+  readonly transitBytes: number;
+  /** stands still from the beginning */
+  readonly held: boolean;
+}
+
+/** Messages that are read at once, which wait here when the limiter says not yet. */
+const MOST_MESSAGES = 4;
+const WAIT_MS = 250;
+const PARK_MS = 100;
+const ASK_AGAIN_MS = 5;
+
+/** What is no link's error does not go away either. */
+const howOf = (error: unknown): LinkError['how'] => (error instanceof LinkError ? error.how : 'denied');
+
+export class Receiver {
+  /** where it says what it did, for traces */
+  spans: Spans | null = null;
+  /** ms in all that the limiter let nothing in */
+  gatedMs = 0;
+  readonly #given: ReceiverOptions;
+  /** of connections: ids of an earlier one mean nothing */
+  #connection = 0;
+  #connected = false;
+  #server: string | null = null;
+  /** every session is to be asked (R3) */
+  #asks = false;
+  /** up to here all was looked at, in this connection; null: nothing yet */
+  #done: string | null = null;
+  #trimmed: string | null = null;
+  #saying = false;
+  #beat = 0;
+  /** beats that count */
+  #count = 0;
+  readonly #looked = new Looked();
+  readonly #windows: Windows;
+  #held: boolean;
+  #stopped = false;
+  #failure: { readonly error: unknown } | null = null;
+  #wake: () => void = () => {};
+
+  constructor(given: ReceiverOptions) {
+    this.#given = given;
+    this.#held = given.held;
+    this.#windows = new Windows(given.ingest, given.transitBytes);
+  }
+
+  get connected(): boolean {
+    return this.#connected;
+  }
+
+  /** Of the link (R2). */
+  onConnected(server: ServerFacts): void {
+    this.#connection++;
+    this.#connected = true;
+    this.#done = null;
+    this.#trimmed = null;
+    this.#asks ||= this.#server !== null && this.#server !== server.run;
+    this.#server = server.run;
+    this.#given.ingest.sayAgain();
+    this.#look();
+    this.#say();
+    this.#wake();
+  }
+  onLost(): void {
+    this.#connected = false;
+    this.#looked.forget();
+  }
+
+  /** No row is added from the moment this returns until release(). */
+  hold(): void {
+    this.#held = true;
+  }
+  release(): void {
+    this.#held = false;
+    this.#wake();
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.#wake();
+  }
+
+  /** Resolves after stop(); rejects with what makes going on useless. */
+  async run(): Promise<void> {
+    const beats = setInterval(() => this.#tellBeat(), HEARTBEAT_MS);
+    try {
+      while (!this.#stopped) {
+        if (this.#failure) throw this.#failure.error;
+        if (this.#connected && !this.#held) await this.#round();
+        else
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+      }
+    } finally {
+      clearInterval(beats);
+    }
+  }
+
+  async #round(): Promise<void> {
+    const { link, keys, shard } = this.#given;
+    const connection = this.#connection;
+    // Where nothing is left to trim the first message is the next one, whatever its id: the server's clock may have been set back.
+    const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
+    const [look, beginMs] = [this.#looked.number, nowMs()];
+    let entries: readonly Entry[];
+    try {
+      entries = await link.read(keys.stream(shard), from, MOST_MESSAGES, WAIT_MS);
+    } catch (error) {
+      if (howOf(error) === 'denied') throw error;
+      // The link says when it is there again; until then this would come back at once.
+      if (connection === this.#connection) this.#connected &&= howOf(error) === 'full';
+      if (howOf(error) === 'full') await wait(PARK_MS);
+      return;
+    }
+    if (connection !== this.#connection) return;
+    const size = entries.reduce((sum, each) => sum + each.bytes.length, 0);
+    const all = { messages: entries.length, rows: 0, bytes: size };
+    this.spans?.write({ name: 'remote/read', beginMs, endMs: nowMs(), ...all });
+    for (const { id, bytes } of entries) {
+      if (!(await this.#taken(bytes))) return;
+      // A connection that came meanwhile reads this one again, and finds that it was there.
+      if (connection !== this.#connection) return;
+      this.#done = id;
+      this.#looked.decided();
+      this.#ask();
+    }
+    if (entries.length < MOST_MESSAGES && from === BEFORE_FIRST) this.#looked.ended(look);
+    this.#ask();
+    this.#say();
+  }
+
+  /** R5: what lies in the stream now is looked at. */
+  #look(): void {
+    const { link, keys, shard } = this.#given;
+    const look = this.#looked.begin(link.length(keys.stream(shard)));
+    // One that fails is begun again with the next beat, or connection.
+    look.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
+  }
+
+  /** R3 */
+  #ask(): void {
+    if (!this.#asks || !this.#looked.over) return;
+    this.#asks = false;
+    this.#given.ingest.askAll();
+    this.#say();
+  }
+
+  /** False: this thread stops, or stands still, and will read the message again. */
+  async #taken(bytes: Uint8Array): Promise<boolean> {
+    const { sink } = this.#given;
+    for (;;) {
+      if (this.#stopped || this.#held) return false;
+      const seen = sink.bell?.read() ?? 0;
+      if (this.#commit(bytes)) return true;
+      this.#say();
+      const since = performance.now();
+      // A limiter whose bells are all taken is asked again soon.
+      await (sink.bell?.parkAsync(seen, PARK_MS) ?? wait(ASK_AGAIN_MS));
+      this.gatedMs += performance.now() - since;
+    }
+  }
+
+  /** What the limiter lets in of it, at once; whether that is all. */
+  #commit(bytes: Uint8Array): boolean {
+    const { ingest } = this.#given;
+    const { counts } = ingest;
+    const beginMs = nowMs();
+    const [rows, size] = [counts.rows, counts.bytes];
+    const taken = ingest.take(bytes);
+    const all = { messages: Number(taken), rows: counts.rows - rows, bytes: counts.bytes - size };
+    if (taken || all.rows > 0) this.spans?.write({ name: 'remote/commit', beginMs, endMs: nowMs(), ...all });
+    return taken;
+  }
+
+  /** Everything was said, or so long has passed. */
+  async settled(ms: number): Promise<void> {
+    const end = performance.now() + ms;
+    while (this.#connected && (this.#saying || this.#given.ingest.changed.size > 0) && performance.now() < end) {
+      this.#say();
+      await wait(1);
+    }
+  }
+
+  /** R4: one write at a time; what changes meanwhile goes with the next. */
+  #say(): void {
+    if (this.#saying || !this.#connected) return;
+    this.#saying = true;
+    void this.#sayAll().finally(() => {
+      this.#saying = false;
+    });
+  }
+
+  async #sayAll(): Promise<void> {
+    const { link, keys, shard, ingest, epoch } = this.#given;
+    const { changed, refusals } = ingest;
+    while (this.#connected && (changed.size > 0 || refusals.size > 0 || this.#done !== this.#trimmed)) {
+      const sessions = [...changed];
+      const refused = [...refusals];
+      changed.clear();
+      refusals.clear();
+      const connection = this.#connection;
+      const fields: Record<string, string> = {};
+      for (const session of sessions) fields[sessionName(session.id)] = this.#acknowledgement(session);
+      for (const [id, why] of refused)
+        fields[sessionName(id)] = writeAcknowledgement({ epoch, row: 0, window: 0, nak: 0, refused: why });
+      const done = this.#done;
+      const { over, number } = this.#looked;
+      try {
+        // At once, so that all of it is one write; it takes effect in this order.
+        const calls: Promise<unknown>[] = [];
+        if (done !== null && done !== this.#trimmed)
+          calls.push(
+            link.trim(keys.stream(shard), done).then(() => {
+              if (connection === this.#connection) this.#trimmed = done;
+            }),
+          );
+        if (sessions.length + refused.length > 0) {
+          calls.push(link.store(keys.acks, fields));
+          for (const id of [...sessions.map(({ id }) => id), ...refused.map(([id]) => id)])
+            calls.push(link.notify(keys.ack(id), fields[sessionName(id)] as string));
+        }
+        await Promise.all(calls);
+        if (over) this.#looked.tell(number);
+      } catch (error) {
+        for (const session of sessions) changed.add(session);
+        for (const [id, why] of refused) refusals.set(id, why);
+        if (howOf(error) === 'denied') return this.#fail(error);
+        if (connection !== this.#connection) continue;
+        // Without room, or without a connection: later.
+        await wait(PARK_MS);
+        if (howOf(error) !== 'full') return;
+      }
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#wake();
+  }
+
+  #acknowledgement(session: Session): string {
+    const { epoch } = this.#given;
+    session.window = this.#windows.of(session);
+    const { mark, window, nak } = session;
+    return writeAcknowledgement({ epoch, row: mark.value, window, nak, refused: '' });
+  }
+
+  /** So many sessions share what may be on the way: tells them where that makes a difference. */
+  share(live: number): void {
+    this.#windows.share(live);
+    this.#say();
+  }
+
+  #tellBeat(): void {
+    const { link, keys, epoch, shard } = this.#given;
+    if (!this.#connected) return;
+    // R5
+    if (!this.#saying && this.#given.ingest.changed.size === 0) this.#looked.tell(this.#looked.number);
+    const { told } = this.#looked;
+    if (told) this.#count++;
+    const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
+    link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {}); // the next one comes soon
+    // Behind what was stored: who reads the count has sent before what is looked at now.
+    if (told || !this.#looked.begun) this.#look();
+    this.#say();
+  }
+}

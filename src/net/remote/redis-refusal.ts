@@ -1,0 +1,61 @@
+/**
+ * Why no connection could be made, in words that hold no secret: a server that does not know a command may repeat what was sent,
+ * password and all. What trying again does not change is ERR_HOTSLOT_UNAVAILABLE, anything else a LinkError.
+ */
+import { type CodedError, unavailableError } from '../../base/errors.ts';
+import type { Address } from './address.ts';
+import { LinkError } from './link.ts';
+
+export type Refusal = LinkError | CodedError;
+
+const REPLY = /^(WRONGPASS|NOAUTH|NOPERM|DENIED)\b/;
+const REPLIES: Readonly<Record<string, string>> = {
+  WRONGPASS: 'does not know this user and password: look at url, username and password or HOTSLOT_REDIS_PASSWORD',
+  NOAUTH: 'wants a password: pass password, or set HOTSLOT_REDIS_PASSWORD in the environment',
+  NOPERM: 'does not allow this user what collectors need: look at its rules',
+  DENIED: 'takes nobody from other machines, as it has no password (protected-mode): give it one',
+};
+/** Of node:tls and OpenSSL. */
+const CERTIFICATE =
+  /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|CRL_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE))/;
+const HANDSHAKE = /^(ERR_SSL_|EPROTO$)/;
+
+/** The oldest that has all that is used: XTRIM … MINID came last. */
+const OLDEST = [6, 2];
+export const NEEDS = 'collectors on other machines need Redis 6.2 or newer, or Valkey';
+
+export const isFinal = (error: unknown): error is CodedError => !(error instanceof LinkError);
+
+/** `isReply`: the server's own words. */
+export function explain(error: Error, isReply: boolean, address: Address): Refusal {
+  if (error instanceof LinkError) return error;
+  const { shown } = address;
+  const { message, code = '' } = error as { message: string; code?: string };
+  if (isReply) {
+    const [, word] = REPLY.exec(message) ?? [];
+    if (word !== undefined) return unavailableError(`${shown} ${REPLIES[word]}`);
+    if (/unknown command/i.test(message))
+      return unavailableError(`${shown} does not know HELLO, so that it is older than Redis 6: ${NEEDS}`);
+    return new LinkError('lost', `${shown} refuses the connection: ${redacted(message, address)}`);
+  }
+  if (CERTIFICATE.test(code))
+    return unavailableError(
+      `${shown} shows a certificate that does not hold (${code}: ${message}); ca takes the authority's own certificate`,
+    );
+  if (HANDSHAKE.test(code))
+    return unavailableError(`${shown} speaks no TLS of version 1.2 or newer (${code}): look at url`);
+  return new LinkError('lost', `${shown} cannot be reached: ${message || code}`, error);
+}
+
+function redacted(message: string, address: Address): string {
+  const password = address.password();
+  return password === undefined ? message : message.replaceAll(password, '…');
+}
+
+/** Throws for a server that is too old; `server` and `version` as it says them itself. */
+export function checkVersion(server: string, version: string, address: Address): void {
+  if (server === 'valkey') return;
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major > OLDEST[0]! || (major === OLDEST[0] && minor >= OLDEST[1]!)) return;
+  throw unavailableError(`${address.shown} is ${server} ${version}: ${NEEDS}`);
+}

@@ -1,0 +1,219 @@
+/** A thread of the learner's: one stream's receiver, and of the first one what leads the run. Known to remote-collectors.ts only. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { unavailableError } from '../../base/errors.ts';
+import { toPlain } from '../../base/plain-error.ts';
+import { Spans } from '../../engine/trace/spans.ts';
+import type { RemoteHostStatus } from '../../run/collectors/remote-status.ts';
+import { BELL_WORDS, Bell, type BellBoard } from '../../shm/bell.ts';
+import type { Place } from '../../shm/memory.ts';
+import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
+import type { SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import { type AddressOptions, checkAddress } from './address.ts';
+import type { RunInfo } from './info.ts';
+import { Ingest, type IngestCounts } from './ingest.ts';
+import { keysOf } from './keys.ts';
+import { layoutInWords, layoutSum } from './layout.ts';
+import { Leader, takeRun } from './leader.ts';
+import { coded, type ServerFacts } from './link.ts';
+import { Marks, type SharedMarks } from './marks.ts';
+import { Receiver } from './receiver.ts';
+import { openRedisLink } from './redis-link.ts';
+import { type OpenSink, sinkOf } from './sinks.ts';
+import { WatchedHosts } from './watched-hosts.ts';
+import { WeightsOut } from './weights.ts';
+
+export interface RemoteThreadTask {
+  readonly address: AddressOptions;
+  readonly run: string;
+  readonly shard: number;
+  readonly shards: number;
+  /** 0: takes the run, and says which epoch that is */
+  readonly epoch: number;
+  readonly info: Omit<RunInfo, 'epoch'>;
+  readonly buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
+  /** of a row on its way */
+  readonly rowBytes: number;
+  readonly mailbox: SharedWeightMailbox | null;
+  readonly marks: SharedMarks;
+  /** of each shard, where its thread says what it did */
+  readonly spans: readonly Place[];
+  readonly transitBytes: number;
+  readonly weightsEveryMs: number;
+  readonly maxVersionLag: number;
+  readonly held: boolean;
+}
+
+/** What it says; and what it is told. */
+export type RemoteThreadSays =
+  | { readonly ready: number }
+  /** for the server, before it is ready */
+  | { readonly waits: string }
+  | { readonly held: true }
+  | { readonly report: RemoteReport }
+  | { readonly failed: unknown }
+  | { readonly stopped: true };
+export type RemoteThreadIsTold = 'hold' | 'release' | 'stop' | { readonly status: Uint8Array };
+
+export interface RemoteReport {
+  readonly counts: IngestCounts;
+  /** ms from sending to commit of the last messages, and versions that they were behind; unsorted */
+  readonly lags: Float64Array;
+  readonly behind: Float64Array;
+  readonly gatedMs: number;
+  readonly connected: boolean;
+  readonly sums: ReturnType<WatchedHosts['sums']>;
+  readonly hosts: RemoteHostStatus[];
+}
+
+const REPORT_MS = 500;
+const LOOK_MS = 1000;
+/** For acknowledgements of what came last. */
+const LAST_WORDS_MS = 500;
+
+const port = parentPort!;
+const say = (said: RemoteThreadSays) => port.postMessage(said);
+
+/** What the opener asks for while nothing is there yet is done when it is. */
+class Told {
+  held: boolean;
+  #parts: { receiver: Receiver; leader: Leader | null } | null = null;
+  stopped = false;
+  readonly #stop: () => void;
+
+  /** `stop`: ends what is under way before the parts are there. */
+  constructor(held: boolean, stop: () => void) {
+    this.held = held;
+    this.#stop = stop;
+    port.on('message', (told: RemoteThreadIsTold) => this.#hear(told));
+  }
+
+  begin(parts: { receiver: Receiver; leader: Leader | null }): void {
+    this.#parts = parts;
+    if (this.stopped) this.stop();
+  }
+  stop(): void {
+    this.stopped = true;
+    this.#parts?.receiver.stop();
+    this.#parts?.leader?.stop();
+  }
+
+  #hear(told: RemoteThreadIsTold): void {
+    if (told === 'hold') {
+      this.held = true;
+      this.#parts?.receiver.hold();
+      say({ held: true });
+    } else if (told === 'release') {
+      this.held = false;
+      this.#parts?.receiver.release();
+    } else if (told === 'stop') {
+      if (this.#parts === null) this.#stop();
+      this.stop();
+    } else this.#parts?.leader?.tell(told.status).catch(() => {}); // the next one comes soon
+  }
+}
+
+/** A server that drops what it was given may drop the run itself. */
+function checkKeeps(server: ServerFacts | null, url: string): void {
+  if (!server?.evicts) return;
+  throw unavailableError(
+    `${checkAddress({ url, insecure: true }).shown} drops values when its memory is full (maxmemory-policy ${server.evicts}): ` +
+      'set its maxmemory-policy to noeviction',
+  );
+}
+
+async function perform(task: RemoteThreadTask): Promise<void> {
+  const { shard, run } = task;
+  const transitBytes = task.transitBytes / task.shards;
+  const keys = keysOf(run);
+  const link = await openRedisLink({ ...task.address, name: `hotslot learner ${run}`, rowBytes: task.rowBytes });
+  const told = new Told(task.held, () => void link.close());
+  let parts: { receiver: Receiver; leader: Leader | null } | null = null;
+  let server: ServerFacts | null = null;
+  const timers: NodeJS.Timeout[] = [];
+  let sink: OpenSink | null = null;
+  let claimed: Bell | null = null;
+  let bells: BellBoard | null = null;
+  try {
+    await link.connect({
+      connected(facts) {
+        server = facts;
+        parts?.receiver.onConnected(facts);
+        parts?.leader?.onConnected();
+      },
+      lost(cause) {
+        server = null;
+        if (parts === null) say({ waits: cause.message });
+        parts?.receiver.onLost();
+        parts?.leader?.onLost();
+      },
+    });
+    sink = sinkOf(task.buffer);
+    const mailbox = task.mailbox && WeightMailbox.attach(task.mailbox);
+    bells = mailbox && versionsOf(mailbox).bells;
+    // Of a mailbox whose bells are all taken the newest version is looked for once a second.
+    claimed = shard === 0 && bells ? bells.claim() : null;
+    checkKeeps(server, task.address.url);
+    const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
+    const info: RunInfo = { ...task.info, epoch };
+    const ingest = new Ingest({
+      ...{ marks: new Marks(task.marks), sink, layout: layoutSum(info.layout), maxVersionLag: task.maxVersionLag },
+      layoutWords: layoutInWords(info.layout).slice(0, 500),
+      version: () => mailbox?.published ?? 0,
+      now: Date.now,
+    });
+    const receiver = new Receiver({ link, keys, shard, epoch, ingest, sink, transitBytes, held: told.held });
+    receiver.spans = new Spans(task.spans[shard] as Place);
+    const weights = mailbox && new WeightsOut({ link, keys, mailbox, epoch, everyMs: task.weightsEveryMs });
+    const bell = claimed ?? new Bell(new Int32Array(new SharedArrayBuffer(4 * BELL_WORDS)));
+    const leader = shard === 0 ? new Leader({ link, keys, run, info, weights, bell }) : null;
+    parts = { receiver, leader };
+    if (server) receiver.onConnected(server);
+    told.begin(parts);
+    const hosts = new WatchedHosts({ link, keys, ingest });
+    const look = () =>
+      hosts.read().then(
+        (live) => receiver.share(live),
+        () => {}, // the next look comes soon
+      );
+    timers.push(
+      setInterval(look, LOOK_MS),
+      setInterval(() => say(reportOf(ingest, receiver, hosts)), REPORT_MS),
+    );
+    // Hosts look for what the leader tells.
+    void Promise.resolve(leader?.announced).then(() => say({ ready: epoch }));
+    await Promise.all([receiver.run(), leader?.run()]);
+    await receiver.settled(LAST_WORDS_MS);
+    say(reportOf(ingest, receiver, hosts));
+    await leader?.leave().catch(() => {}); // the lease ends by itself
+  } finally {
+    for (const timer of timers) clearInterval(timer);
+    // Of two the other one may still run.
+    told.stop();
+    if (claimed) bells?.release(claimed);
+    sink?.close();
+    await link.close();
+  }
+}
+
+function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): RemoteThreadSays {
+  const { counts, lags, behind, measured } = ingest;
+  const { gatedMs, connected } = receiver;
+  const seen = Math.min(measured, lags.length);
+  const sums = hosts.sums();
+  return {
+    report: {
+      ...{ counts: { ...counts }, gatedMs, connected, sums, hosts: hosts.status() },
+      ...{ lags: lags.slice(0, seen), behind: behind.slice(0, seen) },
+    },
+  };
+}
+
+try {
+  await perform(workerData as RemoteThreadTask);
+  say({ stopped: true });
+} catch (error) {
+  say({ failed: toPlain(coded(error)) });
+} finally {
+  port.close();
+}

@@ -1,0 +1,34 @@
+/** The marks of remote collectors in a checkpoint: with them, a learner that goes on takes no row twice. */
+import { shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { type Marks, MOST_SESSIONS, type SavedMark } from './marks.ts';
+
+const KIND = 'hotslot.RemoteCollectors.state';
+
+/** Goes through structured cloning. */
+interface SavedRemote {
+  readonly kind: typeof KIND;
+  /** older checkpoints do not say it */
+  readonly shards?: number;
+  readonly marks: readonly SavedMark[];
+}
+
+/** While nobody adds. */
+export const savedRemote = (marks: readonly Marks[]): SavedRemote => ({
+  kind: KIND,
+  shards: marks.length,
+  marks: marks.flatMap((each) => each.saved()),
+});
+
+export function checkResumed(resume: unknown, shards: number): readonly SavedMark[] {
+  if (resume === undefined || resume === null) return [];
+  const { kind, marks, shards: before = shards } = resume as Partial<SavedRemote>;
+  if (kind !== KIND || !Array.isArray(marks) || marks.length > MOST_SESSIONS)
+    throw typeError(
+      `resume must be what Checkpoint.restore() gave as collectors of RemoteCollectors, got ${shown(resume)}`,
+    );
+  // A host stays at its stream: what lies there would be taken by a thread that has not its mark.
+  if (before !== shards)
+    throw rangeError(`shards must be ${shown(before)}, as they were of what resume is of, got ${shards}`);
+  return marks;
+}

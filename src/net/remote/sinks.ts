@@ -1,0 +1,180 @@
+/** Where rows of other machines go: a buffer of rows, or lanes of a buffer of steps, which stay with a session for ever. */
+
+import type { Bell } from '../../shm/bell.ts';
+import { endsEpisode, laneOf, rowBytesOf } from '../../store/lanes/packed-rows.ts';
+import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
+import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
+import { insideOfLimiter } from '../../store/rate-limiter.ts';
+import { ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { Sink } from './ingest.ts';
+import type { Session } from './session.ts';
+
+/** A sink, and the bell that is rung when its limiter may let more in. */
+export interface OpenSink extends Sink {
+  /** null where no limiter gates */
+  readonly bell: Bell | null;
+  close(): void;
+}
+
+/** So many rows at a time, for other writers' sake: a writer waits for the one before it. */
+const MOST_BYTES = 2 ** 20;
+
+const nothing = new Uint8Array();
+/** Mostly it is all of them, and no other view is left to be collected. */
+const firstOf = (bytes: Uint8Array, length: number) => (length < bytes.length ? bytes.subarray(0, length) : bytes);
+
+export function sinkOf(shared: SharedReplayBuffer | SharedTrajectoryBuffer): OpenSink {
+  return shared.kind === 'hotslot.ReplayBuffer' ? rowsSink(shared) : stepsSink(shared);
+}
+
+function rowsSink(shared: SharedReplayBuffer): OpenSink {
+  const buffer = ReplayBuffer.attach(shared);
+  const { rowBytes, capacity } = buffer;
+  const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
+  const gated = buffer.limiter?.gateAdd ? limiter : null;
+  const bell = gated?.bells.claim() ?? null;
+  const most = Math.max(1, Math.min(capacity, Math.floor(MOST_BYTES / rowBytes)));
+  return {
+    rowBytes,
+    bell,
+    reserve: () => {},
+    admit: () => ({ firstLane: 0 }),
+    open: () => null,
+    add({ mark }, bytes, rows) {
+      const some = Math.min(rows, most, gated?.mostAtOnce() ?? most);
+      const before = mark.value;
+      mark.value = before + some;
+      let added = 0;
+      try {
+        added = buffer.addPacked(firstOf(bytes, some * rowBytes), some, mark);
+        return added;
+      } catch (error) {
+        return wrongRow(error);
+      } finally {
+        mark.value = before + added;
+      }
+    },
+    skip({ mark }, to) {
+      mark.value = to;
+      buffer.addPacked(nothing, 0, mark);
+    },
+    goesOn: () => true,
+    end: () => {},
+    close() {
+      if (bell) gated?.bells.release(bell);
+      buffer.close();
+    },
+  };
+}
+
+/** What is wrong with a row that somebody sent; anything else is this side's own failure. */
+function wrongRow(error: unknown): string {
+  if ('row' in (error as object)) return (error as Error).message;
+  throw error;
+}
+
+interface Lanes {
+  readonly firstLane: number;
+  readonly lanes: number;
+}
+/** Where so many lanes side by side are nobody's, the lowest ones. */
+function firstFree(taken: readonly Lanes[], lanes: number): number {
+  let free = 0;
+  for (const one of [...taken].sort((a, b) => a.firstLane - b.firstLane)) {
+    if (one.firstLane - free >= lanes) break;
+    free = Math.max(free, one.firstLane + one.lanes);
+  }
+  return free;
+}
+
+/** Each session has lanes of its own, from its first message to its last one. */
+function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
+  const buffer = TrajectoryBuffer.attach(shared);
+  const rowBytes = rowBytesOf(buffer.layout);
+  const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
+  const gated = buffer.limiter?.gateAdd ? limiter : null;
+  const bell = gated?.bells.claim() ?? null;
+  const most = Math.max(2, Math.floor(MOST_BYTES / rowBytes));
+  const writers = new Map<number, TrajectoryWriter>();
+  const reserved = new Map<number, Lanes>();
+  /** of a session's line: lanes whose next step begins an episode, whatever it says */
+  const cut = new Map<number, Set<number>>();
+  const cutAll = ({ line, lanes }: Session) => cut.set(line, new Set(Array(lanes).keys()));
+  const writerOf = (session: Session) => writers.get(session.line) as TrajectoryWriter;
+  return {
+    rowBytes,
+    bell,
+    reserve({ line, firstLane, lanes }) {
+      reserved.set(line, { firstLane, lanes });
+    },
+    admit(lanes, wanted) {
+      if (lanes === 0) return { refused: 'it has no lanes, and the learner’s buffer keeps steps in order' };
+      const taken = [...writers.values()];
+      const ends = (one: Lanes) => one.firstLane + one.lanes;
+      const isFree = (first: number) => taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
+      if (wanted !== undefined && isFree(wanted)) return { firstLane: wanted };
+      // Who has not come back loses its lanes to who is there, and gets others where there are some.
+      for (const others of [[...taken, ...reserved.values()], taken]) {
+        const firstLane = firstFree(others, lanes);
+        if (firstLane + lanes <= buffer.lanes) return { firstLane };
+      }
+      const free = buffer.lanes - taken.reduce((sum, writer) => sum + writer.lanes, 0);
+      return {
+        refused: `it asks for ${lanes} lanes side by side, and of the learner’s ${buffer.lanes} are ${free} free`,
+      };
+    },
+    open(session, resume) {
+      const { firstLane, lanes, line } = session;
+      reserved.delete(line);
+      try {
+        writers.set(line, buffer.writer({ firstLane, lanes, resume }) as TrajectoryWriter);
+        if (!resume) cutAll(session);
+        return null;
+      } catch (error) {
+        return `its lanes cannot be had: ${(error as Error).message}`;
+      }
+    },
+    add(session, bytes, rows) {
+      const { mark } = session;
+      let some = Math.min(rows, most, gated?.mostAtOnce() ?? most);
+      // What was seen behind an ending step goes with it.
+      if (some < rows && endsEpisode(bytes, rowBytes, some - 1)) some++;
+      const before = mark.value;
+      mark.value = before + some;
+      let added = 0;
+      try {
+        added = writerOf(session).addPacked(firstOf(bytes, some * rowBytes), some, mark);
+        const left = cut.get(session.line);
+        if (left) for (let row = 0; row < added; row++) left.delete(laneOf(bytes, rowBytes, row));
+        return added;
+      } catch (error) {
+        return wrongRow(error);
+      } finally {
+        mark.value = before + added;
+      }
+    },
+    skip(session, to) {
+      // What comes behind the gap does not go on with what was before it.
+      writerOf(session).cutEpisodes();
+      cutAll(session);
+      session.mark.value = to;
+      writerOf(session).addPacked(nothing, 0, session.mark);
+    },
+    goesOn({ line }) {
+      if (cut.get(line)?.size) return false;
+      cut.delete(line);
+      return true;
+    },
+    end({ line }) {
+      writers.get(line)?.close();
+      writers.delete(line);
+      cut.delete(line);
+    },
+    close() {
+      for (const writer of writers.values()) writer.close();
+      if (bell) gated?.bells.release(bell);
+      buffer.close();
+    },
+  };
+}

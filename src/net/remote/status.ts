@@ -1,0 +1,89 @@
+/**
+ * What a learner says of its collector hosts, for whoever looks from outside: JSON at the run's key `status`. It comes off the wire,
+ * and parts of it came from hosts before: whoever reads it believes in no length and no type, and in no text that a terminal obeys.
+ */
+import { shown } from '../../base/checks.ts';
+import { rangeError } from '../../base/errors.ts';
+import type {
+  RemoteHostState,
+  RemoteHostStatus,
+  RemoteSpread,
+  RemoteStatus,
+} from '../../run/collectors/remote-status.ts';
+
+const STATES = ['live', 'silent', 'ended', 'refused', 'failed'] as const satisfies readonly RemoteHostState[];
+
+/** No learner has more sessions, and no status needs more bytes. */
+const MOST_HOSTS = 65_536;
+const MOST_BYTES = 32 * 2 ** 20;
+const MOST_LETTERS = 1000;
+
+export const writeStatus = (status: RemoteStatus): Uint8Array => new TextEncoder().encode(JSON.stringify(status));
+
+/** Throws RangeError for what is no status. */
+export function readStatus(bytes: Uint8Array): RemoteStatus {
+  if (bytes.length > MOST_BYTES) throw wrong(`${bytes.length} bytes are more than one has`);
+  let found: unknown;
+  try {
+    found = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    throw wrong('it is no JSON');
+  }
+  const { number, text, from } = reader(found, '');
+  const spread = (name: string): RemoteSpread => {
+    const part = reader(from(name), `${name}.`);
+    return { p50: part.numberOrNull('p50'), p99: part.numberOrNull('p99') };
+  };
+  const hosts = from('hosts');
+  if (!Array.isArray(hosts) || hosts.length > MOST_HOSTS) throw wrong(`hosts is ${shown(hosts)}`);
+  return {
+    ...{ time: number('time'), epoch: number('epoch'), run: text('run') },
+    ...{ rows: number('rows'), rowsPerSecond: number('rowsPerSecond'), bytesPerSecond: number('bytesPerSecond') },
+    ...{ duplicates: number('duplicates'), gaps: number('gaps'), stale: number('stale') },
+    ...{ refused: number('refused'), lost: number('lost') },
+    ...{ lag: spread('lag'), gated: number('gated', 1), windowFull: number('windowFull', 1) },
+    ...{ versionLag: spread('versionLag'), streamBytes: number('streamBytes') },
+    hosts: hosts.map(readHost),
+  };
+}
+
+function readHost(found: unknown, at: number): RemoteHostStatus {
+  const { number, numberOrNull, text, from } = reader(found, `hosts[${at}].`);
+  const state = STATES.find((each) => each === from('state'));
+  if (state === undefined) throw wrong(`hosts[${at}].state is ${shown(from('state'))}`);
+  return {
+    ...{ session: number('session'), host: text('host'), pid: number('pid'), since: number('since') },
+    ...{ workers: number('workers'), steps: number('steps'), episodes: number('episodes') },
+    // A return may be below zero.
+    ...{ meanReturn: numberOrNull('meanReturn', Number.NEGATIVE_INFINITY), version: number('version') },
+    ...{ rows: number('rows'), waiting: number('waiting'), silentMs: number('silentMs') },
+    ...{ state, why: text('why') },
+  };
+}
+
+/** Takes numbers and texts out of what may be anything; `path` names them in errors. */
+export function reader(found: unknown, path: string) {
+  if (typeof found !== 'object' || found === null || Array.isArray(found))
+    throw wrong(`${path === '' ? 'it' : path.slice(0, -1)} is ${shown(found)}`);
+  const from = (name: string): unknown =>
+    Object.hasOwn(found, name) ? (found as Record<string, unknown>)[name] : undefined;
+  const number = (name: string, most = Number.MAX_VALUE, least = 0): number => {
+    const value = from(name);
+    if (typeof value !== 'number' || !(value >= least && value <= most))
+      throw wrong(`${path}${name} is ${shown(value)}`);
+    return value;
+  };
+  const numberOrNull = (name: string, least = 0) =>
+    from(name) === null ? null : number(name, Number.MAX_VALUE, least);
+  const text = (name: string): string => {
+    const value = from(name);
+    if (typeof value !== 'string' || value.length > MOST_LETTERS) throw wrong(`${path}${name} is ${shown(value)}`);
+    return plain(value);
+  };
+  return { from, number, numberOrNull, text };
+}
+
+/** Without letters that a terminal takes for orders: a host may call itself anything. */
+const plain = (text: string) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, '?');
+
+const wrong = (how: string) => rangeError(`this is no learner's status: ${how}`);

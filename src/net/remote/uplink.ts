@@ -1,0 +1,272 @@
+/**
+ * What a host does with its rows: they go into messages, and a message is kept until its rows are acknowledged (kept.ts) by the learner
+ * (heard.ts).
+ *
+ *   U4  A message is sent again only when a reply to it was lost, or was "full"; and all that are kept when the learner asks (its
+ *       count of questions grew), when another learner has the run, or when the learner has looked through all that lay in
+ *       its stream twice since all of them were replied to. Never on a timer: what was replied to is there. So a connection that comes and goes
+ *       cannot fill the server with copies.
+ *
+ * One loop does all of it; whatever happens rings its bell, on the outbox's own board.
+ */
+import { stateError } from '../../base/errors.ts';
+import { errorOf } from '../../base/plain-error.ts';
+import type { Bell } from '../../shm/bell.ts';
+import { Heard } from './heard.ts';
+import { KeptMessages } from './kept.ts';
+import type { Keys } from './keys.ts';
+import { coded, type Link, LinkError } from './link.ts';
+import { BYE, emptyHeader, HEADER_BYTES, HELLO, MOST_BYTES, sealMessage } from './message.ts';
+import type { Outbox } from './outbox.ts';
+
+export interface UplinkOptions {
+  readonly link: Link;
+  readonly keys: Keys;
+  readonly shard: number;
+  readonly session: number;
+  /** sum of the layout */
+  readonly layout: number;
+  readonly outbox: Outbox;
+  /** a message is sent when it has so many bytes, or its first row has waited so long */
+  readonly flushBytes: number;
+  readonly flushMs: number;
+  /** oldest version of the learner of that epoch that collectors act by now; 0: of none */
+  readonly version: (epoch: number) => number;
+  /** as heard.ts has it; left out: every learner of the run is one for this host */
+  readonly meets?: (epoch: number) => Promise<boolean>;
+  readonly now: () => number;
+}
+
+/** What a host waits for. */
+export type UplinkWait = 'rows' | 'learner' | 'window' | 'server' | 'room';
+
+/** A server without room is offered the message again after so long, doubled each time. */
+const FULL_MS = 100;
+const LONGEST_FULL_MS = 2000;
+/** Versions that came while rows of older ones wait. */
+const MOST_FLOORS = 64;
+/** No park is longer: the net under a bug. */
+const PARK_MS = 200;
+
+export class Uplink {
+  readonly kept: KeptMessages;
+  readonly bell: Bell;
+  /** ms in all that the window was full */
+  fullMs = 0;
+  readonly #given: UplinkOptions;
+  readonly #heard: Heard;
+  readonly #rowsPerMessage: number;
+  #waits: UplinkWait = 'server';
+  #connected = false;
+  #helloed = false;
+  /** since when rows wait for a message to be full; null: none do */
+  #since: number | null = null;
+  /** oldest version that the next row may have been acted by */
+  #floor = 0;
+  /** and that rows from a later one on may have been */
+  readonly #floors: { readonly from: number; readonly version: number }[] = [];
+  /** the epoch of the learner that these versions are of */
+  #versionsOf = 0;
+  #fullUntil = 0;
+  #fullWait = FULL_MS;
+  #fullSince: number | null = null;
+  #failure: Error | null = null;
+  #closing = false;
+  #stopped = false;
+
+  /** Throws ERR_HOTSLOT_STATE_BUSY when the outbox has no bell left. */
+  constructor(given: UplinkOptions) {
+    const { outbox, flushBytes, link, keys, shard, now } = given;
+    this.#given = given;
+    const most = Math.max(1, Math.floor(Math.min(flushBytes, MOST_BYTES) / outbox.rowBytes));
+    // An ending step and what was seen behind it go together.
+    this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
+    this.kept = new KeptMessages({
+      ...{ rowBytes: outbox.rowBytes, rowsPerMessage: this.#rowsPerMessage, now },
+      append: (bytes) => link.append(keys.stream(shard), bytes),
+      settled: (error) => {
+        this.#heard.moved();
+        if (error === null) this.#fullWait = FULL_MS;
+        else this.#failed(error);
+        this.bell.ring();
+      },
+    });
+    const bell = outbox.bells.claim();
+    if (bell === null) throw stateError('BUSY', 'the outbox has no bell left');
+    this.bell = bell;
+    const failed = (error: unknown) => this.#failed(error);
+    const { session, meets = async () => true } = given;
+    this.#heard = new Heard({ link, keys, session, shard, kept: this.kept, failed, meets, ring: () => bell.ring() });
+  }
+
+  /** What keeps it from sending; 'rows': nothing does, there are none. */
+  get waits(): UplinkWait {
+    return this.#waits;
+  }
+  /** rows that no message has taken yet */
+  get waiting(): number {
+    return this.#given.outbox.waiting();
+  }
+  /** of the learner that it sends to; 0 before the first */
+  get epoch(): number {
+    return this.#heard.epoch;
+  }
+
+  /** Of the link: it is connected, or connected again. */
+  connected(): void {
+    this.#connected = true;
+    this.#heard.hurry();
+    this.bell.ring();
+  }
+  lost(): void {
+    this.#connected = false;
+    this.bell.ring();
+  }
+  /** Of the link: a notice of this session. */
+  notice(text: string): void {
+    this.#heard.hear(text);
+  }
+
+  /** Resolves when all was acknowledged after close(), or soon after stop(); rejects when the session is refused. */
+  async run(): Promise<void> {
+    // What is waited for holds no process by itself.
+    const hold = setInterval(() => {}, 2 ** 30);
+    try {
+      while (!this.#stopped) {
+        const seen = this.bell.read();
+        if (this.#failure) throw this.#failure;
+        if (this.#connected && this.#isWaited()) this.#heard.poll();
+        this.#sayHello();
+        if (this.#maySend()) {
+          this.kept.resend();
+          this.#fill();
+        }
+        this.#countFull();
+        if (this.#closing && this.epoch > 0 && this.kept.count === 0 && this.#given.outbox.waiting() === 0) {
+          await this.#say(BYE).catch(() => {}); // its lanes stay taken then
+          return;
+        }
+        await this.bell.parkAsync(seen, this.#parkMs());
+      }
+    } finally {
+      clearInterval(hold);
+      this.#given.outbox.bells.release(this.bell);
+    }
+  }
+
+  /** Nothing is added any more: what there is goes out, and a goodbye. */
+  close(): void {
+    this.#closing = true;
+    this.bell.ring();
+  }
+  stop(): void {
+    this.#stopped = true;
+    this.bell.ring();
+  }
+
+  #parkMs(): number {
+    const now = performance.now();
+    const ends = [now + PARK_MS];
+    if (this.#waits === 'rows' && this.#since !== null) ends.push(this.#since + this.#given.flushMs);
+    if (this.#waits === 'room') ends.push(this.#fullUntil);
+    const { pollAt } = this.#heard;
+    if (this.#isWaited() && pollAt > now) ends.push(pollAt);
+    return Math.max(1, Math.min(...ends) - now);
+  }
+
+  /** The learner has something to say. */
+  #isWaited(): boolean {
+    return this.kept.count > 0 || this.epoch === 0 || this.#closing;
+  }
+
+  #sayHello(): void {
+    if (this.#helloed || !this.#connected || performance.now() < this.#fullUntil) return;
+    this.#helloed = true;
+    this.#say(HELLO).then(
+      () => {
+        this.#fullWait = FULL_MS;
+      },
+      (error) => {
+        this.#helloed = false;
+        this.#failed(error);
+      },
+    );
+  }
+
+  #say(flags: number): Promise<void> {
+    const { link, keys, shard } = this.#given;
+    const message = new Uint8Array(HEADER_BYTES);
+    const { next: first, acknowledged: base } = this.kept;
+    sealMessage(message, { ...this.#header(flags), first, rows: 0, base });
+    return link.append(keys.stream(shard), message);
+  }
+
+  #header(flags: number) {
+    const { session, layout, outbox, now } = this.#given;
+    const { rowBytes, lanes } = outbox;
+    return { ...emptyHeader(), flags, session, rowBytes, layout, lanes, version: this.#floor, sent: now() };
+  }
+
+  #maySend(): boolean {
+    const full = performance.now() < this.#fullUntil;
+    this.#waits = !this.#connected ? 'server' : this.epoch === 0 ? 'learner' : full ? 'room' : 'rows';
+    return this.#waits === 'rows';
+  }
+
+  #fill(): void {
+    const { outbox, flushMs } = this.#given;
+    const now = performance.now();
+    while (this.kept.inOrder) {
+      const waiting = this.#lookAt();
+      if (waiting === 0) {
+        this.#since = null;
+        return;
+      }
+      this.#since ??= now;
+      const { count, bytes, messageBytes, isFull } = this.kept;
+      if (isFull || (count > 0 && bytes + messageBytes > this.#heard.window)) {
+        this.#waits = this.#heard.isSilent ? 'learner' : 'window';
+        return;
+      }
+      if (waiting < this.#rowsPerMessage && now - this.#since < flushMs && !this.#closing) return;
+      if (this.kept.send(outbox.take, waiting, this.#header(0)) === 0) return;
+      this.#since = null;
+    }
+  }
+
+  /** How many rows wait: whatever is collected behind them is acted by this version, or another one that comes later. */
+  #lookAt(): number {
+    const { outbox, version } = this.#given;
+    if (this.#versionsOf !== this.epoch) {
+      // What waits was acted by another learner's weights.
+      this.#versionsOf = this.epoch;
+      this.#floor = 0;
+      this.#floors.length = 0;
+    }
+    const now = version(this.epoch);
+    const waiting = outbox.waiting();
+    const { next } = this.kept;
+    // Steps are not taken in the order that they were added in.
+    const isKnown = outbox.lanes === 0 ? this.#floors.length < MOST_FLOORS : waiting === 0;
+    if (isKnown && now !== (this.#floors.at(-1)?.version ?? this.#floor))
+      this.#floors.push({ from: next + waiting, version: now });
+    while (this.#floors[0] && this.#floors[0].from <= next) this.#floor = this.#floors.shift()!.version;
+    return waiting;
+  }
+
+  #countFull(): void {
+    const now = performance.now();
+    // Also while it stays full: a host that is stopped for long says so.
+    if (this.#fullSince !== null) this.fullMs += now - this.#fullSince;
+    this.#fullSince = this.#waits === 'window' ? now : null;
+  }
+
+  #failed(error: unknown): void {
+    if (!(error instanceof LinkError) || error.how === 'denied') this.#failure ??= errorOf(coded(error));
+    else if (error.how === 'full') {
+      this.#fullUntil = performance.now() + this.#fullWait;
+      this.#fullWait = Math.min(2 * this.#fullWait, LONGEST_FULL_MS);
+    }
+    this.bell.ring();
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Weights on their way to hosts: a version in pieces of 4 MiB, and a text that says which version is the newest. Whoever reads takes
+ * the newest or nothing: pieces of an older one go away after a while, and the sum is of all of them.
+ */
+
+import { crc32 } from '../../base/arrays/crc32.ts';
+import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import type { Keys } from './keys.ts';
+import type { Link } from './link.ts';
+
+/** Longer values break a connection that takes notices too. */
+const PIECE_BYTES = 4 * 2 ** 20;
+/** Weights that are longer come less often than they could: so many bytes a second leave the learner. */
+const BYTES_A_SECOND = 20 * 2 ** 20;
+/** What the versions on the server may take together, by and large. */
+const KEPT_BYTES = 256 * 2 ** 20;
+const LEAST_LIFE_MS = 10_000;
+const LONGEST_LIFE_MS = 60_000;
+
+const text = new TextDecoder();
+
+/** Which weights are the newest. */
+interface Newest {
+  readonly epoch: number;
+  readonly version: number;
+  readonly bytes: number;
+  readonly sum: number;
+}
+const writeNewest = ({ epoch, version, bytes, sum }: Newest) =>
+  new TextEncoder().encode(`${epoch}:${version}:${bytes}:${sum}`);
+function readNewest(from: Uint8Array | null): Newest | null {
+  const found = /^(\d{1,16}):(\d{1,10}):(\d{1,11}):(\d{1,10})$/.exec(from === null ? '' : text.decode(from));
+  if (found === null) return null;
+  const [epoch, version, bytes, sum] = found.slice(1).map(Number) as [number, number, number, number];
+  return { epoch, version, bytes, sum };
+}
+
+/** The learner's side. */
+export class WeightsOut {
+  readonly #link: Link;
+  readonly #keys: Keys;
+  readonly #mailbox: WeightMailbox;
+  readonly #epoch: number;
+  readonly #everyMs: number;
+  readonly #lifeMs: number;
+  readonly #weights: Float32Array;
+  #version = 0;
+  #storedAt = Number.NEGATIVE_INFINITY;
+  #fresh = true;
+
+  constructor(given: { link: Link; keys: Keys; mailbox: WeightMailbox; epoch: number; everyMs: number }) {
+    this.#link = given.link;
+    this.#keys = given.keys;
+    this.#mailbox = given.mailbox;
+    this.#epoch = given.epoch;
+    const bytes = 4 * given.mailbox.length;
+    this.#everyMs = Math.max(given.everyMs, (1000 * bytes) / BYTES_A_SECOND);
+    const life = (KEPT_BYTES / bytes) * this.#everyMs;
+    this.#lifeMs = Math.max(LEAST_LIFE_MS, 4 * this.#everyMs, Math.min(LONGEST_LIFE_MS, life));
+    this.#weights = new Float32Array(given.mailbox.length);
+  }
+
+  /** The server may have none of it: tells the newest again. */
+  again(): void {
+    this.#fresh = true;
+  }
+
+  /** ms until store() has something to do; Infinity while there is no newer version. */
+  get dueMs(): number {
+    const { published } = this.#mailbox;
+    if (published === 0) return Number.POSITIVE_INFINITY;
+    const since = performance.now() - this.#storedAt;
+    if (this.#fresh) return 0;
+    return published > this.#version ? this.#everyMs - since : this.#lifeMs / 2 - since;
+  }
+
+  /** Stores the newest version and tells of it. Rejects as the link does; nothing is lost then but time. */
+  async store(): Promise<void> {
+    const newer = this.#mailbox.read(this.#weights, 0);
+    if (newer === 0) return;
+    this.#storedAt = performance.now();
+    const bytes = new Uint8Array(this.#weights.buffer);
+    const pieces = Math.ceil(bytes.length / PIECE_BYTES);
+    const sum = crc32(bytes);
+    // One after the other: other calls of this link come in between.
+    for (let i = 0; i < pieces; i++) {
+      const piece = bytes.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES);
+      await this.#link.store(this.#keys.weights(newer, i), piece, this.#lifeMs);
+    }
+    const newest = writeNewest({ epoch: this.#epoch, version: newer, bytes: bytes.length, sum });
+    await this.#link.store(this.#keys.newest, newest, this.#lifeMs);
+    await this.#link.notify(this.#keys.versions, `${newer}`);
+    this.#version = newer;
+    this.#fresh = false;
+  }
+}
+
+/** The host's side. */
+export class WeightsIn {
+  readonly #link: Link;
+  readonly #keys: Keys;
+  readonly #mailbox: WeightMailbox;
+  readonly #bytes: Uint8Array;
+  readonly #weights: Float32Array;
+  /** what each of the mailbox's last versions is, which counts by itself */
+  readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] = [];
+  #newest: Newest | null = null;
+
+  constructor(given: { link: Link; keys: Keys; mailbox: WeightMailbox }) {
+    this.#link = given.link;
+    this.#keys = given.keys;
+    this.#mailbox = given.mailbox;
+    this.#weights = new Float32Array(given.mailbox.length);
+    this.#bytes = new Uint8Array(this.#weights.buffer);
+  }
+
+  /** The learner's version that the mailbox's is. 0: none, one that nobody should have any more, or of another epoch than `epoch`. */
+  versionOf(own: number, epoch?: number): number {
+    const known = this.#versions[own % KEPT_VERSIONS];
+    return known?.own === own && (epoch === undefined || known.epoch === epoch) ? known.version : 0;
+  }
+
+  /** The newest version in the mailbox, where there is a newer one. Whether there was. Rejects as the link does. */
+  async fetch(): Promise<boolean> {
+    for (;;) {
+      const newest = readNewest(await this.#link.load(this.#keys.newest));
+      if (newest === null || newest.bytes !== this.#bytes.length || this.#has(newest)) return false;
+      if (!(await this.#pieces(newest))) {
+        // A piece is gone, or of a later version: start again with the newest, unless that is still this one.
+        const now = readNewest(await this.#link.load(this.#keys.newest));
+        if (now === null || (now.epoch === newest.epoch && now.version === newest.version)) return false;
+        continue;
+      }
+      this.#newest = newest;
+      // Who published them has looked whether they are finite, or wants them otherwise.
+      const own = this.#mailbox.write(this.#weights, { nonFinite: true });
+      this.#versions[own % KEPT_VERSIONS] = { own, epoch: newest.epoch, version: newest.version };
+      return true;
+    }
+  }
+
+  #has({ epoch, version }: Newest): boolean {
+    return this.#newest?.epoch === epoch && this.#newest.version === version;
+  }
+
+  async #pieces({ version, sum }: Newest): Promise<boolean> {
+    const bytes = this.#bytes;
+    for (let from = 0, i = 0; from < bytes.length; from += PIECE_BYTES, i++) {
+      const piece = await this.#link.load(this.#keys.weights(version, i));
+      if (piece === null || piece.length !== Math.min(PIECE_BYTES, bytes.length - from)) return false;
+      bytes.set(piece, from);
+    }
+    return crc32(bytes) === sum;
+  }
+}
+
+/** Collectors act by one of the last few. */
+const KEPT_VERSIONS = 1024;

@@ -1,4 +1,0 @@
-/** `hotslot/ranks`: several learners, and several processes that an MPI launcher started, on one machine or many. */
-export { type GroupProcess, type JoinOptions, LearnerGroup } from './group.ts';
-export { type LearnerGroupOptions, type SharedLearnerGroup, shareLearnerGroup } from './group-shared.ts';
-export { type MpiProcess, type OpenMpiOptions, openMpi } from './mpi.ts';

@@ -1,0 +1,295 @@
+/**
+ * A run that can be stopped at any moment and gone on with: what its parts are between two ticks, in a folder that holds the last
+ * whole checkpoint whatever happens to a later one. docs/checkpoints.md says what is kept, docs/design.md why so.
+ */
+import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'eventemitter3';
+import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { nowMs } from '../../base/clock.ts';
+import { closedError, stateError, unavailableError } from '../../base/errors.ts';
+import { errorOf } from '../../base/plain-error.ts';
+import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
+import { type HeldPool, holders } from '../collectors/pool-hold.ts';
+import { parseEvery } from './every.ts';
+import { Folder } from './folder.ts';
+import { checkFit, checkFresh, give } from './give.ts';
+import { type CheckpointContents, contentsOf } from './inspect.ts';
+import { filesOf, type Lineage, lineageOf, remember } from './lineage.ts';
+import { readManifest } from './manifest.ts';
+import type { CheckpointEvents, CheckpointOptions, RestoredCheckpoint, SavedCheckpoint } from './options.ts';
+import { checkParts, type KnownParts } from './parts.ts';
+import { type Taken, take } from './take.ts';
+import { writeTaken } from './write.ts';
+
+/** A save that is asked for: by a call, or by `every` alone, which waits for a hot tick's end until close(). */
+interface Asked {
+  patient: boolean;
+}
+
+export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncDisposable {
+  readonly folder: string;
+  readonly #known: KnownParts;
+  readonly #folder: Folder;
+  readonly #run: string;
+  #lineage: Lineage | null;
+  /** files of those before, where it is not known whether the newest manifest's name is on the disk */
+  #doubted: ReadonlySet<string> = new Set();
+  #saves: number;
+  #saving: Promise<SavedCheckpoint> | null = null;
+  #next: (Asked & { promise: Promise<SavedCheckpoint> }) | null = null;
+  /** aborted by close() */
+  readonly #ending = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #closing: Promise<void> | null = null;
+
+  /**
+   * Opens a folder to save these parts into; it is made where it is not there. Nothing is written yet but its lock and, where it
+   * is empty, a mark: one checkpoint at a time has a folder, over all processes. A folder that holds another run's checkpoint is refused: restore() it first, or
+   * name another. Throws TypeError or RangeError for parts that are none, for a folder that holds something else, and for a
+   * checkpoint that cannot be read; ERR_HOTSLOT_STATE_BUSY while another has the folder; ERR_HOTSLOT_UNAVAILABLE in the system's
+   * words.
+   */
+  static async open(folder: string | URL, options: CheckpointOptions): Promise<Checkpoint> {
+    checkKeys('Checkpoint.open', options, [...partKeys, 'every']);
+    const known = checkParts('Checkpoint.open', options);
+    const everyMs = options.every === undefined ? null : parseEvery(options.every);
+    const place = new Folder('Checkpoint.open', folder);
+    await place.holdsOne();
+    await place.make();
+    place.lock();
+    try {
+      const manifest = (await place.holdsOne()) ? await readManifest(place) : null;
+      const lineage = manifest && lineageOf(known, manifest);
+      if (manifest && !lineage)
+        throw stateError(
+          'BUSY',
+          `'${place.path}' holds the checkpoint of another run, at tick ${manifest.tick}: Checkpoint.restore() it into these parts first, or name another folder`,
+        );
+      if (!manifest) await place.begin();
+      return new Checkpoint(OURS, { known, folder: place, lineage, everyMs });
+    } catch (error) {
+      place.unlock();
+      throw error;
+    }
+  }
+
+  /**
+   * Gives these parts what the folder's checkpoint holds, and tells what else there is. They must be just made, and as those that
+   * were saved: each difference is named. Their device may be another, of another family. Null, and nothing is changed, where the
+   * folder is not there or holds no checkpoint yet. Throws, changing nothing that counts: RangeError for parts that do not fit and
+   * for a checkpoint that is damaged, incomplete or of a newer format; ERR_HOTSLOT_STATE_BUSY for parts that were used already, and
+   * while the folder is being saved into; ERR_HOTSLOT_UNAVAILABLE in the system's words.
+   */
+  static async restore(folder: string | URL, parts: CheckpointOptions): Promise<RestoredCheckpoint | null> {
+    checkKeys('Checkpoint.restore', parts, [...partKeys, 'every']);
+    const known = checkParts('Checkpoint.restore', parts);
+    const place = new Folder('Checkpoint.restore', folder);
+    if (!(await place.holdsOne())) return null;
+    place.lock({ reads: true });
+    try {
+      const manifest = await readManifest(place);
+      await checkFit(known, manifest, place);
+      checkFresh(known);
+      const { collectors, extra, segments } = await give(known, manifest, place);
+      remember(known, place, { manifest, segments });
+      const { save, tick, time } = manifest;
+      return { save, tick, time, collectors, extra };
+    } finally {
+      place.unlock();
+    }
+  }
+
+  /** What a folder's checkpoint holds, in numbers; throws as restore() does. Null where it holds none. */
+  static async inspect(folder: string | URL): Promise<CheckpointContents | null> {
+    const place = new Folder('Checkpoint.inspect', folder);
+    return (await place.holdsOne()) ? contentsOf(place, await readManifest(place)) : null;
+  }
+
+  private constructor(
+    key: unknown,
+    given: { known: KnownParts; folder: Folder; lineage: Lineage | null; everyMs: number | null },
+  ) {
+    super();
+    checkOurs(key, 'Checkpoint', 'Checkpoint.open()');
+    this.#known = given.known;
+    this.#folder = given.folder;
+    this.folder = given.folder.path;
+    this.#lineage = given.lineage;
+    this.#run = given.lineage?.manifest.run ?? randomBytes(8).toString('hex');
+    this.#saves = given.lineage?.manifest.save ?? 0;
+    if (given.everyMs !== null) this.#keepSaving(given.everyMs);
+  }
+
+  /**
+   * Saves. The pipeline comes to the end of the ticks that it has begun and stands still while its parts are looked at, and so do a
+   * pool's collectors; rows are copied and written while all go on. Resolves when it is on the disk. A call while another is under
+   * way saves once more behind it. Rejects with ERR_HOTSLOT_UNAVAILABLE where the disk refuses; the checkpoint before is as it
+   * was. With manual ticks call it between afterTick() and the next sample: otherwise ERR_HOTSLOT_STATE_TICK.
+   */
+  async save(): Promise<SavedCheckpoint> {
+    this.#checkOpen();
+    const { pipeline } = this.#known;
+    // At once: what it would queue behind may wait for this caller's afterTick().
+    if (pipeline) insideOf(pipeline).standstill.checkCold();
+    return this.#queue({ patient: false });
+  }
+
+  /**
+   * Ends saving by itself, waits for a save that is under way, and lets go of the folder. One of `every` that waits for a tick's end
+   * is given up. Twice is fine. Saves nothing.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#ending.abort(this.#closed());
+    await Promise.allSettled([this.#saving, this.#next?.promise]);
+    this.#folder.unlock();
+  }
+
+  #closed(): Error {
+    return closedError('this checkpoint', 'open the folder again');
+  }
+  #checkOpen(): void {
+    if (this.#closing) throw this.#closed();
+  }
+
+  #keepSaving(everyMs: number): void {
+    const turn = async () => {
+      // One that is called for is told to its caller.
+      if (this.#next) await this.#next.promise.catch(() => {});
+      else await this.#queue({ patient: true }).catch((error: unknown) => this.#failed(errorOf(error)));
+      if (!this.#closing) wait();
+    };
+    const wait = () => {
+      this.#timer = setTimeout(() => void turn(), everyMs).unref();
+    };
+    wait();
+  }
+
+  #failed(error: Error): void {
+    if (this.#closing) return;
+    if (!this.#tell('error', error)) process.emitWarning(error.message, 'CheckpointWarning');
+  }
+
+  /** Whether anybody listens. What a listener throws is nobody's to catch, and changes nothing here: a save on the disk is one. */
+  #tell<E extends keyof CheckpointEvents>(event: E, ...told: CheckpointEvents[E]): boolean {
+    try {
+      return this.emit(event, ...(told as Parameters<EventEmitter.EventListener<CheckpointEvents, E>>));
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+      return true;
+    }
+  }
+
+  #queue(asked: Asked): Promise<SavedCheckpoint> {
+    if (this.#next) {
+      // Whoever calls for it wants it, whatever else does.
+      this.#next.patient &&= asked.patient;
+      return this.#next.promise;
+    }
+    const before = this.#saving;
+    const { pipeline } = this.#known;
+    // Before this returns: a run makes no more requests once its save was called for. One that queues lets the run go on until its turn.
+    const release = pipeline && !before ? insideOf(pipeline).standstill.ask() : () => {};
+    const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
+      .catch(() => {})
+      .then(() => {
+        this.#saving = mine;
+        // Another may be queued behind this one already.
+        if (this.#next === next) this.#next = null;
+        if (next.patient) this.#checkOpen();
+        return this.#save(next.patient, release);
+      })
+      .finally(() => {
+        release();
+        if (this.#saving === mine) this.#saving = null;
+      });
+    const next = Object.assign(asked, { promise: mine });
+    if (before) this.#next = next;
+    else this.#saving = mine;
+    return mine;
+  }
+
+  async #save(patient: boolean, release: () => void): Promise<SavedCheckpoint> {
+    const begin = nowMs();
+    const save = this.#saves + 1;
+    const before = this.#lineage;
+    let taken: Taken | null = null;
+    try {
+      const still = await this.#still(save, patient).finally(release);
+      ({ taken } = still);
+      const { stillSeconds } = still;
+      const written = { run: this.#run, save, taken, before };
+      const { manifest, segments, bytes } = await writeTaken(this.#folder, this.#known, written);
+      this.#lineage = { manifest, segments };
+      remember(this.#known, this.#folder, this.#lineage);
+      this.#doubted = new Set([...this.#doubted, ...filesOf(before?.manifest)]);
+      await this.#folder.flush();
+      this.#doubted = new Set();
+      const saved = { save, tick: taken.tick, bytes, seconds: (nowMs() - begin) / 1000, stillSeconds };
+      this.#tell('saved', saved);
+      return saved;
+    } catch (error) {
+      const { code, message } = errorOf(error) as Error & { code?: string };
+      if (code !== 'ERR_HOTSLOT_UNAVAILABLE') throw error;
+      const placed = this.#lineage !== before;
+      const still = placed
+        ? '; it is there, but a loss of power may bring back what was there before: save again'
+        : before
+          ? `; the checkpoint of tick ${before.manifest.tick} is as it was`
+          : '';
+      throw unavailableError(`saving into '${this.folder}' failed: ${message}${still}`, undefined, error);
+    } finally {
+      this.#saves = save;
+      for (const held of (taken as Taken | null)?.held ?? []) await held.drop();
+      // Of a save that failed, what it wrote; of one that did not, what only the one before needed.
+      const keep = new Set([...filesOf(this.#lineage?.manifest), ...this.#doubted]);
+      await this.#folder.clean(keep).catch(() => {});
+    }
+  }
+
+  /** Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves while the parts are looked at. */
+  async #still(save: number, patient: boolean): Promise<{ taken: Taken; stillSeconds: number }> {
+    const { collectors, pipeline } = this.#known;
+    const ending = patient ? this.#ending.signal : null;
+    let pool: HeldPool | null = null;
+    const others = async () => {
+      const hold = collectors && holders.get(collectors);
+      if (!hold) return;
+      pool = await hold();
+      if (pool.late.length > 0) this.#warn(pool.late);
+    };
+    let stillSeconds = 0;
+    const look = async () => {
+      const begin = nowMs();
+      try {
+        return await take(this.#known, this.#folder, save, pool?.state);
+      } finally {
+        stillSeconds = (nowMs() - begin) / 1000;
+      }
+    };
+    try {
+      if (!pipeline) await others();
+      const taken = await (pipeline ? insideOf(pipeline).standstill.use(look, { patient: ending, others }) : look());
+      return { taken, stillSeconds };
+    } finally {
+      (pool as HeldPool | null)?.release();
+    }
+  }
+
+  #warn(late: readonly number[]): void {
+    const text = `collectors ${late.join(', ')} did not come back from collect(): they begin other episodes when this is restored`;
+    if (!this.#tell('warning', text)) process.emitWarning(text, 'CheckpointWarning');
+  }
+}
+
+const partKeys = ['buffer', 'learner', 'pipeline', 'limiter', 'mailbox', 'collectors', 'extra'];

@@ -1,0 +1,55 @@
+/** What has to be the same where a part is restored, in words and numbers that a person can compare. */
+
+import type { NamedTensors } from '../../base/arrays/tensors.ts';
+import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
+import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { insideOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
+import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { specOf } from '../../store/views/views.ts';
+import type { PlainRecord } from './manifest.ts';
+import { type CheckpointLearner, type KnownParts, samplerOf } from './parts.ts';
+
+const plain = (value: unknown) => JSON.parse(JSON.stringify(value)) as PlainRecord;
+const kindOf = (dtype: string, shape: readonly number[]) => `${dtype}[${shape.join('×')}]`;
+
+export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecord {
+  const ofRows = buffer instanceof ReplayBuffer;
+  const fields = ofRows ? Object.values(buffer.layout.fields) : buffer.layout.fields;
+  return {
+    kind: ofRows ? 'ReplayBuffer' : 'TrajectoryBuffer',
+    capacity: buffer.capacity,
+    ...(ofRows ? {} : { lanes: buffer.lanes }),
+    fields: Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, kindOf(dtype, shape)])),
+  };
+}
+
+export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
+  const { alpha, epsilon, normalise } = sampler;
+  const { signature: _, ...view } = specOf(insideOfSampler(sampler).binding!.view);
+  return { alpha, epsilon, normalise, view: plain(view) };
+}
+
+/** A class's name is what a bundler makes of it: one that stays is the learner's own to tell. */
+export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): PlainRecord {
+  const entries = Object.entries(state).map(([name, { dtype, shape }]) => [name, kindOf(dtype, shape)]);
+  const { settings } = learner;
+  const kind = typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');
+  const told = settings === undefined ? {} : { settings: plain(settings) };
+  return { kind, ...told, state: Object.fromEntries(entries) as PlainRecord };
+}
+
+/** Of every part but the learner, whose state is told with it. */
+export function factsOf({ buffer, limiter, mailbox, pipeline }: KnownParts): Record<string, PlainRecord> {
+  const facts: Record<string, PlainRecord> = {};
+  if (buffer) {
+    const sampler = samplerOf(buffer);
+    facts.buffer = { ...bufferFacts(buffer), ...(sampler ? { priorities: samplerFacts(sampler) } : {}) };
+  }
+  if (limiter) {
+    const { samplesPerInsert, minSize, errorBuffer, gateAdd } = limiter;
+    facts.limiter = { samplesPerInsert, minSize, errorBuffer, gateAdd };
+  }
+  if (mailbox) facts.mailbox = { length: mailbox.length };
+  if (pipeline) facts.pipeline = plain(insideOf(pipeline).positions.facts);
+  return facts;
+}

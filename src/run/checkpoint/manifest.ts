@@ -1,0 +1,119 @@
+/** The one file that says what a checkpoint is: written last, beside, and put in the place of the one before. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from '../../base/arrays/crc32.ts';
+import { shown } from '../../base/checks.ts';
+import { rangeError, unavailableError } from '../../base/errors.ts';
+import { type FileFacts, type Folder, MANIFEST } from './folder.ts';
+
+/** Numbers and texts, as JSON has them. */
+export type Plain = string | number | boolean | null | readonly Plain[] | { readonly [key: string]: Plain };
+export type PlainRecord = { readonly [key: string]: Plain };
+
+/** What is known of a part: `is` must be the same where it is restored. */
+export interface PartFacts {
+  readonly is: PlainRecord;
+  readonly [value: string]: Plain;
+}
+
+/** What is told of each part besides `is`. */
+const told = {
+  buffer: ['largest', 'stale', 'odd'],
+  limiter: ['inserts', 'samples'],
+  mailbox: ['version'],
+  learner: [],
+  pipeline: ['tick', 'sequence', 'beta', 'applied', 'updates', 'prepared'],
+  collectors: [],
+  extra: [],
+} as const;
+export type PartName = keyof typeof told;
+export const parts = Object.keys(told) as PartName[];
+
+export interface Manifest {
+  /** of all saves that go on from each other */
+  readonly run: string;
+  /** counted from 1 */
+  readonly save: number;
+  /** the last tick that was asked for; −1 before the first, and without a pipeline */
+  readonly tick: number;
+  /** when it was taken, ISO 8601 */
+  readonly time: string;
+  readonly parts: Readonly<Partial<Record<PartName, PartFacts>>>;
+  readonly files: readonly FileFacts[];
+  readonly segments: readonly FileFacts[];
+}
+
+const keys = ['run', 'save', 'tick', 'time', 'parts', 'files', 'segments'];
+const FORMAT = 'hotslot checkpoint';
+const VERSION = 1;
+
+const sumOf = (body: unknown) => crc32(Buffer.from(JSON.stringify(body)));
+
+export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileFacts> {
+  // Through text and back: what is summed is what will be read.
+  const body: unknown = JSON.parse(JSON.stringify(manifest));
+  const text = JSON.stringify({ format: FORMAT, version: VERSION, checksum: sumOf(body), body }, null, 1);
+  return folder.write(MANIFEST, (put) => put(Buffer.from(`${text}\n`)));
+}
+
+/** Throws, in a sentence, for what is no manifest, is damaged, newer, or has a part that this version does not know. */
+export async function readManifest(folder: Folder): Promise<Manifest> {
+  const path = join(folder.path, MANIFEST);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw unavailableError(`'${path}' cannot be read: ${(error as Error).message}`, undefined, error);
+  }
+  let whole: { format?: unknown; version?: unknown; checksum?: unknown; body?: Manifest };
+  try {
+    whole = JSON.parse(text);
+  } catch {
+    throw rangeError(`'${path}' is damaged: it is not the JSON that was written`);
+  }
+  if (whole?.format !== FORMAT) throw rangeError(`'${path}' is not the manifest of a checkpoint`);
+  if (!Number.isSafeInteger(whole.version) || (whole.version as number) < 1)
+    throw rangeError(`'${path}' is damaged: no format has the number ${shown(whole.version)}`);
+  if ((whole.version as number) > VERSION)
+    throw rangeError(
+      `'${folder.path}' was written by a newer Hotslot, in format ${whole.version}: this one reads up to ${VERSION}; update Hotslot`,
+    );
+  const { body } = whole;
+  if (body === undefined || sumOf(body) !== whole.checksum)
+    throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
+  // What is not known may be what makes the rest mean something else.
+  const refuse = (what: string, unknown: readonly string[]) => {
+    if (unknown.length > 0)
+      throw rangeError(
+        `the checkpoint in '${folder.path}' has ${what} that this Hotslot does not know: ${unknown.join(', ')}; update Hotslot`,
+      );
+  };
+  refuse(
+    'parts',
+    Object.keys(body.parts).filter((name) => !Object.hasOwn(told, name)),
+  );
+  refuse('entries', [
+    ...Object.keys(body).filter((key) => !keys.includes(key)),
+    ...parts.flatMap((name) => oddOf(name, body.parts[name]).map((key) => `${name}.${key}`)),
+  ]);
+  return body;
+}
+
+const oddOf = (name: PartName, facts: PartFacts | undefined): string[] =>
+  Object.keys(facts ?? {}).filter((key) => key !== 'is' && !(told[name] as readonly string[]).includes(key));
+
+/** Where two descriptions differ, a text for each place. */
+export function differences(here: Plain | undefined, there: Plain | undefined, at: string): string[] {
+  if (isRecord(here) && isRecord(there)) {
+    const keys = [...new Set([...Object.keys(here), ...Object.keys(there)])];
+    return keys.flatMap((key) => differences(here[key], there[key], `${at}.${key}`));
+  }
+  const [mine, its] = [JSON.stringify(here), JSON.stringify(there)];
+  if (mine === its) return [];
+  if (its === undefined) return [`${at} (${mine}) is not in the checkpoint`];
+  if (mine === undefined) return [`${at} (${its}) is only in the checkpoint`];
+  return [`${at} is ${mine} here, ${its} in the checkpoint`];
+}
+
+const isRecord = (value: Plain | undefined): value is PlainRecord =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

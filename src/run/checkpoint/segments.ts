@@ -1,0 +1,220 @@
+/**
+ * A buffer's places as files that never change: each holds a range of every lane, by absolute number, and a save writes only
+ * what came since the last. Places that writers overtake meanwhile are dropped from the old end.
+ *
+ * A file: float64 `from` of each lane, float64 `to` of each lane, then the places, lane by lane.
+ */
+import { setTimeout } from 'node:timers/promises';
+import type { Put } from '../../base/arrays/files.ts';
+import { unavailableError } from '../../base/errors.ts';
+import type { LaneStates, Ledger } from '../../store/rows/ledger.ts';
+import type { FileFacts, Folder } from './folder.ts';
+import { Sweeper } from './sweep.ts';
+
+/** bytes of a file, at most, unless one place has more */
+const MOST = 1 << 26;
+/** bytes that are copied and written at once */
+const PIECE = 1 << 20;
+/** a save that has written its ring so often, and was overtaken each time, gives up */
+const MOST_LAPS = 16;
+/** the same of copies in one go */
+const MOST_TRIES = 1000;
+/** more small ones than this, and they are written again as one */
+const SMALL_ONES = 64;
+/** a file is small below this, and below this share of all */
+const SMALL = 1 << 20;
+const SMALL_SHARE = 1 / 1024;
+
+interface Ranges {
+  readonly from: Float64Array;
+  readonly to: Float64Array;
+}
+export interface Segment extends Ranges, FileFacts {}
+
+/** What a save wrote, to be kept when its manifest is in place. */
+export interface Written {
+  readonly segments: readonly Segment[];
+  /** what the lanes are by these files */
+  readonly states: LaneStates;
+  /** bytes of new files */
+  readonly bytes: number;
+  /** places that came after `states` were taken, and were written too */
+  readonly beyond: number;
+}
+
+export class Segments {
+  readonly #ledger: Ledger;
+  readonly #segments: readonly Segment[];
+  /** one is filled while the other is written */
+  readonly #pieces: readonly [Uint8Array, Uint8Array];
+
+  constructor(ledger: Ledger, segments: readonly Segment[] = []) {
+    this.#ledger = ledger;
+    this.#segments = segments;
+    const piece = () => new Uint8Array(Math.max(1, Math.floor(PIECE / ledger.placeBytes)) * ledger.placeBytes);
+    this.#pieces = [piece(), piece()];
+  }
+
+  /** Writes what is not on the disk yet of what the lanes were. */
+  async save(folder: Folder, save: number, taken: LaneStates): Promise<Written> {
+    const { lanes, numbers, perLane, full } = this.#ledger;
+    const states = taken.slice();
+    const [from, to] = [column(states, numbers, 0), column(states, numbers, 1)];
+    const kept = this.#kept(from);
+    const begin = from.slice();
+    const last = kept.at(-1);
+    for (let lane = 0; last && lane < lanes; lane++)
+      begin[lane] = Math.max(from[lane] as number, last.to[lane] as number);
+    const files: Promise<Segment>[] = [];
+    let written = 0;
+    // The disk takes a file while the next is filled.
+    const write = async (ranges: Ranges) => {
+      for (const planned of this.#parts(ranges)) {
+        const part = this.#left(planned, from);
+        if (part === null) continue;
+        const { filled, flushed } = this.#write(folder, `segment-${save}.${files.length}.rows`, part, from);
+        files.push(flushed);
+        written += (part.to[0] as number) - (part.from[0] as number);
+        await filled;
+        await files.at(-2);
+      }
+    };
+    // What fits in memory is copied in one go: whoever writes faster than the disk cannot overtake it piece by piece.
+    const sweeper = new Sweeper(this.#ledger);
+    let tries = 0;
+    const sweepOnce = async () => {
+      const swept = sweeper.sweep(to[0] as number);
+      if (++tries === MOST_TRIES) throw tooFast();
+      if (swept === null) return setTimeout(1);
+      [from[0], to[0]] = [swept.lowest, swept.to];
+      const ranges = { from: Float64Array.of(swept.from), to: to.slice() };
+      const file = this.#writeHeld(folder, `segment-${save}.${files.length}.rows`, ranges, swept.parts);
+      files.push(file);
+      await file; // the next sweep goes to the same memory
+    };
+    const end = to[0] as number;
+    try {
+      await write({ from: begin, to });
+      // A full ring stays full: for what was overtaken at the old end, what came meanwhile at the new one.
+      while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
+        const target = (from[0] as number) + perLane;
+        if (written > MOST_LAPS * perLane) throw tooFast();
+        if (sweeper.fits(to[0] as number, target)) {
+          await sweepOnce();
+          continue;
+        }
+        while ((this.#ledger.states()[1] as number) < target) await setTimeout(1);
+        const beyond = { from: to.slice(), to: Float64Array.of(target) };
+        to[0] = target;
+        await write(beyond);
+      }
+    } finally {
+      await Promise.allSettled(files); // of a save that failed nothing is written behind its back
+    }
+    const fresh = await Promise.all(files);
+    for (let lane = 0; lane < lanes; lane++) {
+      states[lane * numbers] = Math.min(from[lane] as number, to[lane] as number);
+      states[lane * numbers + 1] = to[lane] as number;
+    }
+    return {
+      segments: [...kept, ...fresh].filter((segment) => holdsSome(segment, from)),
+      states,
+      bytes: fresh.reduce((sum, { bytes }) => sum + bytes, 0),
+      beyond: full ? (to[0] as number) - end : 0,
+    };
+  }
+
+  /** Those that still hold something, but for small ones when there are many: they are written anew. */
+  #kept(from: Float64Array): Segment[] {
+    const kept = this.#segments.filter((segment) => holdsSome(segment, from));
+    const all = kept.reduce((sum, { bytes }) => sum + bytes, 0);
+    const small = Math.max(SMALL, all * SMALL_SHARE);
+    let first = kept.length;
+    while (first > 0 && (kept[first - 1] as Segment).bytes < small) first--;
+    return kept.length - first > SMALL_ONES ? kept.slice(0, first) : kept;
+  }
+
+  /** Pieces of a range that fit a file each: the same share of every lane, so that the oldest come first. */
+  #parts({ from, to }: Ranges): Ranges[] {
+    const { lanes, placeBytes } = this.#ledger;
+    const places = from.reduce((sum, begin, lane) => sum + Math.max(0, (to[lane] as number) - begin), 0);
+    const count = Math.ceil((places * placeBytes) / MOST);
+    const cut = (share: number) =>
+      Float64Array.from({ length: lanes }, (_, lane) => {
+        const begin = from[lane] as number;
+        return begin + Math.floor(Math.max(0, (to[lane] as number) - begin) * share);
+      });
+    return Array.from({ length: count }, (_, i) => ({ from: cut(i / count), to: cut((i + 1) / count) }));
+  }
+
+  /** Without what writers went over already, to which `lowest` is raised; null where nothing is left. */
+  #left({ from, to }: Ranges, lowest: Float64Array): Ranges | null {
+    const left = from.map((begin, lane) => {
+      const end = to[lane] as number;
+      const whole = Math.min(this.#ledger.read(lane, begin, 0, new Uint8Array(0)), end);
+      if (whole > begin) lowest[lane] = Math.max(lowest[lane] as number, whole);
+      return Math.max(begin, whole);
+    });
+    return holdsSome({ to }, left) ? { from: left, to } : null;
+  }
+
+  /** Raises `lowest` to what is whole, where writers overtook: it is so, and the pieces are free, when the file is filled. */
+  #write(
+    folder: Folder,
+    file: string,
+    { from, to }: Ranges,
+    lowest: Float64Array,
+  ): { filled: Promise<unknown>; flushed: Promise<Segment> } {
+    const { lanes } = this.#ledger;
+    let filled = () => {};
+    const full = new Promise<void>((resolve) => (filled = resolve));
+    const flushed = folder.write(file, async (put) => {
+      await put(bytesOf(from));
+      await put(bytesOf(to));
+      for (let lane = 0; lane < lanes; lane++) await this.#writeLane(put, { from, to, lane, lowest });
+      filled();
+    });
+    const segment = flushed.then((facts) => ({ ...facts, from, to }));
+    return { filled: Promise.race([full, segment]), flushed: segment };
+  }
+
+  async #writeHeld(folder: Folder, file: string, { from, to }: Ranges, parts: readonly Uint8Array[]): Promise<Segment> {
+    const facts = await folder.write(file, async (put) => {
+      for (const part of [bytesOf(from), bytesOf(to), ...parts]) await put(part);
+    });
+    return { ...facts, from, to };
+  }
+
+  async #writeLane(
+    put: Put,
+    { from, to, lane, lowest }: Ranges & { lane: number; lowest: Float64Array },
+  ): Promise<void> {
+    const { placeBytes } = this.#ledger;
+    let [piece, other] = this.#pieces;
+    const atOnce = Math.floor(piece.length / placeBytes);
+    const end = to[lane] as number;
+    let before: Promise<void> | undefined;
+    for (let place = from[lane] as number; place < end; place += atOnce) {
+      const count = Math.min(atOnce, end - place);
+      const part = piece.subarray(0, count * placeBytes);
+      const whole = this.#ledger.read(lane, place, count, part);
+      if (whole > place) lowest[lane] = Math.max(lowest[lane] as number, Math.min(whole, place + count));
+      const written = put(part);
+      await before;
+      before = written;
+      [piece, other] = [other, piece];
+    }
+    await before;
+  }
+}
+
+const tooFast = () => unavailableError('rows are overwritten faster than they can be written to the disk');
+
+function column(states: LaneStates, numbers: number, which: number): Float64Array {
+  return Float64Array.from({ length: states.length / numbers }, (_, lane) => states[lane * numbers + which] as number);
+}
+/** Whether it reaches beyond these places in any lane. */
+const holdsSome = ({ to }: { to: Float64Array }, from: Float64Array): boolean =>
+  to.some((end, lane) => end > (from[lane] as number));
+const bytesOf = (numbers: Float64Array): Uint8Array =>
+  new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);

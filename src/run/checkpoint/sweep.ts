@@ -1,0 +1,65 @@
+/**
+ * The newest places of a full ring, copied in one go: what a save comes back to where writers go round the ring faster than files
+ * are written, and would overtake whatever is copied piece by piece.
+ */
+
+import { nowMs } from '../../base/clock.ts';
+import type { Ledger } from '../../store/rows/ledger.ts';
+
+/** What writers had begun on is there so soon, or they were stopped meanwhile. */
+const SOON_MS = 2;
+/** Bytes of either half of a sweep, at most: what is there at once, and what is waited for. */
+const MOST_HALF = 28 << 20;
+
+/** Places [from, to), in two parts, which follow on [lowest, from) where that is less. The parts are the next sweep's too. */
+export interface Swept {
+  readonly lowest: number;
+  readonly from: number;
+  readonly to: number;
+  readonly parts: readonly [Uint8Array, Uint8Array];
+}
+
+export class Sweeper {
+  readonly #ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>;
+  /** places of a half */
+  readonly #most: number;
+  #halves: readonly [Uint8Array, Uint8Array] | null = null;
+
+  constructor(ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>) {
+    this.#ledger = ledger;
+    this.#most = Math.min(ledger.perLane, Math.floor(MOST_HALF / ledger.placeBytes));
+  }
+
+  /** Whether what a sweep up to `target` would copy at once fits, as far as writers have come by now. */
+  fits(reached: number, target: number): boolean {
+    return Math.min(Math.max(target, this.#newest()) - reached, this.#ledger.perLane) <= this.#most;
+  }
+
+  /**
+   * Copies places from `reached` on, or from the oldest that is there, up to as many as make the ring full without those that were
+   * overtaken meanwhile. Null when writers were too fast even for this: another time may do.
+   */
+  sweep(reached: number): Swept | null {
+    const { perLane, placeBytes } = this.#ledger;
+    const first = this.#newest();
+    const from = Math.max(reached, first - perLane);
+    if (first - from > this.#most) return null;
+    const half = () => new Uint8Array(this.#most * placeBytes);
+    this.#halves ??= [half(), half()];
+    const early = this.#halves[0].subarray(0, (first - from) * placeBytes);
+    const lowest = this.#ledger.read(0, from, first - from, early);
+    // Whoever overtook places has begun on so many newer ones.
+    const to = Math.max(lowest + perLane, first);
+    if (to - first > this.#most) return null;
+    for (const end = nowMs() + SOON_MS; this.#newest() < to; ) if (nowMs() > end) return null;
+    const late = this.#halves[1].subarray(0, (to - first) * placeBytes);
+    if (this.#ledger.read(0, first, to - first, late) > first) return null;
+    const begin = Math.max(from, lowest);
+    if (begin > first) return null;
+    return { lowest, from: begin, to, parts: [early.subarray((begin - from) * placeBytes), late] };
+  }
+
+  #newest(): number {
+    return this.#ledger.states()[1] as number;
+  }
+}

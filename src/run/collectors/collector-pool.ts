@@ -1,0 +1,287 @@
+/**
+ * Environment workers that add to a buffer and act by the mailbox's weights: one long task per piscina thread.
+ * The opener and its collectors meet in shared memory only, and they are stopped like everything else: stop word, bells,
+ * acknowledgement; a thread is terminated only when it does not answer.
+ */
+
+import type { Worker } from 'node:worker_threads';
+import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import { nowMs } from '../../base/clock.ts';
+import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
+import { fromPlain } from '../../base/plain-error.ts';
+import { Bell } from '../../shm/bell.ts';
+import { allocateShared } from '../../shm/memory.ts';
+import { checkSignal, waitFor } from '../../shm/wait.ts';
+import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { insideOfLimiter } from '../../store/rate-limiter.ts';
+import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import type { AnyCollector, CollectorFactory } from './collector.ts';
+import type { CollectorSetup, CollectorThrew } from './collector-thread.ts';
+import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { episodesOf } from './episodes.ts';
+import { makeOwnThread, type OwnThread, runInThread } from './own-thread.ts';
+import { moduleOf, placeOf } from './place.ts';
+import { checkResume, holders, PoolHold } from './pool-hold.ts';
+import type { CollectorPoolOptions } from './pool-options.ts';
+import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
+import { watchedCollectors } from './watched.ts';
+
+/** A stopped collector has this long to come back from collect() before its thread is terminated. */
+const STOP_MS = 5000;
+/** A collect() that takes longer is named. */
+const PATIENCE_MS = 10_000;
+
+/** The threads of its workers, for tests that end them; not exported from the package. */
+export let threadsOf: (pool: CollectorPool) => readonly Worker[];
+
+export class CollectorPool implements AsyncDisposable {
+  /**
+   * Resolves when every collector has stopped; rejects with the first failure, which stops the others too. Nobody has to
+   * look at it: a failure that is not handled ends the process like any unhandled rejection.
+   */
+  readonly done: Promise<void>;
+  readonly workers: number;
+  /** of each worker its own: one whose thread ends before it has begun makes no thread any more */
+  readonly #pools: OwnThread[] = [];
+  readonly #statistics: StatisticsPages;
+  readonly #hold: PoolHold;
+  readonly #control: Int32Array;
+  /** on the limiter's board, one per worker; claimed and released by the opener, so that a lost thread leaks none */
+  readonly #bells: Bell[];
+  readonly #release: () => void;
+  readonly #opener: Bell;
+  readonly #settled: Promise<unknown>;
+  #failure: Error | null = null;
+  #opened = false;
+  /** the collector's, or train()'s environment's: what users know of */
+  readonly #module: URL;
+  #restartsLeft: number;
+  /** of each worker, the collect() that was told of already */
+  readonly #told: number[] = [];
+  readonly #watch: NodeJS.Timeout;
+  #closing: Promise<void> | null = null;
+
+  static {
+    threadsOf = (pool) => pool.#pools.flatMap(({ threads }) => threads);
+  }
+
+  /**
+   * Starts the workers and resolves when every collector is made. Rejects with the cause when a module cannot be loaded,
+   * or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no bell left for a worker.
+   */
+  static async open<C extends AnyCollector = CollectorFactory>(
+    options: CollectorPoolOptions<C>,
+  ): Promise<CollectorPool> {
+    const pool = new CollectorPool(OURS, options as CollectorPoolOptions);
+    try {
+      await pool.#ready(options.signal);
+    } catch (error) {
+      await pool.close();
+      throw error;
+    }
+    return pool;
+  }
+
+  private constructor(key: unknown, options: CollectorPoolOptions) {
+    checkOurs(key, 'CollectorPool', 'CollectorPool.open()');
+    checkKeys('CollectorPool.open', options, [
+      'entry',
+      'buffer',
+      'mailbox',
+      'workers',
+      'seed',
+      'restart',
+      'resume',
+      'options',
+      'signal',
+    ]);
+    checkSignal(options.signal);
+    const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, resume, options: given } = options;
+    if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
+    if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
+      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+    if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
+      throw typeError('mailbox must be a WeightMailbox');
+    checkCount('workers', workers, 1, 64);
+    if (buffer instanceof TrajectoryBuffer && workers > buffer.lanes)
+      throw rangeError(`workers must be at most the buffer's lanes, a lane each; got ${workers} for ${buffer.lanes}`);
+    checkCount('seed', seed, 0);
+    this.#restartsLeft = checkCount('restart', restart, 0);
+    this.#module = moduleOf(entry, given);
+    this.workers = workers;
+    this.#statistics = StatisticsPages.create(workers);
+    const saved = checkResume(resume, workers);
+    for (const [worker, { statistics }] of saved.entries()) this.#statistics.restore(worker, statistics);
+    const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
+    this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
+    this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
+    const board = buffer.limiter?.gateAdd ? insideOfLimiter(buffer.limiter).bells : null;
+    this.#bells = [];
+    this.#release = () => {
+      for (const bell of this.#bells.splice(0)) board?.release(bell);
+    };
+    for (let worker = 0; board !== null && worker < workers; worker++) {
+      const bell = board.claim();
+      if (bell === null) {
+        this.#release();
+        throw stateError('BUSY', `the rate limiter has no bell left for collector ${worker}: close another pool first`);
+      }
+      this.#bells.push(bell);
+    }
+    const shared = {
+      entry: entry.href,
+      workers,
+      seed,
+      options: given,
+      buffer: buffer.share(),
+      mailbox: mailbox?.share() ?? null,
+      control: this.#control,
+      statistics: this.#statistics.share(),
+      restarts: 0,
+    };
+    const ring = () => {
+      for (const bell of this.#bells) bell.ring();
+    };
+    const pages = this.#statistics;
+    this.#hold = new PoolHold({ control: this.#control, workers, ring, pages });
+    // For checkpoints: collectors say where they are, and those that do stand still until release().
+    holders.set(this, () => this.#hold.take());
+    const workersNow = () => this.#statistics.each();
+    watchedCollectors.set(this, { failure: () => this.#failure, workers: workersNow, remote: () => null });
+    const tasks = Array.from({ length: workers }, (_, worker) =>
+      this.#run({
+        ...shared,
+        worker,
+        bell: this.#bells[worker]?.index ?? -1,
+        resume: saved[worker]?.collector ?? null,
+      }),
+    );
+    this.#settled = Promise.allSettled(tasks);
+    this.#watch = setInterval(() => this.#nameStuck(), 1000).unref();
+    // A failure belongs to open() until that has resolved, and to `done` from then on: never to nobody, never to both.
+    this.done = new Promise((resolve, reject) => {
+      Promise.all(tasks).then(
+        () => resolve(),
+        (error) => {
+          if (this.#opened) reject(error);
+        },
+      );
+    });
+  }
+
+  /** Sums over all workers, read from shared memory. */
+  statistics(): CollectorStatistics {
+    return this.#statistics.read();
+  }
+
+  /**
+   * Episodes that collectors tell of, from the first read on, one after the other; ends when the pool closes. Each worker's
+   * last 256 are kept for a reader that is slower; `missed` says how many went by before one. Rejects with the signal's reason,
+   * and with the failure of a collector.
+   */
+  episodes(options: { signal?: AbortSignal } = {}): AsyncGenerator<Episode, void> {
+    checkKeys('episodes', options, ['signal']);
+    checkSignal(options.signal);
+    return episodesOf({
+      ...{ pages: this.#statistics, workers: this.workers, signal: options.signal },
+      over: () =>
+        this.#settled.then(() => {
+          if (this.#failure) throw this.#failure;
+        }),
+    });
+  }
+
+  /** Stops every collector and ends its thread, within seconds whatever they do. Twice is fine. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#stop();
+    // `done` tells of failures; close() itself always succeeds.
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, STOP_MS);
+    });
+    await Promise.race([this.#settled, late]);
+    clearTimeout(timer);
+    clearInterval(this.#watch);
+    // Not close(): its timer holds the pool for 30 s more.
+    await Promise.all(this.#pools.map((pool) => pool.destroy()));
+    this.#release();
+  }
+
+  /** Stop word first, bells after: a collector that read its bell before the stop word cannot sleep through it. */
+  #stop(): void {
+    Atomics.store(this.#control, STOP, 1);
+    Atomics.notify(this.#control, STOP);
+    this.#hold.stop();
+    for (const bell of this.#bells) bell.ring();
+  }
+
+  async #run(setup: Omit<CollectorSetup, 'port'>): Promise<void> {
+    const { port, gone } = this.#hold.connect(setup.worker);
+    try {
+      await this.#inThread({ ...setup, port });
+    } catch (error) {
+      const cause = causeOf(error);
+      const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${placeOf(cause, this.#module)}`;
+      if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
+        this.#restartsLeft--;
+        process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
+        return this.#run({ ...setup, restarts: setup.restarts + 1, resume: null });
+      }
+      const failure = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
+      this.#failure ??= failure;
+      this.#stop();
+      this.#opener.ring();
+      throw failure;
+    } finally {
+      gone();
+    }
+  }
+
+  async #inThread(setup: CollectorSetup): Promise<void> {
+    const before = this.#pools[setup.worker];
+    // One that makes threads has another in the place of the one that ended.
+    const pool = before && before.threads.length > 0 ? before : makeOwnThread();
+    if (pool !== before) void before?.destroy();
+    this.#pools[setup.worker] = pool;
+    try {
+      await runInThread(pool, setup);
+    } finally {
+      // Of a thread that ended within it nobody else says so.
+      this.#statistics.over(setup.worker);
+    }
+  }
+
+  /** Tells, once each, of a collect() that does not come back. */
+  #nameStuck(): void {
+    for (const [worker, since] of this.#statistics.since().entries()) {
+      if (since === 0 || since === this.#told[worker] || nowMs() - since < PATIENCE_MS) continue;
+      this.#told[worker] = since;
+      const text = `collector ${worker} has not come back from a collect() for ${PATIENCE_MS / 1000} s`;
+      process.emitWarning(`${text} (${this.#module.href})`, 'CollectorWarning');
+    }
+  }
+
+  async #ready(signal: AbortSignal | undefined): Promise<void> {
+    const opened = () => {
+      if (this.#failure) throw this.#failure;
+      this.#opened = Atomics.load(this.#control, READY) >= this.workers;
+      return this.#opened;
+    };
+    await waitFor(this.#opener, opened, { signal });
+  }
+}
+
+/** What the collector threw, or why its thread was lost. */
+const causeOf = (error: unknown): unknown =>
+  typeof error === 'object' && error !== null && 'thrown' in error
+    ? fromPlain((error as CollectorThrew).thrown)
+    : error;

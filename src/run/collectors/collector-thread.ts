@@ -1,0 +1,246 @@
+/** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
+import { setTimeout } from 'node:timers/promises';
+import type { MessagePort } from 'node:worker_threads';
+import { nowMs } from '../../base/clock.ts';
+import { typeError } from '../../base/errors.ts';
+import { toPlain } from '../../base/plain-error.ts';
+import { Bell } from '../../shm/bell.ts';
+import { LONGEST_PARK_MS } from '../../shm/wait.ts';
+import type { Steps } from '../../store/lanes/schema.ts';
+import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
+import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
+import { insideOfLimiter, type RateLimiter } from '../../store/rate-limiter.ts';
+import { ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { type SharedWeightMailbox, WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import type { BufferField, Collected, Collector, CollectorContext, CollectorFactory } from './collector.ts';
+import { HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
+
+/** A thread that was ended has this long to be gone. */
+const FREED_MS = 2000;
+
+export interface CollectorSetup {
+  entry: string;
+  worker: number;
+  workers: number;
+  seed: number;
+  options: unknown;
+  buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
+  mailbox: SharedWeightMailbox | null;
+  /** this worker's bell on the limiter's board; −1 when no limiter gates add() */
+  bell: number;
+  control: Int32Array;
+  statistics: StatisticsShare;
+  /** how often it was made anew; the thread that it was before may still be ending */
+  restarts: number;
+  /** where an earlier run left it; null for a new one */
+  resume: SavedCollector | null;
+  /** to the opener: what state() says */
+  port: MessagePort;
+}
+
+/** A collector between two collect(), as its thread tells it. */
+export interface SavedCollector {
+  /** what state() gave */
+  readonly state: unknown;
+  /** what it had collected and not yet added */
+  readonly rows: Collected;
+}
+/** What a thread answers when it is asked to stand still. */
+export type HoldAnswer = { readonly hold: number } & (
+  | { readonly saved: SavedCollector | null }
+  | { readonly refused: string }
+);
+
+/** What a collector threw, as plain data: structured cloning would drop code and class. */
+export interface CollectorThrew {
+  readonly thrown: unknown;
+}
+
+/** Resolves when the stop word was seen; rejects with whatever the user's module throws, in an object. */
+export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
+  try {
+    await collect(setup);
+  } catch (error) {
+    // In an object: the thread pool takes a thrown null or undefined for a result.
+    throw { thrown: toPlain(error) } satisfies CollectorThrew;
+  }
+}
+
+async function collect(setup: CollectorSetup): Promise<void> {
+  const { entry, worker, workers, seed, options, restarts, resume, control } = setup;
+  const { default: factory } = (await import(entry)) as { default?: CollectorFactory };
+  if (typeof factory !== 'function') {
+    throw typeError(
+      `${entry} must export a function that makes a collector as its default, it exports ${typeof factory}`,
+    );
+  }
+  const report = new StatisticsPages(setup.statistics).writer(worker);
+  const { limiter, writer, fields, add } = await attached(setup);
+  try {
+    const before = { restarts, stepsBefore: report.stepsSoFar, state: resume?.state };
+    const collector = await factory({ worker, workers, seed, ...before, options, writer, fields, report });
+    if (typeof collector?.collect !== 'function') {
+      throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
+    }
+    Atomics.add(control, READY, 1);
+    new Bell(control.subarray(OPENER_BELL)).ring();
+    try {
+      await loop(collector, { ...setup, limiter, add }, report);
+    } finally {
+      // Also of a collect() that threw: it is over.
+      report.collected();
+      await collector.close?.();
+    }
+  } finally {
+    // A collector that is made anew takes the same lanes again. Of a thread that ends they are taken back.
+    writer?.close();
+  }
+}
+
+/** Where what collect() brings goes: rows to the buffer itself, steps through a writer of this worker's lanes. */
+interface Sink {
+  limiter: RateLimiter | null;
+  writer: TrajectoryWriter | null;
+  fields: CollectorContext['fields'];
+  /** how many were taken; 0: the limiter says not yet */
+  add: (collected: object) => number;
+}
+
+async function attached({ buffer: shared, worker, workers, restarts, resume }: CollectorSetup): Promise<Sink> {
+  if (shared.kind === 'hotslot.ReplayBuffer') {
+    const buffer = ReplayBuffer.attach(shared);
+    const fields = byKey(Object.values(buffer.layout.fields));
+    return { limiter: buffer.limiter, writer: null, fields, add: (rows) => buffer.add(rows) };
+  }
+  const buffer = TrajectoryBuffer.attach(shared);
+  // Whose collector goes on goes on with its episodes.
+  const lanes = { ...lanesOf(buffer.lanes, worker, workers), resume: resume !== null };
+  const writer = restarts > 0 ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
+  const fields = byKey(buffer.layout.fields);
+  return { limiter: buffer.limiter, writer, fields, add: (step) => writer.add(step as Steps) };
+}
+
+const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorContext['fields'] =>
+  Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, { dtype, shape }]));
+
+/** Claims once what has the lanes is gone: a thread that ends gives them back, but a little after the pool was told. */
+async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
+  for (const end = nowMs() + FREED_MS; ; await setTimeout(1)) {
+    try {
+      return claim();
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY' || nowMs() > end) throw error;
+    }
+  }
+}
+
+/** A worker's part of the lanes: in order, and as even as it gets. */
+function lanesOf(all: number, worker: number, workers: number): { firstLane: number; lanes: number } {
+  const firstLane = Math.floor((worker * all) / workers);
+  return { firstLane, lanes: Math.floor(((worker + 1) * all) / workers) - firstLane };
+}
+
+/** Awaits what collect() promises and nothing else; posts and allocates nothing on its own account. */
+async function loop(
+  collector: Collector,
+  setup: CollectorSetup & Pick<Sink, 'limiter' | 'add'>,
+  report: StatisticsWriter,
+): Promise<void> {
+  const { control, limiter, add } = setup;
+  const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
+  const bell = setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
+  const weights = new Float32Array(mailbox?.length ?? 0);
+  let version = 0;
+  let rows: Collected = setup.resume?.rows ?? null;
+  let told = 0;
+  let stop: StopWord | null = null;
+  for (;;) {
+    // The bell before the stop word and the offer: either they see the change or the park returns at once.
+    const seen = bell?.read() ?? 0;
+    if (Atomics.load(control, STOP) !== 0) return;
+    const hold = Atomics.load(control, HOLD);
+    if (hold % 2 !== 0 && hold !== told) {
+      told = hold;
+      await standStill(collector, rows, hold, setup);
+      continue;
+    }
+    if (rows === null) {
+      if (mailbox !== null && collector.load && mailbox.published !== version) {
+        const newer = mailbox.read(weights, version);
+        if (newer > 0) {
+          version = newer;
+          report.acts(version);
+          collector.load(weights, version);
+        }
+      }
+      report.collects();
+      const given = collector.collect();
+      if (isPromise(given)) {
+        // The opener stops what waits for ever, too.
+        stop ??= new StopWord(control);
+        const first = await stop.or(given);
+        if (first === 'stopped') return;
+        rows = first;
+      } else rows = given;
+      report.collected();
+      if (rows === null) continue;
+    }
+    if (add(rows) > 0) rows = null;
+    else {
+      report.waited();
+      // Environments that are waited for have an event loop, which must turn.
+      if (stop) await bell?.parkAsync(seen, LONGEST_PARK_MS);
+      else bell?.park(seen, LONGEST_PARK_MS);
+    }
+  }
+}
+
+/** Says where the collector is, and goes on when the opener says so. */
+async function standStill(
+  collector: Collector,
+  rows: Collected,
+  hold: number,
+  { port, control }: Pick<CollectorSetup, 'port' | 'control'>,
+): Promise<void> {
+  const answer = async (): Promise<HoldAnswer> => {
+    const saved = collector.state ? { state: await collector.state(), rows } : null;
+    return { hold, saved };
+  };
+  try {
+    port.postMessage(await answer());
+  } catch (error) {
+    port.postMessage({ hold, refused: (error as Error)?.message ?? String(error) } satisfies HoldAnswer);
+    return;
+  }
+  if (!collector.state) return;
+  while (Atomics.load(control, HOLD) === hold && Atomics.load(control, STOP) === 0)
+    await Atomics.waitAsync(control, HOLD, hold, LONGEST_PARK_MS).value;
+}
+
+const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>
+  typeof (given as { then?: unknown } | null)?.then === 'function';
+
+/** Ends what a collector waits for when the opener has set the stop word. */
+class StopWord {
+  #stopped = false;
+  /** of the promise that is waited for now: a race with one lasting promise would keep something of every collect() */
+  #end = () => {};
+
+  constructor(control: Int32Array) {
+    void (async () => {
+      while (Atomics.load(control, STOP) === 0) await Atomics.waitAsync(control, STOP, 0).value;
+      this.#stopped = true;
+      this.#end();
+    })();
+  }
+
+  or<T>(promised: PromiseLike<T>): Promise<T | 'stopped'> {
+    return new Promise((resolve, reject) => {
+      this.#end = () => resolve('stopped');
+      promised.then(resolve, reject);
+      if (this.#stopped) this.#end();
+    });
+  }
+}

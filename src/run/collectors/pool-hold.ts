@@ -1,0 +1,146 @@
+/**
+ * A pool whose collectors stand still between two collect(), for as long as a checkpoint is taken: each says where it is, in a
+ * message, and waits. Those that have no state() neither say nor wait.
+ */
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
+import { shown } from '../../base/checks.ts';
+import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
+import type { HoldAnswer, SavedCollector } from './collector-thread.ts';
+import { HOLD } from './control-words.ts';
+import type { CollectorStatistics, SavedPage, StatisticsPages } from './statistics.ts';
+
+/** A collector that does not come back from its collect() so long is left out. */
+const PATIENCE_MS = 5000;
+const KIND = 'hotslot.CollectorPool.state';
+
+interface SavedWorker {
+  /** null: it has no state(), or did not come back in time */
+  readonly collector: SavedCollector | null;
+  readonly statistics: SavedPage;
+}
+/** What a pool is when it is saved; goes through structured cloning. */
+interface SavedPool {
+  readonly kind: typeof KIND;
+  readonly workers: readonly SavedWorker[];
+}
+
+export interface HeldPool {
+  readonly state: unknown;
+  /** collectors that did not come back in time */
+  readonly late: readonly number[];
+  release(): void;
+}
+
+/** Collectors that run, wherever: a CollectorPool, or RemoteCollectors. */
+export interface RunningCollectors {
+  /** rejects with what ended them */
+  readonly done: Promise<void>;
+  statistics(): CollectorStatistics;
+  close(): Promise<void>;
+}
+
+/** How collectors that a checkpoint may keep are made to stand still; each kind enters itself when it is opened. */
+export const holders = new WeakMap<object, () => Promise<HeldPool>>();
+
+export class PoolHold {
+  readonly #control: Int32Array;
+  readonly #workers: number;
+  readonly #ring: () => void;
+  readonly #pages: StatisticsPages;
+  readonly #ports = new Map<number, MessagePort>();
+  #held = false;
+  /** answers of the hold under way, by worker */
+  #heard: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
+
+  constructor(given: { control: Int32Array; workers: number; ring: () => void; pages: StatisticsPages }) {
+    this.#control = given.control;
+    this.#workers = given.workers;
+    this.#ring = given.ring;
+    this.#pages = given.pages;
+  }
+
+  /** For a worker's thread: its end of a channel. */
+  connect(worker: number): { port: MessagePort; gone: () => void } {
+    const { port1, port2 } = new MessageChannel();
+    port1.on('message', (answer: HoldAnswer) => this.#heard?.(worker, answer));
+    port1.unref();
+    this.#ports.set(worker, port1);
+    /** The thread's task is over; a successor may have connected already. */
+    const gone = () => {
+      port1.close();
+      if (this.#ports.get(worker) !== port1) return;
+      this.#ports.delete(worker);
+      this.#heard?.(worker, null);
+    };
+    return { port: port2, gone };
+  }
+
+  /** One at a time. Rejects where a collector's state() throws, or gives what cannot be cloned. */
+  async take(): Promise<HeldPool> {
+    if (this.#held) throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
+    this.#held = true;
+    const hold = Atomics.add(this.#control, HOLD, 1) + 1;
+    let released = false;
+    const release = () => {
+      if (released) return;
+      released = true;
+      this.#held = false;
+      this.#change(1);
+    };
+    const saved = new Map<number, SavedCollector | null>();
+    try {
+      await this.#answers(hold, saved);
+    } catch (error) {
+      release();
+      throw error;
+    }
+    const workers = Array.from({ length: this.#workers }, (_, worker) => ({
+      collector: saved.get(worker) ?? null,
+      statistics: this.#pages.saved(worker),
+    }));
+    const late = workers.map((_, worker) => worker).filter((worker) => !saved.has(worker));
+    return { state: { kind: KIND, workers } satisfies SavedPool, late, release };
+  }
+
+  /** Behind the stop word: nobody stands still any more. The word changes, or who looked at the stop word before it would sleep. */
+  stop(): void {
+    this.#change(2);
+  }
+  #change(by: 1 | 2): void {
+    Atomics.add(this.#control, HOLD, by);
+    Atomics.notify(this.#control, HOLD);
+  }
+
+  #answers(hold: number, saved: Map<number, SavedCollector | null>): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => end(), PATIENCE_MS);
+      const end = (error?: Error) => {
+        clearTimeout(timer);
+        this.#heard = null;
+        if (error) reject(error);
+        else resolve();
+      };
+      this.#heard = (worker, answer) => {
+        if (answer !== null && answer.hold !== hold) return;
+        if (answer !== null && 'refused' in answer)
+          return end(unavailableError(`collector ${worker} cannot say where it is: ${answer.refused}`));
+        saved.set(worker, answer?.saved ?? null);
+        if (saved.size >= this.#workers) end();
+      };
+      // Those whose thread is over say nothing more.
+      for (let worker = 0; worker < this.#workers; worker++) if (!this.#ports.has(worker)) this.#heard(worker, null);
+      this.#ring();
+    });
+  }
+}
+
+/** What `resume` says of each worker; none when it is undefined. */
+export function checkResume(resume: unknown, workers: number): readonly SavedWorker[] {
+  if (resume === undefined || resume === null) return [];
+  const { kind, workers: saved } = resume as SavedPool;
+  if (kind !== KIND || !Array.isArray(saved))
+    throw typeError(`resume must be what Checkpoint.restore() gave as collectors of a pool, got ${shown(resume)}`);
+  if (saved.length !== workers)
+    throw rangeError(`resume is of ${saved.length} workers, got workers: ${workers}: as many go on as there were`);
+  return saved;
+}

@@ -1,0 +1,165 @@
+/** What a step of environments is, as the columns that a buffer has. */
+import { shown } from '../../base/checks.ts';
+import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { toBfloat16, toFloat16 } from '../../base/float16.ts';
+import type { BufferField } from '../collectors/collector.ts';
+import type { SteppedSet } from './environment-set.ts';
+import { Narrowing } from './narrow.ts';
+import { described, type Spaces } from './spaces.ts';
+
+type Fill = () => TypedArray;
+/** Columns by name; each made anew by a call. */
+export type Columns = Readonly<Record<string, Fill>>;
+
+/** Before the step, and what it made. */
+export interface Stepped {
+  readonly vector: SteppedSet;
+  readonly obs: TypedArray;
+  readonly actions: Float32Array;
+}
+
+/** Of a ReplayBuffer: whichever of these its rows have. Throws for a field that environments do not give. */
+export function rowColumns(fields: Readonly<Record<string, BufferField>>, stepped: Stepped): Columns {
+  const { vector, obs, actions } = stepped;
+  const { spaces, count } = vector;
+  const { observation } = spaces;
+  const over = new Uint8Array(count);
+  const dones = () => {
+    for (let i = 0; i < count; i++) over[i] = (vector.terminated[i] as number) | (vector.truncated[i] as number);
+    return over;
+  };
+  const given: Record<string, (field: BufferField) => Fill> = {
+    obs: (field) => column('obs', field, observation, () => obs),
+    nextObs: (field) => column('nextObs', field, observation, () => vector.nextObs),
+    actions: (field) => actionColumn(field, spaces, actions),
+    rewards: (field) => column('rewards', field, { size: 1, dtype: 'float32' }, () => vector.rewards),
+    dones: (field) => column('dones', field, flag, dones),
+    terminated: (field) => column('terminated', field, flag, () => vector.terminated),
+    truncated: (field) => column('truncated', field, flag, () => vector.truncated),
+  };
+  const unknown = Object.keys(fields).find((name) => !Object.hasOwn(given, name));
+  if (unknown !== undefined)
+    throw rangeError(
+      `the buffer has a field '${unknown}', which environments do not give: they give ${Object.keys(given).join(', ')}`,
+    );
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => {
+      const fill = (given[name] as (field: BufferField) => Fill)(field);
+      return [name, vector.skipped === null ? fill : keeping(fill, vector.skipped)];
+    }),
+  );
+}
+
+/**
+ * The rows that are not skipped, in an array of their own. A column reads arrays that are the environment set's, and another column may
+ * read the same ones after it. Only the set writes them.
+ */
+function keeping(fill: Fill, skipped: Uint8Array): Fill {
+  let kept: TypedArray | undefined;
+  return () => {
+    const rows = fill();
+    if (skipped.every((one) => one === 0)) return rows;
+    const size = rows.length / skipped.length;
+    kept ??= rows.slice() as TypedArray;
+    let to = 0;
+    for (let i = 0; i < skipped.length; i++)
+      if (skipped[i] === 0) kept.set(rows.subarray(size * i, size * (i + 1)) as never, size * to++);
+    return kept.subarray(0, size * to) as TypedArray;
+  };
+}
+
+/** Of a TrajectoryBuffer: what its writer takes of a step. */
+export function stepColumns(fields: Readonly<Record<string, BufferField>>, stepped: Stepped): Columns {
+  const { vector, obs, actions } = stepped;
+  const { spaces } = vector;
+  const { observation } = spaces;
+  const wrong = [...new Set([...Object.keys(fields), 'obs', 'actions'])].find(
+    (name) => !(name in fields && ['obs', 'actions'].includes(name)),
+  );
+  if (wrong !== undefined)
+    throw rangeError(
+      `environments give steps of the fields obs and actions; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
+    );
+  const seen = fields.obs as BufferField;
+  return {
+    obs: column('obs', seen, observation, () => obs),
+    finalObs: column('obs', seen, observation, () => vector.nextObs),
+    actions: actionColumn(fields.actions as BufferField, spaces, actions),
+    rewards: () => vector.rewards,
+    terminated: () => vector.terminated,
+    truncated: () => vector.truncated,
+    ...(vector.skipped && { skip: () => vector.skipped as Uint8Array }),
+  };
+}
+
+const flag = { size: 1, dtype: 'uint8' } as const;
+const isFloat = (dtype: DType): boolean => dtype.includes('float');
+
+/** What environments give as `from`, in the array that the field wants. */
+function column(name: string, field: BufferField, from: { size: number; dtype: DType }, read: () => TypedArray): Fill {
+  const { dtype, shape } = field;
+  if (elementCount(shape) !== from.size)
+    throw rangeError(`the buffer's ${name} are [${shape}], environments give ${from.size} numbers`);
+  if (dtype === from.dtype || (dtype === 'bool' && from === flag)) return read;
+  if (!isFloat(dtype) && from !== flag)
+    throw typeError(`the buffer's ${name} are ${dtype}, which do not hold what environments give: ${from.dtype}`);
+  let floats: Float32Array | undefined;
+  if (dtype === 'float16' || dtype === 'bfloat16') {
+    const [round, infinity] = dtype === 'float16' ? [toFloat16, 0x7c00] : [toBfloat16, 0x7f80];
+    return () => {
+      const values = read();
+      if (!(values instanceof Float32Array)) {
+        floats ??= new Float32Array(values.length);
+        floats.set(values as never);
+      }
+      const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
+      // The buffer decides about numbers that are not finite.
+      const over = bits.findIndex((one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]));
+      if (over >= 0) throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
+      return bits;
+    };
+  }
+  return dtype === 'float32' ? narrowed(name, from.size, read) : copied(dtype, read);
+}
+
+function narrowed(name: string, size: number, read: () => TypedArray): Fill {
+  const narrowing = new Narrowing(`the buffer's ${name}`);
+  let values: Float32Array | undefined;
+  return () => {
+    const from = read();
+    values ??= new Float32Array(from.length);
+    narrowing.copy(from, values, size);
+    return values;
+  };
+}
+
+function actionColumn(field: BufferField, spaces: Spaces, actions: Float32Array): Fill {
+  const { action } = spaces;
+  const { dtype, shape } = field;
+  if (action.kind === 'box') return column('actions', field, { size: action.size, dtype: 'float32' }, () => actions);
+  if (elementCount(shape) !== 1)
+    throw rangeError(`the buffer's actions are [${shape}], these are ${described(spaces)}`);
+  const most: Partial<Record<DType, number>> = {
+    int8: 2 ** 7,
+    uint8: 2 ** 8,
+    bool: 2,
+    int16: 2 ** 15,
+    uint16: 2 ** 16,
+  };
+  if (dtype === 'int64' || dtype === 'uint64' || dtype === 'float16' || dtype === 'bfloat16')
+    throw typeError(`the buffer's actions are ${dtype}: take int32, or one that is smaller`);
+  if (action.n > (most[dtype] ?? action.n)) throw rangeError(`${action.n} actions do not fit ${shown(dtype)}`);
+  return dtype === 'float32' ? () => actions : copied(dtype, () => actions);
+}
+
+function copied(dtype: DType, read: () => TypedArray): Fill {
+  const { array } = dtypes[dtype];
+  let values: TypedArray | undefined;
+  return () => {
+    const from = read();
+    values ??= new array(from.length);
+    values.set(from as never);
+    return values;
+  };
+}

@@ -1,0 +1,118 @@
+/** Actions: a policy's, or random ones while it explores or has not learned anything yet. */
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
+import type { Spaces } from './spaces.ts';
+
+/** Acts for many environments at once: MlpPolicy, SacPolicy, Td3Policy, or yours. */
+export interface Policy {
+  /** newer weights, as the learner publishes them; copy what must last. Until the first come, actions are random. */
+  load?(weights: Float32Array): unknown;
+  /** for n observations, one behind the other, an action of each: an index, or the numbers of a box. Read before the next call. */
+  act(obs: Float32Array, n: number): ArrayLike<number>;
+}
+
+/** What is done besides what the policy says. Steps are those of all workers together, a worker's times their number. */
+export interface Explore {
+  /** so many steps at first are random; default 0 */
+  randomSteps?: number;
+  /** a random action is kept for so many steps: gets further in environments that answer slowly. Default 1 */
+  hold?: number;
+  /** of Discrete actions: the share of random ones falls from `from` (default 1) to `to` over so many steps */
+  epsilon?: { from?: number; to: number; steps: number };
+}
+
+export function checkExplore(explore: Explore, spaces: Spaces): void {
+  checkKeys('explore', explore, ['randomSteps', 'hold', 'epsilon']);
+  const { randomSteps = 0, epsilon } = explore;
+  checkCount('explore.randomSteps', randomSteps, 0);
+  checkCount('explore.hold', explore.hold ?? 1);
+  if (epsilon === undefined) return;
+  checkKeys('explore.epsilon', epsilon, ['from', 'to', 'steps']);
+  const { from = 1, to, steps } = epsilon;
+  for (const [name, share] of Object.entries({ from, to }))
+    if (typeof share !== 'number' || !(share >= 0 && share <= 1))
+      throw rangeError(`explore.epsilon.${name} must be a number from 0 to 1, got ${shown(share)}`);
+  checkCount('explore.epsilon.steps', steps, 0);
+  if (spaces.action.kind !== 'discrete')
+    throw typeError('explore.epsilon is for discrete actions: of boxes the policy itself brings noise');
+}
+
+/** Chooses actions of `count` environments; the array is the same each time. */
+export class Explorer {
+  readonly #spaces: Spaces;
+  readonly #policy: Policy | null;
+  readonly #explore: Explore;
+  readonly #random: Random;
+  readonly #actions: Float32Array;
+  readonly #workers: number;
+  /** what was last done at random, and for how many steps it is still kept; of each environment */
+  readonly #held: Float32Array;
+  readonly #left: Int32Array;
+  /** of this worker */
+  #steps: number;
+  #acts: boolean;
+
+  constructor(
+    spaces: Spaces,
+    count: number,
+    made: { policy: Policy | null; explore: Explore; random: Random; workers: number; steps: number },
+  ) {
+    const { policy, explore, random, workers, steps } = made;
+    checkExplore(explore, spaces);
+    this.#steps = steps;
+    this.#spaces = spaces;
+    this.#policy = policy;
+    this.#explore = explore;
+    this.#random = random;
+    this.#workers = workers;
+    this.#actions = new Float32Array(count * spaces.action.size);
+    this.#held = new Float32Array(this.#actions.length);
+    this.#left = new Int32Array(count);
+    this.#acts = policy !== null && policy.load === undefined;
+  }
+
+  load(weights: Float32Array): void {
+    this.#policy?.load?.(weights);
+    this.#acts = this.#policy !== null;
+  }
+
+  /** For `n` observations of so many environments. */
+  act(obs: Float32Array, n: number): ArrayLike<number> {
+    const { randomSteps = 0, epsilon } = this.#explore;
+    const steps = this.#steps * this.#workers;
+    this.#steps += n;
+    if (!this.#acts || steps < randomSteps) {
+      for (let i = 0; i < n; i++) this.#draw(i);
+      return this.#actions;
+    }
+    const chosen = (this.#policy as Policy).act(obs, n);
+    if (epsilon === undefined || typeof chosen?.length !== 'number') return chosen;
+    const { from = 1, to, steps: over } = epsilon;
+    const share = steps >= over ? to : from + ((to - from) * steps) / over;
+    if (share === 0) return chosen;
+    if (chosen.length !== n) return chosen;
+    const { hold = 1 } = this.#explore;
+    for (let i = 0; i < n; i++) {
+      // Held ones count as one draw each: the share of random steps stays what was asked for.
+      if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share))) this.#draw(i);
+      else this.#actions[i] = chosen[i] as number;
+    }
+    return this.#actions;
+  }
+
+  /** A random action of environment i, every one of the space as likely, or the one that is kept. */
+  #draw(i: number): void {
+    const { action } = this.#spaces;
+    const { size } = action;
+    if (this.#left[i] === 0) {
+      this.#left[i] = this.#explore.hold ?? 1;
+      if (action.kind === 'discrete') this.#held[i] = this.#random.below(action.n);
+      else
+        for (let j = 0; j < size; j++)
+          this.#held[i * size + j] = this.#random.between(action.low[j] as number, action.high[j] as number);
+    }
+    this.#left[i]!--;
+    for (let at = i * size; at < (i + 1) * size; at++) this.#actions[at] = this.#held[at] as number;
+  }
+}

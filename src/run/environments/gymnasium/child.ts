@@ -1,0 +1,251 @@
+/**
+ * The Python that steps environments: a process of its own, asked and answered over two pipes. A thread that waits for it looks
+ * up every so often, so it can be ended; a process that died, or says nothing for too long, is told of with its last words.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, fstatSync, ftruncateSync, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { answered } from '../../../base/addon.ts';
+import { nowMs } from '../../../base/clock.ts';
+import { closedError, unavailableError } from '../../../base/errors.ts';
+import { packageRoot } from '../../../base/package-root.ts';
+import { type ChildAddon, type ChildHandle, childAddon } from './child-addon.ts';
+import type { Greeting } from './frames.ts';
+import type { GymnasiumPlan } from './options.ts';
+
+const SCRIPT = `${packageRoot(import.meta.url)}src/run/environments/gymnasium/hotslot_gymnasium.py`;
+/** A wait is looked up from so often. */
+const SLICE_MS = 50;
+/** For closing its environments, and for telling where it was when it was silent. */
+const ENDING_MS = 5000;
+const WORDS_MS = 2000;
+/** Of what it printed: what is told, and what is kept. */
+const TOLD_BYTES = 4096;
+const KEPT_BYTES = 2 ** 20;
+const LOOK_EVERY = 4096;
+const PIPE_BYTES = 2 ** 20;
+
+interface Started {
+  child: Child;
+  greeting: Greeting;
+  ends: Uint8Array;
+}
+
+export class Child {
+  readonly #process: ChildProcess;
+  readonly #handle: ChildHandle;
+  readonly #plan: GymnasiumPlan;
+  /** what it printed, a file without a name; null: it goes to our own standard error */
+  readonly #printed: number | null;
+  readonly #exit: Promise<number | null>;
+  #exited = false;
+  #open = true;
+  #failed = false;
+  #exchanges = 0;
+
+  private constructor(plan: GymnasiumPlan) {
+    const ends = new Int32Array(2);
+    this.#plan = plan;
+    this.#handle = childAddon().openChild(PIPE_BYTES, ends);
+    this.#printed = plan.output === 'shown' ? null : unnamedFile();
+    const prints = this.#printed ?? 2;
+    // Its standard input ends with this thread, whatever becomes of it.
+    this.#process = spawn(plan.python, [SCRIPT], { stdio: ['pipe', prints, prints, ends[0]!, ends[1]!] });
+    this.#exit = new Promise((done, fail) => {
+      this.#process.once('error', fail);
+      this.#process.once('exit', (code) => done(code));
+    });
+    this.#exit.then(
+      () => this.#gone(),
+      () => this.#gone(),
+    );
+    childAddon().childStarted(this.#handle, this.#process.pid ?? 0);
+    // Who forgets to close it can still end.
+    this.#process.unref();
+    (this.#process.stdin as unknown as { unref(): void } | null)?.unref();
+  }
+
+  /** Rejects with what the user can do. */
+  static async start(plan: GymnasiumPlan, environments: number, kwargs: unknown): Promise<Started> {
+    const child = new Child(plan);
+    const { id, entry, vectorization, path } = plan;
+    try {
+      const end = nowMs() + plan.timeoutMs;
+      const asked = new TextEncoder().encode(JSON.stringify({ id, entry, vectorization, path, kwargs, environments }));
+      // Through the pipe: an argument of a process holds 128 KiB.
+      await child.#send(new Uint8Array(Uint32Array.of(asked.length).buffer), end);
+      await child.#send(asked, end);
+      const [text, more] = new Uint32Array((await child.#receive(8, end)).buffer);
+      const said = JSON.parse(new TextDecoder().decode(await child.#receive(text as number, end)));
+      if (said.refused !== undefined) throw unavailableError(`${plan.name}: ${said.refused}`);
+      return { child, greeting: said as Greeting, ends: await child.#receive(more as number, end) };
+    } catch (error) {
+      child.#failed = true;
+      await child.close();
+      throw error;
+    }
+  }
+
+  /** Where it does not read, what it writes says why. */
+  async #send(bytes: Uint8Array, end: number): Promise<void> {
+    await this.#moved(bytes, childAddon().writeChild, end);
+  }
+
+  async #receive(length: number, end: number): Promise<Uint8Array> {
+    const bytes = new Uint8Array(length);
+    if (!(await this.#moved(bytes, childAddon().readChild, end))) throw await this.#early();
+    return bytes;
+  }
+
+  /** Without holding this thread. False: the other end is closed. */
+  async #moved(bytes: Uint8Array, move: ChildAddon['readChild'], end: number): Promise<boolean> {
+    for (let done = 0, pause = 1; done < bytes.length; pause = Math.min(2 * pause, SLICE_MS)) {
+      const some = answered(move(this.#handle, bytes, done, 0));
+      if (some < 0) return false;
+      done += some;
+      if (done === bytes.length) break;
+      if (nowMs() > end) throw this.#silent('making its environments');
+      if (some === 0) await wait(pause);
+    }
+    return true;
+  }
+
+  /** What to say of a process that closed its pipes before its environments were there. */
+  async #early(): Promise<Error> {
+    const { name, python } = this.#plan;
+    const code = await this.#ended(ENDING_MS).catch((error) => {
+      throw unavailableError(
+        `${name}: ${python} could not be started: ${(error as Error).message}; the option python names another one`,
+      );
+    });
+    const printed = this.#words();
+    return new Error(
+      code === undefined
+        ? `${name}: its Python closed the pipes to Hotslot, and did not end${said(printed)}`
+        : `${name}: its Python ended before its environments were there, with exit code ${code}${said(printed)}`,
+    );
+  }
+
+  /** Sends a frame and waits for its answer. Throws when the process is gone, or silent for too long. */
+  exchange(request: Uint8Array, answer: Uint8Array): void {
+    const addon = childAddon();
+    const end = nowMs() + this.#plan.timeoutMs;
+    this.#move(request, addon.writeChild, end);
+    this.#move(answer, addon.readChild, end);
+    if (++this.#exchanges % LOOK_EVERY === 0) this.#forgetWords();
+  }
+
+  /** As many bytes of text, which follow an answer. */
+  text(length: number): string {
+    const bytes = new Uint8Array(length);
+    this.#move(bytes, childAddon().readChild, nowMs() + this.#plan.timeoutMs);
+    return new TextDecoder().decode(bytes);
+  }
+
+  #move(bytes: Uint8Array, move: ChildAddon['readChild'], end: number): void {
+    if (!this.#open || this.#failed) throw closedError(`the Python of ${this.#plan.name}`);
+    try {
+      for (let done = 0; done < bytes.length; ) {
+        const some = answered(move(this.#handle, bytes, done, SLICE_MS));
+        if (some < 0) throw this.#died();
+        if (some === 0 && this.#isDead()) throw this.#died();
+        if (some === 0 && nowMs() > end) throw this.#silent('a step');
+        done += some;
+      }
+    } catch (error) {
+      this.#failed = true;
+      throw error;
+    }
+  }
+
+  /** Ends the process: it closes its environments, and is killed where it does not. Rejects when closing them failed. */
+  async close(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    childAddon().endWriting(this.#handle);
+    const ended = () => this.#ended(ENDING_MS).catch(() => null);
+    const code = await ended();
+    if (code === undefined) {
+      this.#process.kill('SIGKILL');
+      await ended();
+    }
+    const printed = this.#words();
+    childAddon().closeChild(this.#handle);
+    this.#process.stdin?.destroy();
+    if (this.#printed !== null) closeSync(this.#printed);
+    if (this.#failed || code === 0 || code === undefined) return;
+    throw new Error(`${this.#plan.name}: closing its environments failed, with exit code ${code}${said(printed)}`);
+  }
+
+  /** undefined: not yet, after so long. Rejects when it could not be started. Its timer keeps this process, as the other one does not. */
+  async #ended(milliseconds: number): Promise<number | null | undefined> {
+    const stop = new AbortController();
+    const late = wait(milliseconds, undefined, { signal: stop.signal }).catch(() => undefined);
+    try {
+      return await Promise.race([this.#exit, late]);
+    } finally {
+      stop.abort();
+    }
+  }
+
+  #gone(): void {
+    this.#exited = true;
+    childAddon().childGone(this.#handle);
+  }
+
+  /** Also while this thread's events do not turn: a child that ended stays a zombie until then. */
+  #isDead(): boolean {
+    if (this.#exited) return true;
+    try {
+      const status = readFileSync(`/proc/${this.#process.pid}/stat`, 'latin1');
+      return /^[ZX]/.test(status.slice(status.lastIndexOf(')') + 2));
+    } catch {
+      return true;
+    }
+  }
+
+  #died(): Error {
+    return new Error(`${this.#plan.name}: its Python (process ${this.#process.pid}) ended${said(this.#words())}`);
+  }
+
+  /** Asks where it was, and ends it. */
+  #silent(doing: string): Error {
+    const { pid } = this.#process;
+    const { name, timeoutMs } = this.#plan;
+    this.#process.kill('SIGABRT');
+    const asleep = new Int32Array(new SharedArrayBuffer(4));
+    for (const end = nowMs() + WORDS_MS; !this.#isDead() && nowMs() < end; ) Atomics.wait(asleep, 0, 0, 5);
+    if (!this.#isDead()) this.#process.kill('SIGKILL');
+    return new Error(
+      `${name}: its Python (process ${pid}) was busy with ${doing} for ${timeoutMs / 1000} s and was ended; the option timeout allows more${said(this.#words())}`,
+    );
+  }
+
+  /** The end of what it printed. */
+  #words(): string {
+    if (this.#printed === null) return '';
+    const { size } = fstatSync(this.#printed);
+    const bytes = Buffer.alloc(Math.min(size, TOLD_BYTES));
+    readSync(this.#printed, bytes, 0, bytes.length, size - bytes.length);
+    return bytes.toString().trimEnd();
+  }
+
+  #forgetWords(): void {
+    if (this.#printed !== null && fstatSync(this.#printed).size > KEPT_BYTES) ftruncateSync(this.#printed);
+  }
+}
+
+const said = (printed: string): string => (printed === '' ? '' : `; it printed at last:\n${printed}`);
+
+/** Only descriptors know it. */
+function unnamedFile(): number {
+  const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
+  try {
+    return openSync(join(folder, 'printed'), 'a+');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

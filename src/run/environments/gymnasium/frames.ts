@@ -1,0 +1,101 @@
+/**
+ * The frames that go between a collector and its Python, as hotslot_gymnasium.py says: requests of one size, answers of another
+ * one, each part from a multiple of 8 on.
+ */
+import { arrayOf, type DType, dtypes, type TypedArray } from '../../../base/dtype.ts';
+import type { Spaces } from '../spaces.ts';
+
+export const RESET = 1;
+export const STEP = 2;
+
+/** The first thing that the process writes. */
+export interface Greeting {
+  readonly count: number;
+  readonly observation: { readonly shape: number[]; readonly dtype: string };
+  /** low and high: null is no end on that side, and without them each number's ends follow in bytes */
+  readonly action: { n: number } | { shape: number[]; low?: number | null; high?: number | null };
+  readonly autoreset: 'disabled' | 'same-step' | 'next-step';
+}
+
+/** What environments returned and their spaces do not have. */
+export interface Fault {
+  readonly gave: string;
+  /** null: it concerns all of them */
+  readonly environment: number | null;
+}
+
+/** The greeting's spaces, as an environment has them; spacesOf() checks them. `ends`: float64, all low ones and then all high ones. */
+export function spacesIn(greeting: Greeting, ends: Uint8Array): { observationSpace: object; actionSpace: object } {
+  const { observation, action } = greeting;
+  if ('n' in action) return { observationSpace: observation, actionSpace: action };
+  const { shape, low, high } = action;
+  const each = new Float64Array(ends.slice().buffer);
+  const half = each.length / 2;
+  const box =
+    half > 0
+      ? { shape, low: each.subarray(0, half), high: each.subarray(half) }
+      : { shape, low: low ?? -Infinity, high: high ?? Infinity };
+  return { observationSpace: observation, actionSpace: box };
+}
+
+class Frame {
+  readonly bytes: Uint8Array;
+  readonly #views: TypedArray[];
+
+  constructor(parts: readonly (readonly [dtype: DType, length: number])[]) {
+    let end = 0;
+    const places = parts.map(([dtype, length]) => {
+      const at = end;
+      end += Math.ceil((length * dtypes[dtype].bytes) / 8) * 8;
+      return { dtype, length, at };
+    });
+    this.bytes = arrayOf('uint8', end);
+    const memory = this.bytes.buffer as ArrayBuffer;
+    this.#views = places.map(({ dtype, length, at }) => new dtypes[dtype].array(memory, at, length) as TypedArray);
+  }
+
+  part<T extends TypedArray>(i: number): T {
+    return this.#views[i] as T;
+  }
+}
+
+export class Request extends Frame {
+  readonly operation: Uint32Array;
+  readonly seeds: Uint32Array;
+  readonly mask: Uint8Array;
+  readonly actions: Int32Array | Float32Array;
+
+  constructor({ action }: Spaces, count: number) {
+    const actions =
+      action.kind === 'discrete' ? (['int32', count] as const) : (['float32', count * action.size] as const);
+    super([['uint32', 1], ['uint32', count], ['uint8', count], actions]);
+    this.operation = this.part(0);
+    this.seeds = this.part(1);
+    this.mask = this.part(2);
+    this.actions = this.part(3);
+  }
+}
+
+export class Answer extends Frame {
+  /** not 0: the length of the Fault that follows, as JSON */
+  readonly fault: Uint32Array;
+  readonly obs: TypedArray;
+  /** of environments that began anew in the same step what they showed last; null where they do not */
+  readonly finals: TypedArray | null;
+  readonly rewards: Float64Array;
+  readonly terminated: Uint8Array;
+  readonly truncated: Uint8Array;
+
+  constructor({ observation: { dtype, size } }: Spaces, count: number, sameStep: boolean) {
+    const shown = [dtype, count * size] as const;
+    const finals = sameStep ? [shown] : [];
+    super([['uint32', 1], shown, ...finals, ['float64', count], ['uint8', count], ['uint8', count]]);
+    const more = sameStep ? 3 : 2;
+    this.fault = this.part(0);
+    this.obs = this.part(1);
+    this.finals = sameStep ? this.part(2) : null;
+    this.rewards = this.part(more);
+    this.terminated = this.part(more + 1);
+    this.truncated = this.part(more + 2);
+  }
+}

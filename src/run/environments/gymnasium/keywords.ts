@@ -1,0 +1,68 @@
+/**
+ * Keyword arguments on their way to Python. JSON would lose some of them in silence (NaN, undefined, Maps), so each value is sent with
+ * its kind, and one that Python cannot have as it is throws with its name. hotslot_gymnasium.py reads them in value_of().
+ */
+import { shown } from '../../../base/checks.ts';
+import { dtypeOf, type TypedArray } from '../../../base/dtype.ts';
+import { typeError } from '../../../base/errors.ts';
+
+type Sent = string | number | boolean | null | readonly Sent[];
+
+/** All arguments as Python reads them; of one name the last one. Throws TypeError naming the argument that cannot be sent. */
+export function keywords(kwargs: unknown, more?: unknown): Sent {
+  const all = new Map<string, Sent>();
+  for (const [name, given] of Object.entries({ kwargs, 'the environment options': more ?? {} })) {
+    if (!isPlain(given)) throw typeError(`${name} must be an object of keyword arguments, got ${shown(given)}`);
+    for (const [key, value] of entriesOf(name, given)) all.set(key, sent(`${name}: ${key}`, value, [given]));
+  }
+  return ['dict', [...all]];
+}
+
+function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  // Of another realm, such as a worker's vm, Object is another one.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+function entriesOf(name: string, value: object): [string, unknown][] {
+  if (Object.getOwnPropertySymbols(value).length > 0) throw typeError(`${name} has a symbol as a key: use a string`);
+  return Object.entries(value);
+}
+
+function sent(name: string, value: unknown, within: readonly object[]): Sent {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
+  if (typeof value === 'number')
+    return Number.isFinite(value) && !Object.is(value, -0)
+      ? value
+      : ['float', Object.is(value, -0) ? '-0.0' : `${value}`];
+  if (typeof value === 'bigint')
+    return ['int', `${value < 0n ? '-' : ''}${(value < 0n ? -value : value).toString(16)}`];
+  if (value === undefined)
+    throw typeError(`${name} is undefined, which Python does not have: leave it out, or give null for None`);
+  if (typeof value !== 'object') throw typeError(`${name} is ${shown(value)}, which cannot be sent to Python`);
+  if (within.includes(value)) throw typeError(`${name} contains itself, and cannot be sent to Python`);
+  const inside = [...within, value];
+  const dtype = dtypeOf(value as TypedArray);
+  if (dtype !== undefined) {
+    const { buffer, byteOffset, byteLength } = value as TypedArray;
+    return [dtype, Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength).toString('base64')];
+  }
+  if (Array.isArray(value)) return ['list', Array.from(value, (each, i) => sent(`${name}[${i}]`, each, inside))];
+  if (value instanceof Map)
+    return [
+      'dict',
+      Array.from(value, ([key, each]) => [keyOf(name, key), sent(`${name}.${shown(key)}`, each, inside)]),
+    ];
+  if (isPlain(value))
+    return ['dict', entriesOf(name, value).map(([key, each]) => [key, sent(`${name}.${key}`, each, inside)])];
+  throw typeError(
+    `${name} is ${shown(value)}, which cannot be sent to Python: give plain objects, Maps, arrays, typed arrays, numbers, strings, booleans or null`,
+  );
+}
+
+function keyOf(name: string, key: unknown): Sent {
+  if (typeof key === 'object' && key !== null)
+    throw typeError(`${name} has ${shown(key)} as a key, which a dict of Python cannot have`);
+  return sent(`${name}: key ${shown(key)}`, key, []);
+}

@@ -1,0 +1,87 @@
+/** What gymnasium() is told, checked. */
+import { resolve } from 'node:path';
+import { checkCount, checkKeys, checkPath, shown } from '../../../base/checks.ts';
+import { rangeError, typeError } from '../../../base/errors.ts';
+import { keywords } from './keywords.ts';
+
+export interface GymnasiumOptions {
+  /** a registered environment, such as 'HalfCheetah-v5'; 'ale_py:ALE/Pong-v5' imports a module first */
+  id?: string;
+  /**
+   * instead of it 'module:function': what makes one environment, or, where it has a parameter `num_envs`, a vector environment in
+   * any of Gymnasium's three autoreset modes
+   */
+  entry?: string;
+  /**
+   * Keyword arguments: numbers, bigints, booleans, strings, null, typed arrays (as numpy arrays), arrays, plain objects and Maps (as
+   * dicts). `environmentOptions` of train(), or the options of the pool, replace those of the same name.
+   */
+  kwargs?: Readonly<Record<string, unknown>>;
+  /** of an id: as `gymnasium.make_vec` takes it. Default: environments stepped in turn, each begun with a seed of its own */
+  vectorization?: 'sync' | 'async' | 'vector_entry_point';
+  /** folder of the module; default: the current one */
+  path?: string | URL;
+  /** default 'python3' */
+  python?: string;
+  /** seconds within which a step has to be over, and the beginning; default 60 */
+  timeout?: number;
+  /** what it prints: 'kept' for errors to tell the end of, or 'shown' on standard error; default 'kept' */
+  output?: 'kept' | 'shown';
+}
+
+export interface GymnasiumPlan {
+  id: string;
+  entry: string;
+  kwargs: Readonly<Record<string, unknown>>;
+  vectorization: string;
+  path: string;
+  python: string;
+  timeoutMs: number;
+  output: 'kept' | 'shown';
+  /** how errors call it */
+  name: string;
+}
+
+const modes = ['sync', 'async', 'vector_entry_point'];
+
+/** Throws TypeError or RangeError naming the option. */
+export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
+  checkKeys('gymnasium', options, ['id', 'entry', 'kwargs', 'vectorization', 'path', 'python', 'timeout', 'output']);
+  const {
+    id = '',
+    entry = '',
+    kwargs = {},
+    vectorization = '',
+    path = '.',
+    python = 'python3',
+    timeout = 60,
+  } = options;
+  const { output = 'kept' } = options;
+  for (const [name, value] of Object.entries({ id, entry, python }))
+    if (typeof value !== 'string') throw typeError(`${name} must be a string, got ${shown(value)}`);
+  if ((id === '') === (entry === ''))
+    throw typeError("gymnasium() needs either id, such as 'CartPole-v1', or entry, such as 'my_module:make'");
+  if (entry !== '' && !/^[\w.]+:\w+$/.test(entry))
+    throw rangeError(`entry must be 'module:function', got ${shown(entry)}`);
+  keywords(kwargs);
+  if (vectorization !== '' && (entry !== '' || !modes.includes(vectorization)))
+    throw rangeError(
+      entry !== ''
+        ? 'vectorization is of an id: a function with a parameter num_envs makes a vector environment itself'
+        : `vectorization must be one of ${modes.join(', ')}, got ${shown(vectorization)}`,
+    );
+  if (typeof path !== 'string' && !(path instanceof URL))
+    throw typeError(`path must be a folder, as a string or a URL, got ${shown(path)}`);
+  if (typeof timeout !== 'number' || !(timeout > 0))
+    throw rangeError(`timeout must be a number of seconds above 0, got ${shown(timeout)}`);
+  if (output !== 'kept' && output !== 'shown')
+    throw rangeError(`output must be 'kept' or 'shown', got ${shown(output)}`);
+  const folder = checkPath('gymnasium: path', path === '' ? '.' : path);
+  // A name alone is looked up in PATH.
+  const program = python.includes('/') ? resolve(python) : python;
+  const timeoutMs = timeout * 1000;
+  return { id, entry, kwargs, vectorization, path: folder, python: program, timeoutMs, output, name: id || entry };
+}
+
+/** Of the environments that one process steps. */
+export const checkEnvironments = (count: number): number => checkCount('environments', count, 1, 2 ** 16);

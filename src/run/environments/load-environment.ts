@@ -1,0 +1,23 @@
+/** An environment out of a user's module. */
+import { shown } from '../../base/checks.ts';
+import { typeError } from '../../base/errors.ts';
+import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
+import { type EnvironmentSets, opensSets } from './environment-set.ts';
+
+type Make = (context: EnvironmentContext) => AnyEnvironment | Promise<AnyEnvironment>;
+/** What makes a module's environments: one at a time, or all of a thread's. */
+export type EnvironmentMaker = Make | EnvironmentSets;
+type Made = new (context: EnvironmentContext) => AnyEnvironment;
+
+/** The module's default export: a class, a function that gives an environment or a promise of one, or what opens many. */
+export async function environmentMaker(module: string): Promise<EnvironmentMaker> {
+  const { default: made } = (await import(module)) as { default?: Make | Made | EnvironmentSets };
+  if (opensSets(made)) return made;
+  if (typeof made !== 'function')
+    throw typeError(
+      `${module} must export an environment's class as its default, or a function that makes one; it exports ${shown(made)}`,
+    );
+  // Only functions that are classes refuse to be called, so a class is known by its text.
+  const isClass = /^class\b/.test(Function.prototype.toString.call(made));
+  return isClass ? (context) => new (made as Made)(context) : (made as Make);
+}

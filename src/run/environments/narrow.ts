@@ -1,0 +1,41 @@
+/** Observations of another dtype as float32: what they lose is refused, or named once. */
+import type { TypedArray } from '../../base/dtype.ts';
+import { rangeError } from '../../base/errors.ts';
+
+/** Whole numbers up to here are exact in float32. */
+const EXACT = 2 ** 24;
+
+export class Narrowing {
+  readonly #what: string;
+  readonly #name: (environment: number) => string;
+  #warned = false;
+
+  /** `what`: the field that is converted, for errors; `name`: how they call the environments. */
+  constructor(what: string, name = (environment: number) => `environment ${environment}`) {
+    this.#what = what;
+    this.#name = name;
+  }
+
+  /**
+   * Copies observations of `size` numbers each. Throws a RangeError for a finite number that float32 has not. Emits one process
+   * warning, ObservationWarning, for whole numbers that it rounds.
+   */
+  copy(from: TypedArray, to: Float32Array, size: number): void {
+    to.set(from as never);
+    if (from instanceof Float64Array) {
+      const at = to.findIndex((value, i) => !Number.isFinite(value) && Number.isFinite(from[i]));
+      if (at >= 0)
+        throw rangeError(`${this.#place(at, size)} is ${from[at]}, which float32 has not: scale it, or clip it`);
+    } else if (!this.#warned && (from instanceof Int32Array || from instanceof Uint32Array)) {
+      const at = from.findIndex((value, i) => (value > EXACT || value < -EXACT) && to[i] !== value);
+      if (at < 0) return;
+      this.#warned = true;
+      const text = `${this.#place(at, size)} is ${from[at]}: float32 makes it ${to[at]}. Whole numbers beyond 2^24 are rounded`;
+      process.emitWarning(`${text}: subtract an offset, or divide`, 'ObservationWarning');
+    }
+  }
+
+  #place(at: number, size: number): string {
+    return `${this.#name(Math.floor(at / size))}: number ${at % size} of ${this.#what}`;
+  }
+}

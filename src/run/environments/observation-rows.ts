@@ -1,0 +1,32 @@
+/** A batch's observations as the learner takes them: stacks and bytes become rows of floats, on the device. */
+import type { Device, Stream, Tensor } from '../../device/device.ts';
+import { convert } from '../../learn/convert.ts';
+import type { TrainPlan } from '../train/train-options.ts';
+
+type Batch = Readonly<Record<string, unknown>>;
+
+export class ObservationRows {
+  readonly #scale: number;
+  /** [rows, stack × size]; null: the batch has them as they are wanted */
+  readonly #rows: Readonly<Record<'obs' | 'nextObs', Tensor<'float32'>>> | null;
+
+  constructor(device: Device, { converted, sampleCount, learner }: TrainPlan) {
+    this.#scale = learner.policy.scale;
+    const shape = [sampleCount, learner.obsDim];
+    this.#rows = converted ? { obs: device.allocate({ shape }), nextObs: device.allocate({ shape }) } : null;
+  }
+
+  /** Enqueues the conversion: launches only. */
+  of<B extends Batch>(batch: B, stream: Stream): B {
+    const rows = this.#rows;
+    if (!rows) return batch;
+    for (const name of ['obs', 'nextObs'] as const)
+      convert(stream, rows[name], batch[name] as Tensor, { scale: this.#scale });
+    return { ...batch, ...rows };
+  }
+
+  [Symbol.dispose](): void {
+    this.#rows?.obs.close();
+    this.#rows?.nextObs.close();
+  }
+}

@@ -1,0 +1,157 @@
+/** What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's `Box` and `Discrete`, as plain objects. */
+
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { arrayOf, type DType, elementCount, type TypedArray } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { highEnd, lowEnd, OPEN } from '../../base/float32.ts';
+
+/** Arrays of numbers of one shape. */
+export interface Box {
+  /** [] is one number */
+  readonly shape: readonly number[];
+  /** one number for all, or one for each; default: without an end. Boxes of actions have ends. */
+  readonly low?: number | ArrayLike<number>;
+  readonly high?: number | ArrayLike<number>;
+  /** of observations; default float32. Actions are float32. */
+  readonly dtype?: ObservationDType;
+}
+
+/** Numbers that a JavaScript array holds as they are. */
+export type ObservationDType = 'float32' | 'float64' | 'int8' | 'uint8' | 'int16' | 'uint16' | 'int32' | 'uint32';
+
+/** One of the actions 0 … n − 1. */
+export interface Discrete {
+  readonly n: number;
+}
+
+/** What an environment's spaces come to: checked, with defaults in place. */
+export interface Spaces {
+  readonly observation: {
+    readonly shape: readonly number[];
+    /** numbers of one observation */
+    readonly size: number;
+    readonly dtype: ObservationDType;
+  };
+  readonly action: DiscreteActions | BoxActions;
+}
+export interface DiscreteActions {
+  readonly kind: 'discrete';
+  readonly n: number;
+  /** numbers that an action is stored as */
+  readonly size: 1;
+}
+export interface BoxActions {
+  readonly kind: 'box';
+  readonly shape: readonly number[];
+  readonly size: number;
+  /** each number's ends */
+  readonly low: readonly number[];
+  readonly high: readonly number[];
+}
+
+const stored: readonly DType[] = ['float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32'];
+/** Each number of an action has ends of its own in memory. */
+const MOST_ACTION_NUMBERS = 2 ** 24;
+const isDiscrete = (space: object): space is Discrete => 'n' in space;
+
+/** Throws TypeError or RangeError naming the space and what it lacks. */
+export function spacesOf(environment: { observationSpace: unknown; actionSpace: unknown }): Spaces {
+  if (typeof environment !== 'object' || environment === null)
+    throw typeError(`an environment must be an object with reset() and step(), got ${shown(environment)}`);
+  const { observationSpace, actionSpace } = environment;
+  const seen = boxed('observationSpace', observationSpace);
+  const dtype = seen.dtype ?? 'float32';
+  if (!stored.includes(dtype))
+    throw rangeError(`observationSpace.dtype must be one of ${stored.join(', ')}, got ${shown(dtype)}`);
+  const { shape } = seen;
+  checkEnds('observationSpace', seen, elementCount(shape));
+  return { observation: { shape, size: elementCount(shape), dtype }, action: actionsOf(actionSpace) };
+}
+
+function actionsOf(space: unknown): Spaces['action'] {
+  if (typeof space === 'object' && space !== null && isDiscrete(space)) {
+    checkKeys('actionSpace', space, ['n']);
+    return { kind: 'discrete', n: checkCount('actionSpace.n', space.n, 1, 2 ** 24), size: 1 };
+  }
+  const box = boxed('actionSpace', space, 'or { n } for one of n actions');
+  if ((box.dtype ?? 'float32') !== 'float32')
+    throw rangeError(`actionSpace.dtype: actions are float32, got ${shown(box.dtype)}`);
+  const { shape } = box;
+  const size = elementCount(shape);
+  if (size > MOST_ACTION_NUMBERS)
+    throw rangeError(`actionSpace.shape [${shape}] has ${size} numbers; it can have ${MOST_ACTION_NUMBERS}`);
+  const { low, high } = ends('actionSpace', box, size);
+  for (let i = 0; i < size; i++)
+    if (!(Math.abs(low[i] as number) < OPEN && Math.abs(high[i] as number) < OPEN))
+      throw rangeError(
+        `actionSpace needs low and high, numbers that are finite in float32; got ${low[i]} and ${high[i]}: an actor scales its actions to a box`,
+      );
+  // Actions are float32. Whatever is clamped to these ends lies within those that were given.
+  const [least, most] = [low.map(lowEnd), high.map(highEnd)];
+  const empty = least.findIndex((end, i) => !(end < (most[i] as number)));
+  if (empty >= 0)
+    throw rangeError(
+      `actionSpace: float32 has no two numbers from ${low[empty]} to ${high[empty]}, its number ${empty}`,
+    );
+  return { kind: 'box', shape, size, low: least, high: most };
+}
+
+function boxed(name: string, space: unknown, also = ''): Box {
+  if (typeof space !== 'object' || space === null || !Array.isArray((space as Box).shape))
+    throw typeError(
+      `the environment's ${name} must be { shape: [numbers], low?, high?, dtype? }${also && ` ${also}`}, got ${shown(space)}`,
+    );
+  checkKeys(name, space, ['shape', 'low', 'high', 'dtype']);
+  const { shape } = space as Box;
+  shape.forEach((size: number, i) => {
+    checkCount(`${name}.shape[${i}]`, size, 1, 2 ** 31 - 1);
+  });
+  return space as Box;
+}
+
+/** Each number's ends. */
+function ends(name: string, box: Box, size: number): { low: number[]; high: number[] } {
+  const { low, high } = checkEnds(name, box, size);
+  const each = (end: End): number[] => (typeof end === 'number' ? Array(size).fill(end) : Array.from(end));
+  return { low: each(low), high: each(high) };
+}
+
+type End = number | ArrayLike<number>;
+
+/** Makes no arrays: an observation may have millions of numbers, and its ends are only looked at. */
+function checkEnds(name: string, box: Box, size: number): { low: End; high: End } {
+  const checked = (end: 'low' | 'high', otherwise: number): End => {
+    const value = box[end] ?? otherwise;
+    if (typeof value === 'number') return value;
+    if (typeof value !== 'object' || typeof value.length !== 'number')
+      throw typeError(`${name}.${end} must be a number or an array of ${size}, got ${shown(value)}`);
+    if (value.length !== size) throw rangeError(`${name}.${end} must hold ${size} numbers, got ${value.length}`);
+    return value;
+  };
+  const [low, high] = [checked('low', -Infinity), checked('high', Infinity)];
+  const at = (end: End, i: number) => (typeof end === 'number' ? end : end[i]) as number;
+  const all = typeof low === 'number' && typeof high === 'number' ? 1 : size;
+  for (let i = 0; i < all; i++)
+    if (!(at(low, i) < at(high, i)))
+      throw rangeError(`${name}: low must be below high, got ${at(low, i)} and ${at(high, i)} for number ${i}`);
+  return { low, high };
+}
+
+/** Throws where two environments of one set differ. */
+export function checkSameSpaces(one: Spaces, other: Spaces, which: string): void {
+  if (JSON.stringify(one) === JSON.stringify(other)) return;
+  throw rangeError(
+    `environments of one set have the same spaces; ${which} has others: ${described(other)}, not ${described(one)}`,
+  );
+}
+
+/** In few words. */
+export function described({ observation, action }: Spaces): string {
+  const sizes = (shape: readonly number[]) => shape.join('×') || 'one number';
+  const acts = action.kind === 'discrete' ? `${action.n} actions` : `actions ${sizes(action.shape)}`;
+  return `observations ${sizes(observation.shape)} ${observation.dtype}, ${acts}`;
+}
+
+/** Zeros for `count` observations. */
+export const observationArray = ({ observation: { dtype, size } }: Spaces, count: number): TypedArray =>
+  arrayOf(dtype, count * size);

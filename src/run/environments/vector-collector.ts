@@ -1,0 +1,160 @@
+/**
+ * A collector of environments: it makes them, acts for all at once, begins their episodes anew, and brings their steps as the
+ * columns that the pool's buffer has. In a CollectorPool's thread.
+ */
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { Random } from '../../base/random.ts';
+import type { Collector, CollectorContext, CollectorFactory } from '../collectors/collector.ts';
+import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.ts';
+import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
+import { type EnvironmentSet, type EnvironmentSets, opensSets } from './environment-set.ts';
+import { type Explore, Explorer, type Policy } from './explore.ts';
+import { LongEpisodes, longEpisode } from './long-episodes.ts';
+import { Seen } from './seen.ts';
+import { observationArray, type Spaces } from './spaces.ts';
+import { closeAll, MadeSet } from './vector-environment.ts';
+
+/** What the function that makes a policy is told. */
+export interface PolicyContext<O = unknown> {
+  readonly spaces: Spaces;
+  /** what the pool was opened with, cloned */
+  readonly options: O;
+  /** of random numbers: another one in each worker */
+  readonly seed: number;
+  readonly worker: number;
+}
+
+export interface VectorCollectorOptions<O = unknown> {
+  /** makes one environment; or what opens all of a worker's at once, such as `gymnasium()` */
+  make: ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>) | EnvironmentSets;
+  /** per worker; default 1. For a TrajectoryBuffer each of the worker's lanes has one. */
+  environments?: number;
+  /** observations of each environment that the policy sees at once, oldest first: [environments, stack, …]; default 1 */
+  stack?: number;
+  /** makes what acts; default: random actions */
+  policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
+  explore?: Explore;
+}
+
+/** Streams of a seed: environments take the even ones, workers the odd ones. */
+const seedsOf = (seed: number, environment: number) => new Random(seed, 2 * environment);
+const actionsOf = (seed: number, worker: number) => new Random(seed, 2 * worker + 1);
+/** … and these who is made anew. */
+const RESTARTS = 2 ** 21;
+/** Seeds of episodes: whole numbers that fit everywhere. */
+const SEEDS = 2 ** 31;
+
+/**
+ * The default export of a collector's module: `export default vectorCollector({ make: () => new MyEnvironment(), … })`. Rows get
+ * `obs nextObs actions rewards dones truncated terminated`, whichever the ReplayBuffer has, or steps of `obs` and `actions` for a
+ * TrajectoryBuffer. What environments give is checked; errors say which one, and in which step.
+ */
+export function vectorCollector<O = unknown>(options: VectorCollectorOptions<O>): CollectorFactory<O, object> {
+  checkKeys('vectorCollector', options, ['make', 'environments', 'stack', 'policy', 'explore']);
+  const { make, environments, policy } = options;
+  if (typeof make !== 'function' && !opensSets(make))
+    throw typeError(`make must be a function that makes an environment, or of gymnasium(); got ${shown(make)}`);
+  if (policy !== undefined && typeof policy !== 'function')
+    throw typeError(`policy must be a function that makes a policy, got ${shown(policy)}`);
+  checkCount('stack', options.stack ?? 1, 1, 2 ** 16);
+  if (environments !== undefined) checkCount('environments', environments, 1, 2 ** 16);
+  return (context) => open(options, context);
+}
+
+async function open<O>(
+  { make, environments, stack = 1, policy: makePolicy, explore = {} }: VectorCollectorOptions<O>,
+  context: CollectorContext<O>,
+): Promise<Collector> {
+  const { worker, workers, restarts, stepsBefore, options, writer, fields, report } = context;
+  // What is made anew does not play the same episodes again.
+  const seed = restarts === 0 ? context.seed : new Random(context.seed, RESTARTS + restarts).below(SEEDS);
+  if (writer !== null && environments !== undefined && environments !== writer.lanes)
+    throw rangeError(
+      `this worker has ${writer.lanes} lanes of the buffer, an environment each; environments: ${environments} is for a ReplayBuffer`,
+    );
+  const count = writer?.lanes ?? environments ?? 1;
+  const first = writer?.firstLane ?? worker * count;
+  const set = await setOf(make, { first, count, options });
+  try {
+    const seeds = Array.from({ length: count }, (_, i) => seedsOf(seed, first + i));
+    const name = (i: number) => `environment ${first + i}`;
+    const long = new LongEpisodes(count, (i) => process.emitWarning(longEpisode(name(i)), 'CollectorWarning'));
+    const vector = set.play({
+      nextSeed(i) {
+        long.begins(i);
+        return (seeds[i] as Random).below(SEEDS);
+      },
+      ended: (_, episodeReturn, length) => report.episode(episodeReturn, length),
+      name,
+    });
+    const { spaces } = vector;
+    const random = actionsOf(seed, worker);
+    const policy = (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
+    if (policy !== null && typeof policy.act !== 'function')
+      throw typeError(`policy must make something with act(obs, n), it made ${shown(policy)}`);
+    const explorer = new Explorer(spaces, count, { policy, explore, random, workers, steps: stepsBefore });
+    const obs = observationArray(spaces, count);
+    const actions = new Float32Array(count * spaces.action.size);
+    const stepped = { vector, obs, actions };
+    const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
+    const seen = new Seen(vector, stack);
+    await vector.begin();
+    seen.begin();
+    // The first worker warns for all of them.
+    const stepping = worker === 0 ? () => long.step() : () => {};
+    return collectorOf(stepped, columns, seen, explorer, report, { stepping, close: () => set.close() });
+  } catch (error) {
+    await Promise.resolve(set.close()).catch(() => {});
+    throw error;
+  }
+}
+
+/** A worker's environments, made one by one where nothing makes them all. */
+async function setOf<O>(
+  make: VectorCollectorOptions<O>['make'],
+  { first, count, options }: { first: number; count: number; options: O },
+): Promise<EnvironmentSet> {
+  if (opensSets(make)) return make.open({ count, options });
+  const environments: AnyEnvironment[] = [];
+  try {
+    for (let i = 0; i < count; i++) environments.push(await make({ index: first + i, options }));
+    return new MadeSet(environments, (i) => `environment ${first + i}`);
+  } catch (error) {
+    await closeAll(environments).catch(() => {});
+    throw error;
+  }
+}
+
+function collectorOf(
+  { vector, obs, actions }: Stepped,
+  columns: Columns,
+  seen: Seen,
+  explorer: Explorer,
+  report: CollectorContext['report'],
+  { stepping, close }: { stepping: () => void; close: () => void | Promise<void> },
+): Collector {
+  const { count } = vector;
+  const filled = Object.entries(columns);
+  const rows: Record<string, unknown> = {};
+  const brought = () => {
+    seen.look();
+    stepping();
+    const steps = count - (vector.skipped?.reduce((sum, one) => sum + one, 0) ?? 0);
+    if (steps === 0) return null;
+    for (const [name, fill] of filled) rows[name] = fill();
+    report.steps(steps);
+    return rows;
+  };
+  return {
+    load: (weights) => explorer.load(weights),
+    collect() {
+      obs.set(vector.obs as never);
+      const chosen = explorer.act(seen.obs, count);
+      const promised = vector.step(chosen);
+      actions.set(chosen);
+      return promised ? promised.then(brought) : brought();
+    },
+    close,
+  };
+}

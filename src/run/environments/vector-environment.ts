@@ -1,0 +1,235 @@
+/**
+ * Several environments of one kind, stepped together: their observations lie in one array, one behind the other. An episode that
+ * is over begins anew at once, and its last observation is kept beside. What an environment gives is checked as it is copied.
+ */
+import { checkCount, shown } from '../../base/checks.ts';
+import type { TypedArray } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import { takeActions } from './actions.ts';
+import type { AnyEnvironment, Environment, Observation, Step } from './environment.ts';
+import type { EnvironmentSet, EpisodeHooks, SteppedSet } from './environment-set.ts';
+import { checkSameSpaces, observationArray, type Spaces, spacesOf } from './spaces.ts';
+
+type Actable = Environment<number | Float32Array>;
+
+class VectorEnvironment implements SteppedSet {
+  readonly count: number;
+  readonly spaces: Spaces;
+  readonly obs: TypedArray;
+  readonly nextObs: TypedArray;
+  readonly rewards: Float32Array;
+  readonly terminated: Uint8Array;
+  readonly truncated: Uint8Array;
+  readonly skipped = null;
+  going: number;
+  readonly #environments: readonly Actable[];
+  readonly #hooks: EpisodeHooks;
+  readonly #limits: Float64Array;
+  readonly #returns: Float64Array;
+  readonly #lengths: Float64Array;
+  readonly #rests: Uint8Array;
+  /** a box's actions: each environment's part of `#actions` */
+  readonly #actions: Float32Array;
+  readonly #parts: readonly Float32Array[];
+  readonly #isFloat: boolean;
+  #closed = false;
+
+  /** Nothing is reset yet. */
+  constructor(environments: readonly AnyEnvironment[], spaces: Spaces, limits: Float64Array, hooks: EpisodeHooks) {
+    this.#environments = environments as readonly Actable[];
+    this.#hooks = hooks;
+    this.#limits = limits;
+    const count = environments.length;
+    this.count = count;
+    this.spaces = spaces;
+    this.obs = observationArray(spaces, count);
+    this.nextObs = observationArray(spaces, count);
+    this.#isFloat = spaces.observation.dtype.startsWith('float');
+    this.rewards = new Float32Array(count);
+    this.terminated = new Uint8Array(count);
+    this.truncated = new Uint8Array(count);
+    this.#returns = new Float64Array(count);
+    this.#lengths = new Float64Array(count);
+    this.#rests = new Uint8Array(count);
+    this.going = 0;
+    const { size } = spaces.action;
+    this.#actions = new Float32Array(count * size);
+    this.#parts = environments.map((_, i) => this.#actions.subarray(i * size, (i + 1) * size));
+  }
+
+  begin(): void | Promise<void> {
+    this.going = this.count;
+    return this.#each((i) => this.#begin(i));
+  }
+
+  step(actions: ArrayLike<number>): void | Promise<void> {
+    takeActions(actions, this.#actions, this.spaces, this.count, this.#name);
+    const discrete = this.spaces.action.kind === 'discrete';
+    return this.#each((i) => {
+      if (this.#rests[i] === 1) return;
+      const environment = this.#environments[i] as Actable;
+      const step = environment.step(discrete ? (this.#actions[i] as number) : (this.#parts[i] as Float32Array));
+      return isPromise(step) ? step.then((step) => this.#arrive(i, step)) : this.#arrive(i, step);
+    });
+  }
+
+  #each(act: (i: number) => void | Promise<void>): void | Promise<void> {
+    const late: Promise<void>[] = [];
+    try {
+      for (let i = 0; i < this.count; i++) {
+        const promised = act(i);
+        if (promised) late.push(promised);
+      }
+    } catch (error) {
+      // What was promised meanwhile is not left to nobody.
+      for (const promised of late) promised.catch(() => {});
+      throw error;
+    }
+    if (late.length > 0) return Promise.all(late).then(() => {});
+  }
+
+  /** What is late comes to nothing. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** What a step gave; a promise where the next episode has to be waited for. */
+  #arrive(i: number, step: Step): void | Promise<void> {
+    if (this.#closed) return;
+    if (typeof step !== 'object' || step === null)
+      throw typeError(
+        `${this.#name(i)}: step() must give { obs, reward, terminated, truncated }, it gave ${shown(step)}`,
+      );
+    const { obs, reward, terminated, truncated = false } = step;
+    if (typeof reward !== 'number' || !Number.isFinite(Math.fround(reward)))
+      throw typeError(
+        `${this.#name(i)}: reward must be a number that is finite in single precision, got ${shown(reward)}${this.#when(i)}`,
+      );
+    if (typeof terminated !== 'boolean') throw this.#noFlag(i, 'terminated', terminated);
+    if (typeof truncated !== 'boolean') throw this.#noFlag(i, 'truncated', truncated);
+    this.#copy(i, obs, this.nextObs, 'step()', terminated);
+    this.rewards[i] = reward;
+    this.#returns[i]! += reward;
+    const length = ++this.#lengths[i]!;
+    const cut = !terminated && (truncated || length >= (this.#limits[i] as number));
+    this.terminated[i] = terminated ? 1 : 0;
+    this.truncated[i] = cut ? 1 : 0;
+    if (terminated || cut) {
+      this.#hooks.ended?.(i, this.#returns[i] as number, length);
+      return this.#begin(i);
+    }
+    const { size } = this.spaces.observation;
+    for (let at = i * size; at < (i + 1) * size; at++) this.obs[at] = this.nextObs[at] as number;
+  }
+
+  #begin(i: number): void | Promise<void> {
+    this.#returns[i] = this.#lengths[i] = 0;
+    const seed = this.#hooks.nextSeed(i);
+    if (seed === null) {
+      this.#rests[i] = 1;
+      this.going--;
+      return;
+    }
+    const first = (this.#environments[i] as Actable).reset(seed);
+    if (isPromise(first)) return first.then((first) => this.#copy(i, bare(first), this.obs, 'reset()'));
+    this.#copy(i, bare(first), this.obs, 'reset()');
+  }
+
+  /**
+   * `last`: of a step that terminated. What it shows need not be finite: the buffer stores 0 for it, since nothing is learned from it.
+   */
+  #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string, last = false): void {
+    const { size, shape } = this.spaces.observation;
+    if (typeof obs !== 'object' || obs === null || typeof obs.length !== 'number')
+      throw typeError(`${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${shown(obs)}`);
+    if (obs.length !== size)
+      throw rangeError(
+        `${this.#name(i)}: ${by} gave an observation of ${obs.length} numbers, its space is [${shape}]${this.#when(i)}`,
+      );
+    const start = i * size;
+    if (!this.#isFloat && obs.constructor === to.constructor) {
+      to.set(obs as never, start);
+      return;
+    }
+    for (let j = 0; j < size; j++) {
+      const value = obs[j] as number;
+      to[start + j] = value;
+      if (last && typeof value === 'number' && !Number.isFinite(value)) {
+        if (this.#isFloat) continue;
+        to.fill(0 as never, start, start + size);
+        return;
+      }
+      // NaN and infinities, what becomes one in this precision, and what is no number at all.
+      if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
+        throw typeError(
+          `${this.#name(i)}: ${by} gave ${shown(value)} as number ${j} of an observation${this.#when(i)}`,
+        );
+      if (!this.#isFloat && to[start + j] !== value)
+        throw rangeError(
+          `${this.#name(i)}: ${by} gave ${value} as number ${j} of an observation, which ${this.spaces.observation.dtype} has not${this.#when(i)}`,
+        );
+    }
+  }
+
+  #noFlag(i: number, key: string, value: unknown): Error {
+    return typeError(`${this.#name(i)}: ${key} must be a boolean, got ${shown(value)}${this.#when(i)}`);
+  }
+  #name = (i: number): string => this.#hooks.name?.(i) ?? `environment ${i}`;
+  #when(i: number): string {
+    return `, in step ${(this.#lengths[i] as number) + 1} of its episode`;
+  }
+}
+
+/** Closes every environment, also when one of them throws; throws the first error then. */
+export async function closeAll(environments: readonly AnyEnvironment[]): Promise<void> {
+  const ends = await Promise.allSettled(environments.map(async (environment) => environment.close?.()));
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+/** Environments that were made one by one; closed together. */
+export class MadeSet implements EnvironmentSet {
+  readonly count: number;
+  readonly spaces: Spaces;
+  readonly #environments: readonly AnyEnvironment[];
+  readonly #limits: Float64Array;
+  #playing: VectorEnvironment | null = null;
+
+  /** Throws TypeError or RangeError for what is no environment, and where their spaces differ. */
+  constructor(environments: readonly AnyEnvironment[], name = (i: number) => `environment ${i}`) {
+    this.#environments = environments;
+    this.count = environments.length;
+    const all = environments.map(checkedSpaces);
+    this.spaces = all[0] as Spaces;
+    for (const [i, spaces] of all.entries()) checkSameSpaces(this.spaces, spaces, name(i));
+    this.#limits = Float64Array.from(environments, ({ maxEpisodeSteps = Infinity }) =>
+      maxEpisodeSteps === Infinity ? Infinity : checkCount('maxEpisodeSteps', maxEpisodeSteps),
+    );
+  }
+
+  play(hooks: EpisodeHooks): SteppedSet {
+    this.#playing?.close();
+    this.#playing = new VectorEnvironment(this.#environments, this.spaces, this.#limits, hooks);
+    return this.#playing;
+  }
+
+  async close(): Promise<void> {
+    this.#playing?.close();
+    await closeAll(this.#environments);
+  }
+}
+
+function checkedSpaces(environment: AnyEnvironment): Spaces {
+  const spaces = spacesOf(environment);
+  for (const method of ['reset', 'step'] as const)
+    if (typeof environment[method] !== 'function')
+      throw typeError(`an environment must have ${method}(), it is ${shown(environment[method])}`);
+  return spaces;
+}
+
+/** What reset() gave, without the object that may be around it. */
+const bare = (first: Observation | { readonly obs: Observation }): Observation =>
+  typeof first === 'object' && first !== null && 'obs' in first ? first.obs : first;
+
+const isPromise = <T>(value: T | Promise<T>): value is Promise<T> =>
+  typeof (value as { then?: unknown } | null)?.then === 'function';

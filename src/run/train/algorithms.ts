@@ -1,0 +1,152 @@
+/** The learners that train() knows: each by what it is told, the environment's spaces, and the policy that acts by it in threads. */
+import { shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { Device } from '../../device/device.ts';
+import { actorKeys, actorOf } from '../../learn/actor-critic/options.ts';
+import { SacPolicy, sacPolicyKeys, Td3Policy } from '../../learn/actor-critic/policies.ts';
+import { SacLearner, type SacOptions } from '../../learn/actor-critic/sac.ts';
+import { Td3Learner, type Td3Options } from '../../learn/actor-critic/td3.ts';
+import { DqnLearner, type DqnOptions } from '../../learn/dqn/dqn.ts';
+import { DqnPolicy, type QNetworkOptions, qNetworkKeys } from '../../learn/dqn/policy.ts';
+import { described, type Spaces } from '../environments/spaces.ts';
+
+/** Options of learners that follow from the environment, are train()'s own, or cannot be had here. */
+const elsewhere = [
+  'obsDim',
+  'actionDim',
+  'actionLow',
+  'actionHigh',
+  'actions',
+  'body',
+  'image',
+  'seed',
+  'criticObsDim',
+] as const;
+
+type Given<O> = Omit<O, (typeof elsewhere)[number] | 'batchSize'> & {
+  /** rows of a minibatch; default 256, of dqn 128 */
+  batchSize?: number;
+};
+
+/** A learner by its name, with its options; the environment says how wide things are. */
+export type LearnerChoice =
+  | ({ algorithm: 'dqn' } & Given<DqnOptions>)
+  | ({ algorithm: 'td3' } & Given<Td3Options>)
+  | ({ algorithm: 'sac' } & Given<SacOptions>);
+
+export type AnyLearner = DqnLearner | Td3Learner | SacLearner;
+
+/** What a policy is made of in a thread: plain data. */
+export interface PolicyPlan {
+  readonly algorithm: LearnerChoice['algorithm'];
+  /** what an observation's numbers are multiplied by first */
+  readonly scale: number;
+  readonly network: object;
+}
+
+export interface LearnerPlan {
+  readonly policy: PolicyPlan;
+  /** numbers of what it sees: of all stacked observations */
+  readonly obsDim: number;
+  readonly batchSize: number;
+  /** a tick holds a multiple of so many minibatches */
+  readonly cycle: number;
+  make(device: Device): AnyLearner;
+}
+
+const algorithms = ['dqn', 'td3', 'sac'] as const;
+
+/** Bytes of images become 0 to 1. */
+const BYTE = 1 / 255;
+
+/** Throws for a learner that the environment's spaces do not fit. `stack`: observations that it sees at once. */
+export function planOf(
+  choice: LearnerChoice,
+  spaces: Spaces,
+  { seed, stack }: { seed: number; stack: number },
+): LearnerPlan {
+  const algorithm: unknown = (choice as { algorithm?: unknown } | null)?.algorithm;
+  if (!algorithms.includes(algorithm as never))
+    throw typeError(
+      `learner must be { algorithm: ${algorithms.map((name) => `'${name}'`).join(' | ')}, … }, got ${shown(algorithm ?? choice)}`,
+    );
+  const { algorithm: name, ...given } = choice;
+  const own = elsewhere.find((key) => key in given);
+  if (own !== undefined)
+    throw typeError(
+      own === 'seed'
+        ? 'learner: seed is an option of train() itself'
+        : `learner: '${own}' follows from the environment, or cannot be given here`,
+    );
+  const { observation, action } = spaces;
+  if ((name === 'dqn') !== (action.kind === 'discrete'))
+    throw rangeError(
+      `${name} is for ${name === 'dqn' ? '{ n } actions' : 'a box of actions'}; the environment has ${described(spaces)}`,
+    );
+  const { convolutions } = (name === 'dqn' ? given : {}) as DqnOptions;
+  const image = convolutions === undefined ? {} : { image: imageOf(observation, stack) };
+  if (convolutions === undefined && observation.dtype === 'uint8' && observation.shape.length > 1)
+    throw rangeError(
+      name === 'dqn'
+        ? `observations of bytes, ${observation.shape.join('×')}, are images: give the learner convolutions, such as [{ filters: 32, kernel: 8, stride: 4 }]`
+        : `${name} has no convolutions; images go to dqn, or through a pipeline of your own`,
+    );
+  const scale = convolutions !== undefined && observation.dtype === 'uint8' ? BYTE : 1;
+  const obsDim = stack * observation.size;
+  const common = { seed, obsDim, batchSize: choice.batchSize ?? (name === 'dqn' ? 128 : 256) };
+  if (action.kind === 'discrete') {
+    const options = { hidden: [120, 84], ...given, ...image, ...common, actions: action.n } as DqnOptions;
+    const network = actorOf(options as never, qNetworkKeys);
+    return {
+      policy: { algorithm: name, network, scale },
+      ...{ obsDim, batchSize: common.batchSize, cycle: 1 },
+      make: (device) => new DqnLearner(device, options),
+    };
+  }
+  const box = { actionDim: action.size, actionLow: action.low, actionHigh: action.high };
+  const options = { ...given, ...common, ...box } as unknown as SacOptions & Td3Options;
+  const { actorEvery = name === 'td3' ? 2 : 1 } = options;
+  const { targetEvery = name === 'td3' && options.targetActor !== false ? actorEvery : 1 } = options;
+  return {
+    policy: { algorithm: name, network: actorOf(options, name === 'sac' ? sacPolicyKeys : actorKeys), scale },
+    ...{ obsDim, batchSize: common.batchSize, cycle: lcm(actorEvery, targetEvery) },
+    make: (device) => (name === 'sac' ? new SacLearner(device, options) : new Td3Learner(device, options)),
+  };
+}
+
+/**
+ * Stacked images lie one behind the other, as channels. Throws for bytes that look like [height, width, channels], as Gymnasium's
+ * renderings have them: convolutions over them would learn, but from rows of a picture as its channels.
+ */
+function imageOf({ shape, dtype }: Spaces['observation'], stack: number): readonly [number, number, number] {
+  const [channels, height, width] = shape.length === 2 ? [1, ...shape] : shape;
+  if (shape.length < 2 || shape.length > 3)
+    throw rangeError(
+      `convolutions are for images, [height, width] or [channels, height, width]; observations are [${shape}]`,
+    );
+  if (dtype === 'uint8' && channels! >= 8 && height! >= 8 && [1, 3, 4].includes(width!))
+    throw rangeError(
+      `convolutions take images as [channels, height, width], and observations of [${shape}] look like [height, width, channels]: transpose them to [${width}, ${channels}, ${height}]; of Gymnasium wrap the environment by gymnasium.wrappers.TransformObservation with numpy.moveaxis(obs, -1, 0), or by GrayscaleObservation`,
+    );
+  return [stack * channels!, height!, width!];
+}
+
+const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
+const lcm = (a: number, b: number): number => (a > 0 && b > 0 ? (a * b) / gcd(a, b) : 1);
+
+/** What train() acts by. */
+export type TrainedPolicy = DqnPolicy | SacPolicy | Td3Policy;
+
+/** What acts by the learner's published vector. `noise` is TD3's. */
+export function policyOf(
+  { algorithm, network, scale }: PolicyPlan,
+  { greedy, seed, noise }: { greedy: boolean; seed: number; noise: number },
+): TrainedPolicy {
+  if (algorithm === 'dqn') return new DqnPolicy({ ...(network as QNetworkOptions), scale });
+  if (algorithm === 'sac') return new SacPolicy(network as never, { greedy, seed });
+  return new Td3Policy(network as never, { noise: greedy ? 0 : noise, seed });
+}
+
+/** What collectors need of it. */
+export const publishedOf = (learner: AnyLearner) =>
+  learner instanceof DqnLearner ? learner.parameters : learner.published;

@@ -1,0 +1,128 @@
+/** Whole episodes of a policy as it is, apart from collecting and learning. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { typeError } from '../../base/errors.ts';
+import { Random } from '../../base/random.ts';
+import { checkSignal, orAborted } from '../../shm/wait.ts';
+import type { AnyEnvironment } from '../environments/environment.ts';
+import type { EnvironmentSet, SteppedSet } from '../environments/environment-set.ts';
+import type { Policy } from '../environments/explore.ts';
+import { LongEpisodes, longEpisode } from '../environments/long-episodes.ts';
+import { Seen } from '../environments/seen.ts';
+import { MadeSet } from '../environments/vector-environment.ts';
+
+/** Each has a return and a length in what comes back. */
+const MOST_EPISODES = 2 ** 24;
+
+export interface EvaluateOptions {
+  /** they are stepped together, the policy acts for all at once; they stay open. Or what was opened of `gymnasium()` */
+  environments: readonly AnyEnvironment[] | EnvironmentSet;
+  policy: Policy;
+  /** observations of each environment that the policy sees at once, oldest first; default 1 */
+  stack?: number;
+  /** how many, each from its own seed; default 10 */
+  episodes?: number;
+  /** default 0 */
+  seed?: number;
+  /** ends it: rejects with the signal's reason */
+  signal?: AbortSignal;
+}
+
+export interface Evaluation {
+  readonly meanReturn: number;
+  /** standard deviation of the returns */
+  readonly deviation: number;
+  /** of each episode, in the order of their seeds */
+  readonly returns: Float64Array;
+  readonly lengths: Float64Array;
+}
+
+/** Streams of a seed that collectors do not use: they count from 0. */
+const STREAM = 2 ** 20;
+const SEEDS = 2 ** 31;
+/** Milliseconds after which other work of the thread has its turn. */
+const SLICE_MS = 8;
+/** A training evaluates the same environments again and again, and warns of them once. */
+const warned = new WeakSet<object>();
+
+/**
+ * Plays `episodes` episodes to their ends. Episode k begins with the same seed whatever the number of environments. Other work of
+ * the thread goes on in between. Emits one process warning, EvaluationWarning, when an episode has not ended after 100,000 steps.
+ */
+export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
+  checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
+  const { environments, policy, stack = 1, episodes = 10, seed = 0, signal } = options;
+  checkCount('episodes', episodes, 1, MOST_EPISODES);
+  checkSignal(signal);
+  checkCount('seed', seed, 0);
+  checkCount('stack', stack, 1, 2 ** 16);
+  if (typeof policy?.act !== 'function')
+    throw typeError(`policy must be something with act(obs, n), got ${shown(policy)}`);
+  const name = (i: number) => `environment ${i} of those that evaluate`;
+  const set = setOf(environments, episodes, name);
+  const random = new Random(seed, STREAM);
+  const returns = new Float64Array(episodes);
+  const lengths = new Float64Array(episodes);
+  const playing = new Int32Array(set.count);
+  let next = 0;
+  const long = new LongEpisodes(set.count, (i) => {
+    if (warned.has(environments)) return;
+    warned.add(environments);
+    process.emitWarning(longEpisode(name(i)), 'EvaluationWarning');
+  });
+  signal?.throwIfAborted();
+  const vector = set.play({
+    name,
+    nextSeed(i) {
+      if (next === episodes) {
+        long.rests(i);
+        return null;
+      }
+      long.begins(i);
+      playing[i] = next++;
+      return random.below(SEEDS);
+    },
+    ended(i, value, length) {
+      returns[playing[i] as number] = value;
+      lengths[playing[i] as number] = length;
+    },
+  });
+  await orAborted(Promise.resolve(vector.begin()), signal);
+  await play(vector, new Seen(vector, stack), policy, long, signal);
+  const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
+  const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
+  return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
+}
+
+/** No more environments than there are episodes. */
+function setOf(
+  environments: EvaluateOptions['environments'],
+  episodes: number,
+  name: (environment: number) => string,
+): EnvironmentSet {
+  if (typeof (environments as EnvironmentSet | null)?.play === 'function') return environments as EnvironmentSet;
+  if (!Array.isArray(environments) || environments.length === 0)
+    throw typeError(`environments must be an array with an environment at least, got ${shown(environments)}`);
+  return new MadeSet(environments.slice(0, episodes), name);
+}
+
+async function play(
+  vector: SteppedSet,
+  seen: Seen,
+  policy: Policy,
+  long: LongEpisodes,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  seen.begin();
+  let since = performance.now();
+  while (vector.going > 0) {
+    const promised = vector.step(policy.act(seen.obs, vector.count));
+    // What never answers keeps nobody.
+    if (promised) await orAborted(Promise.resolve(promised), signal);
+    seen.look();
+    long.step();
+    if (performance.now() - since < SLICE_MS) continue;
+    await orAborted(turn(), signal);
+    since = performance.now();
+  }
+}

@@ -1,0 +1,47 @@
+/** How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a width gets lines that stay, or none. */
+import { checkKeys, shown } from '../../base/checks.ts';
+import { typeError } from '../../base/errors.ts';
+
+export interface Display {
+  /** what a terminal shows now; every line is cut to fit */
+  live?: () => readonly string[];
+  /** a line for a pipe, once a second */
+  line?: () => string;
+}
+
+const LIVE_MS = 150;
+const LINE_MS = 1000;
+
+/** A line that reaches the last column would wrap, and so would the ^C that a terminal writes behind it. */
+export function cut(line: string, columns: number): string {
+  const most = columns - 3;
+  return line.length <= most ? line : `${line.slice(0, Math.max(0, most - 1))}…`;
+}
+
+/** Shows the progress until the work is over. The live lines are gone then: what is printed next stands alone. */
+export async function showProgress<T>(work: Promise<T>, display: Display, out = process.stdout): Promise<T> {
+  checkKeys('showProgress', display, ['live', 'line']);
+  const { live, line } = display;
+  for (const [name, made] of Object.entries({ live, line }))
+    if (made !== undefined && typeof made !== 'function')
+      throw typeError(`showProgress: ${name} is a function, got ${shown(made)}`);
+  if (typeof (out as { write?: unknown } | null)?.write !== 'function')
+    throw typeError(`showProgress writes to a stream, got ${shown(out)}`);
+  let height = 0;
+  const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
+  const redraw = (lines: readonly string[]) => {
+    const drawn = lines.map((each) => `${cut(each, out.columns)}\x1b[K`).join('\n');
+    out.write(`${home()}${drawn}`);
+    height = lines.length;
+  };
+  // Some terminals do not know their width (a container's, a CI's): nothing can be redrawn there.
+  const terminal = live !== undefined && out.isTTY === true && out.columns > 0;
+  const show = terminal ? () => redraw(live()) : line && (() => out.write(`${line()}\n`));
+  const timer = show && setInterval(show, terminal ? LIVE_MS : LINE_MS);
+  try {
+    return await work;
+  } finally {
+    clearInterval(timer);
+    if (height > 0) out.write(`${home()}\x1b[J`);
+  }
+}

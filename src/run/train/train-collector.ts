@@ -1,0 +1,33 @@
+/** The collectors of train(): environments of the user's module, and a policy of the learner's kind. */
+import type { CollectorContext } from '../collectors/collector.ts';
+import { opensSets } from '../environments/environment-set.ts';
+import type { Explore } from '../environments/explore.ts';
+import { environmentMaker } from '../environments/load-environment.ts';
+import { vectorCollector } from '../environments/vector-collector.ts';
+import { type PolicyPlan, policyOf } from './algorithms.ts';
+
+export interface TrainCollectorOptions {
+  environment: string;
+  environmentOptions: unknown;
+  /** of a ReplayBuffer; lanes say how many otherwise */
+  environments: number;
+  stack: number;
+  policy: PolicyPlan;
+  noise: number;
+  explore: Explore;
+}
+
+export default async function trainCollector(context: CollectorContext<TrainCollectorOptions>) {
+  const { environment, environmentOptions, environments, stack, policy, noise, explore } = context.options;
+  const make = await environmentMaker(environment);
+  const factory = vectorCollector<TrainCollectorOptions>({
+    make: opensSets(make)
+      ? { open: ({ count }) => make.open({ count, options: environmentOptions }) }
+      : ({ index }) => make({ index, options: environmentOptions }),
+    ...(context.writer === null ? { environments } : {}),
+    stack,
+    policy: ({ seed }) => policyOf(policy, { greedy: false, seed, noise }),
+    explore,
+  });
+  return factory(context);
+}

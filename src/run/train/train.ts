@@ -1,0 +1,294 @@
+/**
+ * A training from an environment's module to a curve: buffer, learner, pipeline and collectors are opened, run beside each other,
+ * looked at, and closed. What takes longer than this is written out in examples/cartpole-dqn.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { callAfter } from '../../base/clock.ts';
+import { Random } from '../../base/random.ts';
+import { openDevice } from '../../device/open.ts';
+import { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
+import { Deadline } from '../../shm/wait.ts';
+import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { prioritized } from '../../store/prioritized.ts';
+import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import { CollectorPool } from '../collectors/collector-pool.ts';
+import type { EnvironmentSet } from '../environments/environment-set.ts';
+import { environmentMaker } from '../environments/load-environment.ts';
+import { ObservationRows } from '../environments/observation-rows.ts';
+import { type AnyLearner, publishedOf } from './algorithms.ts';
+import { showProgress } from './live-display.ts';
+import { Looks } from './looks.ts';
+import { openTesters } from './testers.ts';
+import { type Solved, TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
+import { checkedTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
+import { bufferOf, collectorOptions, limiterOf, viewOf } from './train-parts.ts';
+import { type Resumption, resumptionOf } from './train-resume.ts';
+import { liveLines, plainLine } from './train-text.ts';
+import type { CurvePoint, TrainProgress, TrainResult } from './train-told.ts';
+
+const COLLECTOR = new URL('./train-collector.js', import.meta.url);
+/** Between two looks at how far it is. */
+const LOOK_MS = 20;
+/** A stream of the seed for the rows that are drawn, which nobody else has. */
+const STREAM = 2 ** 20 + 2;
+/** The last evaluation may take this part of `seconds` more. */
+const LAST_LOOK = 0.1;
+/** Weight of a new tick in the smoothed scalars. */
+const SMOOTHING = 0.02;
+/** Importance weights count more, the longer it trains: beta from here to 1. */
+const FIRST_BETA = 0.4;
+
+/**
+ * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. An evaluation under way ends with them and
+ * is no point of the curve; the last one may take a tenth of `seconds` more. Rejects when an environment, a collector or an actor
+ * fails; everything is closed then, too.
+ */
+export async function train(options: TrainOptions): Promise<TrainResult> {
+  const resumption = await resumptionOf(checkedTrain(options));
+  const given = resumption.options;
+  const make = await environmentMaker(given.environment.href);
+  const testers = await openTesters(make, given);
+  try {
+    const training = new Training(trainPlan(given, testers.spaces), testers, resumption);
+    const { plan } = training;
+    const running = training.run();
+    if (!plan.display) return await running;
+    const progress = () => training.progress();
+    return await showProgress(running, {
+      live: () => liveLines(progress(), plan),
+      line: () => plainLine(progress(), plan),
+    });
+  } finally {
+    await Promise.resolve(testers.close()).catch(() => {});
+  }
+}
+
+class Training {
+  readonly plan: TrainPlan;
+  readonly #testers: EnvironmentSet;
+  readonly #resumption: Resumption;
+  readonly #curve: CurvePoint[] = [];
+  readonly #scalars: Record<string, number> = {};
+  #ticks = 0;
+  #begin = performance.now();
+  /** when the run was over; the last look takes no part of it */
+  #seconds: number | null = null;
+  /** in this run or in one before it */
+  #solved: Solved | null = null;
+  #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
+    ...{ steps: 0, episodes: 0, meanReturn: Number.NaN },
+  });
+  #waitingFor: () => string = () => '';
+
+  constructor(plan: TrainPlan, testers: EnvironmentSet, resumption: Resumption) {
+    this.plan = plan;
+    this.#resumption = resumption;
+    this.#testers = testers;
+  }
+
+  progress(): TrainProgress {
+    return {
+      ...this.#collected(),
+      updates: this.#ticks * this.plan.minibatches,
+      seconds: this.#seconds ?? (performance.now() - this.#begin) / 1000,
+      scalars: this.#scalars,
+      point: this.#curve.at(-1) ?? null,
+      waitingFor: this.#waitingFor(),
+    };
+  }
+
+  async run(): Promise<TrainResult> {
+    const plan = this.plan;
+    using device = openDevice(plan.device);
+    using learner = plan.learner.make(device);
+    await learner.ready;
+    const limiter = limiterOf(plan);
+    using buffer = bufferOf(plan, limiter);
+    const mailbox = WeightMailbox.create({ length: publishedOf(learner).size });
+    using rows = new ObservationRows(device, plan);
+    await using pipeline = await this.#open(buffer, learner, rows, mailbox);
+    this.#waitingFor = () => pipeline.waitingFor();
+    const looks = new Looks(plan, mailbox, this.#testers);
+    await using kept = await TrainCheckpoint.of(plan, { buffer, learner, pipeline, mailbox }, this.#resumption);
+    await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
+    if (pool === null) return this.#result(looks, null, null);
+    this.#collected = () => pool.statistics();
+    this.#goOn(kept.before);
+    const checkpoint = await kept.begin(pool, () => ({
+      ...{ seconds: this.progress().seconds, curve: [...this.#curve], solved: this.#solved },
+    }));
+    // All three limits are of the whole training, over all its runs.
+    const ticks = plan.ticks - this.#ticks;
+    const seconds = plan.seconds - (kept.before?.seconds ?? 0);
+    const reached = this.#solved && this.#solved.meanReturn >= plan.goal ? this.#solved : null;
+    const dumped = async (result: TrainResult) => {
+      if (plan.dump === undefined || result.interrupted) return result;
+      await pool.close(); // nobody adds any more
+      await buffer.dump(plan.dump);
+      return result;
+    };
+    if (ticks <= 0 || seconds <= 0 || reached) {
+      this.#seconds = kept.before?.seconds ?? null;
+      looks.take(reached?.weights);
+      return dumped(this.#result(looks, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null));
+    }
+    const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
+    await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
+    this.#begin = performance.now() - (kept.before?.seconds ?? 0) * 1000;
+    const stop = new AbortController();
+    const signal = AbortSignal.any([plan.signal, stop.signal]);
+    const deadline = new Deadline(seconds * 1000);
+    let late = false;
+    using _ = callAfter(seconds * 1000, () => {
+      late = true;
+      stop.abort();
+    });
+    const running = pipeline.run({ ticks, signal, publishEvery: 1 });
+    // A run that is over, or a collector that failed, ends the look under way and the wait for the next one.
+    const over = new AbortController();
+    const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
+    ended.catch(() => {});
+    try {
+      const until = AbortSignal.any([signal, over.signal]);
+      const solved = await this.#watch(looks, until, (beta) => plan.prioritized && pipeline.setBeta(beta));
+      stop.abort();
+      await ended;
+      this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
+      // A timer may be a little early; the next run is to find that nothing is left.
+      this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
+      // What was confirmed is not judged again.
+      const last = solved === null && !plan.signal.aborted ? await this.#lastLook(looks, deadline) : null;
+      const meanReturn = solved ?? last?.meanReturn ?? Number.NaN;
+      this.#solved = meanReturn >= plan.goal ? { meanReturn, weights: looks.weights.slice() } : null;
+      await kept.last();
+      return await dumped(this.#result(looks, solved, last));
+    } finally {
+      stop.abort();
+      await Promise.allSettled([running, ended]);
+    }
+  }
+
+  /** What an earlier run had counted counts on. */
+  #goOn(before: TrainCounts | null): void {
+    this.#begin = performance.now() - (before?.seconds ?? 0) * 1000;
+    this.#ticks = before?.ticks ?? 0;
+    this.#curve.push(...(before?.curve ?? []));
+    this.#solved = before?.solved ?? null;
+  }
+
+  /** Null when the signal came before they were made. */
+  async #collectors(
+    buffer: ReplayBuffer | TrajectoryBuffer,
+    mailbox: WeightMailbox,
+    resume: unknown,
+  ): Promise<CollectorPool | null> {
+    const { workers, seed, signal } = this.plan;
+    const options = collectorOptions(this.plan);
+    try {
+      return await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, workers, seed, options, resume, signal });
+    } catch (error) {
+      if (signal.aborted) return null;
+      throw error;
+    }
+  }
+
+  /** Null without weights, and when it was ended: an episode that never ends does not keep the training. */
+  async #lastLook(looks: Looks, deadline: Deadline): Promise<CurvePoint | null> {
+    const { evaluation, seconds, signal } = this.plan;
+    const late = new AbortController();
+    using _ = callAfter(Math.max(0, deadline.left) + seconds * 1000 * LAST_LOOK, () => late.abort());
+    return await this.#look(looks, evaluation.confirm, this.progress(), AbortSignal.any([signal, late.signal]));
+  }
+
+  /** `solved`: what was confirmed; `last`: the last evaluation, when it came to its end. */
+  #result({ weights, policy }: Looks, solved: number | null, last: CurvePoint | null): TrainResult {
+    const { goal, signal } = this.plan;
+    const { steps, updates, seconds } = this.progress();
+    const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
+    const interrupted = signal.aborted && solved === null;
+    return {
+      ...{ solved: solved !== null || (last !== null && !interrupted && last.meanReturn >= goal), meanReturn },
+      ...{ steps, updates, seconds, interrupted, curve: this.#curve, weights, policy },
+    };
+  }
+
+  /** Looks every so many steps until the signal says that it is over; the confirmed mean return, or null. */
+  async #watch(looks: Looks, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
+    const { evaluation, goal, steps: all } = this.plan;
+    const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
+    // A resumed training does not repeat the evaluations before it.
+    let due = next(this.#collected().steps);
+    while (!signal.aborted) {
+      const { steps } = this.#collected();
+      anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
+      if (steps >= due) {
+        due = next(steps);
+        const point = await this.#look(looks, evaluation.episodes, this.progress(), signal);
+        // Looking often does not flatter the result: others have to say the same.
+        if (point !== null && point.meanReturn >= goal) {
+          const confirmed = await this.#look(looks, evaluation.confirm, this.progress(), signal, point);
+          if (confirmed !== null && confirmed.meanReturn >= goal) return confirmed.meanReturn;
+        }
+      }
+      await wait(LOOK_MS, undefined, { signal }).catch(() => {});
+    }
+    return null;
+  }
+
+  /**
+   * A look becomes a point of the curve; null without weights, or when it was ended. `again`: at the same weights as that one. A later
+   * look at as many steps replaces the one before: collectors may have waited for the learner in between.
+   */
+  async #look(
+    looks: Looks,
+    episodes: number,
+    { steps, updates, seconds }: TrainProgress,
+    signal: AbortSignal,
+    again?: CurvePoint,
+  ): Promise<CurvePoint | null> {
+    const seen = await looks.look(episodes, again === undefined, signal);
+    if (seen === null) return null;
+    const at = again ?? { steps, updates, seconds };
+    const point = { steps: at.steps, updates: at.updates, seconds: at.seconds, episodes, ...seen };
+    if (this.#curve.at(-1)?.steps === point.steps) this.#curve.pop();
+    this.#curve.push(point);
+    this.plan.onPoint(point);
+    return point;
+  }
+
+  async #open(
+    buffer: ReplayBuffer | TrajectoryBuffer,
+    learner: AnyLearner,
+    rows: ObservationRows,
+    mailbox: WeightMailbox,
+  ) {
+    const { device, sampleCount, seed, prioritized: byPriority } = this.plan;
+    const common = { device, sampleCount, mailbox, baseSeed: new Random(seed, STREAM).below(2 ** 31) };
+    const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
+    const pipeline =
+      buffer instanceof ReplayBuffer
+        ? await ReplayPipeline.open({ ...common, buffer })
+        : await ReplayPipeline.open({ ...common, ...sampled, buffer, view: viewOf(buffer, this.plan) });
+    try {
+      const update = learner.update.bind(learner) as (...given: unknown[]) => void;
+      const weights = publishedOf(learner);
+      pipeline.capture((batch, { stream, out }) => update(stream, rows.of(batch, stream), out), {
+        ...{ scalars: learner.scalars, weights },
+      });
+      pipeline.on('tick', ({ scalars }) => this.#count(scalars));
+      return pipeline;
+    } catch (error) {
+      await pipeline.close();
+      throw error;
+    }
+  }
+
+  #count(scalars: Readonly<Record<string, number>>): void {
+    this.#ticks++;
+    for (const [name, value] of Object.entries(scalars)) {
+      const before = this.#scalars[name];
+      this.#scalars[name] = before === undefined ? value : before + SMOOTHING * (value - before);
+    }
+  }
+}

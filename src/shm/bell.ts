@@ -1,0 +1,143 @@
+/**
+ * The one way to sleep and to wake. Every thread has one bell, a cache line of its own in shared memory: a count that
+ * only grows and a flag that says how its owner sleeps. Anyone may ring; only the owner parks.
+ *
+ * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then* parks on the count it
+ * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
+ * change, or the count has moved and the park returns at once.
+ */
+import { loadAddon } from '../base/addon.ts';
+import { giveWord, nextClaim, takeWord } from './claim.ts';
+
+/** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
+export const BELL_WORDS = 16;
+/** wakes so far; written by ringers (add), read by the owner before it looks for work */
+const COUNT = 0;
+/** how the owner sleeps; written by the owner only, read by ringers after the count moved */
+const PARKED = 1;
+/** who has taken this bell: 0, or the number of that claim (claim.ts) */
+const CLAIMED = 2;
+/** claims so far, also those that came too late */
+const CLAIMS = 3;
+
+export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
+
+interface NativeBells {
+  /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
+  wakeNative(words: Int32Array, index: number): void;
+  /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
+  lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
+  sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+}
+
+let addon: NativeBells | undefined;
+function native(): NativeBells {
+  addon ??= loadAddon<NativeBells>('device');
+  return addon;
+}
+
+export class Bell {
+  /** the words of this bell only, so that native code can be handed one view */
+  readonly words: Int32Array;
+  /** its place on the board it was claimed from */
+  readonly index: number;
+  /** the number of the claim that this object is of; 0: of none */
+  readonly claim: number;
+
+  constructor(words: Int32Array, index = 0, claim = 0) {
+    this.words = words.subarray(index * BELL_WORDS, (index + 1) * BELL_WORDS);
+    this.index = index;
+    this.claim = claim;
+  }
+
+  /** The count to park on; read it before looking for work. */
+  read(): number {
+    return Atomics.load(this.words, COUNT);
+  }
+
+  /** Wakes the owner, however it sleeps. Call it after the store that it should see. */
+  ring(): void {
+    Atomics.add(this.words, COUNT, 1);
+    const parked = Atomics.load(this.words, PARKED);
+    if (parked === Parked.javascript) Atomics.notify(this.words, COUNT);
+    else if (parked === Parked.native) native().wakeNative(this.words, COUNT);
+  }
+
+  /** Looks at the count for so long, and does not sleep; true as soon as it differs from `seen`. */
+  look(seen: number, ms: number): boolean {
+    if (Atomics.load(this.words, COUNT) !== seen) return true;
+    return ms > 0 && native().lookNative(this.words, COUNT, seen, ms) === true;
+  }
+
+  /**
+   * Sleeps until the count differs from `seen` or `timeoutMs` is over; looks for `lookMs` first. Owner only.
+   * Returns true when the bell rang.
+   */
+  park(seen: number, timeoutMs: number, lookMs = 0): boolean {
+    if (this.look(seen, lookMs)) return true;
+    // Put back rather than cleared: an asynchronous waiter of the same thread may still be there.
+    const before = Atomics.exchange(this.words, PARKED, Parked.javascript);
+    const how = Atomics.wait(this.words, COUNT, seen, timeoutMs);
+    Atomics.store(this.words, PARKED, before);
+    return how !== 'timed-out';
+  }
+
+  /** The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be ended meanwhile: at most `timeoutMs`. */
+  parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
+    return this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true;
+  }
+
+  /** The same for a thread that must not block (main): resolves when the bell rings or the time is over. */
+  async parkAsync(seen: number, timeoutMs: number): Promise<boolean> {
+    Atomics.store(this.words, PARKED, Parked.javascript);
+    const waiting = Atomics.waitAsync(this.words, COUNT, seen, timeoutMs);
+    const how = waiting.async ? await waiting.value : waiting.value;
+    // Several waiters of one thread share its bell: the flag stays up, which costs ringers a notify and loses nothing.
+    return how !== 'timed-out';
+  }
+}
+
+/** A word of this thread's own. */
+const fence = new Int32Array(new SharedArrayBuffer(4));
+
+/** A row of bells in shared memory that threads take one by one; `ringAll` reaches each one taken. */
+export class BellBoard {
+  readonly words: Int32Array;
+  readonly count: number;
+
+  /** `words` holds `count` × BELL_WORDS words, 64-byte aligned. */
+  constructor(words: Int32Array, count: number) {
+    this.words = words.subarray(0, count * BELL_WORDS);
+    this.count = count;
+  }
+
+  /** Takes a free bell for the calling thread, until that gives it back or ends; null when all are taken. */
+  claim(): Bell | null {
+    for (let i = 0; i < this.count; i++) {
+      const at = i * BELL_WORDS;
+      if (Atomics.load(this.words, at + CLAIMED) !== 0) continue;
+      const claim = nextClaim(this.words, at + CLAIMS);
+      if (takeWord(this.words, at + CLAIMED, claim)) return new Bell(this.words, i, claim);
+    }
+    return null;
+  }
+
+  at(index: number): Bell {
+    return new Bell(this.words, index);
+  }
+
+  /** Gives a claimed bell back, in the thread that took it; a ring that still comes is harmless. Twice is fine. */
+  release(bell: Bell): void {
+    giveWord(bell.words, CLAIMED, bell.claim);
+  }
+
+  /** Behind what is to be seen. Who claims a bell meanwhile looks for that behind the claim: one of the two sees the other's. */
+  ringAll(): void {
+    // On x64 a load may come before native code's stores; not before an addition, whatever it is to.
+    Atomics.add(fence, 0, 0);
+    for (let i = 0; i < this.count; i++) {
+      if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Words in shared memory that a thread takes and that go back when it gives them back, or ends (test/model/claims.ts steps every order):
+ * - K1: a word has one owner.
+ * - K2: only its owner gives it back, or its owner's end. No two claims of a word have one number.
+ * - K3: when its owner ends, wherever it was, the word is free.
+ */
+import { isMainThread } from 'node:worker_threads';
+import { answered, loadAddon } from '../base/addon.ts';
+
+interface Watching {
+  /** Of device.node, see there: the word goes from `before` to `from`, and to `to` when this thread ends. What it was. */
+  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
+  unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
+}
+
+const native = (): Watching => loadAddon<Watching>('device');
+
+/** The next number of a word that counts claims. */
+export function nextClaim(words: Int32Array, counter: number): number {
+  return (Atomics.add(words, counter, 1) & 0x3fff_ffff) + 1;
+}
+
+/**
+ * `before` → `now` in the calling thread, and `now` → `ended` when that ends before another thread has stored something else; what the
+ * word was. The main thread ends with the process. A worker can be terminated between two lines: native code stores and watches.
+ */
+export function enterWord(words: Int32Array, at: number, before: number, now: number, ended: number): number {
+  if (isMainThread) return Atomics.compareExchange(words, at, before, now);
+  return answered(native().watchThread(words, at, before, now, ended));
+}
+
+/** 0 → `claim`, until it is given back or the calling thread ends; false when it is taken. */
+export function takeWord(words: Int32Array, at: number, claim: number): boolean {
+  return enterWord(words, at, 0, claim, 0) === 0;
+}
+
+/** The same of `count` words from `first` on, all or none: −1, or the first that is taken. */
+export function takeWords(words: Int32Array, first: number, count: number, claim: number): number {
+  for (let at = first; at < first + count; at++) {
+    if (takeWord(words, at, claim)) continue;
+    for (let taken = first; taken < at; taken++) giveWord(words, taken, claim);
+    return at;
+  }
+  return -1;
+}
+
+/** `claim` → 0, in the thread that took it. Twice is fine. */
+export function giveWord(words: Int32Array, at: number, claim: number): void {
+  if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;
+  // Else this thread would hold on to the shared memory until it ends.
+  answered(native().unwatchThread(words, at, claim));
+}

@@ -1,0 +1,139 @@
+/**
+ * The one way to wait until something is so. The rule: the bell first, the look second, the park third. A change is published
+ * before its ring, so it is either seen by the look, or the bell's count has moved and the park returns at once.
+ *
+ * The duty cycles of actors (actors/thread.ts) and collectors keep the same rule by themselves.
+ */
+import { isMainThread } from 'node:worker_threads';
+import { shown } from '../base/checks.ts';
+import { rangeError, stateError, typeError } from '../base/errors.ts';
+import type { Bell } from './bell.ts';
+
+/** No park is longer: the net under a bug, and under a thread that ended, which rings no bell. */
+export const LONGEST_PARK_MS = 100;
+/** A waiter that finds work again and again lets its event loop turn this often. */
+const TURN_MS = 50;
+
+/** How long to wait. */
+export interface WaitOptions {
+  /** for ever when left out */
+  timeoutMs?: number;
+  /** rejects the wait with its reason */
+  signal?: AbortSignal | undefined;
+}
+
+/** What one look found: true, it is so; false, not yet; 'again', not yet, but work was done that may have made it so. */
+export type Look = () => boolean | 'again';
+
+/** A moment after which a wait is over. */
+export class Deadline {
+  readonly #at: number;
+  constructor(ms = Number.POSITIVE_INFINITY) {
+    this.#at = performance.now() + ms;
+  }
+  /** milliseconds; not positive once it is over */
+  get left(): number {
+    return this.#at - performance.now();
+  }
+}
+
+/**
+ * Waits without blocking: true when `look` says so, false when the time is over. What `look` throws rejects. `park` sleeps in the
+ * bell's stead, for at most `left` milliseconds; it returns when the count is no longer `seen`.
+ */
+export async function waitFor(
+  bell: Bell,
+  look: Look,
+  {
+    timeoutMs,
+    signal,
+    longestMs = LONGEST_PARK_MS,
+    park = (seen, left) => bell.parkAsync(seen, Math.min(left, longestMs)),
+  }: WaitOptions & { longestMs?: number; park?: (seen: number, left: number) => Promise<unknown> } = {},
+): Promise<boolean> {
+  const deadline = new Deadline(timeoutMs);
+  const wake = () => bell.ring();
+  let turn = new Deadline(TURN_MS);
+  let hold: NodeJS.Timeout | undefined;
+  try {
+    for (;;) {
+      const seen = bell.read();
+      signal?.throwIfAborted();
+      const found = look();
+      if (found === true) return true;
+      const { left } = deadline;
+      if (left <= 0) return false;
+      if (found === 'again') {
+        if (turn.left > 0) continue;
+        await new Promise(setImmediate);
+      } else {
+        if (!hold) signal?.addEventListener('abort', wake);
+        // A pending waitAsync does not hold the process; a timer does.
+        hold ??= setInterval(() => {}, 2 ** 30);
+        if (!signal?.aborted) await park(seen, left);
+      }
+      turn = new Deadline(TURN_MS);
+    }
+  } finally {
+    clearInterval(hold);
+    signal?.removeEventListener('abort', wake);
+  }
+}
+
+/**
+ * The same, blocking, for worker threads. On the main thread it answers what needs no waiting, and refuses the rest:
+ * `instead` names what to await there.
+ */
+export function waitForSync(
+  bell: Bell,
+  look: Look,
+  {
+    timeoutMs,
+    instead,
+    longestMs = LONGEST_PARK_MS,
+    park = (seen, left) => bell.park(seen, Math.min(left, longestMs)),
+  }: {
+    timeoutMs?: number | undefined;
+    instead: string;
+    longestMs?: number;
+    park?: (seen: number, left: number) => unknown;
+  },
+): boolean {
+  const deadline = new Deadline(timeoutMs);
+  for (;;) {
+    const seen = bell.read();
+    const found = look();
+    if (found === true) return true;
+    const { left } = deadline;
+    if (left <= 0) return false;
+    if (found === 'again') continue;
+    refuseMainThread(instead);
+    park(seen, left);
+  }
+}
+
+/** Throws ERR_HOTSLOT_STATE_MAIN_THREAD there; `instead` is what to await. */
+export function refuseMainThread(instead: string): void {
+  if (isMainThread) throw stateError('MAIN_THREAD', `the main thread never blocks: await ${instead} instead`);
+}
+
+export function checkTimeout(timeoutMs: unknown = 0): void {
+  if (typeof timeoutMs !== 'number' || !(timeoutMs >= 0))
+    throw rangeError(`timeoutMs must be a number of milliseconds of at least 0, got ${shown(timeoutMs)}`);
+}
+
+export function checkSignal(signal: unknown): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw typeError(`signal must be an AbortSignal, got ${shown(signal)}`);
+}
+
+/** The promise, or the signal's reason where that comes first; what was begun goes on. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+    if (signal.aborted) abort();
+  });
+}

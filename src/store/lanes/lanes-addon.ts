@@ -1,0 +1,144 @@
+/** The part of rows.node that trajectories call. Arguments are checked in this room before, and memory safety there. */
+import { loadAddon } from '../../base/addon.ts';
+import type { TypedArray } from '../../base/dtype.ts';
+import type { LimiterHandle } from '../rate-limiter.ts';
+
+/** Native objects over shared memory; each keeps its memory alive. */
+export type LanesHandle = { readonly handleOf: 'lanes' };
+export type WriterHandle = { readonly handleOf: 'writer' };
+export type ViewHandle = { readonly handleOf: 'view' };
+
+interface LanesAddon {
+  lanesBytes(lanes: number, perLane: number, placeBytes: number): number;
+  formatLanes(memory: Float64Array, lanes: number, perLane: number, placeBytes: number): void;
+  openLanes(memory: Float64Array): LanesHandle;
+  /** steps ever committed, steps there now */
+  laneCounts(lanes: LanesHandle, out: Float64Array): void;
+  clearLanes(lanes: LanesHandle): void;
+  /** `fields`: offset, bytes, whether it is an observation and what stepKind() gives, of each; `finite`: rewards must be */
+  openWriter(
+    lanes: LanesHandle,
+    first: number,
+    count: number,
+    fields: Uint32Array,
+    resume: boolean,
+    finite: boolean,
+  ): WriterHandle;
+  /**
+   * 1, 0 when the limiter says not yet, −1 where a number is refused: `odd` is its lane, the field's number (more by as many as there
+   * are fields for a final observation, by twice as many for a reward) and the element.
+   */
+  addSteps(
+    writer: WriterHandle,
+    sources: readonly ArrayBufferView[],
+    finals: readonly (ArrayBufferView | undefined)[] | undefined,
+    rewards: Float32Array,
+    terminated: ArrayBufferView,
+    truncated: ArrayBufferView,
+    skip: ArrayBufferView | undefined,
+    steps: number,
+    limiter: LimiterHandle | undefined,
+    odd: Float64Array,
+  ): number;
+  /**
+   * Rows of packed-rows.ts; 0 when the limiter says not yet, −1 − the first row that is wrong where one is. `words[index]` becomes
+   * `value` behind the last commit.
+   */
+  addPackedSteps(
+    writer: WriterHandle,
+    bytes: Uint8Array,
+    rows: number,
+    limiter: LimiterHandle | undefined,
+    words: BigUint64Array | undefined,
+    index: number | undefined,
+    value: number | undefined,
+  ): number;
+  cutEpisodes(writer: WriterHandle): void;
+  /** of each lane, the place behind its last committed one */
+  laneEnds(lanes: LanesHandle, out: Float64Array): void;
+  /** places as rows, from byte `at` of `out` on; `counts` become the rows and the steps among them. False where they were written over. */
+  packLane(
+    lanes: LanesHandle,
+    lane: number,
+    from: number,
+    count: number,
+    out: Uint8Array,
+    at: number,
+    counts: Float64Array,
+  ): boolean;
+  /** −1, or the first id that is not there; `fields`: offset, bytes, where in `out`, and whether an observation, of each */
+  readPlaces(
+    lanes: LanesHandle,
+    ids: Float64Array,
+    count: number,
+    fields: Float64Array,
+    out: Uint8Array,
+    rewards: Float32Array,
+    steps: Uint32Array,
+    flags: Uint8Array,
+  ): number;
+  openView(lanes: LanesHandle, rule: Float64Array, columns: Float64Array, tree?: Float64Array): ViewHandle;
+  /** how its columns lie from here on; the same columns */
+  setColumns(view: ViewHandle, columns: Float64Array): void;
+  /** how many steps are drawable; their ids, as many as fit */
+  viewCount(view: ViewHandle, ids?: Float64Array): number;
+  /** rows drawn again, or −1 while nothing can be drawn */
+  sampleView(view: ViewHandle, seed: number, count: number, out: Uint8Array, beta: number, normalise: number): number;
+  /** −1, or the first row that cannot be had */
+  takeView(
+    view: ViewHandle,
+    ids: Float64Array,
+    goals: Float64Array | undefined,
+    count: number,
+    out: Uint8Array,
+  ): number;
+  /** −1, or the first id whose place was never written */
+  firstUnwritten(lanes: LanesHandle, ids: Float64Array): number;
+  treeBytes(leaves: number, lanes: number): number;
+  formatTree(memory: Float64Array, leaves: number, lanes: number, alpha: number, epsilon: number): void;
+  updateTree(view: ViewHandle, ids: Float64Array, priorities: Float64Array | Float32Array, count: number): void;
+  /** facts: largest, total, leaves that are not zero, stale, odd, applied */
+  inspectTree(view: ViewHandle, look: boolean, leaves: Float64Array | undefined, facts: Float64Array): void;
+  beginUpdates(memory: Float64Array, sequence: number): void;
+  /** false where every leaf is zero */
+  drawLeaves(
+    leaves: Float64Array,
+    seed: number,
+    count: number,
+    beta: number,
+    normalise: number,
+    masses: Float64Array | undefined,
+    indices: Uint32Array,
+    probabilities: Float64Array,
+    weights: Float64Array,
+  ): boolean;
+}
+
+let addon: LanesAddon | undefined;
+
+export function lanesAddon(): LanesAddon {
+  addon ??= loadAddon<LanesAddon>('rows');
+  return addon;
+}
+
+/** Bytes of a typed array, whatever its elements. */
+export function bytesOf(array: TypedArray): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}
+
+/** Where the words of lanes begin in their memory, and the words of each, 64 bits wide: LaneWords of native/rows/lanes.hpp. */
+const WORDS_AT = 10 * 64;
+const WORDS = 4;
+
+/** Places of a lane that a reader may take now, as span() of native/rows/lanes.cpp says it. */
+export function spanOf(memory: Float64Array, lane: number, perLane: number): { from: number; to: number } {
+  const words = new BigUint64Array(memory.buffer, memory.byteOffset + WORDS_AT + lane * WORDS * 8, WORDS);
+  const [begun, to, , floor] = Array.from(words, (_, i) => Number(Atomics.load(words, i))) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  const from = Math.max(begun - perLane, to - perLane, floor, 0);
+  return { from: Math.min(from, to), to };
+}

@@ -1,0 +1,136 @@
+/**
+ * The steps of a buffer on their way out: every place once, as rows, lane by lane in order.
+ *
+ * A writer that goes round must not come upon a place that was not taken yet. What keeps it back is the buffer's limiter, with
+ * gateAdd, samplesPerInsert 1 and minSize 1, whose samples are counted as steps are taken, never before: then no more than
+ * errorBuffer + 1 steps are under way. All of them may be of one lane, each with a final observation; so a lane has to have
+ * 2 × (errorBuffer + the steps of one add + 1) places. What was written over all the same is found, and never sent.
+ */
+import { checkCount, shown } from '../../base/checks.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
+import { rowBytesOf } from './packed-rows.ts';
+import { insideOfTrajectories, type TrajectoryBuffer } from './trajectory-buffer.ts';
+
+/** A row names its lane by 16 bits. */
+const MOST_LANES = 2 ** 16;
+/** A step that ends its episode, and the final observation behind it, go together. */
+const LEAST_ROWS = 2;
+
+export interface TakenSteps {
+  /** steps and final observations */
+  readonly rows: number;
+  /** what the limiter counts */
+  readonly steps: number;
+}
+
+export interface StepsOutgoing {
+  /** of a row; writer.addPacked() of a buffer with the same fields takes it */
+  readonly rowBytes: number;
+  /** Rows that are committed and were not taken yet. */
+  waiting(): number;
+  /**
+   * Writes up to `most` rows (at least two) to `out`, going round the lanes, and forgets them. The same object each time says how many;
+   * fewer only where nothing is left, or a step waits for room for its final observation too. Throws RangeError, and
+   * ERR_HOTSLOT_STATE_BUSY where a writer was faster than this; that is for good.
+   */
+  take(out: Uint8Array, most: number): TakenSteps;
+}
+
+/**
+ * From the first step of a buffer on. Throws a RangeError for more lanes than rows can name, ERR_HOTSLOT_STATE_BUSY where a lane has lost
+ * its first steps already.
+ */
+export function stepsOutgoing(buffer: TrajectoryBuffer): StepsOutgoing {
+  return new LanesOutgoing(buffer);
+}
+
+class LanesOutgoing implements StepsOutgoing {
+  readonly rowBytes: number;
+  readonly #handle: LanesHandle;
+  readonly #lanes: number;
+  readonly #perLane: number;
+  /** of each lane: the place to be taken next, and the one behind the last that is committed */
+  readonly #next: Float64Array;
+  readonly #ends: Float64Array;
+  /** of native code: rows and steps */
+  readonly #counts = new Float64Array(2);
+  readonly #taken = { rows: 0, steps: 0 };
+  /** the lane whose turn it is */
+  #turn = 0;
+
+  constructor(buffer: TrajectoryBuffer) {
+    const { lanes, laneCapacity, layout } = buffer;
+    const { memory } = insideOfTrajectories(buffer);
+    if (lanes > MOST_LANES) throw rangeError(`steps of at most ${MOST_LANES} lanes can go out, got ${lanes}`);
+    this.rowBytes = rowBytesOf(layout);
+    this.#handle = lanesAddon().openLanes(memory);
+    this.#lanes = lanes;
+    this.#perLane = laneCapacity;
+    this.#next = new Float64Array(lanes);
+    this.#ends = new Float64Array(lanes);
+    for (let lane = 0; lane < lanes; lane++) {
+      const { from } = spanOf(memory, lane, laneCapacity);
+      if (from > 0)
+        throw stateError('BUSY', `lane ${lane} has lost its first ${from} places: take them from the start on`);
+    }
+  }
+
+  waiting(): number {
+    this.#look();
+    let rows = 0;
+    for (let lane = 0; lane < this.#lanes; lane++) rows += this.#ends[lane]! - this.#next[lane]!;
+    return rows;
+  }
+
+  take(out: Uint8Array, most: number): TakenSteps {
+    if (!(out instanceof Uint8Array)) throw typeError(`out must be a Uint8Array, got ${shown(out)}`);
+    checkCount('most', most, LEAST_ROWS);
+    const { rowBytes } = this;
+    if (out.length < most * rowBytes)
+      throw rangeError(`out must hold ${most} rows × ${rowBytes} bytes = ${most * rowBytes}, got ${out.length}`);
+    this.#look();
+    const taken = this.#taken;
+    taken.rows = 0;
+    taken.steps = 0;
+    const share = this.#share(most);
+    // Over once all lanes in a row had nothing that fits.
+    for (let idle = 0; idle < this.#lanes && taken.rows < most; ) {
+      const lane = this.#turn;
+      this.#turn = lane + 1 === this.#lanes ? 0 : lane + 1;
+      const rows = this.#pack(lane, Math.min(share, most - taken.rows), out);
+      idle = rows > 0 ? 0 : idle + 1;
+    }
+    return taken;
+  }
+
+  #look(): void {
+    lanesAddon().laneEnds(this.#handle, this.#ends);
+  }
+
+  /** Rows that a lane gives at once: as many as every other that has some. */
+  #share(most: number): number {
+    let lanes = 0;
+    for (let lane = 0; lane < this.#lanes; lane++) if (this.#ends[lane]! > this.#next[lane]!) lanes++;
+    return Math.max(LEAST_ROWS, Math.floor(most / lanes));
+  }
+
+  /** How many rows of a lane were written behind those of before. */
+  #pack(lane: number, most: number, out: Uint8Array): number {
+    const from = this.#next[lane]!;
+    const count = Math.min(this.#ends[lane]! - from, most);
+    if (count === 0) return 0;
+    const at = this.#taken.rows * this.rowBytes;
+    if (!lanesAddon().packLane(this.#handle, lane, from, count, out, at, this.#counts))
+      throw stateError(
+        'BUSY',
+        `lane ${lane} was written over before its steps from place ${from} on were taken: ` +
+          `${this.#perLane} places are too few for what the limiter lets in between two looks`,
+      );
+    const rows = this.#counts[0]!;
+    this.#next[lane] = from + rows;
+    this.#taken.rows += rows;
+    this.#taken.steps += this.#counts[1]!;
+    return rows;
+  }
+}

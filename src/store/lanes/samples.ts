@@ -1,0 +1,77 @@
+/** What TypeScript knows of samples: a typed array for each column. */
+import type { ArrayOf, DType } from '../../base/dtype.ts';
+import type { View } from '../views/views.ts';
+import type { DTypeOfStep, Observations, StepFields } from './schema.ts';
+
+/** A column of each field; a sample of a schema that is not known has any. */
+export type FieldColumns<S extends StepFields> = string extends keyof S
+  ? Readonly<Record<string, ArrayOf<DType>>>
+  : { readonly [K in keyof S]: ArrayOf<DTypeOfStep<S[K]>> };
+
+/** No interface: those are not taken for records of columns. */
+type Weights = {
+  /** count: with a prioritized sampler */
+  readonly weights?: Float64Array;
+  /** count: of each draw, with a prioritized sampler */
+  readonly probabilities?: Float64Array;
+};
+
+/** Rows of transitions; `count` of each. */
+export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S> &
+  (string extends keyof S
+    ? unknown
+    : { readonly [K in Observations<S> as `next${Capitalize<K>}`]: ArrayOf<DTypeOfStep<S[K]>> }) &
+  Weights & {
+    /** Σ γ^j r of its steps */
+    readonly rewards: Float32Array;
+    /** γ^k, or 0 where its last step terminated */
+    readonly discounts: Float32Array;
+    /** of its last step */
+    readonly terminated: Uint8Array;
+    readonly truncated: Uint8Array;
+    /** k, up to nStep */
+    readonly steps: Int32Array;
+    readonly ids: Float64Array;
+    /** with hindsight: 1 where the goal is another one */
+    readonly relabelled?: Uint8Array;
+    /** with hindsight: count × nStep × elements, what each of its steps achieved */
+    readonly nextAchieved?: ArrayOf<DType>;
+  };
+
+/** Rows of windows of T = burnIn + length steps; observations have one more. */
+export type WindowSample<S extends StepFields = StepFields> = FieldColumns<S> &
+  Weights & {
+    /** count × T */
+    readonly rewards: Float32Array;
+    readonly terminated: Uint8Array;
+    readonly truncated: Uint8Array;
+    /** count × T: 0 where there is no step */
+    readonly mask: Float32Array;
+    /** count × T: 0 there and in the burn-in */
+    readonly learn: Float32Array;
+    /** count: steps that are there */
+    readonly steps: Int32Array;
+    readonly ids: Float64Array;
+  };
+
+export type SampleOf<S extends StepFields, V> =
+  V extends View<StepFields, 'windows'> ? WindowSample<S> : TransitionSample<S>;
+
+/** The dtypes of a batch's columns on a device. */
+export type BatchFields<S extends StepFields, V> = { readonly [K in keyof S]: DTypeOfStep<S[K]> } & {
+  readonly rewards: 'float32';
+  readonly terminated: 'bool';
+  readonly truncated: 'bool';
+  readonly steps: 'int32';
+  readonly ids: 'float64';
+  readonly weights?: 'float32';
+  readonly priorities?: 'float32';
+} & (V extends View<StepFields, 'windows'>
+    ? { readonly mask: 'float32'; readonly learn: 'float32' }
+    : {
+        readonly discounts: 'float32';
+        readonly relabelled?: 'bool';
+        readonly nextAchieved?: DType;
+      } & (string extends keyof S
+        ? unknown
+        : { readonly [K in Observations<S> as `next${Capitalize<K>}`]: DTypeOfStep<S[K]> }));

@@ -1,0 +1,127 @@
+/** The fields of a step: where each lies in its place, and what TypeScript knows of them. */
+
+import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { FieldSpec } from '../rows/fields.ts';
+import { schemaLayout } from '../rows/pack-layout.ts';
+
+/** A field of a step; dtype is float32 unless said. */
+export interface StepFieldSpec extends FieldSpec {
+  /** what the environment shows before the action: stored once per step, and once more at an episode's end */
+  readonly observation?: boolean;
+}
+
+/** Fields by name, as `TrajectoryBuffer.create` takes them. */
+export type StepFields = Readonly<Record<string, StepFieldSpec>>;
+
+export type DTypeOfStep<S extends StepFieldSpec> = S extends { readonly dtype: infer D extends DType } ? D : 'float32';
+
+/** The names of the fields that are observations. */
+export type Observations<S extends StepFields> = {
+  [K in keyof S]: S[K] extends { readonly observation: true } ? K : never;
+}[keyof S] &
+  string;
+
+/** What add() takes of a dtype: bits, or for floats of two bytes also numbers, which are rounded. */
+export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16' ? ArrayOf<D> | Float32Array : ArrayOf<D>;
+
+/** A byte or a boolean for each lane. */
+export type Flags = Uint8Array | readonly boolean[];
+
+/** One step of each lane of a writer; L lanes. */
+export type Steps<S extends StepFields = StepFields> = string extends keyof S
+  ? Readonly<Record<string, unknown>>
+  : { readonly [K in keyof S]: GivenOf<DTypeOfStep<S[K]>> } & {
+      /** L: what the action brought */
+      readonly rewards: Float32Array;
+      /** L: the episode ended by itself */
+      readonly terminated: Flags;
+      /** L: the episode was cut */
+      readonly truncated: Flags;
+      /** L: lanes that have no step this time; their elements are not read */
+      readonly skip?: Flags | undefined;
+    } & {
+      /** L × elements: the observation behind an episode's last step; read where one ends */
+      readonly [K in Observations<S> as `final${Capitalize<K>}`]?: GivenOf<DTypeOfStep<S[K]>> | undefined;
+    };
+
+export interface StepField {
+  readonly key: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly observation: boolean;
+  /** bytes from the start of a place, and of one value */
+  readonly offset: number;
+  readonly bytes: number;
+  readonly elements: number;
+}
+
+export interface StepLayout {
+  /** as they were given */
+  readonly fields: readonly StepField[];
+  /** of a packed place */
+  readonly placeBytes: number;
+}
+
+/** Columns that batches make, and what add() takes beside fields. */
+const reserved = [
+  ...['rewards', 'terminated', 'truncated', 'skip', 'discounts', 'steps', 'ids', 'weights', 'probabilities'],
+  ...['priorities', 'mask', 'learn', 'relabelled', 'nextAchieved', 'episodeStep', 'final', 'dones', 'lane'],
+];
+
+export const capitalised = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
+export const nextKey = (name: string): string => `next${capitalised(name)}`;
+export const finalKey = (name: string): string => `final${capitalised(name)}`;
+
+/**
+ * Observations first, since a place that holds a final observation is read no further. Throws TypeError or RangeError naming
+ * the field that is not allowed.
+ */
+export function stepLayout(fields: StepFields): StepLayout {
+  if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
+    throw typeError(`fields must be an object of name → { shape, dtype?, observation? }, got ${shown(fields)}`);
+  const names = Object.keys(fields);
+  for (const name of names) {
+    const spec: unknown = fields[name];
+    if (typeof spec !== 'object' || spec === null)
+      throw typeError(`fields.${name} must be { shape, dtype?, observation? }, got ${shown(spec)}`);
+    checkKeys(`fields.${name}`, spec, ['shape', 'dtype', 'observation']);
+    const { observation = false } = spec as StepFieldSpec;
+    checkFlag(`fields.${name}.observation`, observation);
+    if (reserved.includes(name))
+      throw rangeError(`fields.${name}: every step has '${name}' by itself, or a batch makes it: take another name`);
+    for (const made of observation ? [nextKey(name), finalKey(name)] : [])
+      if (names.includes(made)) throw rangeError(`fields.${made}: observation '${name}' makes a column of that name`);
+    const twin = names.find((other) => other !== name && nextKey(other) === nextKey(name));
+    if (observation && twin !== undefined && (fields[twin] as StepFieldSpec | null)?.observation)
+      throw rangeError(`fields.${twin}: observation '${name}' makes ${nextKey(name)} and ${finalKey(name)} too`);
+  }
+  const observes = (name: string) => (fields[name] as StepFieldSpec).observation === true;
+  if (!names.some(observes))
+    throw rangeError(
+      `fields must hold an observation, e.g. obs: { shape: [4], observation: true }; got ${names.join(', ') || 'none'}`,
+    );
+  const ordered = [...names.filter(observes), ...names.filter((name) => !observes(name))];
+  const plain = ordered.map((name) => {
+    const { shape, dtype = 'float32' } = fields[name] as StepFieldSpec;
+    return [name, { shape, dtype }] as const;
+  });
+  const packed = schemaLayout(Object.fromEntries(plain));
+  const laid = names.map((name) => {
+    const { dtype, shape, offset, bytes, key } = packed.fields[name]!;
+    return Object.freeze({
+      key,
+      dtype,
+      shape,
+      offset,
+      bytes,
+      observation: observes(name),
+      elements: elementCount(shape),
+    });
+  });
+  return Object.freeze({ fields: Object.freeze(laid), placeBytes: packed.rowBytes });
+}
+
+/** Elements of a field's value by its dtype. */
+export const itemBytes = (field: StepField): number => dtypes[field.dtype].bytes;

@@ -1,0 +1,43 @@
+/** How a trajectory buffer goes to another thread, and what is looked at before it is taken there. */
+
+import { typeError } from '../../base/errors.ts';
+import { checkRoom } from '../../shm/memory.ts';
+import type { SharedRateLimiter } from '../rate-limiter.ts';
+import { checkNonFinite, type NonFiniteNumbers } from '../rows/field-roles.ts';
+import { checkFields } from '../rows/pack-layout.ts';
+import type { StepFields, StepLayout } from './schema.ts';
+
+/** Threads that can wait for steps of one buffer. */
+export const BELLS = 8;
+/** before the bells: identity, waiting readers; a cache line each */
+export const BELLS_AT = 2 * 64;
+
+export const KIND = 'hotslot.TrajectoryBuffer';
+
+/** What share() gives and attach() takes; goes through postMessage as it is. */
+export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
+  readonly kind: typeof KIND;
+  readonly memory: SharedArrayBuffer;
+  readonly offset: number;
+  readonly capacity: number;
+  readonly lanes: number;
+  readonly layout: StepLayout;
+  readonly nonFinite: NonFiniteNumbers;
+  readonly limiter: SharedRateLimiter | null;
+  /** known to TypeScript only */
+  readonly '~types'?: S;
+}
+
+/** Throws unless the memory's header, written once before it was first shared, says what its description does. */
+export function checkHeader(shared: SharedTrajectoryBuffer): void {
+  checkRoom(shared, 24);
+  const [, , lanes = 0, placeBytes = 0, low = 0, high = 0] = new Uint32Array(shared.memory, shared.offset, 6);
+  const capacity = lanes * (high * 2 ** 32 + low);
+  if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes || capacity !== shared.capacity)
+    throw typeError(
+      `the shared memory holds ${lanes} lanes, ${capacity} places of ${placeBytes} bytes, ` +
+        `its description says ${shared.lanes}, ${shared.capacity} and ${shared.layout?.placeBytes}`,
+    );
+  checkFields(Array.from(shared.layout.fields), placeBytes);
+  checkNonFinite(shared.nonFinite);
+}

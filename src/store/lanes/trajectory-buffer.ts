@@ -1,0 +1,288 @@
+/**
+ * Experience that has an order, in shared memory: each environment's steps in a ring of their own. The bytes and who may touch
+ * them are drawn in native/rows/lanes.hpp; this file checks arguments, calls it and rings.
+ */
+
+import type { NamedTensors } from '../../base/arrays/tensors.ts';
+import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { closedError, rangeError, stateError } from '../../base/errors.ts';
+import { BELL_WORDS, BellBoard } from '../../shm/bell.ts';
+import { nextClaim, takeWords } from '../../shm/claim.ts';
+import { allocateShared, checkRoom, checkShared, LINE, roundUp } from '../../shm/memory.ts';
+import type { PrioritizedSampler } from '../prioritized.ts';
+import { checkLimiter, RateLimiter } from '../rate-limiter.ts';
+import type { LoadOptions } from '../rows/data-set.ts';
+import { checkNonFinite, type NonFiniteNumbers, stepKind } from '../rows/field-roles.ts';
+import type { Ledger } from '../rows/ledger.ts';
+import { MAX_DRAW_SIZE, seedWord } from '../rows/sampler.ts';
+import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, windowsSpec } from '../views/views.ts';
+import { dumpSteps } from './dump.ts';
+import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
+import { lanesLedger } from './ledger.ts';
+import { loadSteps } from './load.ts';
+import { BufferReader, type PlacesRead } from './reader.ts';
+import type { SampleOf } from './samples.ts';
+import { type StepFields, type StepLayout, stepLayout } from './schema.ts';
+import { BELLS, BELLS_AT, checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.ts';
+import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
+
+/** For the package itself; not exported from it. */
+export let insideOfTrajectories: (buffer: TrajectoryBuffer) => {
+  /** rung after every commit */
+  readonly bells: BellBoard;
+  /** for native code that draws by itself; keep it referenced as long as it does */
+  readonly memory: Float64Array;
+  readonly reader: BufferReader;
+  /** for checkpoints */
+  readonly ledger: Ledger;
+};
+
+export class TrajectoryBuffer<S extends StepFields = StepFields> {
+  /** places in all: steps and final observations */
+  readonly capacity: number;
+  readonly lanes: number;
+  /** places of one lane: capacity / lanes */
+  readonly laneCapacity: number;
+  readonly layout: StepLayout;
+  /** bounds steps sampled per step inserted; null when the buffer was created without one */
+  readonly limiter: RateLimiter | null;
+  readonly #shared: SharedTrajectoryBuffer<S>;
+  readonly #memory: Float64Array;
+  readonly #bells: BellBoard;
+  /** a count of claims, a line on a word for each lane */
+  readonly #claims: Int32Array;
+  readonly #counts = new Float64Array(2);
+  readonly #reader: BufferReader;
+  #handle: LanesHandle | null;
+
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #shared in made;
+  }
+
+  static {
+    insideOfTrajectories = (buffer) => ({
+      ...{ bells: buffer.#bells, memory: buffer.#memory, reader: buffer.#reader },
+      ledger: lanesLedger(buffer, buffer.#memory),
+    });
+  }
+
+  private constructor(key: unknown, shared: SharedTrajectoryBuffer<S>) {
+    checkOurs(key, 'TrajectoryBuffer', 'TrajectoryBuffer.create() or attach()');
+    const { memory, offset, capacity, lanes, layout } = shared;
+    this.capacity = capacity;
+    this.lanes = lanes;
+    this.laneCapacity = capacity / lanes;
+    this.layout = layout;
+    this.limiter = shared.limiter && RateLimiter.attach(shared.limiter);
+    this.#shared = shared;
+    const bytes = lanesAddon().lanesBytes(lanes, this.laneCapacity, layout.placeBytes);
+    checkRoom(shared, bytes + (LINE + lanes) * 4);
+    this.#memory = new Float64Array(memory, offset, bytes / 8);
+    this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#claims = new Int32Array(memory, offset + bytes, LINE + lanes);
+    this.#handle = lanesAddon().openLanes(this.#memory);
+    this.#reader = new BufferReader(this.#handle, { memory, layout, lanes, perLane: this.laneCapacity });
+  }
+
+  /**
+   * `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a lane) of these fields; `rewards` (float32),
+   * `terminated` and `truncated` (bool) are always there. With a limiter, its counts follow this buffer, and it may gate add().
+   * `nonFinite: 'keep'` takes numbers that are NaN or infinite as they are; the default, 'refuse', see a writer's add().
+   * Throws TypeError or RangeError for what is not allowed, ERR_HOTSLOT_MEMORY when it does not fit.
+   */
+  static create<const S extends StepFields>(options: {
+    capacity: number;
+    lanes: number;
+    fields: S;
+    limiter?: RateLimiter;
+    nonFinite?: NonFiniteNumbers;
+  }): TrajectoryBuffer<S> {
+    checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter', 'nonFinite']);
+    const { limiter = null } = options;
+    const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
+    const capacity = checkCount('capacity', options.capacity, 2, MAX_DRAW_SIZE);
+    const lanes = checkCount('lanes', options.lanes, 1, 2 ** 20);
+    if (capacity % lanes !== 0 || capacity / lanes < 2)
+      throw rangeError(
+        `capacity must be a multiple of lanes with at least two places each, got ${capacity} for ${lanes} lanes: ${capacity / lanes} a lane`,
+      );
+    checkLimiter(limiter);
+    const layout = stepLayout(options.fields);
+    const perLane = capacity / lanes;
+    const bytes = lanesAddon().lanesBytes(lanes, perLane, layout.placeBytes);
+    const what = `a trajectory buffer of ${capacity} places × ${layout.placeBytes} bytes`;
+    const place = allocateShared(what, bytes + roundUp((LINE + lanes) * 4, 8), 64);
+    const memory = new Float64Array(place.memory, place.offset, bytes / 8);
+    lanesAddon().formatLanes(memory, lanes, perLane, layout.placeBytes);
+    const how = { capacity, lanes, layout, nonFinite, limiter: limiter?.share() ?? null };
+    return new TrajectoryBuffer<S>(OURS, Object.freeze({ kind: KIND, ...place, ...how }));
+  }
+
+  /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
+  static attach<S extends StepFields = StepFields>(shared: SharedTrajectoryBuffer<S>): TrajectoryBuffer<S> {
+    checkShared(KIND, shared, shared?.memory, 'TrajectoryBuffer.attach() needs what share() of one returned');
+    checkHeader(shared);
+    return new TrajectoryBuffer<S>(OURS, shared);
+  }
+
+  /** A plain object for postMessage or workerData; the limiter goes with it. */
+  share(): SharedTrajectoryBuffer<S> {
+    this.#open();
+    return this.#shared;
+  }
+
+  /** Steps ever committed, of all lanes, without final observations. */
+  get ptr(): number {
+    return this.#count(0);
+  }
+  /** Steps in the rings now, without final observations. */
+  get size(): number {
+    return this.#count(1);
+  }
+
+  /**
+   * Takes lanes for this thread until close(), or its end; all of them by default. Throws ERR_HOTSLOT_STATE_BUSY, and takes none,
+   * where one has a living writer. What a writer before left unfinished stays an unended episode, unless `resume` says that this
+   * one goes on with it: its first step of a lane is the one behind the last that the lane has.
+   */
+  writer(options: { firstLane?: number; lanes?: number; resume?: boolean } = {}): TrajectoryWriter<S> {
+    const handle = this.#open();
+    checkKeys('writer', options, ['firstLane', 'lanes', 'resume']);
+    const { resume = false } = options;
+    checkFlag('resume', resume);
+    const firstLane = checkCount('firstLane', options.firstLane ?? 0, 0, this.lanes - 1);
+    const lanes = checkCount('lanes', options.lanes ?? this.lanes - firstLane, 1, this.lanes - firstLane);
+    const words = this.#claims;
+    const at = (lane: number) => LINE + lane;
+    const claim = nextClaim(words, 0);
+    const taken = takeWords(words, at(firstLane), lanes, claim);
+    if (taken >= 0) {
+      const among = `lane ${taken - LINE} of lanes ${firstLane} to ${firstLane + lanes - 1}`;
+      throw stateError('BUSY', `${among} has a writer that lives: close that one first`);
+    }
+    const { nonFinite } = this.#shared;
+    const table = this.layout.fields.flatMap((field) => [
+      ...[field.offset, field.bytes, field.observation ? 1 : 0],
+      ...stepKind(field, nonFinite),
+    ]);
+    const finite = nonFinite === 'refuse';
+    return new TrajectoryWriter<S>(OURS, {
+      ...{ firstLane, lanes, layout: this.layout, limiter: this.limiter, bells: this.#bells },
+      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table), resume, finite),
+      claims: { words, at, claim },
+    } satisfies WriterSetup);
+  }
+
+  /** A view of transitions: n steps from each on, and the observation behind them. */
+  transitions(options: TransitionsOptions = {}): View<S, 'transitions'> {
+    const spec = transitionsSpec(options, this.layout, this.laneCapacity);
+    return new View<S, 'transitions'>(OURS, this.#reader.signed({ ...spec, kind: 'transitions' }));
+  }
+  /** A view of windows: burn-in and steps to learn from, of one episode. */
+  windows(options: WindowsOptions): View<S, 'windows'> {
+    const spec = windowsSpec(options, this.layout, this.laneCapacity);
+    return new View<S, 'windows'>(OURS, this.#reader.signed({ ...spec, kind: 'windows' }));
+  }
+
+  /** Of how many steps the view is whole now. */
+  drawable(view: View): number {
+    this.#open();
+    return this.#reader.count(view);
+  }
+  /** Their ids, in the order in which they are drawn from: lane by lane, oldest first. */
+  drawableIds(view: View): Float64Array {
+    this.#open();
+    return this.#reader.ids(view);
+  }
+
+  /**
+   * `count` drawable steps of a view, with replacement: uniformly, as torch's randint draws ordinals, or by a sampler's priorities.
+   * Typed arrays by column, dense; see docs/trajectories.md. Throws ERR_HOTSLOT_STATE_EMPTY while nothing can be drawn, and
+   * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
+   */
+  sample<V extends View>(options: {
+    view: V;
+    seed: number | bigint;
+    count: number;
+    sampler?: PrioritizedSampler;
+    beta?: number;
+  }): SampleOf<S, V> {
+    this.#open();
+    checkKeys('sample', options, ['view', 'seed', 'count', 'sampler', 'beta']);
+    const word = seedWord(options.seed);
+    const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);
+    return this.#reader.sample({ ...options, word, count }) as SampleOf<S, V>;
+  }
+
+  /**
+   * The same for chosen steps. `goalIds`, for views with hindsight: the step whose achieved goal the row gets, −1 for its own.
+   * Throws a RangeError naming the first id that is not drawable.
+   */
+  transitionsAt<V extends View>(options: {
+    view: V;
+    ids: Float64Array | readonly number[];
+    goalIds?: Float64Array | readonly number[];
+  }): SampleOf<S, V> {
+    this.#open();
+    checkKeys('transitionsAt', options, ['view', 'ids', 'goalIds']);
+    return this.#reader.take(options) as SampleOf<S, V>;
+  }
+
+  /** What lies at these ids as it was added, final observations too. Throws a RangeError naming the first that is not there. */
+  read(ids: Float64Array | readonly number[]): PlacesRead<S> {
+    this.#open();
+    return this.#reader.read(ids) as PlacesRead<S>;
+  }
+
+  /**
+   * New priorities |p| of steps, in order: of one id the last counts. Ids that were overwritten meanwhile are left out. Throws
+   * before anything changes: for priorities that are NaN, infinite or negative, for ids that never were, before a sampler was used,
+   * and while a pipeline has it.
+   */
+  updatePriorities(
+    ids: Float64Array | readonly number[],
+    priorities: Float32Array | Float64Array | readonly number[],
+  ): void {
+    this.#open();
+    this.#reader.update(ids, priorities);
+  }
+
+  /**
+   * Adds the steps of an npz file, or of arrays as readNpz() gives them, by writers of its own; resolves to how many. Columns as
+   * dump() writes them, or D4RL's (docs/offline.md). Rejects before anything is added with RangeError, naming column or lane, with
+   * ERR_HOTSLOT_STATE_BUSY where a lane has a writer or the limiter says not yet.
+   */
+  async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
+    return this.#open() && loadSteps(this as unknown as TrajectoryBuffer, from, options);
+  }
+  /**
+   * Writes all steps, lane by lane, and final observations as an npz file, as a whole or not at all; resolves to how many steps.
+   * Rejects with ERR_HOTSLOT_STATE_EMPTY without any, and with ERR_HOTSLOT_STATE_BUSY when some are added meanwhile.
+   */
+  async dump(path: string | URL): Promise<number> {
+    return this.#open() && dumpSteps(this, (lane) => spanOf(this.#memory, lane, this.laneCapacity), path);
+  }
+
+  /** Forgets all steps; ids go on. Episodes that run go on too, from their next step. */
+  clear(): void {
+    lanesAddon().clearLanes(this.#open());
+  }
+
+  /** Lets go of this object's hold; other threads' stay. Twice is fine. */
+  close(): void {
+    this.#handle = null;
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #open(): LanesHandle {
+    if (this.#handle === null) throw closedError('this trajectory buffer');
+    return this.#handle;
+  }
+  #count(which: 0 | 1): number {
+    lanesAddon().laneCounts(this.#open(), this.#counts);
+    return this.#counts[which]!;
+  }
+}

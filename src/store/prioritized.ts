@@ -1,0 +1,150 @@
+/** Draws by priority (Schaul et al., 2016), and the pure draw of which they are made. */
+
+import { checkCount, checkKeys, checkOurs, OURS, shown } from '../base/checks.ts';
+import { arrayOf } from '../base/dtype.ts';
+import { rangeError, stateError, typeError } from '../base/errors.ts';
+import { lanesAddon, type ViewHandle } from './lanes/lanes-addon.ts';
+import { seedWord } from './rows/sampler.ts';
+import type { View } from './views/views.ts';
+
+/** What a sampler is bound to at its first use. */
+interface Binding {
+  /** what the buffers of all threads have in common */
+  readonly memory: SharedArrayBuffer;
+  readonly view: View;
+  readonly handle: ViewHandle;
+  readonly tree: Float64Array;
+  readonly leaves: number;
+}
+
+/** What weights are scaled to: 1 for the least likely step of all, for the least likely of the batch, or not at all. */
+export type Normalise = 'tree' | 'batch' | 'none';
+const normalises = ['tree', 'batch', 'none'] as const;
+
+export interface PrioritizedOptions {
+  /** leaf = (|p| + epsilon)^alpha: 0 draws uniformly; 0.6 by default */
+  alpha?: number;
+  /** 1e-6 by default */
+  epsilon?: number;
+  /** 'tree' by default */
+  normalise?: Normalise;
+}
+
+/** For the package itself; not exported from it. */
+export let insideOfSampler: (sampler: PrioritizedSampler) => {
+  readonly normalise: number;
+  binding: Binding | null;
+  /** a pipeline owns the tree */
+  running: boolean;
+};
+
+export class PrioritizedSampler {
+  readonly alpha: number;
+  readonly epsilon: number;
+  readonly normalise: Normalise;
+  readonly #inside: { readonly normalise: number; binding: Binding | null; running: boolean };
+
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #inside in made;
+  }
+
+  static {
+    insideOfSampler = (sampler) => sampler.#inside;
+  }
+
+  constructor(key: unknown, { alpha, epsilon, normalise }: Required<PrioritizedOptions>) {
+    checkOurs(key, 'PrioritizedSampler', 'prioritized()');
+    this.alpha = alpha;
+    this.epsilon = epsilon;
+    this.normalise = normalise;
+    this.#inside = { normalise: normalises.indexOf(normalise), binding: null, running: false };
+    Object.freeze(this);
+  }
+
+  /**
+   * `leaves` float64[capacity], ring place p of lane l at l × capacity / lanes + p, 0 where nothing can be drawn; the largest
+   * |p| ever given; the sum of all leaves; updates that came too late and numbers that were none, so far. Throws
+   * ERR_HOTSLOT_STATE_EMPTY before the first use.
+   */
+  inspect(): { leaves: Float64Array; maxPriority: number; total: number; stale: number; odd: number } {
+    const { binding, running } = this.#inside;
+    if (binding === null)
+      throw stateError('EMPTY', 'this sampler belongs to no buffer yet: sample() with it, or open a pipeline');
+    const leaves = new Float64Array(binding.leaves);
+    const facts = new Float64Array(6);
+    lanesAddon().inspectTree(binding.handle, !running, leaves, facts);
+    return { leaves, maxPriority: facts[0]!, total: facts[1]!, stale: facts[3]!, odd: facts[4]! };
+  }
+}
+
+/**
+ * A sampler for one buffer and one view: its first use binds it. Draws with probability leaf / total; new steps have the largest
+ * priority that was ever given, 1 at first. Throws TypeError or RangeError by name.
+ */
+export function prioritized(options: PrioritizedOptions = {}): PrioritizedSampler {
+  checkKeys('prioritized', options, ['alpha', 'epsilon', 'normalise']);
+  const { alpha = 0.6, epsilon = 1e-6, normalise = 'tree' } = options;
+  checkAtLeast0('alpha', alpha);
+  checkAtLeast0('epsilon', epsilon);
+  return new PrioritizedSampler(OURS, { alpha, epsilon, normalise: checkNormalise(normalise) });
+}
+
+/**
+ * Draws by `leaves`, which are raised to alpha already: mass = torch's float64 uniform of `seed` × their sum, the first leaf at
+ * which the running sum reaches it, never a zero one. `masses` instead of `seed` and `count` draws at these. Weights are
+ * (p / least p)^−beta ('tree': of all leaves that are not zero, 'batch': of those drawn) or (leaves × p)^−beta ('none').
+ * Throws a RangeError where all leaves are zero.
+ */
+export function prioritizedIndices(options: {
+  leaves: Float64Array;
+  seed?: number | bigint;
+  count?: number;
+  beta?: number;
+  normalise?: Normalise;
+  masses?: Float64Array;
+}): { indices: Uint32Array; probabilities: Float64Array; weights: Float64Array } {
+  checkKeys('prioritizedIndices', options, ['leaves', 'seed', 'count', 'beta', 'normalise', 'masses']);
+  const { leaves, seed, beta = 0.4, normalise = 'tree', masses } = options;
+  if (!(leaves instanceof Float64Array)) throw typeError(`leaves must be a Float64Array, got ${shown(leaves)}`);
+  if (leaves.length === 0) throw rangeError('leaves must hold at least one leaf, got none');
+  const wrong = leaves.findIndex((leaf) => !(leaf >= 0 && leaf < Number.POSITIVE_INFINITY));
+  if (wrong >= 0) throw rangeError(`leaves[${wrong}] must be finite and not negative, got ${leaves[wrong]}`);
+  if (leaves.reduce((sum, leaf) => sum + leaf, 0) === Number.POSITIVE_INFINITY)
+    throw rangeError(`the ${leaves.length} leaves add up to more than a float64 holds`);
+  if (masses !== undefined && !(masses instanceof Float64Array))
+    throw typeError(`masses must be a Float64Array, got ${shown(masses)}`);
+  if (masses !== undefined && (seed !== undefined || options.count !== undefined))
+    throw rangeError('give masses, or seed and count, not both');
+  const odd = masses?.findIndex((mass) => !(mass >= 0 && mass < Number.POSITIVE_INFINITY)) ?? -1;
+  if (odd >= 0) throw rangeError(`masses[${odd}] must be finite and not negative, got ${masses?.[odd]}`);
+  const word = masses === undefined ? seedWord(seed as number) : 0;
+  const count = masses?.length ?? checkCount('count', options.count, 0);
+  const indices = arrayOf('uint32', count);
+  const probabilities = arrayOf('float64', count);
+  const weights = arrayOf('float64', count);
+  const how = normalises.indexOf(checkNormalise(normalise));
+  const drawn = lanesAddon().drawLeaves(
+    ...([leaves, word, count, checkBeta(beta), how, masses, indices, probabilities, weights] as const),
+  );
+  if (!drawn) throw rangeError(`all ${leaves.length} leaves are zero: nothing can be drawn by priority`);
+  return { indices, probabilities, weights };
+}
+
+export function checkBeta(beta: unknown): number {
+  if (typeof beta !== 'number') throw typeError(`beta must be a number, got ${shown(beta)}`);
+  if (!(beta >= 0 && beta <= 1)) throw rangeError(`beta must be from 0 to 1, got ${beta}`);
+  return beta;
+}
+
+function checkNormalise(normalise: unknown): Normalise {
+  if (!normalises.includes(normalise as Normalise))
+    throw typeError(`normalise must be ${normalises.map((n) => `'${n}'`).join(', ')}, got ${shown(normalise)}`);
+  return normalise as Normalise;
+}
+
+function checkAtLeast0(name: string, value: unknown): void {
+  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${shown(value)}`);
+  if (!(value >= 0 && value < Number.POSITIVE_INFINITY))
+    throw rangeError(`${name} must be finite and at least 0, got ${value}`);
+}

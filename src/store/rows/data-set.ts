@@ -1,0 +1,223 @@
+/** Columns of a data set, of an npz file or in memory: found by name, checked by shape, taken piece by piece in a field's dtype. */
+import { setImmediate as turn } from 'node:timers/promises';
+import type { NpzArrays } from '../../base/arrays/npz.ts';
+import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
+import { checkCount, checkKeys, checkPath, shown } from '../../base/checks.ts';
+import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import type { RateLimiter } from '../rate-limiter.ts';
+import type { LoadedActions } from './action-check.ts';
+import { exactly } from './exact.ts';
+import { notFinite, numberAt } from './field-roles.ts';
+import { withMinari } from './minari.ts';
+import { rowsAddon } from './rows-addon.ts';
+
+export interface LoadOptions {
+  /** what a column is called there, by the name that it has here: `{ obs: 'observations' }` */
+  readonly columns?: Readonly<Record<string, string>>;
+  /** which rows, counted in the file from 0: from `from`, 0 unless said, to before `to`; default all */
+  readonly rows?: { readonly from?: number; readonly to?: number };
+  /** the learner's, `{ n }` or `{ low, high }`: a row whose `actions` it does not have is refused. Default: any are taken */
+  readonly actionSpace?: LoadedActions;
+}
+
+/** A field as a column has to have it. */
+export interface Wanted {
+  readonly key: string;
+  readonly dtype: DType;
+  /** of one row */
+  readonly shape: readonly number[];
+}
+
+/** Bytes that are converted and added at once. */
+const PIECE_BYTES = 1 << 22;
+/** Rows of which a piece is made. */
+export const pieceOf = (rowBytes: number): number => Math.max(1, Math.floor(PIECE_BYTES / rowBytes));
+
+/** One column, as the field wants it. */
+export class Column {
+  readonly rows: number;
+  readonly name: string;
+  readonly #tensor: TensorData;
+  readonly #wanted: Wanted;
+  readonly #elements: number;
+
+  constructor(name: string, tensor: TensorData, wanted: Wanted) {
+    const [rows, ...each] = tensor.shape;
+    const elements = elementCount(wanted.shape);
+    const plain = (shape: readonly number[]) => shape.filter((d) => d !== 1).join();
+    // [n, 1] and [n] are the same numbers.
+    if (rows === undefined || plain(each) !== plain(wanted.shape))
+      throw rangeError(
+        `load: column '${name}' is [${tensor.shape}]; for the field '${wanted.key}' it must be [${['rows', ...wanted.shape].join(', ')}]`,
+      );
+    this.rows = rows;
+    this.name = name;
+    this.#tensor = tensor;
+    this.#wanted = wanted;
+    this.#elements = elements;
+  }
+
+  /** Rows `from` to before `to` in the field's dtype. Throws for the first number that it cannot hold. */
+  take(from: number, to: number): ArrayOf<DType> {
+    const { data, dtype } = this.#tensor;
+    const piece = data.subarray(from * this.#elements, to * this.#elements) as ArrayOf<DType>;
+    const { key, dtype: wanted } = this.#wanted;
+    const made = exactly(piece, dtype, wanted);
+    if ('data' in made) return made.data;
+    const row = from + Math.floor(made.lost / this.#elements);
+    throw rangeError(
+      `load: column '${this.name}' is ${dtype}, the field '${key}' ${wanted}, which cannot hold the ${piece[made.lost]} in row ${row}`,
+    );
+  }
+
+  /**
+   * Throws what take() would throw for any of these rows; with `finite` also for a row that holds a number that is NaN or infinite and
+   * must not.
+   */
+  check(from: number, to: number, finite?: (row: number) => boolean): void {
+    const { dtype } = this.#tensor;
+    const { key, dtype: wanted } = this.#wanted;
+    const looks = finite !== undefined && wanted.includes('float');
+    if (dtype === wanted && !looks) return;
+    const piece = pieceOf(this.#elements * dtypes[dtype].bytes);
+    for (let at = from; at < to; at += piece) {
+      const values = this.take(at, Math.min(at + piece, to));
+      const odd = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
+      if (!looks || (wanted === 'float32' && rowsAddon().firstNotFinite(values, 0, values.length) < 0)) continue;
+      for (let i = 0; i < values.length; i++) {
+        const row = at + Math.floor(i / this.#elements);
+        if (odd(i) && finite(row))
+          throw notFinite(key, i % this.#elements, numberAt(values, wanted, i), `row ${row} of '${this.name}'`, false);
+      }
+    }
+  }
+}
+
+/** What is loaded from. */
+export class DataSet {
+  readonly #tensors: NamedTensors;
+  /** of columns that Hotslot cannot read: told when a field asks for one */
+  readonly #foreign: ReadonlyMap<string, TypeError>;
+  readonly #names: Readonly<Record<string, string>>;
+  #first: Column | null = null;
+
+  private constructor({ tensors, foreign }: Source, names: Readonly<Record<string, string>>) {
+    this.#tensors = tensors;
+    this.#foreign = foreign;
+    this.#names = names;
+  }
+
+  /** Reads it. `known`: names that `columns` may have. */
+  static async of(from: unknown, options: LoadOptions, known: readonly string[]): Promise<DataSet> {
+    checkKeys('load', options, ['columns', 'rows', 'actionSpace']);
+    const { columns = {}, rows = {} } = options;
+    checkKeys('load: columns', columns, known);
+    checkKeys('load: rows', rows, ['from', 'to']);
+    for (const [key, name] of Object.entries(columns))
+      if (typeof name !== 'string') throw typeError(`load: columns.${key} must be a column's name, got ${shown(name)}`);
+    const source = await sourceOf(from);
+    const { tensors, foreign } = source;
+    for (const [key, name] of Object.entries(columns))
+      if (!Object.hasOwn(tensors, name) && !foreign.has(name))
+        throw rangeError(`load: columns.${key} names '${name}', and there is none; there are ${listed(tensors)}`);
+    return new DataSet({ tensors: withMinari(tensors, columns), foreign }, columns);
+  }
+
+  /** The column of a field: by the name that was given for it, by the field's own, or by the other. */
+  find(wanted: Wanted, other?: string): Column | undefined {
+    const name = [this.#names[wanted.key], wanted.key, other].find(
+      (each) => each !== undefined && (Object.hasOwn(this.#tensors, each) || this.#foreign.has(each)),
+    );
+    const refusal = name === undefined ? undefined : this.#foreign.get(name);
+    if (refusal) throw refusal;
+    return name === undefined ? undefined : new Column(name, this.#tensors[name] as TensorData, wanted);
+  }
+
+  /** The same, of as many rows as those before. */
+  ask(wanted: Wanted, other?: string): Column | undefined {
+    const column = this.find(wanted, other);
+    if (column === undefined) return undefined;
+    this.#first ??= column;
+    const { rows, name } = this.#first;
+    if (column.rows !== rows)
+      throw rangeError(
+        `load: columns must be of one length; '${name}' has ${rows} rows, '${column.name}' ${column.rows}`,
+      );
+    return column;
+  }
+
+  /** The same; throws where there is none. */
+  need(wanted: Wanted, other?: string): Column {
+    const column = this.ask(wanted, other);
+    if (column) return column;
+    const also = other === undefined ? '' : ` or '${other}'`;
+    throw rangeError(
+      `load: there is no column '${wanted.key}'${also}; there are ${listed(this.#tensors)}. Say which it is: columns: { ${wanted.key}: '…' }`,
+    );
+  }
+
+  /** Rows of the columns that were asked for. */
+  get rows(): number {
+    return this.#first?.rows ?? 0;
+  }
+
+  /** The rows that are wanted. */
+  span({ rows = {} }: LoadOptions): { from: number; to: number } {
+    const from = checkCount('load: rows.from', rows.from ?? 0, 0, this.rows);
+    return { from, to: checkCount('load: rows.to', rows.to ?? this.rows, from, this.rows) };
+  }
+}
+
+const listed = (tensors: NamedTensors): string => {
+  const names = Object.keys(tensors);
+  return names.length === 0 ? 'none at all' : names.slice(0, 20).join(', ') + (names.length > 20 ? ', …' : '');
+};
+
+type Source = Pick<NpzArrays, 'tensors' | 'foreign'>;
+
+/** Few open files: who opens none loads no code for it. */
+async function sourceOf(from: unknown): Promise<Source> {
+  if (typeof from === 'string' || from instanceof URL) {
+    const path = checkPath('load', from);
+    const { arraysOf } = await import('../../base/arrays/npz.ts');
+    return arraysOf(path);
+  }
+  const { checkTensors, recordOf } = await import('../../base/arrays/tensors.ts');
+  if (typeof from !== 'object' || from === null)
+    throw typeError(`load takes a path, a file: URL or an object of arrays as readNpz() gives it, got ${shown(from)}`);
+  return { tensors: recordOf(checkTensors('load', from as NamedTensors)), foreign: new Map() };
+}
+
+/** Writes columns as an npz file. */
+export async function writeColumns(path: string | URL, columns: () => NamedTensors | Promise<NamedTensors>) {
+  const to = checkPath('dump', path);
+  const { writeNpz } = await import('../../base/arrays/npz.ts');
+  await writeNpz(to, await columns());
+}
+
+/** Throws unless a limiter takes so many rows now: nobody may be there to sample the rows that it waits for. */
+export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
+  const waits = rows > 0 ? limiter?.addWaitingFor(rows) : null;
+  if (waits) throw gated(waits, 'no row was added');
+}
+
+/** `came`: what became of the rows before. */
+export const gated = (waits: string, came: string) =>
+  stateError(
+    'BUSY',
+    `load: the buffer's limiter gates add() and takes no more rows now (${waits}); ${came}. ` +
+      'For offline data make the buffer without a limiter, or its limiter with gateAdd: false',
+  );
+
+/** Lets other work of the thread have its turn between two pieces. */
+export const pause = (): Promise<void> => turn();
+
+/** Throws when rows came while they were read. */
+export function checkStill(before: number, now: number): void {
+  if (before !== now)
+    throw stateError(
+      'BUSY',
+      `dump: ${now - before} rows were added while it read; nothing was written. Stop who adds first`,
+    );
+}

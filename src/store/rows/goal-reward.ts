@@ -1,0 +1,87 @@
+/** Rewards of goals that are reached or not, over windows of steps: what the kernel `goal_reward` makes on a device. */
+import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+
+export interface GoalRewardOptions {
+  /** rows × n × dims: what was achieved behind each step of a window */
+  readonly achieved: Float32Array;
+  /** rows × dims */
+  readonly goal: Float32Array;
+  /** rows: how many steps of each window count, 0 to n */
+  readonly steps: Int32Array;
+  /** steps that a window has room for */
+  readonly n: number;
+  /** elements of a goal */
+  readonly dims: number;
+  /** discount of a step, within [0, 1] */
+  readonly gamma: number;
+  /** distance up to which a goal is reached, within [0, 1e18] */
+  readonly threshold: number;
+}
+
+const known = ['achieved', 'goal', 'steps', 'n', 'dims', 'gamma', 'threshold'] as const;
+
+/**
+ * For each row Σ gamma^j · r_j over its first `steps` steps, where r_j is 0 if what was achieved then is no further from the goal
+ * than `threshold` (Euclidean), and −1 if it is, or is NaN. A fresh array of as many rewards as `steps` has rows.
+ *
+ * In float32 from left to right: squares of the differences are added up and compared with threshold², and powers of gamma are
+ * repeated products. The kernel `goal_reward` takes the same steps, so both give the same bits. Throws TypeError for arrays of
+ * another kind, RangeError for other lengths and for numbers outside what is said above.
+ */
+export function goalReward(options: GoalRewardOptions): Float32Array {
+  checkKeys('goalReward', options, known);
+  const { achieved, goal, steps, n, dims } = options;
+  if (!(steps instanceof Int32Array)) throw typeError(`goalReward: steps must be an Int32Array, got ${shown(steps)}`);
+  checkCount('goalReward: n', n);
+  checkCount('goalReward: dims', dims);
+  const rows = steps.length;
+  checkFloats('achieved', achieved, rows, [n, dims]);
+  checkFloats('goal', goal, rows, [dims]);
+  const threshold = Math.fround(checkWithin('threshold', options.threshold, 1e18));
+  const limit = Math.fround(threshold * threshold);
+  const powers = powersOf(checkWithin('gamma', options.gamma, 1), n);
+  const rewards = new Float32Array(rows);
+  for (let i = 0; i < rows; i++) {
+    const k = steps[i] as number;
+    if (k < 0 || k > n) throw rangeError(`goalReward: steps[${i}] must be within [0, ${n}], got ${k}`);
+    let sum = 0;
+    for (let j = 0; j < k; j++) {
+      const at = (i * n + j) * dims;
+      let far = 0;
+      for (let c = 0; c < dims; c++) {
+        const off = Math.fround((achieved[at + c] as number) - (goal[i * dims + c] as number));
+        far = Math.fround(far + Math.fround(off * off));
+      }
+      // A NaN is no distance within the limit.
+      if (!(far <= limit)) sum = Math.fround(sum - (powers[j] as number));
+    }
+    rewards[i] = sum;
+  }
+  return rewards;
+}
+
+/** 1, gamma, gamma², … as the kernel has them: each the one before times gamma, rounded. */
+function powersOf(gamma: number, n: number): Float32Array {
+  const powers = new Float32Array(n);
+  const factor = Math.fround(gamma);
+  powers[0] = 1;
+  for (let j = 1; j < n; j++) powers[j] = (powers[j - 1] as number) * factor;
+  return powers;
+}
+
+function checkFloats(name: string, values: Float32Array, rows: number, shape: readonly number[]): void {
+  if (!(values instanceof Float32Array))
+    throw typeError(`goalReward: ${name} must be a Float32Array, got ${shown(values)}`);
+  const wanted = shape.reduce((product, each) => product * each, rows);
+  if (values.length !== wanted) {
+    const sizes = [`${rows} rows`, ...shape].join(' × ');
+    throw rangeError(`goalReward: ${name} must hold ${sizes} = ${wanted} elements, got ${values.length}`);
+  }
+}
+
+function checkWithin(name: string, value: number, most: number): number {
+  if (typeof value !== 'number') throw typeError(`goalReward: ${name} must be a number, got ${shown(value)}`);
+  if (!(value >= 0 && value <= most)) throw rangeError(`goalReward: ${name} must be within [0, ${most}], got ${value}`);
+  return value;
+}

@@ -1,0 +1,231 @@
+/** Rows of a replay buffer from a data set, and back into a file. */
+
+import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
+import { type ArrayOf, arrayOf, type DType, elementCount } from '../../base/dtype.ts';
+import { rangeError, stateError } from '../../base/errors.ts';
+import { noteActions } from '../../base/loaded-actions.ts';
+import type { RateLimiter } from '../rate-limiter.ts';
+import { actionCheck } from './action-check.ts';
+import {
+  type Column,
+  checkAdmitted,
+  checkStill,
+  DataSet,
+  gated,
+  type LoadOptions,
+  pause,
+  pieceOf,
+  writeColumns,
+} from './data-set.ts';
+import type { FieldLayout, PackLayout } from './pack-layout.ts';
+import { endsOf, flagColumns, type RowEnds, type Take, taker } from './row-ends.ts';
+
+/** The part of a ReplayBuffer that is used here. */
+interface Rows {
+  readonly capacity: number;
+  readonly layout: PackLayout;
+  readonly rowBytes: number;
+  readonly limiter: RateLimiter | null;
+  readonly ptr: number;
+  add(rows: object): number;
+  gather(indices: Uint32Array, out: Uint8Array): Uint8Array;
+}
+
+/** What is added: each field's elements, and which rows are left out. */
+interface Plan {
+  readonly fields: Readonly<Record<string, { take: Take; elements: number }>>;
+  /** 1 for each row that is left out; undefined where none is */
+  readonly left?: (from: number, to: number) => Uint8Array;
+}
+
+/** D4RL's names, of an off-policy buffer's fields. */
+const others: Readonly<Record<string, string>> = {
+  obs: 'observations',
+  nextObs: 'next_observations',
+};
+
+/** See ReplayBuffer.load(). */
+export async function loadRows(
+  buffer: Rows,
+  { offPolicy, look }: { offPolicy: boolean; look(rows: object, name: (row: number) => string): void },
+  given: unknown,
+  options: LoadOptions,
+): Promise<number> {
+  const fields = Object.values(buffer.layout.fields);
+  const known = [...fields.map(({ key }) => key), ...(offPolicy ? flagColumns : [])];
+  const data = await DataSet.of(given, options, known);
+  const plan = offPolicy ? transitions(data, fields) : plain(data, fields);
+  const { from, to } = data.span(options);
+  const count = to - from - (plan.left ? sum(plan.left(from, to)) : 0);
+  if (count > buffer.capacity)
+    throw rangeError(
+      `load: ${count} rows are more than the capacity of ${buffer.capacity}: pick some with rows: { from, to }, or make the buffer larger`,
+    );
+  checkAdmitted(buffer.limiter, count);
+  const actions = fields.find(({ key }) => key === 'actions');
+  const checkActions = actionCheck(options.actionSpace, fields) ?? noteActions(buffer);
+  const piece = pieceOf(buffer.rowBytes);
+  // Numbers that their field cannot hold, or that are not finite, are found before the first row is added.
+  for (let at = from; at < to; at += piece) {
+    const rows = taken(plan, at, Math.min(at + piece, to));
+    if (rows !== null) {
+      const name = (row: number) => `row ${at + rows.placeOf(row)} of what is loaded`;
+      look(rows.arrays, name);
+      if (actions)
+        checkActions((rows.arrays as { actions: ArrayOf<DType> }).actions, elementCount(actions.shape), name);
+    }
+    await pause();
+  }
+  let added = 0;
+  for (let at = from; at < to; at += piece) {
+    const rows = taken(plan, at, Math.min(at + piece, to));
+    if (rows === null) continue;
+    const now = buffer.add(rows.arrays);
+    if (now === 0)
+      throw gated(
+        buffer.limiter?.addWaitingFor(rows.count) ?? 'others add too',
+        `${added} of ${count} rows were added`,
+      );
+    added += now;
+    await pause();
+  }
+  return added;
+}
+
+const sum = (flags: Uint8Array): number => flags.reduce((all, flag) => all + flag, 0);
+
+interface Taken {
+  readonly arrays: object;
+  readonly count: number;
+  /** where the n-th of these rows was before others were left out */
+  placeOf(row: number): number;
+}
+
+/** Null where no row is left. */
+function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
+  const out = left?.(from, to);
+  const count = to - from - (out ? sum(out) : 0);
+  if (count === 0) return null;
+  const arrays = Object.entries(fields).map(([key, { take, elements }]) => {
+    const all = take(from, to);
+    return [key, out && count < to - from ? kept(all, elements, out) : all];
+  });
+  const placeOf = (row: number) => {
+    let place = out?.indexOf(0) ?? row;
+    for (let n = 0; out && n < row; n++) place = out.indexOf(0, place + 1);
+    return place;
+  };
+  return { arrays: Object.fromEntries(arrays), count, placeOf };
+}
+
+/** Without the rows that are left out; in place where the array is nobody else's. */
+function kept(all: ArrayOf<DType>, elements: number, left: Uint8Array): ArrayOf<DType> {
+  const rows = all.slice() as Uint8Array;
+  let at = 0;
+  for (let row = 0; row < left.length; row++) {
+    if (left[row]) continue;
+    rows.copyWithin(at, row * elements, (row + 1) * elements);
+    at += elements;
+  }
+  return rows.subarray(0, at);
+}
+
+function plain(data: DataSet, fields: readonly FieldLayout[]): Plan {
+  const columns = fields.map((field) => data.need(field));
+  return { fields: taking(fields, (_, i) => taker(columns[i] as Column)) };
+}
+
+const taking = (fields: readonly FieldLayout[], take: (field: FieldLayout, i: number) => Take): Plan['fields'] =>
+  Object.fromEntries(
+    fields.map((field, i) => [field.key, { take: take(field, i), elements: elementCount(field.shape) }]),
+  );
+
+/** Off-policy rows, in this buffer's own names or in D4RL's. */
+function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
+  const field = (key: string) => fields.find((each) => each.key === key) as FieldLayout;
+  const here = fields.filter(({ key }) => !/^(next|dones|truncated)/.test(key));
+  const found = new Map(here.map((each) => [each.key, data.need(each, others[each.key])] as const));
+  const takes: Record<string, Take> = Object.fromEntries([...found].map(([key, column]) => [key, taker(column)]));
+  const ends = endsOf(data, field);
+  Object.assign(takes, ends.takes);
+  let missing = false;
+  for (const next of fields.filter(({ key }) => key.startsWith('next'))) {
+    const column = data.ask(next, others[next.key]);
+    if (column) takes[next.key] = taker(column);
+    else {
+      missing = true;
+      const now = found.get(next.key === 'nextObs' ? 'obs' : 'critic') as Column;
+      takes[next.key] = behind(now, ends.terminated, elementCount(next.shape));
+    }
+  }
+  const all = { fields: taking(fields, ({ key }) => takes[key] as Take) };
+  if (!missing) return all;
+  ends.needBorders();
+  return { ...all, left: leftOut(data.rows, ends) };
+}
+
+/** The observations of the rows behind. Nothing is bootstrapped from where an episode terminated: there it is the row's own. */
+function behind(column: Column, terminated: RowEnds['terminated'], elements: number): Take {
+  return (from, to) => {
+    const rows = column.take(from, to).slice() as Float32Array;
+    const last = Math.min(to + 1, column.rows);
+    const next = column.take(from + 1, last) as Float32Array;
+    terminated(from, to).forEach((over, i) => {
+      if (!over && from + i + 1 < last) rows.set(next.subarray(i * elements, (i + 1) * elements), i * elements);
+    });
+    return rows;
+  };
+}
+
+/** Rows whose next observation nobody knows: the last of an episode that was cut, and of a file that ends within one. */
+const leftOut =
+  (rows: number, { terminated, truncated }: RowEnds): NonNullable<Plan['left']> =>
+  (from, to) => {
+    const left = truncated(from, to).slice();
+    if (to === rows && to > from && !terminated(to - 1, to)[0]) left[left.length - 1] = 1;
+    return left;
+  };
+
+/** See ReplayBuffer.dump(). */
+export async function dumpRows(buffer: Rows, path: string | URL): Promise<number> {
+  let count = 0;
+  await writeColumns(path, async () => {
+    const { ptr } = buffer;
+    count = Math.min(ptr, buffer.capacity);
+    if (count === 0) throw stateError('EMPTY', 'dump: the replay buffer is empty: there is nothing to write yet');
+    return gathered(buffer, ptr, count);
+  });
+  return count;
+}
+
+/** Every field's column, oldest row first. */
+async function gathered(buffer: Rows, ptr: number, count: number): Promise<NamedTensors> {
+  const { capacity, rowBytes } = buffer;
+  const fields = Object.values(buffer.layout.fields);
+  const columns = fields.map(({ dtype, shape }) => arrayOf(dtype, count * elementCount(shape)));
+  const bytes = columns.map(({ buffer: memory }) => new Uint8Array(memory as ArrayBuffer));
+  const piece = Math.min(pieceOf(rowBytes), count);
+  const out = new Uint8Array(piece * rowBytes);
+  for (let at = 0; at < count; at += piece) {
+    const rows = Math.min(piece, count - at);
+    buffer.gather(
+      Uint32Array.from({ length: rows }, (_, i) => (ptr - count + at + i) % capacity),
+      out,
+    );
+    checkStill(ptr, buffer.ptr);
+    fields.forEach(({ offset, bytes: width }, f) => {
+      const to = bytes[f] as Uint8Array;
+      for (let row = 0; row < rows; row++) {
+        const place = row * rowBytes + offset;
+        to.set(out.subarray(place, place + width), (at + row) * width);
+      }
+    });
+    await pause();
+  }
+  return Object.fromEntries(
+    fields.map(({ key, dtype, shape }, f): [string, TensorData] => [
+      key,
+      { dtype, shape: [count, ...shape], data: columns[f] as ArrayOf<DType> },
+    ]),
+  );
+}

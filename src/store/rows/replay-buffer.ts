@@ -1,0 +1,300 @@
+/**
+ * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in any thread. The bytes
+ * and who may touch them are drawn in native/rows/rows.hpp; this file checks arguments, calls it and rings.
+ */
+
+import type { NamedTensors } from '../../base/arrays/tensors.ts';
+import { checkCount, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { arrayOf, dtypes, type TypedArray } from '../../base/dtype.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import { BELL_WORDS, BellBoard } from '../../shm/bell.ts';
+import { allocateShared, checkRoom, checkShared } from '../../shm/memory.ts';
+import { checkLimiter, insideOfLimiter, RateLimiter } from '../rate-limiter.ts';
+import type { LoadOptions } from './data-set.ts';
+import { checkNonFinite, type NonFiniteNumbers, rowKind } from './field-roles.ts';
+import type {
+  FieldSpec,
+  Fields,
+  FieldsOf,
+  OffPolicyFields,
+  PackedRows,
+  RowsOf,
+  SchemaRowsOf,
+  TransitionsOf,
+} from './fields.ts';
+import { keptAddon } from './kept-addon.ts';
+import { type Ledger, rowsLedger } from './ledger.ts';
+import { dumpRows, loadRows } from './load.ts';
+import { checkFields, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
+import { checkPacked, type Mark } from './packed.ts';
+import { RowInput } from './row-input.ts';
+import { type BufferHandle, rowsAddon } from './rows-addon.ts';
+import { checkOut, checkSample, MAX_DRAW_SIZE, type Sample, type SampleOptions } from './sampler.ts';
+import { BELLS, BELLS_AT, KIND, memoryBytes, type SharedReplayBuffer } from './shared-rows.ts';
+
+/** indices into rows are 32 bits wide */
+const MAX_CAPACITY = MAX_DRAW_SIZE;
+const offPolicyOptions = ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter', 'nonFinite'];
+
+export type { SharedReplayBuffer };
+
+/** For the package itself; not exported from it. */
+export let insideOfBuffer: (buffer: ReplayBuffer) => {
+  /** rung after every commit */
+  readonly bells: BellBoard;
+  /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
+  readonly memory: Float64Array;
+  /** for checkpoints */
+  readonly ledger: Ledger;
+  /** For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed. */
+  setCounters(ptr: number): void;
+};
+
+/** `F`: its fields with their dtypes; `R`: what add() takes. create() and offPolicy() infer both. */
+export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
+  readonly capacity: number;
+  readonly layout: PackLayout;
+  /** bytes of one packed row */
+  readonly rowBytes: number;
+  /** bounds samples per insert; null when the buffer was created without one */
+  readonly limiter: RateLimiter | null;
+  readonly #bells: BellBoard;
+  readonly #memory: Float64Array;
+  readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
+  readonly #shared: SharedReplayBuffer<F, R>;
+  readonly #input: RowInput;
+  readonly #result = new Float64Array(3);
+  readonly #arrayDtype: 'float32' | 'uint8';
+  #handle: BufferHandle | null;
+
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #bells in made;
+  }
+
+  static {
+    insideOfBuffer = (buffer) => ({
+      bells: buffer.#bells,
+      memory: buffer.#memory,
+      ledger: rowsLedger(buffer, buffer.#memory),
+      setCounters: (ptr) => keptAddon().setRows(buffer.#memory, ptr),
+    });
+  }
+
+  private constructor(key: unknown, shared: SharedReplayBuffer<F, R>, limiter: RateLimiter | null) {
+    checkOurs(key, 'ReplayBuffer', 'ReplayBuffer.create(), offPolicy() or attach()');
+    const { memory, offset, capacity, layout, nonFinite } = shared;
+    this.capacity = capacity;
+    this.layout = layout;
+    this.rowBytes = layout.rowBytes;
+    this.limiter = limiter;
+    this.#limiting = limiter && insideOfLimiter(limiter);
+    this.#memory = new Float64Array(memory, offset, memoryBytes(capacity, layout.rowBytes) / 8);
+    this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#shared = shared;
+    this.#input = new RowInput(layout, capacity, shared.offPolicy);
+    const fields = Object.values(layout.fields);
+    this.#arrayDtype = fields.every((field) => field.dtype === 'float32') ? 'float32' : 'uint8';
+    const table = fields.flatMap((field) => [field.offset, field.bytes, ...rowKind(field, nonFinite)]);
+    this.#handle = rowsAddon().openBuffer(this.#memory, Uint32Array.from(table), this.#result);
+  }
+
+  /**
+   * A buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: { shape: [4] }, action: { shape: [],
+   * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add(). `nonFinite: 'keep'` takes numbers that
+   * are NaN or infinite as they are; the default, 'refuse', see add().
+   * Throws TypeError or RangeError for a schema that is not allowed, ERR_HOTSLOT_MEMORY when the rows do not fit.
+   */
+  static create<const S extends Readonly<Record<string, FieldSpec | undefined>>>(options: {
+    capacity: number;
+    fields: S;
+    limiter?: RateLimiter;
+    nonFinite?: NonFiniteNumbers;
+  }): ReplayBuffer<FieldsOf<S>, SchemaRowsOf<FieldsOf<S>>> {
+    checkKeys('ReplayBuffer.create', options, ['capacity', 'fields', 'limiter', 'nonFinite']);
+    const layout = schemaLayout(options.fields as Readonly<Record<string, FieldSpec>>);
+    return ReplayBuffer.#allocate(options, layout, false);
+  }
+
+  /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
+  static offPolicy<C extends number = 0>(options: {
+    capacity: number;
+    obsDim: number;
+    actionDim: number;
+    criticDim?: C;
+    limiter?: RateLimiter;
+    nonFinite?: NonFiniteNumbers;
+  }): ReplayBuffer<OffPolicyFields<C>, TransitionsOf<C>> {
+    checkKeys('ReplayBuffer.offPolicy', options, offPolicyOptions);
+    return ReplayBuffer.#allocate(options, offPolicyLayout(options), true);
+  }
+
+  /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
+  static attach<F extends Fields = Fields, R extends object = RowsOf<F>>(
+    shared: SharedReplayBuffer<F, R>,
+  ): ReplayBuffer<F, R> {
+    checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs what share() of a replay buffer returned');
+    checkRoom(shared, 16);
+    // Written once, before the buffer was first shared.
+    const [, , capacity, rowBytes] = new Uint32Array(shared.memory, shared.offset, 4);
+    if (capacity !== shared.capacity || rowBytes !== shared.layout?.rowBytes) {
+      throw typeError(
+        `the shared memory holds ${capacity} rows of ${rowBytes} bytes, ` +
+          `its description says ${shared.capacity} of ${shared.layout?.rowBytes}`,
+      );
+    }
+    checkRoom(shared, memoryBytes(capacity, rowBytes));
+    checkFields(Object.values(shared.layout.fields ?? {}), rowBytes);
+    checkNonFinite(shared.nonFinite);
+    return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
+  }
+
+  static #allocate<F extends Fields, R extends object>(
+    options: { capacity: number; limiter?: RateLimiter | null; nonFinite?: NonFiniteNumbers },
+    layout: PackLayout,
+    offPolicy: boolean,
+  ): ReplayBuffer<F, R> {
+    const { limiter = null } = options;
+    const capacity = checkCount('capacity', options.capacity, 1, MAX_CAPACITY);
+    const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
+    checkLimiter(limiter);
+    const bytes = memoryBytes(capacity, layout.rowBytes);
+    const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
+    rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);
+    const how = { capacity, layout, offPolicy, nonFinite, limiter: limiter?.share() ?? null };
+    return new ReplayBuffer(OURS, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
+  }
+
+  /** A plain object for postMessage or workerData; the limiter goes with it. */
+  share(): SharedReplayBuffer<F, R> {
+    return this.#open() && this.#shared;
+  }
+
+  /** Rows ever committed; exact beyond 2³². */
+  get ptr(): number {
+    return rowsAddon().ptr(this.#open());
+  }
+
+  /** Rows to draw from: min(ptr, capacity). */
+  get size(): number {
+    return Math.min(this.ptr, this.capacity);
+  }
+
+  /**
+   * Copies n rows in and commits them; n follows from the fields' lengths. Views of any buffer are read, shared or not.
+   * Returns n, or 0 when the limiter gates add() and says not yet: nothing was taken then, offer the same rows again.
+   * Off-policy: where `terminalMask` is not zero, next_obs and next_critic come from the terminal fields (as in UniLab).
+   * A next observation that is not finite is stored as 0 where its episode terminated. Anywhere else a number of obs, nextObs, critic,
+   * nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or discounts that is NaN or infinite is a
+   * RangeError with row and field, and nothing is added; other fields are stored as they are.
+   * Throws TypeError or RangeError naming field, expected and given; RangeError for more rows than capacity, or than a
+   * gating limiter could ever admit.
+   */
+  add(rows: R): number {
+    const handle = this.#open();
+    const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
+    const added = rowsAddon().addRows(handle, count, mask, terminals, this.#limiting?.handle, ...sources);
+    if (added > 0) this.#bells.ringAll();
+    else if (added < 0) throw this.#input.refused(this.#result, rows);
+    else this.#limiting?.checkAdd(count);
+    return added;
+  }
+
+  /**
+   * Copies `rows` rows in that lie one after the other as gather() packs them, and commits them; `mark`, if any, moves in the same
+   * native call, behind the commit, also with no rows. Returns `rows`, or 0 when the limiter gates it and says not yet: nothing was
+   * taken then, and the mark is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes; of a
+   * number that is not finite the error's `row` is its row.
+   */
+  addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
+    const handle = this.#open();
+    checkPacked(bytes, rows, this.rowBytes, mark);
+    if (rows > this.capacity) throw rangeError(`rows must be at most the capacity ${this.capacity}, got ${rows}`);
+    const limiter = this.#limiting?.handle;
+    const added = rowsAddon().addPackedRows(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
+    if (added > 0) this.#bells.ringAll();
+    else if (added < 0) throw this.#input.refusedPacked(this.#result, bytes, this.rowBytes);
+    else if (rows > 0) this.#limiting?.checkAdd(rows);
+    return added;
+  }
+
+  /**
+   * Copies the rows at `indices` (each below size) to `out`, packed one after the other; no row is ever torn, but one
+   * that writers overtook is the newer one. `out` holds at least indices.length × rowBytes bytes. Returns `out`.
+   */
+  gather<T extends TypedArray>(indices: Uint32Array | BigInt64Array, out: T): T {
+    const handle = this.#open();
+    const wide = indices instanceof BigInt64Array;
+    if (!wide && !(indices instanceof Uint32Array)) {
+      throw typeError(`indices must be a Uint32Array or a BigInt64Array, got ${typeof indices}`);
+    }
+    checkOut(out, indices.length, this.rowBytes);
+    if (indices.length === 0) return out;
+    const beyond = rowsAddon().gatherRows(handle, indices, indices.length, wide, out);
+    if (beyond >= 0)
+      throw rangeError(`indices[${beyond}] is ${indices[beyond]}, but the buffer holds ${this.size} rows`);
+    return out;
+  }
+
+  /**
+   * Draws `count` of the rows that are whole now (as uniformIndices does) and gathers them, in one native call. `out`
+   * (at least count × rowBytes bytes) is made when not given: a Float32Array if every field is float32, else bytes.
+   * Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
+   */
+  sample<T extends TypedArray = PackedRows<F>>(options: SampleOptions, out?: T): Sample<T> {
+    const handle = this.#open();
+    const { word, count, indices } = checkSample(options);
+    const rows = out ?? (this.#array(count) as T);
+    checkOut(rows, count, this.rowBytes);
+    rowsAddon().sampleRows(handle, word, count, rows, indices);
+    const ptr = this.#result[0]!;
+    if (ptr === 0) throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
+    return { rows, ptr, size: this.#result[1]! };
+  }
+
+  /**
+   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() gives them; resolves to how many. Columns are
+   * found by the fields' keys, `columns` or, of off-policy buffers, D4RL's names; without next observations they are made of the
+   * rows behind. Rejects before anything is added with RangeError, naming the column, where one is missing, or of another shape,
+   * or holds what the field's dtype cannot; for more rows than capacity; with ERR_HOTSLOT_STATE_BUSY where the limiter says not yet.
+   */
+  async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
+    this.#open();
+    return loadRows(this, { offPolicy: this.#shared.offPolicy, look: this.#look }, from, options);
+  }
+
+  /** Throws what add() would throw of a number that is not finite. */
+  #look = (rows: object, name: (row: number) => string): void => {
+    const { rows: count, sources } = this.#input.lineUp(rows);
+    if (rowsAddon().lookAtRows(this.#open(), count, ...sources) < 0)
+      throw this.#input.refused(this.#result, rows, name);
+  };
+
+  /**
+   * Writes the rows that are there, oldest first, as an npz file of a column for each field's key: load() reads it. The file is
+   * there as a whole or not at all. Resolves to how many. Rejects with ERR_HOTSLOT_STATE_EMPTY without rows, and with
+   * ERR_HOTSLOT_STATE_BUSY when rows are added meanwhile.
+   */
+  async dump(path: string | URL): Promise<number> {
+    this.#open();
+    return dumpRows(this, path);
+  }
+
+  /** Lets go of this object's hold; other threads' stay. Twice is fine. */
+  close(): void {
+    this.#handle = null;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #open(): BufferHandle {
+    if (this.#handle === null) throw stateError('CLOSED', 'this replay buffer was closed');
+    return this.#handle;
+  }
+
+  #array(count: number): TypedArray {
+    return arrayOf(this.#arrayDtype, (count * this.rowBytes) / dtypes[this.#arrayDtype].bytes);
+  }
+}

@@ -1,0 +1,68 @@
+/** What rows.node offers. Only src/store calls this: arguments are checked here before, and memory safety there. */
+import { loadAddon } from '../../base/addon.ts';
+import type { TypedArray } from '../../base/dtype.ts';
+
+/** Native objects over shared memory; each keeps its view alive. */
+export type BufferHandle = { readonly handleOf: 'buffer' };
+export type LimiterHandle = { readonly handleOf: 'limiter' };
+
+interface RowsAddon {
+  formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
+  /** `fields`: offset, bytes and what rowKind() gives, of each; `result`: three numbers that later calls write */
+  openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
+  ptr(buffer: BufferHandle): number;
+  /** views per field, in row order; 0 when the limiter says not yet, −1 where row, field and element in the result are refused */
+  addRows(
+    buffer: BufferHandle,
+    rows: number,
+    mask: ArrayBufferView | undefined,
+    terminals: readonly (TypedArray | undefined)[] | undefined,
+    limiter: LimiterHandle | undefined,
+    ...sources: readonly TypedArray[]
+  ): number;
+  /** −1 where addRows() would refuse a number, else 0 */
+  lookAtRows(buffer: BufferHandle, rows: number, ...sources: readonly TypedArray[]): number;
+  /** `words[index]` becomes `value` behind the commit; 0 and −1 as above */
+  addPackedRows(
+    buffer: BufferHandle,
+    bytes: Uint8Array,
+    rows: number,
+    limiter: LimiterHandle | undefined,
+    words: BigUint64Array | undefined,
+    index: number | undefined,
+    value: number | undefined,
+  ): number;
+  /** −1, or the position of the first index that is no row; `alone`: by the calling thread, without idle cores */
+  gatherRows(
+    buffer: BufferHandle,
+    indices: ArrayBufferView,
+    count: number,
+    wide: boolean,
+    out: ArrayBufferView,
+    alone?: boolean,
+  ): number;
+  /** leaves [ptr, size] in the result array that openBuffer was given */
+  sampleRows(buffer: BufferHandle, seed: number, count: number, out: ArrayBufferView, indices?: Uint32Array): void;
+  drawIndices(seed: number, size: number, out: Uint32Array): void;
+  openLimiter(memory: Float64Array): LimiterHandle;
+  maySample(limiter: LimiterHandle, rows: number): boolean;
+  /** what was taken is said in `word[0]` by the same call */
+  takeSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): boolean;
+  countSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): void;
+  mayInsert(limiter: LimiterHandle, rows: number): boolean;
+  /** admitted, inserts, samples */
+  limiterCounts(limiter: LimiterHandle, out: Float64Array): void;
+  mailboxBegin(control: Int32Array): number;
+  mailboxPublish(control: Int32Array, version: number): boolean;
+  mailboxWrite(control: Int32Array, buffers: Uint8Array, stride: number, from: Float32Array): number;
+  mailboxRead(control: Int32Array, buffers: Uint8Array, stride: number, into: Float32Array, newerThan: number): number;
+  /** −1, or the place of the first of `count` float32 that is NaN or infinite */
+  firstNotFinite(view: ArrayBufferView, byteOffset: number, count: number): number;
+}
+
+let addon: RowsAddon | undefined;
+
+export function rowsAddon(): RowsAddon {
+  addon ??= loadAddon<RowsAddon>('rows');
+  return addon;
+}

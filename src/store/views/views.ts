@@ -1,0 +1,145 @@
+/** Views: what a sample is made of. Checked once, frozen, and good for one schema. */
+import { checkCount, checkKeys, checkOurs, shown } from '../../base/checks.ts';
+import { rangeError, typeError } from '../../base/errors.ts';
+import type { StepFields, StepLayout } from '../lanes/schema.ts';
+import { checkHindsight, type Hindsight } from './hindsight.ts';
+
+/** Frames of each stacked observation, by name. */
+export type Stack = Readonly<Record<string, number>>;
+
+export interface TransitionsOptions {
+  /** steps that a transition sums up, fewer where the episode ends before; 1 by default */
+  nStep?: number;
+  /** discount of one step, 0 to 1; 0.99 by default */
+  gamma?: number;
+  /** observations that come as the last k frames of their episode, oldest first, e.g. `{ obs: 4 }` */
+  stack?: Stack;
+  /** what stands before an episode's first frame: that frame, or zeros; 'repeat' by default */
+  pad?: 'repeat' | 'zero';
+  /** goals that were achieved instead of those that were wanted */
+  relabel?: Hindsight;
+}
+
+export interface WindowsOptions {
+  /** steps to learn from */
+  length: number;
+  /** steps before them that only warm a recurrent state up; 0 by default */
+  burnIn?: number;
+  /** 'full': all steps are there; 'tail': cut at the episode's end; 'anchor': burn-in cut at its start too; 'full' by default */
+  edges?: 'full' | 'tail' | 'anchor';
+  stack?: Stack;
+  pad?: 'repeat' | 'zero';
+}
+
+/** Everything of a view, made definite. */
+export interface ViewSpec {
+  readonly kind: 'transitions' | 'windows';
+  readonly nStep: number;
+  readonly gamma: number;
+  readonly length: number;
+  readonly burnIn: number;
+  readonly edges: 'full' | 'tail' | 'anchor';
+  readonly stack: Stack;
+  readonly pad: 'repeat' | 'zero';
+  readonly relabel: Hindsight | null;
+  /** of the fields that it was made for */
+  readonly signature: string;
+}
+/** Before it is signed. */
+type Unsigned = Omit<ViewSpec, 'signature'>;
+
+/** For the package itself; not exported from it. */
+export let specOf: (view: View) => ViewSpec;
+
+/** What buffer.transitions() and buffer.windows() make; any thread's buffer of the same fields takes it. */
+export class View<S extends StepFields = StepFields, K extends 'transitions' | 'windows' = 'transitions' | 'windows'> {
+  readonly kind: K;
+  readonly #spec: ViewSpec;
+  /** known to TypeScript only */
+  declare readonly '~fields'?: S;
+
+  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  static [Symbol.hasInstance](made: unknown): boolean {
+    return typeof made === 'object' && made !== null && #spec in made;
+  }
+
+  static {
+    specOf = (view) => view.#spec;
+  }
+
+  /** The package's own: takes a ViewSpec. */
+  constructor(key: unknown, given: { kind: K }) {
+    checkOurs(key, 'View', 'buffer.transitions() or buffer.windows()');
+    const spec = given as ViewSpec & { kind: K };
+    this.kind = spec.kind;
+    this.#spec = Object.freeze({ ...spec });
+    Object.freeze(this);
+  }
+}
+
+const edges = ['full', 'tail', 'anchor'] as const;
+
+export function transitionsSpec(options: TransitionsOptions, layout: StepLayout, perLane: number): Unsigned {
+  checkKeys('transitions', options, ['nStep', 'gamma', 'stack', 'pad', 'relabel']);
+  const { nStep = 1, gamma = 0.99, relabel } = options;
+  checkCount('nStep', nStep);
+  if (typeof gamma !== 'number') throw typeError(`gamma must be a number, got ${shown(gamma)}`);
+  if (!(gamma >= 0 && gamma <= 1)) throw rangeError(`gamma must be from 0 to 1, got ${gamma}`);
+  const stack = checkStack(options.stack, layout);
+  checkFits(`nStep ${nStep}`, nStep, stack, perLane);
+  if (relabel !== undefined) checkHindsight(relabel, layout, stack);
+  const pad = checkPad(options.pad);
+  return {
+    kind: 'transitions',
+    nStep,
+    gamma,
+    length: 1,
+    burnIn: 0,
+    edges: 'full',
+    stack,
+    pad,
+    relabel: relabel ?? null,
+  };
+}
+
+export function windowsSpec(options: WindowsOptions, layout: StepLayout, perLane: number): Unsigned {
+  checkKeys('windows', options, ['length', 'burnIn', 'edges', 'stack', 'pad']);
+  const { length, burnIn = 0, edges: at = 'full' } = options;
+  checkCount('length', length);
+  checkCount('burnIn', burnIn, 0);
+  if (!edges.includes(at)) throw typeError(`edges must be ${edges.map((e) => `'${e}'`).join(', ')}, got ${shown(at)}`);
+  const stack = checkStack(options.stack, layout);
+  checkFits(`burnIn ${burnIn} + length ${length}`, burnIn + length, stack, perLane);
+  const pad = checkPad(options.pad);
+  return { kind: 'windows', nStep: 1, gamma: 1, length, burnIn, edges: at, stack, pad, relabel: null };
+}
+
+function checkPad(pad: unknown = 'repeat'): 'repeat' | 'zero' {
+  if (pad !== 'repeat' && pad !== 'zero') throw typeError(`pad must be 'repeat' or 'zero', got ${shown(pad)}`);
+  return pad;
+}
+
+function checkStack(stack: unknown, layout: StepLayout): Stack {
+  // A field may have any name, those that every object inherits among them.
+  const frames: Record<string, number> = Object.create(null);
+  if (stack === undefined) return Object.freeze(frames);
+  if (typeof stack !== 'object' || stack === null)
+    throw typeError(`stack must be an object of frames by field, e.g. { obs: 4 }, got ${shown(stack)}`);
+  const known = layout.fields.filter(({ observation }) => observation).map(({ key }) => key);
+  for (const [name, count] of Object.entries(stack)) {
+    if (!known.includes(name))
+      throw rangeError(`stack.${name}: only observations can be stacked; these are ${known.join(', ')}`);
+    frames[name] = checkCount(`stack.${name}`, count);
+  }
+  return Object.freeze(frames);
+}
+
+/** The steps, the frames before them and the observation behind them must have room in a lane's ring. */
+function checkFits(what: string, steps: number, stack: Stack, perLane: number): void {
+  const before = Math.max(1, ...Object.values(stack)) - 1;
+  if (steps + before + 1 <= perLane) return;
+  const with_ = before > 0 ? `, ${before} frames before` : '';
+  throw rangeError(
+    `${what}${with_} and the observation behind need ${steps + before + 1} places of a lane; it has ${perLane} (capacity / lanes)`,
+  );
+}

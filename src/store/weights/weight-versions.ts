@@ -1,0 +1,149 @@
+/**
+ * A mailbox's versions and where their bytes belong: the writer's side of it, for the actors. One writer at a time. The
+ * invariants (M1–M4) stand beside the words they govern, in native/rows/mailbox.hpp.
+ */
+import { answered } from '../../base/addon.ts';
+import { checkCount } from '../../base/checks.ts';
+import { rangeError, stateError } from '../../base/errors.ts';
+import { BELL_WORDS, BellBoard } from '../../shm/bell.ts';
+import { LINE, PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
+import { rowsAddon } from '../rows/rows-addon.ts';
+
+const BELLS = 16;
+/** begun, published, refused: Int32, a cache line each, written by the writer only; the bells follow, then whole pages */
+const BEGUN = 0;
+const PUBLISHED = LINE;
+const REFUSED = 2 * LINE;
+const CONTROL_WORDS = 3 * LINE;
+const DATA_AT = roundUp((CONTROL_WORDS + BELLS * BELL_WORDS) * 4, PAGE);
+
+/** versions are Int32 */
+const LAST_VERSION = 2 ** 31 - 1;
+
+/** Bytes of a mailbox whose versions have `length` float32. */
+export function mailboxBytes(length: number): number {
+  return DATA_AT + dataBytes(length);
+}
+
+function dataBytes(length: number): number {
+  return roundUp(3 * roundUp(length * 4, STRIDE), PAGE);
+}
+
+/** Where a version's bytes belong. */
+export interface VersionPlace {
+  version: number;
+  /** version mod 3 */
+  buffer: number;
+  /** bytes from the start of `view` */
+  byteOffset: number;
+}
+
+export class WeightVersions {
+  /** the three buffers: whole pages, page-aligned, nothing else inside, for registration with a driver */
+  readonly view: Uint8Array;
+  /** bytes between two buffers */
+  readonly stride: number;
+  /** rung after every publish */
+  readonly bells: BellBoard;
+  readonly control: Int32Array;
+  /** float32 weights of a version */
+  readonly length: number;
+
+  constructor({ memory, offset, length }: Place & { length: number }) {
+    this.length = length;
+    this.stride = roundUp(length * 4, STRIDE);
+    this.control = new Int32Array(memory, offset, CONTROL_WORDS);
+    this.bells = new BellBoard(new Int32Array(memory, offset + CONTROL_WORDS * 4, BELLS * BELL_WORDS), BELLS);
+    this.view = new Uint8Array(memory, offset + DATA_AT, dataBytes(length));
+  }
+
+  /** The newest whole version; 0 before the first. */
+  get published(): number {
+    return Atomics.load(this.control, PUBLISHED);
+  }
+
+  /** The highest version whose write has begun. */
+  get begun(): number {
+    return Atomics.load(this.control, BEGUN);
+  }
+
+  /** Begins the next version: from now until publish() its bytes may be written. Null means not yet. */
+  begin(): VersionPlace | null {
+    const version = answered(rowsAddon().mailboxBegin(this.control));
+    return version === 0 ? this.notYet() : this.#placement(version);
+  }
+
+  /**
+   * Versions begun but not published, oldest first. A writer that takes over from a dead one, or after one whose weights were
+   * refused, writes them again in their places and publishes them: `begun` never moves back, because readers rely on it (M3).
+   */
+  unpublished(): VersionPlace[] {
+    const { published } = this;
+    return Array.from({ length: Math.min(Math.max(0, this.begun - published), 2) }, (_, i) =>
+      this.#placement(published + 1 + i),
+    );
+  }
+
+  /**
+   * Makes a begun version, whose bytes are all written, the one that readers get, and rings. In order only: throws
+   * ERR_HOTSLOT_STATE_BUSY for a version that is not the next, or was never begun. May be another thread than begin()'s.
+   */
+  publish(version: number): void {
+    checkCount('version', version, 1, LAST_VERSION);
+    if (!answered(rowsAddon().mailboxPublish(this.control, version))) {
+      throw stateError(
+        'BUSY',
+        `version ${version} cannot be published: ${this.published} is published and ${this.begun} begun; versions go in order`,
+      );
+    }
+    this.bells.ringAll();
+  }
+
+  /** The place of the first weight of a version, wholly written and not yet published, that is NaN or infinite; −1: none is. */
+  notFinite(version: number): number {
+    return answered(rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length));
+  }
+
+  /** A version's bytes, and where they begin in `view`. */
+  bytesOf(version: number): { bytes: Uint8Array; byteOffset: number } {
+    const { byteOffset } = this.#placement(version);
+    return { bytes: this.view.subarray(byteOffset, byteOffset + 4 * this.length), byteOffset };
+  }
+
+  /**
+   * A version that is wholly written will not be published (M4); by the one that would have published it. The first of two may be
+   * written again and refused again: the highest stays, or the second would be somebody's for ever.
+   */
+  refuse(version: number): void {
+    if (version > this.refused) Atomics.store(this.control, REFUSED, version);
+  }
+  /** A pipeline closes, and the copies that it ordered are over: nobody will publish what it began and did not (M4). */
+  abandon(): void {
+    const { begun } = this;
+    if (begun > this.published) this.refuse(begun);
+  }
+  /** The newest version of an earlier run, into a mailbox that has had none: the next one is counted from there. */
+  restore(version: number, weights: Float32Array): void {
+    const { bytes } = this.bytesOf(version);
+    bytes.set(new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength));
+    Atomics.store(this.control, BEGUN, version);
+    Atomics.store(this.control, PUBLISHED, version);
+    this.bells.ringAll();
+  }
+  /** The highest version that was refused; 0 for none. */
+  get refused(): number {
+    return Atomics.load(this.control, REFUSED);
+  }
+
+  /** Null, unless there can be no other version: then it throws. */
+  notYet(): null {
+    if (this.begun === LAST_VERSION) throw rangeError(`versions end at ${LAST_VERSION}; make a new mailbox`);
+    return null;
+  }
+
+  #placement(version: number): VersionPlace {
+    if (!(version >= 1)) throw stateError('BUSY', `the mailbox's words are not a mailbox's: a version of ${version}`);
+    const buffer = version % 3;
+    return { version, buffer, byteOffset: buffer * this.stride };
+  }
+}
