@@ -10,7 +10,7 @@ import { type Role, roles } from '../../src/engine/ring/slot.ts';
 import type { ReplayPipeline, Tick } from '../../src/index.ts';
 import { closeAll, counter, filled, pipeline, SAMPLE } from '../pipeline/fixture.ts';
 import { workersOf } from '../pipeline/inside.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 
 const threadsOf = (made: ReplayPipeline) => workersOf(made).filter((worker) => worker !== undefined).length;
 const hostOf = (made: ReplayPipeline, role: 'pack' | 'replay') => {
@@ -108,7 +108,7 @@ describe('roles that move between threads', () => {
     update.close();
   });
 
-  it('I8, I10: whichever thread is terminated when they move, every update is applied exactly once', async () => {
+  itLonger('I8, I10: whichever thread is terminated when they move, every update is applied exactly once', async () => {
     const rounds = setting({ short: 6, all: 24, long: 200 });
     const made = await pipeline({ placement: 'auto', restart: rounds, buffer: filled(64, 64), depth: 3 });
     const update = counter(made);

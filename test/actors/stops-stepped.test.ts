@@ -8,7 +8,7 @@ import { GroupRank } from '../../src/engine/group/group-rank.ts';
 import { Verdict } from '../../src/engine/group/verdict.ts';
 import { Header } from '../../src/engine/ring/header.ts';
 import { RunFields } from '../../src/engine/ring/run-fields.ts';
-import { itLong, setting } from '../rig/setting.ts';
+import { itLong, itLonger, setting } from '../rig/setting.ts';
 import type { World } from './stepped-world.ts';
 import { type Case, clearUp, type How, type Planned, play, type Stop, stops } from './stopped.ts';
 
@@ -64,18 +64,18 @@ describe('two learners, stepped: stops', function () {
   afterEach(clearUp);
 
   for (const of of cases)
-    it(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
+    itLonger(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
       const short: Everywhere = of === cases[0] ? { everywhere: false } : { step: 8 };
       const played = await everywhere(of, setting({ short, all: {} }));
       expect(played).to.be.greaterThan(50);
       this.test!.title += `: ${played} cases`;
     });
 
-  it('an abort anywhere of the rank that waits for one without rows', async () => {
+  itLonger('an abort anywhere of the rank that waits for one without rows', async () => {
     await everywhere(starved, { only: ['abort'], of: [0], everywhere: setting({ short: false, all: true }) });
   });
 
-  it('two by seed, in drawn orders of steps', async () => {
+  itLonger('two by seed, in drawn orders of steps', async () => {
     for (let seed = 1; seed <= setting({ short: 60, all: 1500 }); seed++) {
       const random = drawn(seed);
       const one = (): Planned => ({

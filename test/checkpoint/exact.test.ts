@@ -6,7 +6,7 @@ import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type SavedCheckpoint, type Tensor, type Tick } from '../../src/index.ts';
 import { SPREAD } from '../pipeline/fixture.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { SETTING, setting } from '../rig/setting.ts';
+import { itLonger, SETTING, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import {
   change,
@@ -70,7 +70,7 @@ describe('checkpoint: exactness', function () {
       if (place !== 'inline' && name !== SHORT && setting({ short: true, all: false })) continue;
       const opened = () => make(kind, { ...options, pipeline });
 
-      it(`${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`, () =>
+      itLonger(`${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`, () =>
         inFolder(async (folder) => {
           const run = await opened();
           run.add(ADDED);
@@ -121,11 +121,12 @@ describe('checkpoint: exactness', function () {
             expect(rest, `from tick ${tick}`).to.deep.equal(want.slice(tick + 1));
             expect(await ended(again), `from tick ${tick}`).to.equal(wanted);
           }
-        }));
+        }),
+      );
     }
 
   for (const [name, kind, options] of kinds.slice(0, 3))
-    it(`${name}: manual ticks with steps and saves in between, with a tick prepared and with none`, () =>
+    itLonger(`${name}: manual ticks with steps and saves in between, with a tick prepared and with none`, () =>
       inFolder(async (folder) => {
         const [before, total] = [7, 16];
         const act = async (run: Run, from: number, to: number, saving?: Checkpoint) => {
@@ -178,7 +179,8 @@ describe('checkpoint: exactness', function () {
         }
         expect(await ended(again)).to.equal(await ended(prepared));
         expect(await ended(plain)).to.be.a('string');
-      }));
+      }),
+    );
 
   it('a manual loop with saves is the one without', () =>
     inFolder(async (folder) => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import type { Failed } from './fault-child.ts';
 import { change, changed, closeAll, filesIn, inFolder, type Kind, make, namedIn, restored } from './rig.ts';
 import { buildFaultShim } from './shim.ts';
@@ -98,7 +98,7 @@ describe('checkpoint: faults', function () {
 
   for (const kind of KINDS) {
     for (const [mode, only] of DEATHS) {
-      it(`${kind}: a process that dies (${mode}) leaves a whole checkpoint`, async () => {
+      itLonger(`${kind}: a process that dies (${mode}) leaves a whole checkpoint`, async () => {
         const found: number[] = [];
         for (let at = only ?? 0, over = false; !over; at += DEATH_STRIDE) {
           await inFolder(async (folder) => {
@@ -118,63 +118,70 @@ describe('checkpoint: faults', function () {
     }
 
     for (const mode of FIRST_DEATHS)
-      it(`${kind}: a process that dies (${mode}) in the first save of a folder leaves nothing in the way, or all of it`, async () => {
-        const found: number[] = [];
-        for (let at = FIRST_AT, over = false; !over; at += FIRST_STRIDE) {
-          await inFolder(async (folder) => {
-            const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`, 'first');
-            over = signal === null;
-            if (over) return expect(code, errors).to.equal(0);
-            const what = `${mode} at call ${at}`;
-            const fresh = await make(kind);
-            const back = await Checkpoint.restore(folder, fresh.parts);
-            if (back) expect(await fresh.print(), what).to.equal(prints[kind]![1]);
-            else await change(fresh, 1);
-            found.push(back ? 1 : 0);
-            const checkpoint = await Checkpoint.open(folder, fresh.parts);
-            await checkpoint.save();
-            await checkpoint.close();
-            expect(Object.keys(filesIn(folder)), what).to.deep.equal(await namedIn(folder));
-            expect((await restored(kind, folder)).print, what).to.equal(prints[kind]![1]);
-            await closeAll();
-            over = FIRST_AT > 0;
-          });
-        }
-        expect(found.length).to.be.at.least(setting({ short: 1, all: 1, long: 5 }));
-        expect(found, mode).to.deep.equal([...found].sort());
-        if (FIRST_AT === 0) expect(found[0], mode).to.equal(0);
-      });
-
-    it(`${kind}: a call of the first save that fails leaves no checkpoint, or all of it, and a later one works`, async () => {
-      const [, first] = prints[kind]!;
-      const { code, output, errors } = await inFolder((folder) =>
-        child(folder, kind, 'first errors', String(STRIDE), FIRST),
+      itLonger(
+        `${kind}: a process that dies (${mode}) in the first save of a folder leaves nothing in the way, or all of it`,
+        async () => {
+          const found: number[] = [];
+          for (let at = FIRST_AT, over = false; !over; at += FIRST_STRIDE) {
+            await inFolder(async (folder) => {
+              const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`, 'first');
+              over = signal === null;
+              if (over) return expect(code, errors).to.equal(0);
+              const what = `${mode} at call ${at}`;
+              const fresh = await make(kind);
+              const back = await Checkpoint.restore(folder, fresh.parts);
+              if (back) expect(await fresh.print(), what).to.equal(prints[kind]![1]);
+              else await change(fresh, 1);
+              found.push(back ? 1 : 0);
+              const checkpoint = await Checkpoint.open(folder, fresh.parts);
+              await checkpoint.save();
+              await checkpoint.close();
+              expect(Object.keys(filesIn(folder)), what).to.deep.equal(await namedIn(folder));
+              expect((await restored(kind, folder)).print, what).to.equal(prints[kind]![1]);
+              await closeAll();
+              over = FIRST_AT > 0;
+            });
+          }
+          expect(found.length).to.be.at.least(setting({ short: 1, all: 1, long: 5 }));
+          expect(found, mode).to.deep.equal([...found].sort());
+          if (FIRST_AT === 0) expect(found[0], mode).to.equal(0);
+        },
       );
-      expect(code, errors).to.equal(0);
-      const all = JSON.parse(output) as Failed[];
-      expect(all.length).to.be.at.least(setting({ short: 3, all: 5, long: 50 }));
-      for (const { mode, at, error, restored: print, later } of all) {
-        const what = `${mode} at call ${at}`;
-        if (error) {
-          expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
-          const there = error.message.includes('it is there, but a loss of power');
-          expect(print, what).to.equal(there ? first : '');
-          if (!there) expect(error.message, what).to.not.include('is as it was');
-        } else expect(print, what).to.equal(first);
-        expect(later, what).to.deep.equal({ left: [], restored: first });
-      }
-    });
 
-    it(`${kind}: a folder that cannot be written is read, and not saved into`, () =>
+    itLonger(
+      `${kind}: a call of the first save that fails leaves no checkpoint, or all of it, and a later one works`,
+      async () => {
+        const [, first] = prints[kind]!;
+        const { code, output, errors } = await inFolder((folder) =>
+          child(folder, kind, 'first errors', String(STRIDE), FIRST),
+        );
+        expect(code, errors).to.equal(0);
+        const all = JSON.parse(output) as Failed[];
+        expect(all.length).to.be.at.least(setting({ short: 3, all: 5, long: 50 }));
+        for (const { mode, at, error, restored: print, later } of all) {
+          const what = `${mode} at call ${at}`;
+          if (error) {
+            expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+            const there = error.message.includes('it is there, but a loss of power');
+            expect(print, what).to.equal(there ? first : '');
+            if (!there) expect(error.message, what).to.not.include('is as it was');
+          } else expect(print, what).to.equal(first);
+          expect(later, what).to.deep.equal({ left: [], restored: first });
+        }
+      },
+    );
+
+    itLonger(`${kind}: a folder that cannot be written is read, and not saved into`, () =>
       inFolder(async (folder) => {
         const { code, output, errors } = await child(folder, kind, 'read-only');
         expect(code, errors).to.equal(0);
         const message = `'${folder}' cannot be locked for saving: Read-only file system`;
         const error = { code: 'ERR_HOTSLOT_UNAVAILABLE', message };
         expect(JSON.parse(output)).to.deep.equal({ error, restored: prints[kind]![1] });
-      }));
+      }),
+    );
 
-    it(`${kind}: a call that fails leaves the checkpoint before, and a later save works`, async () => {
+    itLonger(`${kind}: a call that fails leaves the checkpoint before, and a later save works`, async () => {
       const [, first, second] = prints[kind]!;
       const { code, output, errors } = await inFolder((folder) => child(folder, kind, 'errors', String(STRIDE), FIRST));
       expect(code, errors).to.equal(0);

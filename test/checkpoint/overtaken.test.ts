@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Checkpoint, ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { until } from '../rig/until.ts';
 import { inFolder } from './rig.ts';
@@ -39,7 +39,7 @@ describe('checkpoint: beside writers', function () {
 
   // The small ring goes round many times in a save, the other once in a few.
   for (const capacity of RINGS)
-    it(`rows of a ring of ${capacity}: whole, the ring is full, and they are the newest up to its count`, () =>
+    itLonger(`rows of a ring of ${capacity}: whole, the ring is full, and they are the newest up to its count`, () =>
       inFolder(async (folder) => {
         const buffer = ReplayBuffer.create({ capacity, fields });
         await beside({ rows: buffer.share() as never }, async () => {
@@ -59,10 +59,11 @@ describe('checkpoint: beside writers', function () {
             expect(numbered(rows, `save ${i}`)).to.equal(back.ptr - capacity);
           }
         });
-      }));
+      }),
+    );
 
   for (const capacity of LANES)
-    it(`lanes of ${capacity / 3} places: whole, without gaps, up to the newest`, () =>
+    itLonger(`lanes of ${capacity / 3} places: whole, without gaps, up to the newest`, () =>
       inFolder(async (folder) => {
         const made = () => TrajectoryBuffer.create({ capacity, lanes: 3, fields: laneFields });
         const buffer = made();
@@ -88,5 +89,6 @@ describe('checkpoint: beside writers', function () {
             }
           }
         });
-      }));
+      }),
+    );
 });

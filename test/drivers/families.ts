@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
-import { itAll, itLong, itShort, SETTING, setting } from '../rig/setting.ts';
+import { itAll, itLong, itLonger, itShort, SETTING, setting } from '../rig/setting.ts';
 import { environmentOf, libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
@@ -45,7 +45,7 @@ export function describeMode(
   { newest = false, between = false }: { newest?: boolean; between?: boolean } = {},
   more: (this: Mocha.Suite) => void = () => {},
 ): void {
-  const once = newest ? it : itLong;
+  const once = newest ? itLonger : itLong;
   // One code stands behind CUDA's table of calls and HIP's.
   const same = between ? itLong : newest && mode.driver === 'cuda' ? itShort : itAll;
   const learns = newest && mode.driver !== 'cuda' ? itAll : once;

@@ -17,7 +17,7 @@ import {
   readSafetensors,
   writeNpz,
 } from '../../src/entries/formats.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { bytesOf, expectSame, inFolder, tensor } from './tensors.ts';
 
 const rounds = setting({ short: 3_000, all: 6_000, long: 300_000 });
@@ -59,7 +59,7 @@ async function outcome<T>(read: () => T | Promise<T>, file: Uint8Array): Promise
 describe('formats: files with faults', function () {
   this.timeout(600_000);
 
-  it('safetensors', async () => {
+  itLonger('safetensors', async () => {
     const random = new Random(1);
     const file = encodeSafetensors(tensors, { note: 'x' });
     const header = file.length - 100;
@@ -80,7 +80,7 @@ describe('formats: files with faults', function () {
     expect(counts.refused).to.be.above(rounds / 4);
   });
 
-  it('safetensors that are cut off anywhere, in memory and as files', () =>
+  itLonger('safetensors that are cut off anywhere, in memory and as files', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x');
       const file = encodeSafetensors(tensors);
@@ -90,9 +90,10 @@ describe('formats: files with faults', function () {
         expect(await outcome(() => decodeSafetensors(bytes), bytes)).to.equal(undefined);
         expect(await outcome(() => readSafetensors(path), bytes)).to.equal(undefined);
       }
-    }));
+    }),
+  );
 
-  it('npy', async () => {
+  itLonger('npy', async () => {
     const random = new Random(2);
     const file = encodeNpy(tensor('float32', [4, 3]));
     let read = 0;
@@ -106,7 +107,7 @@ describe('formats: files with faults', function () {
     expect(read).to.be.within(rounds / 50, rounds / 1.5);
   });
 
-  it('npz: the same tensors or an error', () =>
+  itLonger('npz: the same tensors or an error', () =>
     inFolder(async (folder) => {
       const random = new Random(3);
       const path = join(folder, 'x.npz');
@@ -125,9 +126,10 @@ describe('formats: files with faults', function () {
           expectSame({ x: each }, { x: given.get(each.dtype) as (typeof tensors)[string] });
       }
       expect(read).to.be.within(1, rounds / 16);
-    }));
+    }),
+  );
 
-  it('deflated bytes', () =>
+  itLonger('deflated bytes', () =>
     inFolder(async (folder) => {
       const random = new Random(4);
       const path = join(folder, 'x.npz');
@@ -156,5 +158,6 @@ describe('formats: files with faults', function () {
         if (found !== undefined) expectSame(found, { x: tensor('float32', [4, 3]) });
         if (!same) expect(found).to.equal(undefined);
       }
-    }));
+    }),
+  );
 });

@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type ReplayPipeline } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
 import { bufferOf } from './inside.ts';
 
@@ -43,7 +43,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       return ring.finished;
     }
 
-    it('an abort: at most the ticks that had slots are applied', async () => {
+    itLonger('an abort: at most the ticks that had slots are applied', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       for (let round = 0, before = 0; round < rounds; round++) {
@@ -58,7 +58,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       update.close();
     });
 
-    it('a save: requests pause when it is called for, and go on behind it', async () => {
+    itLonger('a save: requests pause when it is called for, and go on behind it', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-stops-'));
       const made = await pipeline({ placement });
       const update = counter(made);
@@ -79,7 +79,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       update.close();
     });
 
-    it('an abort while a save holds the run: nothing goes on behind the save', async () => {
+    itLonger('an abort while a save holds the run: nothing goes on behind the save', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       const abort = new AbortController();
@@ -99,7 +99,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       update.close();
     });
 
-    it('a failure, and closing: at most the ticks that had slots are applied', async () => {
+    itLonger('a failure, and closing: at most the ticks that had slots are applied', async () => {
       for (const how of ['fail', 'close'] as const) {
         const made = await pipeline({ placement });
         const update = counter(made);

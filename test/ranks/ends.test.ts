@@ -6,7 +6,7 @@ import { Purpose } from '../../src/engine/group/letter.ts';
 import { LearnerGroup } from '../../src/entries/ranks.ts';
 import { closeAll, filled, SPREAD } from '../pipeline/fixture.ts';
 import { rejection } from '../rig/refusal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { average, closeGroups, expected, join, keep, learner, PARAMETERS, read, update, vector } from './learners.ts';
 
 const updateAll = (values: readonly Float32Array[]) => {
@@ -90,7 +90,7 @@ describe('ranks/the end of a run in a learner group', function () {
         expect(x).to.deep.equal(y);
       });
 
-      it('one signal for both ends both', async () => {
+      itLonger('one signal for both ends both', async () => {
         for (let round = 0; round < setting({ short: 1, all: 30 }); round++) {
           const all = await learners(2, 1, { placement });
           const abort = new AbortController();
@@ -229,7 +229,7 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(x).to.deep.equal(y);
   });
 
-  it('exchange numbers pass 2³¹ and 2³²', async () => {
+  itLonger('exchange numbers pass 2³¹ and 2³²', async () => {
     for (const number of setting({ short: [2 ** 31, 2 ** 32], all: [2 ** 30, 2 ** 31, 2 ** 32, 2 ** 40] })) {
       const before = number - 4;
       const shared = layOutGroup({ ranks: 2, parameters: PARAMETERS }, null, before);

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { type QuestionLetter, Questions } from '../../src/engine/group/questions.ts';
 import { VERDICT_WORDS, Verdict } from '../../src/engine/group/verdict.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 
 const EXCHANGES = 3;
 
@@ -93,7 +93,7 @@ describe('ranks/questions between processes', function () {
   this.timeout(300_000);
   const rounds = setting({ short: 1500, all: 10_000 });
 
-  it('every rank takes an exchange, or every rank ends it', () => {
+  itLonger('every rank takes an exchange, or every rank ends it', () => {
     const came = { taken: 0, ended: 0 };
     for (let seed = 1; seed <= rounds; seed++) for (const how of play(seed, () => {})) came[how as keyof typeof came]++;
     expect(came.taken).to.be.greaterThan(rounds / 10);

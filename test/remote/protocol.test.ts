@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import { RateLimiter } from '../../src/index.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryServer } from './memory-link.ts';
 import { numbersIn, wrongIn } from './numbered.ts';
@@ -97,15 +97,15 @@ describe('remote/protocol', () => {
 
   const seeds = setting({ short: 1, all: 5, long: 300 });
   for (const name of Object.keys(faults))
-    (name.startsWith('everything') ? itAll : it)(`${name}, again and again`, async () => {
+    (name.startsWith('everything') ? itAll : itLonger)(`${name}, again and again`, async () => {
       for (let seed = 1; seed <= seeds; seed++) await run(seed, [name]);
     });
 
-  it('all of them by chance', async () => {
+  itLonger('all of them by chance', async () => {
     for (let seed = 100; seed < 100 + 2 * seeds; seed++) await run(seed, Object.keys(faults));
   });
 
-  it('a limiter lets in a few at a time', async () => {
+  itLonger('a limiter lets in a few at a time', async () => {
     for (let seed = 1; seed <= seeds; seed++) {
       const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 20, gateAdd: true });
       await run(seed, Object.keys(faults), { limiter });
@@ -158,7 +158,7 @@ describe('remote/protocol', () => {
   }
 
   for (const way of ['anew', 'from a checkpoint'] as const)
-    it(`another learner takes over ${way}`, async () => {
+    itLonger(`another learner takes over ${way}`, async () => {
       for (let seed = 1; seed <= seeds; seed++) await takenOver(seed, way);
     });
 });

@@ -4,7 +4,7 @@ import { Checkpoint, type ReplayBuffer, type TrajectoryBuffer } from '../../src/
 import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { bufferOf, host, learn, leash, newRun, numbersIn, sharedServer, untilAsked } from './runs.ts';
 
 describe('remote collectors and checkpoints', () => {
@@ -14,7 +14,7 @@ describe('remote collectors and checkpoints', () => {
   const fresh = (kind: 'rows' | 'steps') => bufferOf(kind, 2) as ReplayBuffer;
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? it : itAll)(
+    (kind === 'rows' ? itLonger : itAll)(
       `takes no ${kind} twice behind a checkpoint, and counts those that are lost with what came after it`,
       () =>
         withFastFolder(async (folder) => {

@@ -52,7 +52,7 @@ export function itAll(title: string, body: Body): Mocha.Test {
   return SETTING === 'short' ? it.skip(`${title} (npm run test:all)`) : itLonger(title, body);
 }
 
-/** A test that goes on for longer in longer settings. In a file that has such ones, `test:all` leaves the others out. */
+/** A test that goes on for longer in longer settings. `test:all` leaves out what is not made by this, `itAll` or `describeAll`. */
 export function itLonger(title: string, body: Body): Mocha.Test {
   const made = it(title, body as Mocha.AsyncFunc);
   longer.add(made);

@@ -1,12 +1,12 @@
 /** A journal that is read while another thread writes it, faster than anybody reads: what is given is whole, the rest is counted. */
 import { expect } from 'chai';
 import { Journal } from '../../src/engine/ring/journal.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 
 describe('ring/journal', () => {
   for (const capacity of [2, 4, 64])
-    it(`of ${capacity}, beside its writer: every entry is whole, or missed`, async () => {
+    itLonger(`of ${capacity}, beside its writer: every entry is whole, or missed`, async () => {
       const entries = setting({ short: 50_000, all: 1_000_000 });
       const share = Journal.allocate(capacity);
       const journal = new Journal(share);

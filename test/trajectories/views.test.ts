@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { drawableIds, placesNeeded, type Rule, rule, ruleName, sameSample, sampleOf } from './expected.ts';
 import { History } from './history.ts';
 import { Look, PriorityLook } from './looks.ts';
@@ -84,7 +84,7 @@ describe('trajectories: views against lists of episodes', function () {
 
   const seeds = setting({ short: 12, all: 24, long: 20_000 });
   for (let first = 0; first < seeds; first += seeds / 4)
-    it(`random histories ${first} to ${first + seeds / 4 - 1}`, () => {
+    itLonger(`random histories ${first} to ${first + seeds / 4 - 1}`, () => {
       for (let seed = first; seed < first + seeds / 4; seed++) {
         try {
           play(seed);
