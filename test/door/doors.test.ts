@@ -1,4 +1,5 @@
 /** The doors: what each entry of the package exports, and that no type that users meet stays behind. */
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -114,5 +115,14 @@ describe('the doors', () => {
               if (own.has(each) && !all.includes(each) && !behind.includes(each)) missing.push(`${each}, by ${name}`);
       }
     expect(missing).to.deep.equal([]);
+  });
+
+  it('load no native addon before something asks for it', () => {
+    const files = doors.map(([, entry]) => join(root, entry.default));
+    const script = `
+      for (const file of ${JSON.stringify(files)}) await import(file);
+      console.log(process.report.getReport().sharedObjects.filter((path) => path.endsWith('.node')).join());`;
+    const said = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    expect(said.trim()).to.equal('');
   });
 });
