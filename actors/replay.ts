@@ -26,6 +26,8 @@ interface ReplaySetup {
 export class ReplayActor implements Actor {
   readonly role = 'replay';
   slot: number;
+  /** for the compute stream to be drained */
+  waitsUnrung = false;
   readonly #setup: ReplaySetup;
   readonly #ring: Ring;
   readonly #times = new Float64Array(2);
@@ -58,13 +60,15 @@ export class ReplayActor implements Actor {
     }
     if (this.#astray) this.slot = ring.seatOf(SlotState.Ready);
     this.#astray = false;
+    this.waitsUnrung = false;
     let launched = 0;
     while (ring.state(this.slot) === SlotState.Ready) {
       const sequence = ring.sequence(this.slot);
       // In this order: poll stores the end before it stores that the tick is averaged.
       if (this.#averages(sequence - 1) || sequence >= ring.run.endsAt) return launched;
       this.#replayer ??= this.#make();
-      if (this.#unsure && !this.#replayer.drained()) return launched;
+      this.waitsUnrung = this.#unsure && !this.#replayer.drained();
+      if (this.waitsUnrung) return launched;
       if (!this.#launch(this.#replayer, mode)) return launched;
       launched++;
     }

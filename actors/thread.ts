@@ -18,6 +18,11 @@ import { Hosted } from './hosted.ts';
 import { makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
 
+/** A thread looks so often at what rings no bell. */
+const UNRUNG_MS = 0.2;
+/** Packing more than this takes longer than the host device's pool takes to wake. */
+const LONG_PACK_BYTES = 256 * 1024;
+
 /** One thread's roles and their loop. */
 export class ActorThread implements ThreadOfActors {
   #setup: ThreadSetup | null = null;
@@ -37,7 +42,10 @@ export class ActorThread implements ThreadOfActors {
     answered(native().watchThread(threads, setup.thread, before, ThreadState.running, ThreadState.dead));
     // Actors of a learner group lend their thread to MPI, which may leave a context of its own in it.
     if (setup.averaging === null) native().ownThread();
-    this.#hosted = new Hosted(ring, setup.thread, (hosted) => makeActors(setup, hosted, ring, this.#bell));
+    const longPack = setup.deviceRows !== null || setup.slots.host.batchBytes > LONG_PACK_BYTES;
+    this.#hosted = new Hosted(ring, { thread: setup.thread, longPack }, (hosted) =>
+      makeActors(setup, hosted, ring, this.#bell),
+    );
     this.#hosted.follow();
   }
 
@@ -62,7 +70,6 @@ export class ActorThread implements ThreadOfActors {
     const setup = this.#setup as ThreadSetup;
     const bell = this.#bell as Bell;
     const hosted = this.#hosted as Hosted;
-    let working: Actor | undefined;
     let actors: readonly Actor[] = [];
     let poll: PollActor | undefined;
     try {
@@ -73,28 +80,29 @@ export class ActorThread implements ThreadOfActors {
         hosted.follow();
         if (actors !== hosted.actors) {
           actors = hosted.actors;
-          poll = actors.find((actor): actor is PollActor => actor.role === 'poll');
+          poll = hosted.poll;
           // From here on the executor may count on this thread.
           poll?.back();
         }
-        let done = 0;
-        for (const actor of actors) {
-          working = actor;
-          done += actor.work();
-        }
-        if (done > 0) continue;
-        working = poll;
-        if (poll?.pending) poll.wait(seen, LONGEST_PARK_MS);
+        if (hosted.work() > 0) continue;
+        hosted.working = poll;
+        const most = hosted.waitsUnrung ? UNRUNG_MS : LONGEST_PARK_MS;
+        if (poll?.pending) poll.wait(seen, most);
         else {
           poll?.away();
-          bell.park(seen, LONGEST_PARK_MS, setup.lookMs);
+          bell.park(seen, most, setup.lookMs);
           poll?.back();
         }
       }
     } catch (error) {
       // Terminated: the thread's end tells the thread that did it, not what this one could not do any more.
       if (error instanceof ThreadEnding) return ThreadState.dead;
-      const failure = ring.failureAt(working?.role ?? (setup.roles[0] as Role), working?.slot ?? -1, error);
+      const { working } = hosted;
+      const failure = ring.failureAt(
+        working?.role ?? hosted.missing[0] ?? (setup.roles[0] as Role),
+        working?.slot ?? -1,
+        error,
+      );
       if (setup.restartable) ring.thrown.write(failure);
       else {
         ring.fail(failure);

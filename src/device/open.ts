@@ -38,7 +38,7 @@ class OpenedDevice implements Device {
   #closed = false;
 
   constructor(name: string) {
-    const opened = native().openDevice(name);
+    const opened = answered(native().openDevice(name));
     this.family = opened.family;
     this.index = opened.index;
     this.handle = opened.handle;

@@ -30,7 +30,7 @@ function twoThreads() {
   const open = new Map<Role, number>();
   const threads = [0, 1].map(
     (thread) =>
-      new Hosted(ring, thread, (hosted) =>
+      new Hosted(ring, { thread, longPack: false }, (hosted) =>
         hosted.map((role) => {
           expect(open.get(role), `${role} has another host`).to.equal(undefined);
           open.set(role, thread);
@@ -135,5 +135,24 @@ describe('roles that move between threads', () => {
     expect(ofRuns.map((id) => counts.get(id))).to.deep.equal(ofRuns.map((_, i) => i + 1));
     expect(await update.count.toArray()).to.deep.equal(Float32Array.of(ofRuns.length));
     update.close();
+  });
+
+  it('let the host device count on their thread, but not while that packs for long', () => {
+    const scan = (longPack: boolean, hosts: number[]) => {
+      const ring = Ring.create({ depth: 2, hosts, journalCapacity: 64 });
+      const told: string[] = [];
+      const tells = (what: string) => () => void told.push(what);
+      const make = (role: Role) => ({
+        ...{ role, slot: 0, close: () => {}, away: tells('away'), back: tells('back') },
+        work: () => told.push(role),
+      });
+      const hosted = new Hosted(ring, { thread: 0, longPack }, (wanted) => wanted.map(make));
+      hosted.follow();
+      hosted.work();
+      return told;
+    };
+    expect(scan(true, [0, 0, 0, 0])).to.deep.equal(['away', 'pack', 'back', 'submit', 'poll', 'replay']);
+    expect(scan(false, [0, 0, 0, 0])).to.deep.equal(['pack', 'submit', 'poll', 'replay']);
+    expect(scan(true, [0, 1, 1, 1])).to.deep.equal(['pack']);
   });
 });

@@ -7,6 +7,8 @@ import { roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
 import { rows, SAMPLE } from '../pipeline/fixture.ts';
+import { Latch } from '../rig/latch.ts';
+import { until } from '../rig/until.ts';
 import { Bench } from './bench.ts';
 
 describe('the actors, stepped', () => {
@@ -148,6 +150,22 @@ describe('the actors, stepped', () => {
     stepTo(replay, SlotState.Replaying);
     stepTo(poll, SlotState.Free);
     expect(bench.journal).to.deep.equal([{ sequence: 0, count: 1 }]);
+    bench.close();
+  });
+
+  it('replay says that it waits for a drained stream, which rings no bell', async () => {
+    const bench = new Bench(2, 100);
+    const { compute, device } = bench.slots;
+    using latch = new Latch(device).hold(compute);
+    const [, , , replay] = bench.actors as [Actor, Actor, Actor, Actor];
+    for (let i = 0; bench.ring.state(0) !== SlotState.Ready; i = (i + 1) % 3) bench.step(i);
+    expect(bench.step(3)).to.equal(0);
+    expect(replay.waitsUnrung).to.equal(true);
+    latch.open();
+    await until('the stream is drained', () => bench.step(3) > 0);
+    expect(replay.waitsUnrung).to.equal(false);
+    bench.ring.header.pause();
+    while (!bench.ring.idle) for (const role of [0, 1, 2, 3]) bench.step(role);
     bench.close();
   });
 });

@@ -57,6 +57,12 @@ export class ActorThreads {
     await Promise.all(this.hosted.map((_, thread) => this.#run(thread)));
   }
 
+  /** The roles that a thread hosts now, for texts; where it hosts none now, those that it hosts in runs. */
+  rolesOf(thread: number): readonly Role[] {
+    const now = this.ring.bells.hostedBy(thread, this.ring.header.hosting);
+    return now.length > 0 ? now : (this.hosted[thread] as readonly Role[]);
+  }
+
   /** The worker of a thread, for tests that terminate it. */
   worker(thread: number): Worker | undefined {
     return this.#controls[thread]?.worker;
@@ -109,7 +115,7 @@ export class ActorThreads {
     if (this.#stopping || this.#controls[thread] !== control) return;
     const ring = this.ring;
     this.#controls[thread] = null;
-    const hosted = this.hosted[thread] as readonly Role[];
+    const hosted = this.rolesOf(thread);
     if (ring.failure.set) return void this.#events.failed();
     const thrown = ring.header.threadState(thread) === ThreadState.threw ? ring.thrown.read() : null;
     const cause = thrown?.cause instanceof Error ? thrown.cause : reason;

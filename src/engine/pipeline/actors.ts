@@ -23,6 +23,8 @@ export interface Actor {
   work(): number;
   /** Slot it works on, for the report when it throws. */
   readonly slot: number;
+  /** It waits for something that rings no bell: its thread looks again soon. */
+  readonly waitsUnrung?: boolean;
   /** Gives back the handles it borrowed. */
   close(): void;
 }

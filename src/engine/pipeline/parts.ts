@@ -161,10 +161,11 @@ export class PipelineParts {
       throw failure;
     }
     if (this.inline || restarts) return;
-    for (const [thread, hosted] of this.#options.placement.threads.entries()) {
+    for (const thread of this.#options.placement.threads.keys()) {
       const state = this.ring.header.threadState(thread);
       if (state !== ThreadState.dead && state !== ThreadState.threw) continue;
       const thrown = state === ThreadState.threw ? this.ring.thrown.read()?.cause : null;
+      const hosted = this.threads?.rolesOf(thread) ?? [];
       const error =
         thrown ?? unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
       this.ring.fail(this.ring.failureAt(hosted[0] as Role, -1, error));
