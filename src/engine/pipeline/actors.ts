@@ -3,7 +3,6 @@
  * actors/; src/assembly.ts gives them to the pipeline.
  */
 
-import { stateError } from '../../base/errors.ts';
 import type { Bell } from '../../shm/bell.ts';
 import type { SharedWeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { SharedDeviceRows } from '../device-rows/attached.ts';
@@ -78,6 +77,6 @@ export function actorsBy(given: ActorMaker): void {
   maker = given;
 }
 export function actorMaker(): ActorMaker {
-  if (maker === null) throw stateError('CLOSED', 'a pipeline has no actors before src/assembly.ts is imported');
+  if (maker === null) throw new Error('import src/assembly.ts before a pipeline is opened: it brings the actors');
   return maker;
 }
