@@ -128,7 +128,7 @@ async function played(of: Case, planned: readonly Planned[], { breaks, ...order 
     else if (stop === 'fail')
       rings[rank]!.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
     else {
-      const held = insideOf(made).standstill.use(
+      const held = insideOf(made).control.use(
         async () => {
           // Others go on meanwhile.
           for (let turn = 0; turn < 3; turn++) {

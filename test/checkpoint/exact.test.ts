@@ -224,7 +224,7 @@ describe('checkpoint: exactness', function () {
       const patient = await Checkpoint.open(folder, { ...run.parts, every: '10 ms' });
       await run.pipeline.sampleLargeBatch(5, ROWS);
       const first = new Promise<SavedCheckpoint>((resolve) => patient.once('saved', resolve));
-      await until('it wants to save', () => insideOf(run.pipeline).standstill.standing);
+      await until('it wants to save', () => insideOf(run.pipeline).control.standing);
       for (let i = 0; i < 20; i++) await new Promise(setImmediate);
       expect((await Checkpoint.inspect(folder))?.save).to.equal(1);
       run.pipeline.afterTick();

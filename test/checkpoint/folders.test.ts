@@ -132,7 +132,7 @@ describe('checkpoint: folders', () => {
         () => saved(folder, run),
         (what) => {
           const [, act = ''] = /^(open|flush) .*priorities-1\.safetensors\..*tmp$/.exec(what) ?? [];
-          standing[act] = insideOf(run.pipeline).standstill.standing;
+          standing[act] = insideOf(run.pipeline).control.standing;
         },
       );
       expect(standing).to.include({ open: true, flush: false });

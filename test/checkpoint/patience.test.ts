@@ -7,7 +7,7 @@ import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { change, changed, closeAll, inFolder, make, manualTick, ROWS, type Run } from './rig.ts';
 
-const wants = ({ pipeline }: Run) => until('it wants to save', () => insideOf(pipeline).standstill.standing);
+const wants = ({ pipeline }: Run) => until('it wants to save', () => insideOf(pipeline).control.standing);
 
 /** Errors that nobody catches, while `act` goes on; as many as there are to be. */
 async function uncaughtOf(count: number, act: () => Promise<void>): Promise<string[]> {
@@ -39,7 +39,7 @@ describe('checkpoint: patience', () => {
       });
       expect(error.message).to.equal('in the midst of a tick');
       // Nothing stands still, and the folder is free.
-      expect(insideOf(run.pipeline).standstill.standing).to.equal(false);
+      expect(insideOf(run.pipeline).control.standing).to.equal(false);
       expect(await Checkpoint.inspect(folder)).to.equal(null);
       run.pipeline.afterTick();
       await manualTick(run, 5);
@@ -56,7 +56,7 @@ describe('checkpoint: patience', () => {
       const first = await Checkpoint.open(`${folder}/first`, { ...run.parts, every });
       await wants(run);
       const second = await Checkpoint.open(`${folder}/second`, { ...run.parts, every });
-      const turn = insideOf(run.pipeline).standstill;
+      const turn = insideOf(run.pipeline).control;
       const use = turn.use.bind(turn);
       const asked = new Promise<void>((resolve) => {
         turn.use = (work, options) => {
@@ -133,18 +133,18 @@ describe('checkpoint: patience', () => {
         throw new Error('no more');
       };
       const checkpoint = await Checkpoint.open(folder, { ...run.parts, learner, extra: failing });
-      const { standstill } = insideOf(run.pipeline);
+      const { control } = insideOf(run.pipeline);
       let over = false;
       const failed = rejection(checkpoint.save()).then((error) => {
         over = true;
         return error;
       });
-      await until('it stands', () => standstill.standing);
+      await until('it stands', () => control.standing);
       for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
-      expect([over, standstill.standing]).to.deep.equal([false, true]);
+      expect([over, control.standing]).to.deep.equal([false, true]);
       read();
       expect((await failed).message).to.equal('no more');
-      expect(standstill.standing).to.equal(false);
+      expect(control.standing).to.equal(false);
       await checkpoint.close();
     }));
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import type { RunState } from '../../src/engine/pipeline/run-control.ts';
 import { Checkpoint, type ReplayPipeline } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
@@ -86,7 +87,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       const outcome = running(made, abort.signal);
       while (made.inspect().finished < 20) await new Promise(setImmediate);
       let held = -1;
-      await insideOf(made).standstill.use(
+      await insideOf(made).control.use(
         async () => {
           held = ringOf(made).next;
           abort.abort();
@@ -121,6 +122,35 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       }
     });
   });
+
+describe('the state of a run', () => {
+  afterEach(closeAll);
+
+  it('is running, quiescing once a save is called for, held in the save, running behind it, and over', async () => {
+    const made = await pipeline({ placement: 'auto' });
+    const update = counter(made);
+    const { control } = insideOf(made);
+    const comesTo = async (state: RunState) => {
+      while (control.state !== state) await new Promise(setImmediate);
+    };
+    expect(control.state).to.equal('over');
+    const abort = new AbortController();
+    const outcome = running(made, abort.signal);
+    while (made.inspect().finished < 20) await new Promise(setImmediate);
+    expect(control.state).to.equal('running');
+    let inSave: RunState = 'over';
+    const work = async () => {
+      inSave = control.state;
+    };
+    await control.use(work, { patient: null, others: () => comesTo('quiescing') });
+    expect(inSave).to.equal('held');
+    await comesTo('running');
+    abort.abort();
+    await outcome;
+    expect(control.state).to.equal('over');
+    update.close();
+  });
+});
 
 describe('a run whose signal', () => {
   afterEach(closeAll);

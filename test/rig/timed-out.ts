@@ -56,12 +56,12 @@ function pipelines(all: readonly object[]): object[] {
   return instances(all, ReplayPipeline)
     .filter((pipeline) => !insideOf(pipeline).parts.slots.closed)
     .map((pipeline) => {
-      const { options, parts, standstill } = insideOf(pipeline);
+      const { options, parts, control } = insideOf(pipeline);
       const { header, failure } = parts.ring;
       return {
         ReplayPipeline: pipeline.inspect(),
         ...{ mode: nameOf(Mode, header.mode), gate: nameOf(Gate, header.gate), stopping: header.stopping },
-        ...{ pauseAcknowledged: header.paused, running: standstill.running, failure: failure.read()?.message ?? null },
+        ...{ pauseAcknowledged: header.paused, run: control.state, failure: failure.read()?.message ?? null },
         threads: options.placement.threads.map((roles, i) => [
           nameOf(ThreadState, header.threadState(i)),
           roles.join(' '),

@@ -11,7 +11,7 @@ import type { Averaging } from './averaging.ts';
 import { giveBack } from './give-back.ts';
 import { endWithOthers } from './group-end.ts';
 import type { PipelineParts } from './parts.ts';
-import type { Hold } from './standstill.ts';
+import type { RunControl } from './run-control.ts';
 import type { Statistics, Summary } from './summary.ts';
 
 export interface RunOptions {
@@ -49,8 +49,8 @@ interface RunPlan extends RunOptions {
   waitingFor: () => string;
   /** the same, in words that change only when something moves */
   standsFor: () => string;
-  /** somebody may want the run to stand still between two ticks */
-  hold: Hold;
+  /** says when the run is over */
+  control: RunControl;
   warn: (text: string) => void;
 }
 
@@ -152,7 +152,13 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
   const run = { firstSequence: first, firstTick: plan.firstTick, ticks, rows, publishEvery };
   ring.startRun({ ...run, carried: averaging?.carried ?? 0 });
   const grace = new Grace(ring.header.isPaused(Pause.end));
-  await parts.until(still(parts, { first, ticks, hold: plan.hold, grace, failed: () => thrown !== null }), { look });
+  const leaveLate = () => {
+    if (!averaging || !grace.isOver(averaging)) return;
+    ring.header.leaveOthers();
+    averaging.endWait(ring.header.ending);
+  };
+  const end = { first, ticks, failed: () => thrown !== null, leaveLate };
+  await parts.until(() => plan.control.look(end), { look });
   await giveBack(parts);
   const done = ring.finished - first;
   // This rank's own reason comes first; without one another rank has ended the run.
@@ -180,50 +186,6 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
     sampled: statistics.sampled,
     stages: statistics.stages(),
     scalars: statistics.scalars(),
-  };
-}
-
-/** Whether the run is over: its end is stored, requester and replay have paused, and every slot is Free or holds what is given back. */
-function still(
-  parts: PipelineParts,
-  run: { first: number; ticks: number; hold: Hold; grace: Grace; failed: () => boolean },
-): () => boolean {
-  const { ring, averaging } = parts;
-  const { header } = ring;
-  const { first, ticks, hold, grace } = run;
-  let held = false;
-  return () => {
-    if (hold.held) return false;
-    if (!header.isPaused(Pause.end)) {
-      const through = ring.finished - first >= ticks;
-      if (through || run.failed()) {
-        header.end(through ? Ending.ticks : Ending.stopped);
-        parts.step();
-      }
-    }
-    const ends = header.isPaused(Pause.end);
-    if (!ends && !header.isPaused(Pause.hold)) {
-      // A save is over, and the run goes on.
-      if (held) ring.aimAt(first + ticks);
-      held = false;
-      return false;
-    }
-    if (ends && averaging && grace.isOver(averaging)) {
-      header.leaveOthers();
-      averaging.endWait(header.ending);
-    }
-    // Poll rings when the last of what was requested is over.
-    held = !ends;
-    header.setGoal(ring.next);
-    // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
-    const answered = header.paused;
-    if (!ring.settled) return false;
-    // And once more behind: replay takes an early answer back before it takes up graphs for a slot that is over by now.
-    const quiet = answered && header.paused;
-    // Replay answers once nothing is under way; only the client reads the answer.
-    if (!quiet) ring.bells.of('replay').ring();
-    if (quiet && !ends && hold.wanted) hold.tell(true);
-    return quiet && ends;
   };
 }
 

@@ -12,9 +12,9 @@ import type { History } from './history.ts';
 import type { CheckedOptions } from './options.ts';
 import type { PipelineParts } from './parts.ts';
 import type { Positions } from './position.ts';
+import type { RunControl } from './run-control.ts';
 import type { Slots } from './slots.ts';
 import type { BatchSource } from './source.ts';
-import type { Standstill } from './standstill.ts';
 
 const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
 
@@ -27,7 +27,7 @@ export interface Inside {
   history: History;
   options: CheckedOptions;
   /** for checkpoints */
-  standstill: Standstill;
+  control: RunControl;
   positions: Positions;
 }
 

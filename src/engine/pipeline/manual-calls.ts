@@ -6,27 +6,27 @@ import { Param } from '../ring/slot.ts';
 import type { Batch } from './batches.ts';
 import type { ManualTicks } from './manual.ts';
 import type { PipelineParts } from './parts.ts';
+import type { RunControl } from './run-control.ts';
 import type { BatchSource } from './source.ts';
-import type { Standstill } from './standstill.ts';
 
 export class ManualCalls {
   readonly #parts: PipelineParts;
   readonly #source: BatchSource;
   readonly #manual: ManualTicks;
-  readonly #standstill: Standstill;
+  readonly #control: RunControl;
   readonly #checkNotRunning: () => void;
 
   constructor(given: {
     parts: PipelineParts;
     source: BatchSource;
     manual: ManualTicks;
-    standstill: Standstill;
+    control: RunControl;
     checkNotRunning: () => void;
   }) {
     this.#parts = given.parts;
     this.#source = given.source;
     this.#manual = given.manual;
-    this.#standstill = given.standstill;
+    this.#control = given.control;
     this.#checkNotRunning = given.checkNotRunning;
   }
 
@@ -60,7 +60,7 @@ export class ManualCalls {
     checkKeys('waitUntilReadySync', options, ['timeoutMs']);
     checkTimeout(options.timeoutMs);
     if (this.ready(tickId, sampleCount)) return true;
-    this.#standstill.refuse();
+    this.#control.refuse();
     if (this.#soon(tickId, sampleCount, options)) return true;
     return this.#parts.untilSync(() => this.#manual.batchReady(tickId), options.timeoutMs);
   }
@@ -74,8 +74,8 @@ export class ManualCalls {
       const waiting = this.#wait(tickId, sampleCount, options);
       if (waiting !== true && !(await waiting)) return null;
       // Nothing becomes hot while the pipeline is saved.
-      if (!this.#standstill.standing || this.#manual.hot !== null) return this.#manual.sample(tickId, stream);
-      if (!(await this.#standstill.passed(options))) return null;
+      if (!this.#control.standing || this.#manual.hot !== null) return this.#manual.sample(tickId, stream);
+      if (!(await this.#control.passed(options))) return null;
     }
   }
 
@@ -83,7 +83,7 @@ export class ManualCalls {
     this.#check(tickId, sampleCount);
     this.#manual.checkSample(tickId);
     this.waitSync(tickId, sampleCount, {});
-    this.#standstill.refuse();
+    this.#control.refuse();
     return this.#manual.sample(tickId, this.#stream);
   }
 

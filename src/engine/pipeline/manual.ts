@@ -11,42 +11,50 @@ import { Field, PACKED, SlotState } from '../ring/slot.ts';
 import { type Batch, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
 
+/** A tick that was asked for, or called for: its slot holds the batch, or will. */
 interface Asked {
-  tick: number;
-  slot: number;
-  sequence: number;
+  readonly tick: number;
+  readonly slot: number;
+  readonly sequence: number;
+}
+
+interface Pending extends Asked {
+  /** makes the request; null once that was done */
+  request: (() => void) | null;
+  /** the last tick before it */
+  readonly before: number;
+}
+
+/** The tick whose batch is in the caller's hands. */
+interface Hot extends Asked {
+  /** the same object for a tick that samples again */
+  batch: Batch | null;
+  /** the stream that it was last sampled on */
+  sampledOn: Stream | null;
+  /** of rows on the device, the stream on which the batch was drawn, and whether `drawn` was recorded behind that */
+  drawnOn: Stream | null;
+  recorded: boolean;
+}
+
+/** A tick that was prepared in an earlier run, and its batch. */
+interface Prepared {
+  readonly tick: number;
+  readonly bytes: Uint8Array;
 }
 
 export class ManualTicks {
   readonly #ring: Ring;
   readonly #slots: Slots;
   readonly #sampleCount: number;
-  #pending: Asked | null = null;
-  #hot: Asked | null = null;
-  /** the last tick that was asked for; ticks only go up */
+  #pending: Pending | null = null;
+  #hot: Hot | null = null;
+  /** the last tick that was called for; ticks only go up */
   #last = -1;
-
   /** requests wait for letGo() */
   #held = false;
-  /** that of the pending tick, where it waits; and the tick before it */
-  #ask: (() => void) | null = null;
-  #before = -1;
-  /** of an earlier run: a tick that was asked for there, and its batch */
-  #kept: { readonly tick: number; readonly bytes: Uint8Array } | null = null;
-  #batchBytes: (slot: number) => Uint8Array = () => new Uint8Array();
-
-  /** the batch of the tick of that sequence: a tick that samples again gets the same object */
-  #batch: Batch | null = null;
-  #batchOf = -1;
-  /** the sequence whose batch was drawn on the device, and on which stream; the sequence behind whose draw the event was recorded */
-  #drawn = -1;
-  #drawnOn: Stream | null = null;
-  #recorded = -1;
-  /** the event behind the tick before */
+  #kept: Prepared | null = null;
+  /** of rows on the device, the event behind the tick before */
   #spentLast: DeviceEvent | null = null;
-
-  /** the stream the hot batch was ordered on */
-  #sampledOn: Stream | null = null;
 
   constructor({ ring, slots }: { ring: Ring; slots: Slots }, sampleCount: number) {
     this.#ring = ring;
@@ -62,17 +70,17 @@ export class ManualTicks {
   }
   /** The pending tick, unless its request waits for letGo(): then it is as if nobody had called. */
   get asked(): Asked | null {
-    return this.#ask ? null : this.#pending;
+    return this.#pending?.request ? null : this.#pending;
   }
   /** The last tick that was asked for, or called for. */
   get lastTick(): number {
     return this.#last;
   }
   get lastAsked(): number {
-    return this.#ask ? this.#before : this.#last;
+    return this.#pending?.request ? this.#pending.before : this.#last;
   }
   /** Of an earlier run, as long as nobody asked for it. */
-  get kept(): { readonly tick: number; readonly bytes: Uint8Array } | null {
+  get kept(): Prepared | null {
     return this.#kept;
   }
 
@@ -101,20 +109,25 @@ export class ManualTicks {
     const ring = this.#ring;
     const slot = ring.seatOf(SlotState.Free);
     const sequence = ring.next;
-    this.#pending = { tick: tickId, slot, sequence };
-    this.#before = this.#last;
-    this.#last = tickId;
     const kept = this.#kept?.tick === tickId ? this.#kept : null;
-    const request = { tick: tickId, rows: this.#sampleCount, leastPtr: kept ? PACKED : leastPtr };
-    const ask = () => {
+    const requested = { tick: tickId, rows: this.#sampleCount, leastPtr: kept ? PACKED : leastPtr };
+    const request = () => {
       // The slot is Free and nothing is asked for: nobody else writes its half.
-      if (kept) this.#batchBytes(slot).set(kept.bytes);
+      if (kept) this.#slots.host.batchBytes(slot).set(kept.bytes);
       this.#kept = null;
-      ring.askTick(request, sequence);
+      ring.askTick(requested, sequence);
     };
-    if (this.#held) this.#ask = ask;
-    else ask();
+    this.#pending = { tick: tickId, slot, sequence, request, before: this.#last };
+    this.#last = tickId;
+    if (!this.#held) this.#request();
     return true;
+  }
+  #request(): void {
+    const pending = this.#pending;
+    if (!pending?.request) return;
+    const { request } = pending;
+    pending.request = null;
+    request();
   }
 
   /** Nothing is asked for until letGo(). */
@@ -123,15 +136,12 @@ export class ManualTicks {
   }
   letGo(): void {
     this.#held = false;
-    const ask = this.#ask;
-    this.#ask = null;
-    ask?.();
+    this.#request();
   }
 
   /** A tick that was prepared in an earlier run: its batch is handed out as it was when that tick is asked for. */
-  keep(kept: { readonly tick: number; readonly bytes: Uint8Array }, batchBytes: (slot: number) => Uint8Array): void {
+  keep(kept: Prepared): void {
     this.#kept = kept;
-    this.#batchBytes = batchBytes;
   }
 
   ready(asked: Asked): boolean {
@@ -159,61 +169,57 @@ export class ManualTicks {
 
   /** The batch of the hot tick, or of the pending one, whose rows have arrived and which becomes hot; `stream` goes on behind it. */
   sample(tickId: number, stream: Stream): Batch {
-    const hot = this.#hot ?? this.#sampled();
+    const hot = this.#hot ?? this.#becomeHot();
     if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
     this.#slots.backend.waitCurrentStreamForReady(hot.slot, stream);
     const { drawn } = this.#slots;
     if (drawn !== null) this.#draw(hot, stream, drawn);
-    this.#sampledOn = stream;
-    if (this.#batchOf !== hot.sequence || this.#batch === null) {
-      this.#batch = ownBatch(this.#slots.batches[hot.slot] as Batch);
-      this.#batchOf = hot.sequence;
-    }
-    return this.#batch;
+    hot.sampledOn = stream;
+    hot.batch ??= ownBatch(this.#slots.batches[hot.slot] as Batch);
+    return hot.batch;
+  }
+  #becomeHot(): Hot {
+    const { tick, slot, sequence } = this.#pending as Pending;
+    this.#pending = null;
+    this.#hot = { tick, slot, sequence, batch: null, sampledOn: null, drawnOn: null, recorded: false };
+    return this.#hot;
   }
   /** Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick before does with it. */
-  #draw(hot: Asked, stream: Stream, drawn: DeviceEvent): void {
-    if (this.#drawn !== hot.sequence) {
+  #draw(hot: Hot, stream: Stream, drawn: DeviceEvent): void {
+    if (hot.drawnOn === null) {
       if (this.#spentLast) stream.wait(this.#spentLast);
       this.#slots.beginUpdate(hot.slot, stream);
       // Not again, whatever comes of the record: steps that it gathered from are overwritten by what it brought.
-      this.#drawn = hot.sequence;
-      this.#drawnOn = stream;
+      hot.drawnOn = stream;
     }
-    if (this.#recorded !== hot.sequence) this.#drawnOn?.record(drawn);
-    this.#recorded = hot.sequence;
-    if (this.#drawnOn !== stream) stream.wait(drawn);
+    if (!hot.recorded) hot.drawnOn.record(drawn);
+    hot.recorded = true;
+    if (hot.drawnOn !== stream) stream.wait(drawn);
   }
   /** A tick whose sampling failed: what it brings to the device must come there all the same, for the ticks behind it. */
-  #drawUnused(stream: Stream): void {
+  #drawUnused(hot: Hot, stream: Stream): void {
     const { drawn, backend } = this.#slots;
-    const hot = this.#hot as Asked;
-    if (drawn === null || this.#recorded === hot.sequence) return;
+    if (drawn === null || hot.recorded) return;
     backend.waitCurrentStreamForReady(hot.slot, stream);
     this.#draw(hot, stream, drawn);
-  }
-  #sampled(): Asked {
-    const hot = this.#pending as Asked;
-    this.#hot = hot;
-    this.#pending = null;
-    return hot;
   }
 
   /** The caller's work on the hot batch is on a stream, the current one by default: records `spent` behind it and gives the slot on. */
   spend(given: Stream | undefined): void {
-    const { slot } = this.#hot as Asked;
+    const hot = this.#hot as Hot;
+    const { slot, sampledOn } = hot;
     const { device, spent, last } = this.#slots;
     const stream = given ?? device.currentStream;
     if (typeof stream?.record !== 'function')
       throw typeError(`afterTick: stream must be a stream of ${device.name}, got ${shown(given)}`);
     if (stream.device.name !== device.name)
       throw typeError(`afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`);
-    if (this.#sampledOn && stream.handle !== this.#sampledOn.handle) {
+    if (sampledOn && stream.handle !== sampledOn.handle) {
       // A deferred copy may have been made on another stream: `spent` must not come before it (I5).
-      this.#sampledOn.record(last);
+      sampledOn.record(last);
       stream.wait(last);
     }
-    this.#drawUnused(stream);
+    this.#drawUnused(hot, stream);
     const record = this.#ring.record(slot);
     record[Field.updateMs] = -1;
     record[Field.replayBegin] = nowMs();

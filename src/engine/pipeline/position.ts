@@ -7,7 +7,7 @@ import { Pause } from '../ring/header.ts';
 import type { ManualTicks } from './manual.ts';
 import type { CheckedOptions } from './options.ts';
 import type { PipelineParts } from './parts.ts';
-import type { Standstill } from './standstill.ts';
+import type { RunControl } from './run-control.ts';
 
 /** What came home with a batch and is not in the tree yet. */
 interface Update {
@@ -32,11 +32,11 @@ export interface Position {
 export class Positions {
   readonly #parts: PipelineParts;
   readonly #manual: ManualTicks;
-  readonly #standstill: Standstill;
+  readonly #control: RunControl;
   readonly #options: CheckedOptions;
 
-  constructor(parts: PipelineParts, manual: ManualTicks, standstill: Standstill, options: CheckedOptions) {
-    this.#standstill = standstill;
+  constructor(parts: PipelineParts, manual: ManualTicks, control: RunControl, options: CheckedOptions) {
+    this.#control = control;
     this.#parts = parts;
     this.#manual = manual;
     this.#options = options;
@@ -85,7 +85,7 @@ export class Positions {
         }
       : kept;
     // A run's ticks are the manual count's only when it is over.
-    const last = this.#standstill.running ? ring.run.tickOf(ring.next - 1) : lastAsked;
+    const last = this.#control.running ? ring.run.tickOf(ring.next - 1) : lastAsked;
     const tick = prepared ? prepared.tick - 1 : last;
     return { tick, sequence, beta: ring.beta, applied, updates, prepared };
   }
@@ -130,6 +130,6 @@ export class Positions {
     }
     if (source.prioritized) ring.setBeta(beta);
     this.#manual.skipTo(tick);
-    if (prepared) this.#manual.keep(prepared, (slot) => slots.host.batchBytes(slot));
+    if (prepared) this.#manual.keep(prepared);
   }
 }

@@ -27,7 +27,7 @@ import { ManualCalls } from './manual-calls.ts';
 import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
 import { PipelineParts } from './parts.ts';
 import { Positions } from './position.ts';
-import { Standstill } from './standstill.ts';
+import { RunControl } from './run-control.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
@@ -45,7 +45,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   readonly #manual: ManualTicks;
   readonly #calls: ManualCalls;
   readonly #history: History;
-  readonly #standstill: Standstill;
+  readonly #control: RunControl;
   #graphs: GraphExec[] = [];
   #closed: Promise<void> | null = null;
 
@@ -53,9 +53,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     insideOf = (pipeline) => {
       const [parts, history, options] = [pipeline.#parts, pipeline.#history, pipeline.#options];
       const buffer = options.source.buffer as ReplayBuffer;
-      const standstill = pipeline.#standstill;
-      const positions = new Positions(parts, pipeline.#manual, standstill, options);
-      return { threads: parts.threads, slots: parts.slots, buffer, parts, history, options, standstill, positions };
+      const control = pipeline.#control;
+      const positions = new Positions(parts, pipeline.#manual, control, options);
+      return { threads: parts.threads, slots: parts.slots, buffer, parts, history, options, control, positions };
     };
   }
 
@@ -95,8 +95,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       throw error;
     }
     this.#manual = new ManualTicks(this.#parts, options.sampleCount);
-    this.#standstill = new Standstill(this.#parts, this.#manual);
-    const given = { parts: this.#parts, source: options.source, manual: this.#manual, standstill: this.#standstill };
+    this.#control = new RunControl(this.#parts, this.#manual);
+    const given = { parts: this.#parts, source: options.source, manual: this.#manual, control: this.#control };
     this.#calls = new ManualCalls({ ...given, checkNotRunning: () => this.#checkNotRunning() });
     const manifest = manifestOf(this.#parts.slots, options);
     this.transferManifest = manifest;
@@ -187,8 +187,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     checkRun(options);
     do {
       this.#checkFree('run()');
-      if (this.#standstill.standing) await this.#standstill.passed({});
-    } while (this.#standstill.standing);
+      if (this.#control.standing) await this.#control.passed({});
+    } while (this.#control.standing);
     this.#checkFree('run()');
     const { ring } = this.#parts;
     checkCaptured(options, this.#graphs.length, ring.run.hasWeights);
@@ -198,14 +198,14 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       ...{ ...options, firstTick, rows: this.#options.sampleCount, statistics: this.#history.statistics() },
       standsFor: () => standsFor(ring.header.gate, this.#options, this.#parts.slots.deviceRows),
       ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
-      hold: this.#standstill.hold,
+      control: this.#control,
     };
-    this.#standstill.begin();
+    this.#control.begin();
     try {
       return await runTicks(this.#parts, plan, (statistics) => this.#history.tell(statistics));
     } finally {
       this.#manual.skipTo(firstTick + (ring.next - first) - 1);
-      this.#standstill.over();
+      this.#control.over();
     }
   }
 
@@ -290,7 +290,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   #checkNotRunning(): void {
     this.#parts.checkRunning();
-    if (this.#standstill.running)
+    if (this.#control.running)
       throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
   }
   #checkFree(what: string): void {

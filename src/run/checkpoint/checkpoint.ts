@@ -130,7 +130,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     this.#checkOpen();
     const { pipeline } = this.#known;
     // At once: what it would queue behind may wait for this caller's afterTick().
-    if (pipeline) insideOf(pipeline).standstill.checkCold();
+    if (pipeline) insideOf(pipeline).control.checkCold();
     return this.#queue({ patient: false });
   }
 
@@ -199,7 +199,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const before = this.#saving;
     const { pipeline } = this.#known;
     // Before this returns: a run makes no more requests once its save was called for. One that queues lets the run go on until its turn.
-    const release = pipeline && !before ? insideOf(pipeline).standstill.ask() : () => {};
+    const release = pipeline && !before ? insideOf(pipeline).control.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
       .then(() => {
@@ -279,7 +279,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     };
     try {
       if (!pipeline) await others();
-      const taken = await (pipeline ? insideOf(pipeline).standstill.use(look, { patient: ending, others }) : look());
+      const taken = await (pipeline ? insideOf(pipeline).control.use(look, { patient: ending, others }) : look());
       return { taken, stillSeconds };
     } finally {
       (pool as HeldPool | null)?.release();
