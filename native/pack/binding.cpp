@@ -16,6 +16,10 @@ namespace {
 // A call gathers for about this long, so that stopping never waits for a large batch.
 constexpr uint64_t slice_ns = 20'000'000;
 
+// The numbers that a pack() which is done leaves in the report, in the order of REPORTED in
+// src/engine/pipeline/packer.ts.
+enum Reported { snapshot_ptr, snapshot_size, pack_begin, pack_end, drawn_again, stale, largest, brought };
+
 // Whether so many of so many bytes lie at `at` in `room` bytes. What the record says may be anything.
 bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t room) {
   return at <= room && count <= (room - at) / each;
@@ -32,7 +36,7 @@ class Packer final {
                 report = bytes_of(info[4], "the report");
     source_ = rows::open(buffer.data, buffer.size);
     if (!source_.header) throw_js(info.Env(), argument("the first argument is not a replay buffer's memory"));
-    if (report.size < 4 * sizeof(double)) throw_js(info.Env(), argument("the report needs four float64"));
+    if (report.size < (pack_end + 1) * sizeof(double)) throw_js(info.Env(), argument("the report needs four float64"));
     slots_ = slots;
     first_ = whole(info, 2);
     stride_ = whole(info, 3);
@@ -65,9 +69,9 @@ class Packer final {
     if (!packing_) {
       const rows::Snapshot now = rows::snapshot(source_);
       if (now.size == 0 || double(now.ptr) < least) return 0;
-      report_[0] = double(now.ptr);
-      report_[1] = double(now.size);
-      report_[2] = double(now_ns()) / 1e6;
+      report_[snapshot_ptr] = double(now.ptr);
+      report_[snapshot_size] = double(now.size);
+      report_[pack_begin] = double(now_ns()) / 1e6;
       if (indices_.size() < count) indices_.resize(count);
       rows::draw(seed, uint32_t(now.size), indices_.data(), count);
       job_ = {};
@@ -80,7 +84,7 @@ class Packer final {
                                      rows::should_stream(bytes));
     if (result == rows::GatherResult::More) return 2;
     packing_ = false;
-    report_[3] = double(now_ns()) / 1e6;
+    report_[pack_end] = double(now_ns()) / 1e6;
     return 1;
   }
 
@@ -100,20 +104,24 @@ class ViewPacker final {
  public:
   static constexpr const char* name = "ViewPacker";
   static constexpr const char* called = "this packer";
-  // new ViewPacker(lanes' bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
-  // Float64Array(8), rule, columns, tree?, normalise, where the ids lie in a batch, where priorities come home to in a
-  // slot, depth, mirror?, where what it brings lies in a batch, places that a batch can bring)
+  // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalise, idsAt, prioritiesAt, depth,
+  // kept}): the memory of the trajectories, of the slots and of the report; of a slot the offset of its first row and
+  // of the priorities that come back; of a batch the offset of its ids. `kept`, where a device keeps steps: {mirror,
+  // freshAt, most}, where the steps that a batch brings lie in it, and how many it can bring.
   explicit ViewPacker(Info info) {
-    const Bytes memory = bytes_of(info[0], "the trajectories"), report = bytes_of(info[4], "the report"),
-                rule = bytes_of(info[5], "the rule"), columns = bytes_of(info[6], "the columns"),
-                tree = bytes_if_any(info.Env(), info[7]);
-    slots_ = bytes_of(info[1], "the slots");
+    const auto given = info[0].As<Napi::Object>();
+    const auto whole_of = [&](const char* key) { return whole(given.Get(key)); };
+    const Bytes memory = bytes_of(given.Get("lanes"), "the trajectories"),
+                report = bytes_of(given.Get("report"), "the report"), rule = bytes_of(given.Get("rule"), "the rule"),
+                columns = bytes_of(given.Get("columns"), "the columns"),
+                tree = bytes_if_any(info.Env(), given.Get("tree"));
+    slots_ = bytes_of(given.Get("slots"), "the slots");
     const rows::Lanes lanes = rows::open_lanes(memory.data, memory.size);
-    if (lanes.header == nullptr) throw_js(info.Env(), argument("the first argument is not trajectories' memory"));
-    if (report.size < 8 * sizeof(double)) throw_js(info.Env(), argument("the report needs eight float64"));
+    if (lanes.header == nullptr) throw_js(info.Env(), argument("these lanes are not trajectories' memory"));
+    if (report.size < (brought + 1) * sizeof(double)) throw_js(info.Env(), argument("the report needs eight float64"));
     if (rule.size < rows::rule_numbers * sizeof(double)) throw_js(info.Env(), argument("the rule is too short"));
-    first_ = whole(info, 2);
-    stride_ = whole(info, 3);
+    first_ = whole_of("firstRow");
+    stride_ = whole_of("stride");
     if (stride_ == 0 || first_ > stride_) throw_js(info.Env(), range("there are no slots of ", stride_, " bytes"));
     report_ = reinterpret_cast<double*>(report.data);
     const auto *rule_numbers = reinterpret_cast<const double*>(rule.data),
@@ -129,21 +137,22 @@ class ViewPacker final {
       if (tree.size < rows::tree_bytes(leaves, lanes.lanes)) throw_js(info.Env(), range("the tree is too small"));
       view_->follow(std::make_unique<rows::PriorityTree>(tree.data, leaves, lanes.lanes));
     }
-    normalise_ = static_cast<rows::Weighing::Normalise>(whole(info, 8));
-    ids_at_ = whole(info, 9);
-    priorities_at_ = whole(info, 10);
-    depth_ = whole(info, 11);
-    for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
-    if (tree.data != nullptr) views_.push_back(Napi::Persistent(info[7].As<Napi::TypedArray>()));
-    const Bytes mirror = bytes_if_any(info.Env(), info[12]);
-    if (mirror.data == nullptr) return;
-    const uint64_t most = most_ = whole(info, 14);
-    fresh_at_ = whole(info, 13);
+    normalise_ = static_cast<rows::Weighing::Normalise>(whole_of("normalise"));
+    ids_at_ = whole_of("idsAt");
+    priorities_at_ = whole_of("prioritiesAt");
+    depth_ = whole_of("depth");
+    for (const char* key : {"lanes", "slots", "report"}) keep_alive(given.Get(key));
+    if (tree.data != nullptr) keep_alive(given.Get("tree"));
+    if (!given.Get("kept").IsObject()) return;
+    const auto kept = given.Get("kept").As<Napi::Object>();
+    const Bytes mirror = bytes_of(kept.Get("mirror"), "the mirror");
+    const uint64_t most = most_ = whole(kept.Get("most"));
+    fresh_at_ = whole(kept.Get("freshAt"));
     if (mirror.size < rows::Mirror::bytes(lanes)) throw_js(info.Env(), range("the mirror is too small"));
     if (most > leaves || !fits(fresh_at_, most, lanes.stride + 4, stride_ - first_))
       throw_js(info.Env(), range("what a batch brings does not fit the slot"));
     view_->keep_on_device(std::make_unique<rows::Mirror>(mirror.data, lanes, most));
-    views_.push_back(Napi::Persistent(info[12].As<Napi::TypedArray>()));
+    keep_alive(kept.Get("mirror"));
   }
 
   static void define(Napi::Env env, Napi::Object exports) {
@@ -153,6 +162,8 @@ class ViewPacker final {
   }
 
  private:
+  void keep_alive(const Napi::Value& memory) { views_.push_back(Napi::Persistent(memory.As<Napi::TypedArray>())); }
+
   // Whether anything can be drawn now.
   Napi::Value filled(Info info) {
     view_->look_around();
@@ -162,8 +173,7 @@ class ViewPacker final {
 
   // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there brought: it is made
   // again as it is, −1: a new one is drawn): 0 until there is what is asked, 1 when the batch lies in the slot, 2 to be
-  // called again. The report receives steps ever added, drawable steps, begin and end (ms), rows drawn again,
-  // priorities that came too late, the largest priority, places that the batch brings.
+  // called again. Sizes of the snapshot are of steps.
   Napi::Value pack(Info info) {
     return guard(info, [&] { return Napi::Number::New(info.Env(), pack_some(info)); });
   }
@@ -187,10 +197,10 @@ class ViewPacker final {
           view_->draw(request, whole(info, 1)) == rows::View::Result::empty)
         return 0;
       if (view_->mirror()) view_->mirror()->begin(sequence, half + first_ + fresh_at_);
-      report_[0] = double(ptr);
-      report_[1] = double(view_->drawable().count());
-      report_[2] = begin;
-      report_[6] = view_->tree() ? view_->tree()->header().largest : 0;
+      report_[snapshot_ptr] = double(ptr);
+      report_[snapshot_size] = double(view_->drawable().count());
+      report_[pack_begin] = begin;
+      report_[largest] = view_->tree() ? view_->tree()->header().largest : 0;
       packing_ = true;
     }
     const auto result = view_->gather(now_ns() + slice_ns);
@@ -198,10 +208,10 @@ class ViewPacker final {
     packing_ = false;
     if (result == rows::View::Result::empty) return 0;
     if (view_->mirror() && view_->mirror()->full()) return 2;
-    report_[7] = view_->mirror() ? double(view_->mirror()->end()) : 0;
-    report_[3] = double(now_ns()) / 1e6;
-    report_[4] = double(view_->drawn_again());
-    report_[5] = stale_;
+    report_[brought] = view_->mirror() ? double(view_->mirror()->end()) : 0;
+    report_[pack_end] = double(now_ns()) / 1e6;
+    report_[drawn_again] = double(view_->drawn_again());
+    report_[stale] = stale_;
     stale_ = 0;
     return 1;
   }

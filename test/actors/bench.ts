@@ -67,7 +67,7 @@ export class Bench {
     const [actor] = makeActors(
       {
         ring: this.ring.share(),
-        source: this.source.share(),
+        source: this.slots.plan.share,
         packBell: -1,
         mailbox: null,
         slots: this.slots.share(),
@@ -126,7 +126,7 @@ export class Bench {
   close(): void {
     for (const actor of this.actors) actor.close();
     native().waitEvent(this.slots.device.handle, (this.slots.spent[0] as { handle: number }).handle, 1000);
-    this.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
+    this.slots.updates?.applyPending(this.slots.host, this.slots.comeHome(this.ring));
     this.source.release();
     for (const graph of this.#graphs) graph.close();
     this.slots.close();

@@ -46,7 +46,7 @@ class Priorities {
   step(role: number): void {
     this.bench.step(role);
     const { ring, slots } = this.bench;
-    const { idsAt } = this.#source.share() as SharedView;
+    const { idsAt } = slots.plan.share as SharedView;
     for (let slot = 0; slot < ring.depth; slot++) {
       if (ring.state(slot) < SlotState.Packed || ring.sequence(slot) < this.#drawn) continue;
       const ids = slots.host.ids(slot, idsAt, ROWS);

@@ -14,7 +14,7 @@ describe('device-rows/device-steps', () => {
     const { steps } = source;
     const { layout } = steps!;
     using device = openDevice(TESTED);
-    using slot = device.allocate({ shape: [layout.freshAt + layout.most * source.stepBytes], dtype: 'uint8' });
+    using slot = device.allocate({ shape: [layout.freshAt + layout.most * steps!.stepBytes], dtype: 'uint8' });
     using head = device.allocate({ shape: [1], dtype: 'int32' });
     const checked = checkSteps({ ...steps!, ...layout });
     const of = { device, checked, layout, rows: 3, slots: [slot], heads: [head], statistics: () => ({}) as never };

@@ -38,9 +38,9 @@ function packs(change: (source: Numbers, buffer: TrajectoryBuffer) => void, sett
   fillSteps(buffer, 40);
   const sampler = setting.byPriority ? prioritized() : undefined;
   const whole = new BatchSource({ buffer, view: buffer.transitions(), sampler, sampleCount: 8 });
-  const sizes = { batchBytes: whole.bytes, priorityBytes: whole.priorityBytes, fresh: null, ...setting.halves };
+  const sizes = { batchBytes: whole.plan.bytes, priorityBytes: whole.priorityBytes, fresh: null, ...setting.halves };
   const halves = HostHalves.allocate(2, sizes);
-  const source = clone(whole.share()) as Numbers;
+  const source = clone(whole.plan.share) as Numbers;
   change(source, buffer);
   const packer = attachPacker(source as SharedView, halves, 2);
   const record = recordOf(setting.record ?? {});

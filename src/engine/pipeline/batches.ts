@@ -15,7 +15,7 @@ import { DeviceSteps } from '../device-rows/device-steps.ts';
 import type { CheckedRing } from '../device-rows/options.ts';
 import type { KeptOnDevice } from '../device-rows/statistics.ts';
 import { HEAD_AT, HEAD_WORDS, ROWS_AT } from '../ring/slot.ts';
-import { type BatchColumn, type BatchSource, stridedColumns } from './source.ts';
+import { type BatchColumn, type BatchPlan, type BatchSource, stridedColumns } from './source.ts';
 
 /** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
 export type Batch<F extends Fields = Fields> = {
@@ -52,35 +52,42 @@ export function makeBatches(
     /** what callers may close */
     shown: Device;
     source: BatchSource;
+    plan: BatchPlan;
     ring: CheckedRing | null;
     baseSeed: number;
     slots: readonly Tensor[];
   },
 ): Batches {
-  const { device, shown, source, ring, baseSeed, slots } = given;
+  const { device, shown, source, plan, ring, baseSeed, slots } = given;
+  const { buffer, rows } = source;
+  const planned = { buffer, columns: plan.columns, rows };
   const lent = slots.map((slot) => lend(slot.storage, shown));
   if (ring === null) {
-    const batches = lent.map((storage) => batchOf(source, (column) => [storage, ROWS_AT + column.at]));
+    const batches = lent.map((storage) => batchOf(planned, (column) => [storage, ROWS_AT + column.at]));
     return { batches, kept: null, deviceRows: null, drawn: null, index: undefined };
   }
   const heads = lent.map((storage) => new Tensor(storage, [HEAD_WORDS], 'int32', HEAD_AT));
   const drawn = own(owner, device.createEvent({ timing: false }));
-  const { rows } = source;
   if (source.steps !== null) {
     const moved = slots.map((slot) => slot.view({ shape: [slot.size - ROWS_AT], offset: ROWS_AT }));
     const of = { device, checked: ring, layout: source.steps.layout, rows, slots: moved, heads };
-    const kept = own(owner, new DeviceSteps({ ...of, statistics: () => source.statistics }));
+    const kept = own(owner, new DeviceSteps({ ...of, statistics: plan.statistics! }));
     const gathered = lend(kept.batch.storage, shown);
     const batches = lent.map((storage) =>
-      batchOf(source, ({ at, kept }) => (kept ? [gathered, at] : [storage, ROWS_AT + at])),
+      batchOf(planned, ({ at, kept }) => (kept ? [gathered, at] : [storage, ROWS_AT + at])),
     );
     return { batches, kept, deviceRows: null, drawn, index: undefined };
   }
-  const buffer = source.buffer as ReplayBuffer;
-  const kept = own(owner, new DeviceRows({ device, buffer, checked: ring, sampleCount: rows, baseSeed, heads }));
+  const kept = own(
+    owner,
+    new DeviceRows({ device, buffer: buffer as ReplayBuffer, checked: ring, sampleCount: rows, baseSeed, heads }),
+  );
   // One batch for all slots: it is drawn by the graph that reads it.
   const gathered = lend(kept.batch.storage, shown);
-  const batch = batchOf({ buffer, columns: stridedColumns(buffer, ring.stride), rows }, ({ at }) => [gathered, at]);
+  const batch = batchOf({ ...planned, columns: stridedColumns(buffer as ReplayBuffer, ring.stride) }, ({ at }) => [
+    gathered,
+    at,
+  ]);
   const index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
   return { batches: slots.map(() => batch), kept, deviceRows: kept, drawn, index };
 }
@@ -108,7 +115,7 @@ export const ownBatch = (batch: Batch): Batch =>
   ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;
 
 function batchOf(
-  { buffer, columns, rows }: Pick<BatchSource, 'buffer' | 'columns' | 'rows'>,
+  { buffer, columns, rows }: Pick<BatchSource, 'buffer' | 'rows'> & Pick<BatchPlan, 'columns'>,
   where: (column: BatchColumn) => [Storage, number],
 ): Batch {
   const batch = Object.create(missing(columns.map(({ key }) => key))) as Record<string, Tensor>;

@@ -7,6 +7,7 @@ import { Gate } from '../ring/header.ts';
 import type { Ring } from '../ring/ring.ts';
 import { Field, SlotState } from '../ring/slot.ts';
 import { fedBy } from '../trace/feeders.ts';
+import type { TraceShape } from '../trace/recorder.ts';
 import type { ActorThreads } from './actor-threads.ts';
 import type { History } from './history.ts';
 import type { CheckedOptions } from './options.ts';
@@ -62,13 +63,20 @@ export function slotsNow(ring: Ring): SlotNow[] {
   }));
 }
 
+/** What a trace says of the rows. */
+export const traceShape = (slots: Slots, { source, baseSeed }: CheckedOptions): TraceShape => ({
+  bytes: slots.plan.bytes,
+  names: source.names,
+  baseSeed,
+});
+
 /** What a pipeline waits for has to do with. */
 type Sources = Pick<CheckedOptions, 'source' | 'group'>;
 
 /** What keeps the requester from asking for the next batch; where it is rows of other machines, how those do too. */
 export function waitingFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
   const words = standsFor(gate, { source, group }, rows);
-  const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.share().buffer.memory) : null;
+  const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.buffer.share().memory) : null;
   return others === null || words === 'nothing' ? words : `${words}; ${others}`;
 }
 

@@ -50,23 +50,21 @@ interface PackAddon {
     stride: number,
     report: Float64Array,
   ) => RowsPacker;
-  ViewPacker: new (
-    lanes: Float64Array,
-    slots: Uint8Array,
-    firstRow: number,
-    stride: number,
-    report: Float64Array,
-    rule: Float64Array,
-    columns: Float64Array,
-    tree: Float64Array | null,
-    normalise: number,
-    idsAt: number,
-    prioritiesAt: number,
-    depth: number,
-    mirror: Float64Array | null,
-    freshAt: number,
-    most: number,
-  ) => ViewPacker;
+  ViewPacker: new (given: {
+    lanes: Float64Array;
+    slots: Uint8Array;
+    firstRow: number;
+    stride: number;
+    report: Float64Array;
+    rule: Float64Array;
+    columns: Float64Array;
+    tree: Float64Array | null;
+    normalise: number;
+    idsAt: number;
+    prioritiesAt: number;
+    depth: number;
+    kept: SharedView['kept'];
+  }) => ViewPacker;
 }
 
 export function attachPacker(source: SharedSource, halves: HostHalves, depth: number): Packer {
@@ -120,20 +118,26 @@ export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves
 const asked = (record: Float64Array) =>
   [record[Field.seed], record[Field.rows], record[Field.leastPtr]] as [number, number, number];
 
+/** The record's field of each number that a packer reports, in their order; a packer of rows leaves the last three at zero. */
+const REPORTED = [
+  Field.snapshotPtr,
+  Field.snapshotSize,
+  Field.packBegin,
+  Field.packEnd,
+  Field.drawnAgain,
+  Field.stale,
+  Field.maxPriority,
+];
+/** Behind them: the places that a batch of a view brings to the device. */
+const BROUGHT_AT = REPORTED.length;
+
 function complete(record: Float64Array, report: Float64Array): void {
-  record[Field.snapshotPtr] = report[0]!;
-  record[Field.snapshotSize] = report[1]!;
-  record[Field.packBegin] = report[2]!;
-  record[Field.packEnd] = report[3]!;
-  record[Field.drawnAgain] = report[4]!;
-  record[Field.stale] = report[5]!;
-  record[Field.maxPriority] = report[6]!;
+  for (let i = 0; i < REPORTED.length; i++) record[REPORTED[i]!] = report[i]!;
 }
 
 function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
   const { Packer } = loadAddon<PackAddon>('pack');
-  // What a draw from whole rows leaves at zero.
-  const report = new Float64Array(7);
+  const report = new Float64Array(REPORTED.length);
   const packer = new Packer(insideOfBuffer(buffer).memory, halves.memory, ROWS_AT, halves.stride, report);
   let filled = false;
   return {
@@ -155,13 +159,23 @@ function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
 function viewPacker(source: SharedView, halves: HostHalves, depth: number): Packer {
   const buffer = TrajectoryBuffer.attach(source.buffer);
   const { ViewPacker } = loadAddon<PackAddon>('pack');
-  const report = new Float64Array(8);
+  const report = new Float64Array(BROUGHT_AT + 1);
   const { rule, columns, tree, normalise, idsAt, kept } = source;
-  const packer = new ViewPacker(
-    ...([insideOfTrajectories(buffer).memory, halves.memory, ROWS_AT, halves.stride, report] as const),
-    ...([rule, columns, tree, normalise, idsAt, halves.prioritiesAt, depth] as const),
-    ...([kept?.mirror ?? null, kept?.freshAt ?? 0, kept?.most ?? 0] as const),
-  );
+  const packer = new ViewPacker({
+    lanes: insideOfTrajectories(buffer).memory,
+    slots: halves.memory,
+    firstRow: ROWS_AT,
+    stride: halves.stride,
+    report,
+    rule,
+    columns,
+    tree,
+    normalise,
+    idsAt,
+    prioritiesAt: halves.prioritiesAt,
+    depth,
+    kept,
+  });
   return {
     // Of an earlier run: what it brought is not on this device.
     packsAgain: kept !== null,
@@ -177,7 +191,7 @@ function viewPacker(source: SharedView, halves: HostHalves, depth: number): Pack
       );
       if (packing !== Packing.done) return packing;
       complete(record, report);
-      if (kept) head[0] = report[7]!;
+      if (kept) head[0] = report[BROUGHT_AT]!;
       return packing;
     },
   };

@@ -119,10 +119,10 @@ export class PipelineParts {
   }
 
   #setup(packBell: Bell): ActorSetup {
-    const { source, mailbox, placement } = this.#options;
+    const { mailbox, placement } = this.#options;
     return {
       ring: this.ring.share(),
-      source: source.share(),
+      source: this.slots.plan.share,
       packBell: packBell.index,
       mailbox: mailbox?.share() ?? null,
       mailboxHome: this.#home?.handle ?? 0,
@@ -296,7 +296,8 @@ export class PipelineParts {
       return;
     }
     if (this.#options.mailbox) versionsOf(this.#options.mailbox).abandon();
-    this.#options.source.applyPending(this.slots.host, this.slots.comeHome(this.ring));
+    const spent = this.slots.comeHome(this.ring);
+    this.slots.updates?.applyPending(this.slots.host, spent);
     more();
     this.#owned.close();
   }

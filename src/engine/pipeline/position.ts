@@ -45,7 +45,10 @@ export class Positions {
   /** What must be the same where another pipeline is to go on, in words that a person can compare. */
   get facts(): object {
     const { source, sampleCount, baseSeed, depth } = this.#options;
-    const columns = source.columns.map(({ key, dtype, shape }) => [key, `${dtype}[${shape.join('×')}]`]);
+    const columns = this.#parts.slots.plan.columns.map(({ key, dtype, shape }) => [
+      key,
+      `${dtype}[${shape.join('×')}]`,
+    ]);
     return {
       ...{ sampleCount, baseSeed, draws: source.prioritized ? 'by priorities' : 'uniformly' },
       columns: Object.fromEntries(columns),
@@ -71,13 +74,13 @@ export class Positions {
   /** Of a pipeline that stands still. */
   take(): Position {
     const { ring, slots } = this.#parts;
-    const { source } = this.#options;
+    const { updates: priorities } = slots;
     const { asked, kept, lastAsked } = this.#manual;
     const sequence = asked?.sequence ?? ring.next;
-    const applied = source.applied;
+    const applied = priorities?.applied ?? 0;
     const updates: Update[] = [];
-    for (let s = Math.max(0, applied); source.prioritized && s < sequence; s++)
-      updates.push(source.comeHome(slots.host, this.#slotOf(s)));
+    for (let s = Math.max(0, applied); priorities !== null && s < sequence; s++)
+      updates.push(priorities.comeHome(slots.host, this.#slotOf(s)));
     const prepared = asked
       ? {
           tick: asked.tick,
@@ -122,9 +125,9 @@ export class Positions {
       ring.startAt(sequence);
       for (const [i, update] of updates.entries()) {
         const slot = this.#slotOf(sequence - updates.length + i);
-        source.bringHome(slots.host, slot, update);
+        slots.updates?.bringHome(slots.host, slot, update);
       }
-      source.goOn(applied);
+      slots.updates?.goOn(applied);
     } finally {
       ring.endRun();
     }

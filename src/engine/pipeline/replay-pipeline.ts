@@ -20,7 +20,7 @@ import type { Batch } from './batches.ts';
 import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
 import { FedSpans } from './fed-spans.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
-import { type Inside, type PipelineNow, pipelineNow, standsFor, waitingFor } from './inspect.ts';
+import { type Inside, type PipelineNow, pipelineNow, standsFor, traceShape, waitingFor } from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
 import { ManualCalls } from './manual-calls.ts';
@@ -96,11 +96,16 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     }
     this.#manual = new ManualTicks(this.#parts, options.sampleCount);
     this.#control = new RunControl(this.#parts, this.#manual);
-    const given = { parts: this.#parts, source: options.source, manual: this.#manual, control: this.#control };
+    const { source } = options;
+    const given = { parts: this.#parts, source, manual: this.#manual, control: this.#control };
     this.#calls = new ManualCalls({ ...given, checkNotRunning: () => this.#checkNotRunning() });
     const manifest = manifestOf(this.#parts.slots, options);
     this.transferManifest = manifest;
-    const traced = trace?.of(manifest, options, new FedSpans(options.source.share().buffer.memory));
+    const traced = trace?.of(
+      manifest,
+      traceShape(this.#parts.slots, options),
+      new FedSpans(source.buffer.share().memory),
+    );
     this.#history = new History(this.#parts.ring, this, traced ?? null);
   }
 

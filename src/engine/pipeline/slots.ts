@@ -18,7 +18,7 @@ import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
 import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
 import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
-import type { BatchSource } from './source.ts';
+import type { BatchPlan, BatchSource, PriorityUpdates } from './source.ts';
 
 /** What actors need of the slots: shared memory and handles, no objects. */
 export interface SharedSlots {
@@ -40,6 +40,10 @@ export class Slots extends Owner {
   /** recorded before each update; empty unless updates are timed */
   readonly updateBegins: readonly DeviceEvent[];
   readonly host: HostHalves;
+  /** how a batch lies in a slot, given where the rows live */
+  readonly plan: BatchPlan;
+  /** null where batches are drawn uniformly */
+  readonly updates: PriorityUpdates | null;
   readonly batches: Batches['batches'];
   /** float64[32] per slot, by `Param` of src/engine/ring/slot.ts */
   readonly params: readonly Tensor<'float64'>[];
@@ -88,10 +92,12 @@ export class Slots extends Owner {
     using making = makingOf(this);
     this.rowsKept = chooseRows(options.rows, this.device, ring, options.noRing);
     const onDevice = this.rowsKept.kept === 'device';
-    const steps = onDevice && source.steps !== null ? source.keepOnDevice() : null;
+    const steps = onDevice ? source.steps : null;
+    this.plan = steps === null ? source.plan : source.planKept();
+    this.updates = source.updates(this.plan);
     // A head in place of rows; of a view what its notes say, and steps that are new to the device.
-    const batchBytes = onDevice && steps === null ? 0 : source.bytes;
-    const fresh = steps && { at: steps.freshAt, bytes: source.stepBytes };
+    const batchBytes = onDevice && steps === null ? 0 : this.plan.bytes;
+    const fresh = steps && { at: steps.layout.freshAt, bytes: steps.stepBytes };
     const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
@@ -119,6 +125,7 @@ export class Slots extends Owner {
       device: this.device,
       shown,
       source,
+      plan: this.plan,
       slots,
       ring: onDevice ? ring : null,
       baseSeed: options.baseSeed,

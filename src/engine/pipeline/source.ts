@@ -1,6 +1,6 @@
 /**
- * What batches are made from, rows of a replay buffer or a view of trajectories, and how they lie in a slot. The opener makes it;
- * pack's thread takes up what it shares.
+ * What batches are made from, rows of a replay buffer or a view of trajectories, and the plans of how a batch lies in a slot. The opener
+ * makes it; pack's thread takes up what the chosen plan shares.
  */
 
 import { shown } from '../../base/checks.ts';
@@ -16,7 +16,7 @@ import { rowStride } from '../../store/rows/pack-layout.ts';
 import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { type BatchLayout, columnsOf, placeColumns, viewNumbers } from '../../store/views/columns.ts';
 import { BROUGHT, type KeptLayout, keptLayout, mirrorBytes } from '../../store/views/kept-columns.ts';
-import type { View } from '../../store/views/views.ts';
+import type { View, ViewSpec } from '../../store/views/views.ts';
 import type { RingStatistics } from '../device-rows/statistics.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
@@ -63,12 +63,23 @@ export function bellsOf(source: SharedSource): BellBoard {
     : insideOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
 }
 
-/** Of a view, with its steps on a device. */
-interface Steps {
+/** How a batch lies in a slot, and what pack's thread needs to make it. */
+export interface BatchPlan {
+  /** of a batch, as it lies in a slot */
+  readonly bytes: number;
+  readonly columns: readonly BatchColumn[];
+  readonly share: SharedSource;
+  /** of steps that a device keeps: how far that has come; null where all travels with a batch */
+  readonly statistics: (() => RingStatistics) | null;
+}
+
+/** Of a view whose steps a device keeps. */
+export interface StepsLayout {
   readonly layout: KeptLayout;
-  readonly numbers: ReturnType<typeof viewNumbers>;
   readonly places: number;
   readonly placeBytes: number;
+  /** that a step which travels takes: with what fills its stride up, and its place */
+  readonly stepBytes: number;
 }
 
 const idsIn = ({ columns }: BatchLayout): number => columns.find(({ key }) => key === 'ids')!.at;
@@ -86,22 +97,20 @@ interface SourceOptions {
 export class BatchSource {
   readonly buffer: ReplayBuffer | TrajectoryBuffer;
   readonly bells: BellBoard;
-  columns: readonly BatchColumn[];
   /** of the fields, as the trace tells them */
   readonly names: readonly string[];
   readonly rows: number;
-  /** of a batch, as it lies in a slot */
-  bytes: number;
-  /** how its batches are with steps that a device keeps; null of rows */
-  readonly steps: Steps | null = null;
+  /** where the whole batch travels in a slot */
+  readonly plan: BatchPlan;
+  /** of a view: the layout where a device keeps its steps; null of rows */
+  readonly steps: StepsLayout | null;
   /** of the priorities that come back with a batch; 0 without */
   readonly priorityBytes: number;
   readonly beta: number;
   readonly #view: View | null;
+  readonly #spec: ViewSpec | null;
   readonly #sampler: PrioritizedSampler | null;
-  #share: SharedSource;
-  #mirror: Float64Array | null = null;
-  readonly #handle: ViewHandle | null = null;
+  readonly #handle: ViewHandle | null;
 
   /** Checks what fits together; binds the sampler. */
   constructor({ buffer, view, sampler, beta = 0.4, sampleCount }: SourceOptions) {
@@ -110,17 +119,21 @@ export class BatchSource {
     this.beta = checkBeta(beta);
     this.#view = view ?? null;
     this.#sampler = sampler ?? null;
-    this.priorityBytes = 0;
     if (buffer instanceof ReplayBuffer) {
       for (const [name, value] of Object.entries({ view, sampler }))
         if (value !== undefined)
           throw rangeError(`${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`);
       const { fields, rowBytes } = buffer.layout;
       this.bells = insideOfBuffer(buffer).bells;
-      this.bytes = sampleCount * rowBytes;
       this.names = Object.keys(fields);
-      this.columns = stridedColumns(buffer, rowBytes);
-      this.#share = { kind: 'rows', buffer: buffer.share() };
+      this.plan = {
+        bytes: sampleCount * rowBytes,
+        columns: stridedColumns(buffer, rowBytes),
+        share: { kind: 'rows', buffer: buffer.share() },
+        statistics: null,
+      };
+      this.steps = this.#spec = this.#handle = null;
+      this.priorityBytes = 0;
       return;
     }
     if (!(buffer instanceof TrajectoryBuffer))
@@ -130,58 +143,77 @@ export class BatchSource {
     const { bells, reader } = insideOfTrajectories(buffer as TrajectoryBuffer);
     const spec = reader.checkView(view);
     const bound = sampler === undefined ? null : reader.bind(sampler, view);
-    this.#handle = bound?.handle ?? null;
-    const weighted = sampler === undefined ? 'no' : 'device';
-    const columns = columnsOf(buffer.layout, spec, weighted);
+    const columns = columnsOf(buffer.layout, spec, sampler === undefined ? 'no' : 'device');
     const layout = placeColumns(columns, sampleCount);
     const { capacity: places } = buffer;
     const { placeBytes } = buffer.layout;
-    const kept = keptLayout(columns, spec, sampleCount, places);
-    this.steps = { layout: kept, numbers: viewNumbers(spec, kept.made), places, placeBytes };
-    this.bells = bells;
-    this.bytes = layout.bytes;
-    this.names = layout.columns.map(({ key }) => key);
-    this.columns = columnsIn(layout);
-    if (sampler !== undefined) this.priorityBytes = 4 * sampleCount;
-    this.#share = {
-      ...{ kind: 'view', buffer: buffer.share(), ...viewNumbers(spec, layout), tree: bound?.tree ?? null },
-      normalise: sampler === undefined ? 0 : insideOfSampler(sampler).normalise,
-      idsAt: idsIn(layout),
-      kept: null,
+    this.steps = {
+      layout: keptLayout(columns, spec, sampleCount, places),
+      places,
+      placeBytes,
+      stepBytes: rowStride(placeBytes) + 4,
     };
+    this.bells = bells;
+    this.names = layout.columns.map(({ key }) => key);
+    this.plan = {
+      bytes: layout.bytes,
+      columns: columnsIn(layout),
+      share: {
+        kind: 'view',
+        buffer: buffer.share(),
+        ...viewNumbers(spec, layout),
+        tree: bound?.tree ?? null,
+        normalise: sampler === undefined ? 0 : insideOfSampler(sampler).normalise,
+        idsAt: idsIn(layout),
+        kept: null,
+      },
+      statistics: null,
+    };
+    this.#spec = spec;
+    this.#handle = bound?.handle ?? null;
+    this.priorityBytes = sampler === undefined ? 0 : 4 * sampleCount;
   }
 
-  /** From here on a device keeps the steps. */
-  keepOnDevice(): KeptLayout {
-    const { layout, numbers, places } = this.steps!;
+  /** Of a view: where a device keeps its steps, and a batch brings those that are new there. Allocates what pack knows of the device. */
+  planKept(): BatchPlan {
+    const { layout, places, placeBytes, stepBytes } = this.steps!;
     const { gathered, made, freshAt, most } = layout;
-    const share = this.#share as SharedView;
     const bytes = mirrorBytes(places);
     const { memory, offset } = allocateShared(`what is known of ${places} places on the device`, bytes, 64);
     const mirror = new Float64Array(memory, offset, bytes / 8);
-    this.#mirror = mirror;
-    this.#share = { ...share, ...numbers, idsAt: idsIn(made), kept: { mirror, freshAt, most } };
-    this.bytes = freshAt + most * this.stepBytes;
-    this.columns = columnsIn(made).flatMap((column) => {
-      const kept = gathered.get(column.key);
-      if (kept) return { ...column, at: kept.at, kept: true };
-      return this.names.includes(column.key) ? column : [];
-    });
-    return layout;
+    const brought = new BigUint64Array(memory, offset, BROUGHT + 1);
+    const buffer = this.buffer as TrajectoryBuffer;
+    return {
+      bytes: freshAt + most * stepBytes,
+      columns: columnsIn(made).flatMap((column) => {
+        const kept = gathered.get(column.key);
+        if (kept) return { ...column, at: kept.at, kept: true };
+        return this.names.includes(column.key) ? column : [];
+      }),
+      share: {
+        ...(this.plan.share as SharedView),
+        ...viewNumbers(this.#spec!, made),
+        idsAt: idsIn(made),
+        kept: { mirror, freshAt, most },
+      },
+      statistics: () => {
+        const { ptr: visible, size } = buffer;
+        const ingestedRows = Number(Atomics.load(brought, BROUGHT));
+        return {
+          visible,
+          low: visible - size,
+          drawable: buffer.drawable(this.#view!),
+          ingestedRows,
+          ingestedBytes: ingestedRows * rowStride(placeBytes),
+          droppedRows: 0,
+        };
+      },
+    };
   }
-  /** That a step which travels takes: with what fills its stride up, and its place. */
-  get stepBytes(): number {
-    return rowStride(this.steps!.placeBytes) + 4;
-  }
-  /** Of steps that a device keeps: how far that has come. */
-  get statistics(): RingStatistics {
-    const { buffer } = this;
-    const { ptr: visible, size } = buffer;
-    const words = new BigUint64Array(this.#mirror!.buffer, this.#mirror!.byteOffset, BROUGHT + 1);
-    const ingestedRows = Number(Atomics.load(words, BROUGHT));
-    const ingestedBytes = ingestedRows * rowStride(this.steps!.placeBytes);
-    const drawable = (buffer as TrajectoryBuffer).drawable(this.#view!);
-    return { visible, low: visible - size, drawable, ingestedRows, ingestedBytes, droppedRows: 0 };
+
+  /** Of a plan of this source: what its priorities do on their way back; null where steps are drawn uniformly. */
+  updates({ share }: BatchPlan): PriorityUpdates | null {
+    return this.#handle === null ? null : new PriorityUpdates(this.#handle, share as SharedView, this.rows);
   }
 
   /** Columns that are no fields and that a capture is given by themselves. */
@@ -193,16 +225,11 @@ export class BatchSource {
     return this.#sampler !== null;
   }
 
-  /** What pack's thread needs. */
-  share(): SharedSource {
-    return this.#share;
-  }
-
   /** The pipeline draws by the sampler from here on, and nobody else. Sequences begin at 0. */
   take(): void {
     if (this.#sampler === null) return;
     insideOfSampler(this.#sampler).running = true;
-    lanesAddon().beginUpdates((this.#share as SharedView).tree!, 0);
+    lanesAddon().beginUpdates((this.plan.share as SharedView).tree!, 0);
   }
   /** Twice is fine. */
   release(): void {
@@ -215,42 +242,6 @@ export class BatchSource {
     if (!this.prioritized)
       throw rangeError('setBeta() is for importance weights: open the pipeline with a prioritized sampler');
     ring.setBeta(beta);
-  }
-
-  /** Updates of sequences before this one are in the tree; 0 without a tree. */
-  get applied(): number {
-    return this.#handle === null ? 0 : this.#facts()[5]!;
-  }
-  /** A restored tree goes on with the updates from this sequence on. */
-  goOn(applied: number): void {
-    if (this.#handle !== null) lanesAddon().beginUpdates((this.#share as SharedView).tree!, applied);
-  }
-  /** What came home with the slot's last batch. */
-  comeHome(halves: HostHalves, slot: number): { ids: Float64Array; priorities: Float32Array } {
-    const { idsAt } = this.#share as SharedView;
-    return { ids: halves.ids(slot, idsAt, this.rows).slice(), priorities: halves.priorities(slot).slice() };
-  }
-  /** The same, as if it had come home just now. */
-  bringHome(halves: HostHalves, slot: number, update: { ids: Float64Array; priorities: Float32Array }): void {
-    halves.ids(slot, (this.#share as SharedView).idsAt, this.rows).set(update.ids);
-    halves.priorities(slot).set(update.priorities);
-  }
-  #facts(): Float64Array {
-    const facts = new Float64Array(6);
-    lanesAddon().inspectTree(this.#handle as ViewHandle, false, undefined, facts);
-    return facts;
-  }
-
-  /** What priorities came home and were not taken up by a later draw: applies them, in order. Pack has stopped. */
-  applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
-    if (this.#handle === null) return;
-    const { tree, idsAt } = this.#share as SharedView;
-    const { applied } = this;
-    for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
-      if (sequence < applied) continue;
-      lanesAddon().updateTree(this.#handle, halves.ids(slot, idsAt, this.rows), halves.priorities(slot), this.rows);
-      lanesAddon().beginUpdates(tree!, sequence + 1);
-    }
   }
 
   /** What the next batch waits for where nothing can be drawn, in words. */
@@ -270,5 +261,53 @@ export class BatchSource {
       'EMPTY',
       'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
     );
+  }
+}
+
+/** Priorities that came back with batches, on their way into the tree. The opener's part of it; pack takes up the others. */
+export class PriorityUpdates {
+  readonly #handle: ViewHandle;
+  readonly #tree: Float64Array;
+  readonly #idsAt: number;
+  readonly #rows: number;
+
+  constructor(handle: ViewHandle, { tree, idsAt }: SharedView, rows: number) {
+    this.#handle = handle;
+    this.#tree = tree!;
+    this.#idsAt = idsAt;
+    this.#rows = rows;
+  }
+
+  /** Updates of sequences before this one are in the tree. */
+  get applied(): number {
+    const facts = new Float64Array(6);
+    lanesAddon().inspectTree(this.#handle, false, undefined, facts);
+    return facts[5]!;
+  }
+  /** A restored tree goes on with the updates from this sequence on. */
+  goOn(applied: number): void {
+    lanesAddon().beginUpdates(this.#tree, applied);
+  }
+  /** What came home with the slot's last batch. */
+  comeHome(halves: HostHalves, slot: number): { ids: Float64Array; priorities: Float32Array } {
+    return { ids: this.#ids(halves, slot).slice(), priorities: halves.priorities(slot).slice() };
+  }
+  /** The same, as if it had come home just now. */
+  bringHome(halves: HostHalves, slot: number, update: { ids: Float64Array; priorities: Float32Array }): void {
+    this.#ids(halves, slot).set(update.ids);
+    halves.priorities(slot).set(update.priorities);
+  }
+  /** What came home and was not taken up by a later draw: applies it, in order. Pack has stopped. */
+  applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
+    const { applied } = this;
+    for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
+      if (sequence < applied) continue;
+      lanesAddon().updateTree(this.#handle, this.#ids(halves, slot), halves.priorities(slot), this.#rows);
+      lanesAddon().beginUpdates(this.#tree, sequence + 1);
+    }
+  }
+
+  #ids(halves: HostHalves, slot: number): Float64Array {
+    return halves.ids(slot, this.#idsAt, this.#rows);
   }
 }

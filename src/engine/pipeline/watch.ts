@@ -8,7 +8,7 @@ import { Field } from '../ring/slot.ts';
 import { TraceWriter } from '../trace/recorder.ts';
 import { FedSpans } from './fed-spans.ts';
 import type { Said } from './history.ts';
-import { type Inside, type SlotNow, slotsNow } from './inspect.ts';
+import { type Inside, type SlotNow, slotsNow, traceShape } from './inspect.ts';
 import { insideOf, type ReplayPipeline } from './replay-pipeline.ts';
 import { type StageName, stages } from './summary.ts';
 
@@ -191,17 +191,18 @@ export class LiveTrace {
     // What was not measured is not in it, whatever it was opened with.
     this.#writer = new TraceWriter(write, inside.options.trace !== false && inside.options.trace.deviceEvents);
     this.#at = inside.parts.ring.journal.head;
-    this.#fed = new FedSpans(inside.options.source.share().buffer.memory);
+    this.#fed = new FedSpans(inside.buffer.share().memory);
   }
 
   /** Takes up what has ended since; the newest where that is too much for once. */
   look(): void {
     const { parts, options } = this.#inside;
     const { journal } = parts.ring;
+    const shape = traceShape(parts.slots, options);
     const behind = (journal.head - this.#at) >>> 0;
     const left = Math.max(0, behind - TRACED);
     const { next, missed } = journal.read((this.#at + left) >>> 0, (entry: JournalEntry) =>
-      this.#writer.add(entry, this.#facts, options),
+      this.#writer.add(entry, this.#facts, shape),
     );
     this.#at = next;
     this.#missed += left + missed;

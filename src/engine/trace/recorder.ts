@@ -17,7 +17,10 @@ export interface TraceFacts {
 }
 /** What it says of the rows. */
 export interface TraceShape {
-  source: { bytes: number; names: readonly string[] };
+  /** of a batch, as it lies in a slot */
+  bytes: number;
+  /** of its fields */
+  names: readonly string[];
   baseSeed: number;
 }
 
@@ -89,12 +92,12 @@ export class TraceWriter {
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
     // Of rows on the device a head moves, beside the parameters, and steps that are new there.
-    const moved = facts.rowsKept === 'device' ? at(Field.moved) : shape.source.bytes;
+    const moved = facts.rowsKept === 'device' ? at(Field.moved) : shape.bytes;
     this.#spanOf('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
     this.#spanOf('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
       ...tick,
       rows,
-      bytes: shape.source.bytes,
+      bytes: shape.bytes,
     });
     this.#spanOf('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
       ...tick,
@@ -105,7 +108,7 @@ export class TraceWriter {
       bytes: moved,
       pinned: facts.hostPinned,
       shared: facts.directPinnedShared,
-      layout: shape.source.names.join(' '),
+      layout: shape.names.join(' '),
       executor: 'pack actor',
       submitter: facts.h2dSubmitter,
     });
