@@ -29,6 +29,6 @@ export {
 export type { LearnerChoice, TrainedPolicy } from '../run/train/algorithms.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from '../run/train/evaluate.ts';
 export { type Display, showProgress } from '../run/train/live-display.ts';
+export type { TrainOptions } from '../run/train/options.ts';
+export type { CurvePoint, TrainParts, TrainResult } from '../run/train/progress.ts';
 export { train } from '../run/train/train.ts';
-export type { TrainOptions } from '../run/train/train-options.ts';
-export type { CurvePoint, TrainParts, TrainResult } from '../run/train/train-told.ts';

@@ -15,19 +15,16 @@ import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
 import type { EnvironmentSet } from '../environments/environment-set.ts';
 import { environmentMaker } from '../environments/load-environment.ts';
-import { ObservationRows } from '../environments/observation-rows.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
+import { Evaluator, openEvaluated } from './evaluator.ts';
 import { showProgress } from './live-display.ts';
-import { Looks } from './looks.ts';
-import { openTesters } from './testers.ts';
-import { type Solved, TrainCheckpoint, type TrainCounts } from './train-checkpoint.ts';
-import { checkedTrain, type TrainOptions, type TrainPlan, trainPlan } from './train-options.ts';
-import { bufferOf, collectorOptions, limiterOf, viewOf } from './train-parts.ts';
-import { type Resumption, resumptionOf } from './train-resume.ts';
-import { liveLines, plainLine } from './train-text.ts';
-import type { CurvePoint, TrainProgress, TrainResult } from './train-told.ts';
+import { ObservationRows } from './observation-rows.ts';
+import { checkedTrain, type TrainOptions } from './options.ts';
+import { bufferOf, collectorOptions, limiterOf, type TrainPlan, trainPlan, viewOf } from './plan.ts';
+import { type CurvePoint, liveLines, plainLine, type TrainProgress, type TrainResult } from './progress.ts';
+import { type Resumption, resumptionOf, type Solved, TrainCheckpoint, type TrainCounts } from './resume.ts';
 
-const COLLECTOR = new URL('./train-collector.js', import.meta.url);
+const COLLECTOR = new URL('./collector.js', import.meta.url);
 /** Between two looks at how far it is. */
 const LOOK_MS = 20;
 /** A stream of the seed for the rows that are drawn, which nobody else has. */
@@ -48,9 +45,9 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   const resumption = await resumptionOf(checkedTrain(options));
   const given = resumption.options;
   const make = await environmentMaker(given.environment.href);
-  const testers = await openTesters(make, given);
+  const evaluated = await openEvaluated(make, given);
   try {
-    const training = new Training(trainPlan(given, testers.spaces), testers, resumption);
+    const training = new Training(trainPlan(given, evaluated.spaces), evaluated, resumption);
     const { plan } = training;
     const running = training.run();
     if (!plan.display) return await running;
@@ -60,13 +57,13 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       line: () => plainLine(progress(), plan),
     });
   } finally {
-    await Promise.resolve(testers.close()).catch(() => {});
+    await Promise.resolve(evaluated.close()).catch(() => {});
   }
 }
 
 class Training {
   readonly plan: TrainPlan;
-  readonly #testers: EnvironmentSet;
+  readonly #evaluated: EnvironmentSet;
   readonly #resumption: Resumption;
   readonly #curve: CurvePoint[] = [];
   readonly #scalars: Record<string, number> = {};
@@ -77,14 +74,16 @@ class Training {
   /** in this run or in one before it */
   #solved: Solved | null = null;
   #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
-    ...{ steps: 0, episodes: 0, meanReturn: Number.NaN },
+    steps: 0,
+    episodes: 0,
+    meanReturn: Number.NaN,
   });
   #waitingFor: () => string = () => '';
 
-  constructor(plan: TrainPlan, testers: EnvironmentSet, resumption: Resumption) {
+  constructor(plan: TrainPlan, evaluated: EnvironmentSet, resumption: Resumption) {
     this.plan = plan;
     this.#resumption = resumption;
-    this.#testers = testers;
+    this.#evaluated = evaluated;
   }
 
   progress(): TrainProgress {
@@ -109,14 +108,16 @@ class Training {
     using rows = new ObservationRows(device, plan);
     await using pipeline = await this.#open(buffer, learner, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
-    const looks = new Looks(plan, mailbox, this.#testers);
+    const evaluator = new Evaluator(plan, mailbox, this.#evaluated);
     await using kept = await TrainCheckpoint.of(plan, { buffer, learner, pipeline, mailbox }, this.#resumption);
     await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
-    if (pool === null) return this.#result(looks, null, null);
+    if (pool === null) return this.#result(evaluator, null, null);
     this.#collected = () => pool.statistics();
     this.#goOn(kept.before);
     const checkpoint = await kept.begin(pool, () => ({
-      ...{ seconds: this.progress().seconds, curve: [...this.#curve], solved: this.#solved },
+      seconds: this.progress().seconds,
+      curve: [...this.#curve],
+      solved: this.#solved,
     }));
     // All three limits are of the whole training, over all its runs.
     const ticks = plan.ticks - this.#ticks;
@@ -130,8 +131,8 @@ class Training {
     };
     if (ticks <= 0 || seconds <= 0 || reached) {
       this.#seconds = kept.before?.seconds ?? null;
-      looks.take(reached?.weights);
-      return dumped(this.#result(looks, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null));
+      evaluator.take(reached?.weights);
+      return dumped(this.#result(evaluator, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null));
     }
     const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
     await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
@@ -151,18 +152,18 @@ class Training {
     ended.catch(() => {});
     try {
       const until = AbortSignal.any([signal, over.signal]);
-      const solved = await this.#watch(looks, until, (beta) => plan.prioritized && pipeline.setBeta(beta));
+      const solved = await this.#watch(evaluator, until, (beta) => plan.prioritized && pipeline.setBeta(beta));
       stop.abort();
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
       // A timer may be a little early; the next run is to find that nothing is left.
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
       // What was confirmed is not judged again.
-      const last = solved === null && !plan.signal.aborted ? await this.#lastLook(looks, deadline) : null;
+      const last = solved === null && !plan.signal.aborted ? await this.#lastLook(evaluator, deadline) : null;
       const meanReturn = solved ?? last?.meanReturn ?? Number.NaN;
-      this.#solved = meanReturn >= plan.goal ? { meanReturn, weights: looks.weights.slice() } : null;
+      this.#solved = meanReturn >= plan.goal ? { meanReturn, weights: evaluator.weights.slice() } : null;
       await kept.last();
-      return await dumped(this.#result(looks, solved, last));
+      return await dumped(this.#result(evaluator, solved, last));
     } finally {
       stop.abort();
       await Promise.allSettled([running, ended]);
@@ -194,27 +195,34 @@ class Training {
   }
 
   /** Null without weights, and when it was ended: an episode that never ends does not keep the training. */
-  async #lastLook(looks: Looks, deadline: Deadline): Promise<CurvePoint | null> {
+  async #lastLook(evaluator: Evaluator, deadline: Deadline): Promise<CurvePoint | null> {
     const { evaluation, seconds, signal } = this.plan;
     const late = new AbortController();
     using _ = callAfter(Math.max(0, deadline.left) + seconds * 1000 * LAST_LOOK, () => late.abort());
-    return await this.#look(looks, evaluation.confirm, this.progress(), AbortSignal.any([signal, late.signal]));
+    return await this.#look(evaluator, evaluation.confirm, this.progress(), AbortSignal.any([signal, late.signal]));
   }
 
   /** `solved`: what was confirmed; `last`: the last evaluation, when it came to its end. */
-  #result({ weights, policy }: Looks, solved: number | null, last: CurvePoint | null): TrainResult {
+  #result({ weights, policy }: Evaluator, solved: number | null, last: CurvePoint | null): TrainResult {
     const { goal, signal } = this.plan;
     const { steps, updates, seconds } = this.progress();
     const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
     const interrupted = signal.aborted && solved === null;
     return {
-      ...{ solved: solved !== null || (last !== null && !interrupted && last.meanReturn >= goal), meanReturn },
-      ...{ steps, updates, seconds, interrupted, curve: this.#curve, weights, policy },
+      solved: solved !== null || (last !== null && !interrupted && last.meanReturn >= goal),
+      meanReturn,
+      steps,
+      updates,
+      seconds,
+      interrupted,
+      curve: this.#curve,
+      weights,
+      policy,
     };
   }
 
   /** Looks every so many steps until the signal says that it is over; the confirmed mean return, or null. */
-  async #watch(looks: Looks, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
+  async #watch(evaluator: Evaluator, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
     const { evaluation, goal, steps: all } = this.plan;
     const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
     // A resumed training does not repeat the evaluations before it.
@@ -224,10 +232,10 @@ class Training {
       anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
       if (steps >= due) {
         due = next(steps);
-        const point = await this.#look(looks, evaluation.episodes, this.progress(), signal);
+        const point = await this.#look(evaluator, evaluation.episodes, this.progress(), signal);
         // Looking often does not flatter the result: others have to say the same.
         if (point !== null && point.meanReturn >= goal) {
-          const confirmed = await this.#look(looks, evaluation.confirm, this.progress(), signal, point);
+          const confirmed = await this.#look(evaluator, evaluation.confirm, this.progress(), signal, point);
           if (confirmed !== null && confirmed.meanReturn >= goal) return confirmed.meanReturn;
         }
       }
@@ -241,13 +249,13 @@ class Training {
    * look at as many steps replaces the one before: collectors may have waited for the learner in between.
    */
   async #look(
-    looks: Looks,
+    evaluator: Evaluator,
     episodes: number,
     { steps, updates, seconds }: TrainProgress,
     signal: AbortSignal,
     again?: CurvePoint,
   ): Promise<CurvePoint | null> {
-    const seen = await looks.look(episodes, again === undefined, signal);
+    const seen = await evaluator.evaluate(episodes, again === undefined, signal);
     if (seen === null) return null;
     const at = again ?? { steps, updates, seconds };
     const point = { steps: at.steps, updates: at.updates, seconds: at.seconds, episodes, ...seen };
@@ -274,7 +282,8 @@ class Training {
       const update = learner.update.bind(learner) as (...given: unknown[]) => void;
       const weights = publishedOf(learner);
       pipeline.capture((batch, { stream, out }) => update(stream, rows.of(batch, stream), out), {
-        ...{ scalars: learner.scalars, weights },
+        scalars: learner.scalars,
+        weights,
       });
       pipeline.on('tick', ({ scalars }) => this.#count(scalars));
       return pipeline;

@@ -1,12 +1,97 @@
 /**
- * The options of a resumed training. One rule: an option that the call gives replaces the saved one, with a warning if they differ; an
- * option that the call does not give stays as saved. A new option of train() belongs into `savedOptions()`, unless it says where the
- * training runs or who watches it. Options that the saved state does not allow to change are refused by Checkpoint.restore().
+ * A training that is saved, and goes on from where it was: its options, its parts, and what train() itself counts.
+ *
+ * The rule of a resumed training's options: one that the call gives replaces the saved one, with a warning if they differ; one that the
+ * call does not give stays as saved. A new option of train() belongs into `savedOptions()`, unless it says where the training runs or
+ * who watches it. Options that the saved state does not allow to change are refused by Checkpoint.restore().
  */
 
 import { shown } from '../../base/checks.ts';
+import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
+import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { extraOf } from '../checkpoint/extra.ts';
-import type { TrainOptions, TrainPlan } from './train-options.ts';
+import type { CheckpointParts } from '../checkpoint/parts.ts';
+import type { CollectorPool } from '../collectors/collector-pool.ts';
+import type { AnyLearner } from './algorithms.ts';
+import type { TrainOptions } from './options.ts';
+import type { TrainPlan } from './plan.ts';
+import type { CurvePoint } from './progress.ts';
+
+/** A mean return that was confirmed to reach the goal, and the weights that it is of: ticks under way have made newer ones. */
+export interface Solved {
+  readonly meanReturn: number;
+  readonly weights: Float32Array;
+}
+
+/** What is counted from the beginning of the first run. */
+export interface TrainCounts {
+  readonly ticks: number;
+  readonly seconds: number;
+  readonly curve: readonly CurvePoint[];
+  /** checkpoints of earlier versions do not have it */
+  readonly solved?: Solved | null;
+}
+
+interface TrainParts {
+  buffer: ReplayBuffer | TrajectoryBuffer;
+  learner: AnyLearner;
+  pipeline: ReplayPipeline;
+  mailbox: WeightMailbox;
+}
+
+export class TrainCheckpoint implements AsyncDisposable {
+  /** of the run that this one goes on from; null where it begins */
+  readonly before: TrainCounts | null;
+  /** for the pool */
+  readonly collectors: unknown;
+  readonly #where: NonNullable<TrainPlan['checkpoint']> | null;
+  readonly #options: SavedOptions;
+  readonly #parts: CheckpointParts;
+  #checkpoint: Checkpoint | null = null;
+
+  /** Gives the parts what the folder holds, if anything. Without a folder nothing is kept. */
+  static async of(plan: TrainPlan, parts: TrainParts, { options, warn }: Resumption): Promise<TrainCheckpoint> {
+    const { checkpoint } = plan;
+    const restored = checkpoint ? await Checkpoint.restore(checkpoint.folder, parts as CheckpointParts) : null;
+    if (restored) warn();
+    return new TrainCheckpoint(plan, savedOptions(plan, options), parts as CheckpointParts, restored);
+  }
+
+  private constructor(
+    { checkpoint }: TrainPlan,
+    options: SavedOptions,
+    parts: CheckpointParts,
+    restored: { tick: number; collectors: unknown; extra: unknown } | null,
+  ) {
+    this.#where = checkpoint ?? null;
+    this.#options = options;
+    this.#parts = parts;
+    this.collectors = restored?.collectors;
+    const counted = restored?.extra as Omit<TrainCounts, 'ticks'> | undefined;
+    this.before = restored && counted ? { ...counted, ticks: restored.tick + 1 } : null;
+  }
+
+  /** From here on it is saved; null where it is not. */
+  async begin(collectors: CollectorPool, counts: () => Omit<TrainCounts, 'ticks'>): Promise<Checkpoint | null> {
+    if (this.#where === null) return null;
+    const { folder, every = '60 s' } = this.#where;
+    const extra = () => ({ ...counts(), options: this.#options });
+    this.#checkpoint = await Checkpoint.open(folder, { ...this.#parts, collectors, extra, every });
+    return this.#checkpoint;
+  }
+
+  /** Once more, while the collectors are still there. */
+  async last(): Promise<void> {
+    await this.#checkpoint?.save();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#checkpoint?.close();
+  }
+}
 
 type Options = Readonly<Record<string, unknown>>;
 const plain = (options: object) => options as Options;
@@ -31,26 +116,25 @@ const optimisers = ['actorOptimiser', 'criticOptimiser', 'temperatureOptimiser']
 const initial: Options = { initialTemperature: 1, firstUpdate: 0 };
 
 export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOptions): SavedOptions {
-  const { seed, workers, environments, steps, seconds, goal, updatesPerStep, minibatches, warmUp, nStep, stack } = plan;
-  const { prioritized, explore, noise, evaluation } = plan;
   return {
-    ...{
-      learner,
-      seed,
-      workers,
-      environments,
-      steps,
-      seconds,
-      goal,
-      updatesPerStep,
-      minibatches,
-      warmUp,
-      nStep,
-      stack,
-    },
+    learner,
+    seed: plan.seed,
+    workers: plan.workers,
+    environments: plan.environments,
+    steps: plan.steps,
+    seconds: plan.seconds,
+    goal: plan.goal,
+    updatesPerStep: plan.updatesPerStep,
+    minibatches: plan.minibatches,
+    warmUp: plan.warmUp,
+    nStep: plan.nStep,
+    stack: plan.stack,
+    prioritized: plan.prioritized,
+    explore: plan.explore,
+    evaluation: plan.evaluation,
     // The plan rounds it up to lanes of one length.
-    ...{ prioritized, explore, evaluation, capacity: capacity ?? plan.capacity },
-    ...(plan.algorithm === 'td3' ? { noise } : {}),
+    capacity: capacity ?? plan.capacity,
+    ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
   };
 }
 

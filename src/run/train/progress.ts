@@ -1,4 +1,4 @@
-/** What train() tells while it goes on. */
+/** What train() reports while it goes on and at its end, and how that looks on a terminal and in a file. */
 
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -60,4 +60,47 @@ export interface TrainResult {
   readonly weights: Float32Array;
   /** acts greedily by it; encodeOnnx() takes it */
   readonly policy: TrainedPolicy;
+}
+
+/** What a progress is held against. */
+interface Aims {
+  readonly algorithm: string;
+  readonly steps: number;
+  readonly goal: number;
+}
+
+const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
+/** Three digits that count. */
+const short = (value: number): string =>
+  Math.abs(value) >= 100 || value === 0 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
+
+const BAR = 24;
+
+function greedy({ point }: TrainProgress, { goal }: Aims): string {
+  const wanted = Number.isFinite(goal) ? `, wanted ${short(goal)}` : '';
+  if (point === null) return `no look at the weights yet${wanted}`;
+  return `${short(point.meanReturn)} ± ${short(point.deviation)} greedy at ${whole(point.steps)} steps${wanted}`;
+}
+
+const exploring = ({ meanReturn }: TrainProgress): string =>
+  Number.isNaN(meanReturn) ? 'no episode is over yet' : `return ${short(meanReturn)} exploring`;
+
+export function liveLines(progress: TrainProgress, aims: Aims): string[] {
+  const { steps, updates, seconds, episodes, scalars, waitingFor } = progress;
+  const done = Math.min(1, steps / aims.steps);
+  const bar = '━'.repeat(Math.round(done * BAR)).padEnd(BAR, '·');
+  const rate = (count: number) => `${whole(count / Math.max(seconds, 1e-3))}/s`;
+  const numbers = Object.entries(scalars).map(([name, value]) => `${name} ${short(value)}`);
+  return [
+    `${aims.algorithm}  ${bar}  ${whole(steps)} of ${whole(aims.steps)} steps (${rate(steps)})  ${seconds.toFixed(1)} s`,
+    `${exploring(progress)} (${whole(episodes)} episodes)  ${greedy(progress, aims)}`,
+    `${whole(updates)} updates (${rate(updates)})  ${numbers.join('  ')}`,
+    ...(waitingFor === 'nothing' || waitingFor === '' ? [''] : [`waits for ${waitingFor}`]),
+  ];
+}
+
+export function plainLine(progress: TrainProgress, aims: Aims): string {
+  const { steps, updates, seconds } = progress;
+  const parts = [`${seconds.toFixed(1).padStart(6)} s`, `${whole(steps)} of ${whole(aims.steps)} steps`];
+  return [...parts, `${whole(updates)} updates`, exploring(progress), greedy(progress, aims)].join('  ');
 }

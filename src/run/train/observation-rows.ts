@@ -1,7 +1,7 @@
 /** A batch's observations as the learner takes them: stacks and bytes become rows of floats, on the device. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { convert } from '../../learn/convert.ts';
-import type { TrainPlan } from '../train/train-options.ts';
+import type { TrainPlan } from './plan.ts';
 
 type Batch = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,4 @@
-/** What train() is told, checked, with everything that follows from it; and what it tells. */
+/** What train() is given, checked on entry. */
 
 import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
@@ -6,10 +6,9 @@ import { checkCount, checkFlag, checkKeys, checkPath, shown } from '../../base/c
 import { rangeError, typeError, unavailableError } from '../../base/errors.ts';
 import { checkSignal } from '../../shm/wait.ts';
 import { parseEvery } from '../checkpoint/every.ts';
-import { checkExplore, type Explore } from '../environments/explore.ts';
-import type { Spaces } from '../environments/spaces.ts';
-import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
-import type { CurvePoint, TrainParts } from './train-told.ts';
+import type { Explore } from '../environments/explore.ts';
+import type { LearnerChoice } from './algorithms.ts';
+import type { CurvePoint, TrainParts } from './progress.ts';
 
 export interface TrainOptions {
   /** module whose default export is the environment's class, or a function that makes one; each thread loads it */
@@ -74,45 +73,36 @@ export interface TrainOptions {
   onOpen?: (parts: TrainParts) => unknown;
 }
 
-export interface TrainPlan
-  extends Required<
-    Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint' | 'dump'>
-  > {
-  checkpoint: TrainOptions['checkpoint'] | null;
-  environmentOptions: unknown;
-  dump?: string | URL;
-  learner: LearnerPlan;
-  algorithm: LearnerChoice['algorithm'];
-  /** of one step */
-  gamma: number;
-  explore: Explore;
-  evaluation: { every: number; episodes: number; confirm: number };
-  spaces: Spaces;
-  /** rows of a tick */
-  sampleCount: number;
-  /** ticks of the whole training */
-  ticks: number;
-  /** the buffer keeps each environment's steps in order */
-  ordered: boolean;
-  /** the learner takes observations in another form than the batch has them */
-  converted: boolean;
-}
-
-const keys = [
-  ...['environment', 'environmentOptions', 'learner', 'device', 'seed', 'workers', 'environments', 'steps', 'seconds'],
-  ...[
-    'goal',
-    'updatesPerStep',
-    'minibatches',
-    'capacity',
-    'warmUp',
-    'nStep',
-    'stack',
-    'prioritized',
-    'explore',
-    'noise',
-  ],
-  ...['evaluation', 'checkpoint', 'dump', 'signal', 'display', 'onPoint', 'onOpen'],
+/** Counts: their least and most. Every collector waits at one limiter, which has room for 16. */
+const counts = {
+  seed: [0],
+  workers: [1, 16],
+  environments: [1, 2 ** 16],
+  steps: [1],
+  minibatches: [1],
+  capacity: [2],
+  warmUp: [1],
+  nStep: [1, 2 ** 16],
+  stack: [1, 2 ** 16],
+} as const;
+const others = [
+  'environment',
+  'environmentOptions',
+  'learner',
+  'device',
+  'seconds',
+  'goal',
+  'updatesPerStep',
+  'prioritized',
+  'explore',
+  'noise',
+  'evaluation',
+  'checkpoint',
+  'dump',
+  'signal',
+  'display',
+  'onPoint',
+  'onOpen',
 ];
 
 /** Without what is undefined: that is not given. */
@@ -122,7 +112,7 @@ function defined<T extends object>(options: T): T {
 
 /** The options without what is undefined, inside of them too. Throws for what can be said before the environment is known. */
 export function checkedTrain(given: TrainOptions): TrainOptions {
-  checkKeys('train', given, keys);
+  checkKeys('train', given, [...Object.keys(counts), ...others]);
   const options = { ...defined(given) };
   for (const name of ['learner', 'explore', 'evaluation'] as const)
     if (typeof options[name] === 'object' && options[name] !== null) options[name] = defined(options[name]) as never;
@@ -133,22 +123,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     throw typeError(
       `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${shown(environment)}`,
     );
-  for (const [name, least, most] of [
-    ...([
-      ['seed', 0],
-      // As many as can wait at one limiter.
-      ['workers', 1, 16],
-      ['environments', 1, 2 ** 16],
-      ['steps', 1],
-      ['minibatches', 1],
-    ] as const),
-    ...([
-      ['capacity', 2],
-      ['warmUp', 1],
-      ['nStep', 1, 2 ** 16],
-      ['stack', 1, 2 ** 16],
-    ] as const),
-  ] as const)
+  for (const [name, [least, most]] of Object.entries(counts) as [keyof typeof counts, readonly [number, number?]][])
     if (options[name] !== undefined) checkCount(name, options[name], least, most);
   checkPositive('updatesPerStep', updatesPerStep);
   if (seconds !== undefined) checkPositive('seconds', seconds);
@@ -195,80 +170,4 @@ function writablePath(path: string | URL): string {
 function checkPositive(name: string, value: unknown): void {
   if (typeof value !== 'number' || !(value > 0))
     throw rangeError(`${name} must be a number above 0, got ${shown(value)}`);
-}
-
-/** With defaults in place. Throws for what the environment's spaces do not fit. */
-export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
-  const {
-    seed = 0,
-    workers = 1,
-    environments = 1,
-    steps = 100_000,
-    updatesPerStep = 1,
-    nStep = 1,
-    stack = 1,
-  } = options;
-  const { learner: choice, prioritized = false, evaluation = {} } = options;
-  const bytes = spaces.observation.dtype === 'uint8';
-  const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
-  const all = workers * environments;
-  // A lane has its first row when it holds a window and what is behind it.
-  const least = ordered ? all * (nStep + stack + 1) : 2 * all;
-  const lanes = ordered
-    ? `, for ${all} environments with windows of ${nStep + stack - 1}`
-    : `, two for each of ${all} environments`;
-  const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
-  if (ordered && warmUp < least) throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
-  // Rows of several steps bring their discounts; a learner takes those or its own.
-  const { gamma = 0.99, ...others } = choice ?? {};
-  const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
-  const { minibatches = learner.cycle } = options;
-  if (minibatches % learner.cycle !== 0)
-    throw rangeError(
-      `minibatches must be a multiple of ${learner.cycle}, so that a tick holds whole cycles; got ${minibatches}`,
-    );
-  if (steps <= warmUp) throw rangeError(`steps must be more than warmUp, got ${steps} and ${warmUp}`);
-  const room = Math.max(least, warmUp);
-  const { capacity = Math.max(Math.min(1_000_000, steps), room) } = options;
-  if (capacity < room)
-    throw rangeError(
-      `capacity must be at least ${room}${room === least ? lanes : ', as warmUp says'}; got ${capacity}`,
-    );
-  const { algorithm } = choice;
-  const epsilon = algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
-  const explore = { randomSteps: warmUp, ...epsilon, ...options.explore };
-  checkExplore(explore, spaces);
-  return {
-    ...{
-      device: 'auto',
-      seconds: Number.POSITIVE_INFINITY,
-      goal: Number.POSITIVE_INFINITY,
-      noise: 0.1,
-      display: false,
-    },
-    ...{ signal: new AbortController().signal, onPoint: () => {}, onOpen: () => {} },
-    ...options,
-    ...{
-      seed,
-      workers,
-      environments,
-      steps,
-      updatesPerStep,
-      nStep,
-      stack,
-      prioritized,
-      warmUp,
-      minibatches,
-      algorithm,
-      gamma,
-    },
-    environmentOptions: options.environmentOptions,
-    checkpoint: options.checkpoint ?? null,
-    // All lanes are of one length.
-    capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
-    evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
-    ...{ learner, explore, spaces, ordered, converted: stack > 1 || bytes },
-    sampleCount: learner.batchSize * minibatches,
-    ticks: Math.ceil(((steps - warmUp) * updatesPerStep) / minibatches),
-  };
 }

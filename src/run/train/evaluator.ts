@@ -1,0 +1,93 @@
+/** Evaluations of a training: greedy episodes by the newest weights that it has published, in environments beside its collectors'. */
+
+import { Random } from '../../base/random.ts';
+import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import type { AnyEnvironment } from '../environments/environment.ts';
+import { type EnvironmentSet, opensSets } from '../environments/environment-set.ts';
+import type { EnvironmentMaker } from '../environments/load-environment.ts';
+import { closeAll, MadeSet } from '../environments/vector-environment.ts';
+import { policyOf } from './algorithms.ts';
+import { type Evaluation, evaluate } from './evaluate.ts';
+import type { TrainOptions } from './options.ts';
+import type { TrainPlan } from './plan.ts';
+
+/** A stream of the seed that is neither a collector's nor an evaluation's. */
+const STREAM = 2 ** 20 + 1;
+const SEEDS = 2 ** 31;
+
+export class Evaluator {
+  readonly weights: Float32Array;
+  readonly policy: ReturnType<typeof policyOf>;
+  readonly #mailbox: WeightMailbox;
+  readonly #environments: EnvironmentSet;
+  readonly #stack: number;
+  /** each evaluation begins elsewhere */
+  readonly #random: Random;
+  #version = 0;
+
+  constructor({ learner, seed, noise, stack }: TrainPlan, mailbox: WeightMailbox, environments: EnvironmentSet) {
+    this.weights = new Float32Array(mailbox.length);
+    this.policy = policyOf(learner.policy, { greedy: true, seed, noise });
+    this.#mailbox = mailbox;
+    this.#environments = environments;
+    this.#stack = stack;
+    this.#random = new Random(seed, STREAM);
+  }
+
+  /** Takes up the newest weights, if there are others; or `weights`, in their place. */
+  take(weights?: Float32Array): void {
+    if (weights) this.weights.set(weights);
+    else if (this.#mailbox.published === this.#version) return;
+    else {
+      const version = this.#mailbox.read(this.weights, this.#version);
+      if (version > 0) this.#version = version;
+    }
+    this.policy.load(this.weights);
+  }
+
+  /** Of the newest weights, or once more of those before; null when there are none yet, and when the signal ended it. */
+  async evaluate(
+    episodes: number,
+    newest: boolean,
+    signal: AbortSignal,
+  ): Promise<Pick<Evaluation, 'meanReturn' | 'deviation'> | null> {
+    if (newest) this.take();
+    if (this.#version === 0) return null;
+    const seed = this.#random.below(SEEDS);
+    try {
+      const { meanReturn, deviation } = await evaluate({
+        environments: this.#environments,
+        policy: this.policy,
+        stack: this.#stack,
+        episodes,
+        seed,
+        signal,
+      });
+      return { meanReturn, deviation };
+    } catch (error) {
+      if (signal.aborted) return null;
+      throw error;
+    }
+  }
+}
+
+/** Stepped together, at most. */
+const MAX_ENVIRONMENTS = 10;
+
+/** The environments that an evaluator steps. */
+export async function openEvaluated(make: EnvironmentMaker, given: TrainOptions): Promise<EnvironmentSet> {
+  const { environmentOptions: options, workers = 1, environments = 1, evaluation, signal } = given;
+  const { episodes = 10, confirm = 100 } = evaluation ?? {};
+  const count = Math.min(MAX_ENVIRONMENTS, Math.max(episodes, confirm));
+  if (opensSets(make)) return make.open({ count, options });
+  const made: AnyEnvironment[] = [];
+  try {
+    // Collectors' are counted from 0. One at least says what the spaces are.
+    while (made.length === 0 || (made.length < count && !signal?.aborted))
+      made.push(await make({ index: workers * environments + made.length, options }));
+    return new MadeSet(made, (i) => `environment ${i} of those that evaluate`);
+  } catch (error) {
+    await closeAll(made).catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,169 @@
+/** What a training is made of: what follows from its options and the environment's spaces, and the parts that are opened by that. */
+import { rangeError } from '../../base/errors.ts';
+import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { RateLimiter } from '../../store/rate-limiter.ts';
+import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { checkExplore, type Explore } from '../environments/explore.ts';
+import type { Spaces } from '../environments/spaces.ts';
+import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
+import type { TrainCollectorOptions } from './collector.ts';
+import type { TrainOptions } from './options.ts';
+
+export interface TrainPlan
+  extends Required<
+    Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint' | 'dump'>
+  > {
+  checkpoint: TrainOptions['checkpoint'] | null;
+  environmentOptions: unknown;
+  dump?: string | URL;
+  learner: LearnerPlan;
+  algorithm: LearnerChoice['algorithm'];
+  /** of one step */
+  gamma: number;
+  explore: Explore;
+  evaluation: { every: number; episodes: number; confirm: number };
+  spaces: Spaces;
+  /** rows of a tick */
+  sampleCount: number;
+  /** ticks of the whole training */
+  ticks: number;
+  /** the buffer keeps each environment's steps in order */
+  ordered: boolean;
+  /** the learner takes observations in another form than the batch has them */
+  converted: boolean;
+}
+
+/** With defaults in place. Throws for what the environment's spaces do not fit. */
+export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
+  const {
+    seed = 0,
+    workers = 1,
+    environments = 1,
+    steps = 100_000,
+    updatesPerStep = 1,
+    nStep = 1,
+    stack = 1,
+  } = options;
+  const { learner: choice, prioritized = false, evaluation = {} } = options;
+  const bytes = spaces.observation.dtype === 'uint8';
+  const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
+  const all = workers * environments;
+  // A lane has its first row when it holds a window and what is behind it.
+  const least = ordered ? all * (nStep + stack + 1) : 2 * all;
+  const lanes = ordered
+    ? `, for ${all} environments with windows of ${nStep + stack - 1}`
+    : `, two for each of ${all} environments`;
+  const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
+  if (ordered && warmUp < least) throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
+  // Rows of several steps bring their discounts; a learner takes those or its own.
+  const { gamma = 0.99, ...others } = choice ?? {};
+  const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
+  const { minibatches = learner.cycle } = options;
+  if (minibatches % learner.cycle !== 0)
+    throw rangeError(
+      `minibatches must be a multiple of ${learner.cycle}, so that a tick holds whole cycles; got ${minibatches}`,
+    );
+  if (steps <= warmUp) throw rangeError(`steps must be more than warmUp, got ${steps} and ${warmUp}`);
+  const room = Math.max(least, warmUp);
+  const { capacity = Math.max(Math.min(1_000_000, steps), room) } = options;
+  if (capacity < room)
+    throw rangeError(
+      `capacity must be at least ${room}${room === least ? lanes : ', as warmUp says'}; got ${capacity}`,
+    );
+  const { algorithm } = choice;
+  const epsilon = algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
+  const explore = { randomSteps: warmUp, ...epsilon, ...options.explore };
+  checkExplore(explore, spaces);
+  return {
+    device: 'auto',
+    seconds: Number.POSITIVE_INFINITY,
+    goal: Number.POSITIVE_INFINITY,
+    noise: 0.1,
+    display: false,
+    signal: new AbortController().signal,
+    onPoint: () => {},
+    onOpen: () => {},
+    ...options,
+    seed,
+    workers,
+    environments,
+    steps,
+    updatesPerStep,
+    nStep,
+    stack,
+    prioritized,
+    warmUp,
+    minibatches,
+    algorithm,
+    gamma,
+    environmentOptions: options.environmentOptions,
+    checkpoint: options.checkpoint ?? null,
+    // All lanes are of one length.
+    capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
+    evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
+    learner,
+    explore,
+    spaces,
+    ordered,
+    converted: stack > 1 || bytes,
+    sampleCount: learner.batchSize * minibatches,
+    ticks: Math.ceil(((steps - warmUp) * updatesPerStep) / minibatches),
+  };
+}
+
+export function limiterOf({
+  learner,
+  updatesPerStep,
+  warmUp,
+  sampleCount,
+  workers,
+  environments,
+}: TrainPlan): RateLimiter {
+  const samplesPerInsert = learner.batchSize * updatesPerStep;
+  return RateLimiter.create({
+    samplesPerInsert,
+    minSize: warmUp,
+    gateAdd: true,
+    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
+    errorBuffer: 2 * (sampleCount + samplesPerInsert * environments * workers),
+  });
+}
+
+export function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | TrajectoryBuffer {
+  const { capacity, spaces, ordered, workers, environments } = plan;
+  const { size } = spaces.action;
+  if (!ordered)
+    return ReplayBuffer.offPolicy({
+      capacity,
+      obsDim: spaces.observation.size,
+      actionDim: size,
+      limiter,
+    }) as ReplayBuffer;
+  const { shape, dtype } = spaces.observation;
+  const fields = {
+    obs: { shape, observation: true, ...(dtype === 'uint8' ? { dtype } : {}) },
+    actions: { shape: spaces.action.kind === 'discrete' ? [] : [size] },
+  } as const;
+  return TrajectoryBuffer.create({
+    capacity,
+    lanes: workers * environments,
+    fields,
+    limiter,
+  }) as unknown as TrajectoryBuffer;
+}
+
+export const viewOf = (buffer: TrajectoryBuffer, { nStep, gamma, stack }: TrainPlan) =>
+  buffer.transitions({ nStep, gamma, ...(stack > 1 ? { stack: { obs: stack } } : {}) });
+
+export function collectorOptions(plan: TrainPlan): TrainCollectorOptions {
+  const { environment, environmentOptions, environments, stack, learner, noise, explore } = plan;
+  return {
+    environment: environment.href,
+    environmentOptions,
+    environments,
+    stack,
+    policy: learner.policy,
+    noise,
+    explore,
+  };
+}
