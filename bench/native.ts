@@ -39,9 +39,10 @@ export function buildProgram(
 
 /** The program that calls CUDA's driver. */
 export function buildRawCuda(): string {
-  const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/generated/ptx.cpp'];
+  const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/images/images.cpp'];
   const headers = ['bench/native/raw_cuda.hpp', 'bench/native/cuda_facts.hpp', 'native/device/cuda/abi.hpp'];
-  return buildProgram('raw_cuda', sources, [...headers, 'native/kernels/images.hpp'], '-O1');
+  const images = ['images.hpp', 'images/hsaco.inc', 'images/ptx.inc', 'images/spirv.inc'];
+  return buildProgram('raw_cuda', sources, [...headers, ...images.map((file) => `native/kernels/${file}`)], '-O1');
 }
 
 export interface RawCalls {

@@ -12,10 +12,8 @@
       "native/kernels/blas.cpp",
       "native/kernels/gemm.cpp",
       "native/kernels/gemm_builtin.cpp",
-      "native/kernels/generated/hsaco.cpp",
-      "native/kernels/generated/ptx.cpp",
-      "native/kernels/generated/spirv.cpp",
       "native/kernels/halo.cpp",
+      "native/kernels/images/images.cpp",
       "native/kernels/overlap.cpp",
       "native/kernels/registry.cpp",
       "native/kernels/test_kernels.cpp"

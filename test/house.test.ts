@@ -19,7 +19,7 @@ const textOf = (file: string): string => readFileSync(join(root, file), 'utf8');
 
 const sources = [...filesOf('src', '.ts'), ...filesOf('actors', '.ts')];
 const examples = filesOf('examples', '.ts');
-const natives = filesOf('native', '.cpp', '.hpp', '.h', '.gk').filter((file) => !/\/(generated|build)\//.test(file));
+const natives = filesOf('native', '.cpp', '.hpp', '.h', '.gk').filter((file) => !file.startsWith('native/build/'));
 
 const files = new Set(filesOf('native', '.hpp', '.h', '.inc', '.gk', '.cpp'));
 

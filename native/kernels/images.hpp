@@ -1,5 +1,5 @@
 // The kernels as devices load them: one module per format, made from the same sources as the host forms by
-// `npm run build:kernels` and committed under generated/.
+// `npm run build:kernels` and committed under images/.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -11,11 +11,11 @@ struct KernelImage {
   const char* format;    // "ptx", "spirv", "hsaco:gfx90a"
   const char* compiler;  // "clang 14.0.6"
   const char* sources;   // sha256 over the sources it was made from
-  const void* data;      // "ptx" ends in a zero byte
+  const void* data;      // a zero byte follows, by which "ptx" ends
   size_t bytes;          // without that zero
 };
 
-// What generated/ holds per compiler; an entry without a format ends each.
+// What images/ holds per compiler; an entry without a format ends each.
 extern const KernelImage ptx_images[], spirv_images[], hsaco_images[];
 
 // Null when no image of this format was built.

@@ -59,7 +59,9 @@ async function compileAll(compiler, folder) {
   const flags = [
     ...['-fPIC', ...literal(defaults.cflags_cc), '-DNAPI_CPP_EXCEPTIONS', '-DBUILDING_NODE_EXTENSION'],
     ...defaults.defines.map((each) => `-D${each}`),
-    ...[...headers(), ...defaults.include_dirs].flatMap((path) => ['-isystem', path]),
+    ...headers().flatMap((path) => ['-isystem', path]),
+    // The assembler looks for images in these too.
+    ...defaults.include_dirs.map((path) => `-I${path}`),
   ];
   const sources = new Set(targets.flatMap(({ target_name: name }) => variables[`${name}_sources`]));
   await inParallel(sources, (source) => run(compiler, [...flags, '-c', source, '-o', objectIn(folder, source)]));

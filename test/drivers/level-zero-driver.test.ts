@@ -52,7 +52,7 @@ describe('the Level Zero software driver', function () {
     }
     library = buildSoftwareDriver('level_zero');
     program = buildDriverProgram(
-      ['test/drivers/level_zero_check.cpp', 'native/kernels/generated/spirv.cpp'],
+      ['test/drivers/level_zero_check.cpp', 'native/kernels/images/images.cpp'],
       ['-lze_loader'],
     );
   });

@@ -14,48 +14,45 @@ import { cppOf, UnknownPtx } from './ptx.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const sources = join(root, 'native/kernels');
 const lists = ['ptx', 'spirv', 'hsaco'];
+const sha256Of = (data: string | Buffer) => createHash('sha256').update(data).digest('hex');
 
-/** As native/kernels/embed.cmake computes it: what `sha256sum` prints in that folder, hashed once more. */
+/** As native/kernels/table.cmake computes it: what `sha256sum` prints in that folder, hashed once more. */
 function hashSources(): string {
   const names = ['', 'test/'].flatMap((folder) =>
     readdirSync(join(sources, folder))
       .filter((name) => name.endsWith('.gk') || name === 'gk.hpp')
       .map((name) => folder + name),
   );
-  const sha256 = (data: string | Buffer) => createHash('sha256').update(data).digest('hex');
-  return sha256(
+  return sha256Of(
     names
       .sort()
-      .map((name) => `${sha256(readFileSync(join(sources, name)))}  ${name}\n`)
+      .map((name) => `${sha256Of(readFileSync(join(sources, name)))}  ${name}\n`)
       .join(''),
   );
 }
 
 interface Image {
   format: string;
+  file: string;
+  bytes: string;
+  sha256: string;
   compiler: string;
   sources: string;
 }
 
-/** The table at the end of a generated file. */
-function imagesIn(text: string): Image[] {
-  return [...text.matchAll(/^ {4}\{"([^"]+)", "([^"]+)", "([^"]+)", image\d+, /gm)].map(
-    ([, format, compiler, sources]) => ({ format, compiler, sources }) as Image,
-  );
+const images = join(sources, 'images');
+/** A table of images in a folder. */
+function imagesIn(folder: string, list: string): Image[] {
+  const keys = ['format', 'file', 'bytes', 'sha256', 'compiler', 'sources'] as const;
+  const rows = readFileSync(join(folder, `${list}.inc`), 'utf8').matchAll(/^IMAGE\(\w+, (.*)\)$/gm);
+  return [...rows].map(([, row = '']) => {
+    const values = row.split(', ').map((value) => value.replaceAll('"', ''));
+    return Object.fromEntries(keys.map((key, i) => [key, values[i]])) as unknown as Image;
+  });
 }
 
-const generated = (list: string) => readFileSync(join(sources, `generated/${list}.cpp`), 'utf8');
-const ptx = () => /R"ptx\((.*)\)ptx"/s.exec(generated('ptx'))?.[1] as string;
-/** The bytes of a generated array: its words are of eight bytes, the last one filled up. */
-const bytesIn = (array: string) =>
-  Buffer.from(BigUint64Array.from(array.match(/\w+(?=,)/g) as string[], BigInt).buffer);
-/** The words of the first array of a file. */
-function wordsIn(text: string): Uint32Array {
-  const [, array] = /image0\[\] = \{\n([^}]*)\}/.exec(text) as unknown as [string, string];
-  const [, size] = /, image0, (\d+)\}/.exec(text) as unknown as [string, string];
-  return new Uint32Array(bytesIn(array).buffer, 0, Number(size) / 4);
-}
-const spirv = () => wordsIn(generated('spirv'));
+const image = (file: string) => readFileSync(join(images, file));
+const ptx = () => image('kernels.ptx').toString();
 
 /** A program by its name or in one of the folders given; undefined where there is none. */
 function tool(name: string, ...folders: string[]): string | undefined {
@@ -112,31 +109,42 @@ describe('kernels/images', function () {
   }
 
   it('all of them are made from the sources as they are', () => {
-    const images = lists.flatMap((list) => imagesIn(generated(list)));
-    expect(images.map(({ format }) => format)).to.include.members(['ptx', 'spirv', 'hsaco:gfx90a', 'hsaco:gfx1030']);
+    const all = lists.flatMap((list) => imagesIn(images, list));
+    expect(all.map(({ format }) => format)).to.include.members(['ptx', 'spirv', 'hsaco:gfx90a', 'hsaco:gfx1030']);
     const hash = hashSources();
-    for (const image of images)
-      expect(image.sources, `${image.format} is stale: run npm run build:kernels`).to.equal(hash);
+    for (const { format, sources } of all)
+      expect(sources, `${format} is stale: run npm run build:kernels`).to.equal(hash);
+  });
+
+  it('the tables name every file with its bytes, and the addon has these', () => {
+    const all = lists.flatMap((list) => imagesIn(images, list));
+    const files = [...all.map(({ file }) => file), ...lists.map((list) => `${list}.inc`), 'images.cpp'];
+    expect(readdirSync(images).sort()).to.deep.equal(files.sort());
+    const addon = readFileSync(join(root, 'build/Release/device.node'));
+    for (const { file, bytes, sha256 } of all) {
+      expect([image(file).length, sha256Of(image(file))], file).to.deep.equal([Number(bytes), sha256]);
+      expect(addon.includes(Buffer.concat([image(file), Buffer.of(0)])), `${file} in the addon`).to.equal(true);
+    }
   });
 
   itAll('the same compilers make the same bytes', function () {
     need(this, { cmake: tool('cmake'), 'clang-14': tool('clang-14'), 'llvm-spirv-14': tool('llvm-spirv-14') });
-    const to = join(folder, 'generated');
+    const to = join(folder, 'images');
     mkdirSync(to);
-    const build = ['build', '-d', 'native', '-O', join(folder, 'build'), `--CDHOTSLOT_GENERATED=${to}`];
+    const build = ['build', '-d', 'native', '-O', join(folder, 'build'), `--CDHOTSLOT_IMAGES=${to}`];
     run(process.execPath, join(root, 'node_modules/cmake-js/bin/cmake-js'), ...build);
     const others: string[] = [];
     for (const list of lists) {
-      const file = join(to, `${list}.cpp`);
-      if (!existsSync(file)) {
+      const table = `${list}.inc`;
+      if (!existsSync(join(to, table))) {
         others.push(`${list} cannot be made here`);
         continue;
       }
-      const made = readFileSync(file, 'utf8');
-      const [here, committed] = [imagesIn(made)[0]?.compiler, imagesIn(generated(list))[0]?.compiler];
-      if (here === committed)
-        expect(made === generated(list), `${list} differs from what ${here} makes`).to.equal(true);
-      else others.push(`${list} was made by ${committed}, here is ${here}`);
+      const [made, committed] = [imagesIn(to, list), imagesIn(images, list)];
+      if (made[0]?.compiler === committed[0]?.compiler)
+        for (const file of [table, ...made.map((each) => each.file)])
+          expect(sha256Of(readFileSync(join(to, file))), `${file}, made here`).to.equal(sha256Of(image(file)));
+      else others.push(`${list} was made by ${committed[0]?.compiler}, here is ${made[0]?.compiler}`);
     }
     if (others.length > 0) skip(this, others.join('; '));
   });
@@ -274,8 +282,7 @@ describe('kernels/images', function () {
           (p) => p !== undefined,
         );
         const [ptxas] = need(this, { ptxas: tool('ptxas', ...toolkits.map((path) => join(path, 'bin'))) });
-        writeFileSync(join(folder, 'kernels.ptx'), ptx());
-        run(ptxas as string, `-arch=sm_${arch}`, '-o', join(folder, 'kernels.cubin'), join(folder, 'kernels.ptx'));
+        run(ptxas as string, `-arch=sm_${arch}`, '-o', join(folder, 'kernels.cubin'), join(images, 'kernels.ptx'));
       });
     }
   });
@@ -297,7 +304,8 @@ describe('kernels/images', function () {
     const op = { entry: 15, mode: 16, capability: 17, int: 21, float: 22, pointer: 32, function: 54, parameter: 55 };
 
     it('needs no more than Level Zero gives and has every kernel, uncontracted, with the parameters that the core passes', () => {
-      const words = spirv();
+      const { buffer, byteOffset, length } = image('kernels.spv');
+      const words = new Uint32Array(buffer.slice(byteOffset, byteOffset + length));
       expect(words[0]).to.equal(0x07230203);
       expect(words[1]).to.be.at.most(0x00010200);
       const capabilities = new Set<number>();
@@ -327,8 +335,7 @@ describe('kernels/images', function () {
 
     it('is valid for OpenCL 1.2', function () {
       const [validator] = need(this, { 'spirv-val': tool('spirv-val') });
-      writeFileSync(join(folder, 'kernels.spv'), spirv());
-      run(validator as string, '--target-env', 'opencl1.2', join(folder, 'kernels.spv'));
+      run(validator as string, '--target-env', 'opencl1.2', join(images, 'kernels.spv'));
     });
 
     itAll('gives the bits of the host forms without a race, executed on this processor', function () {
@@ -338,8 +345,7 @@ describe('kernels/images', function () {
         Object.fromEntries(tools.map((name) => [name, tool(name)])),
       ) as [string, string, string, string];
       const file = (name: string) => join(folder, name);
-      writeFileSync(file('executed.spv'), spirv());
-      run(translate, '-r', '-o', file('executed.bc'), file('executed.spv'));
+      run(translate, '-r', '-o', file('executed.bc'), join(images, 'kernels.spv'));
       run(disassemble, '-o', file('executed.ll'), file('executed.bc'));
       // The sanitizer's pass leaves memory of other address spaces out; on this processor there is one.
       const plain = readFileSync(file('executed.ll'), 'utf8')
@@ -372,8 +378,7 @@ describe('kernels/images', function () {
         string,
       ];
       const file = (name: string) => join(folder, name);
-      writeFileSync(file('opencl.spv'), spirv());
-      run(translate, '-r', '-o', file('opencl.bc'), file('opencl.spv'));
+      run(translate, '-r', '-o', file('opencl.bc'), join(images, 'kernels.spv'));
       run(disassemble, '-o', file('opencl.ll'), file('opencl.bc'));
       const text = readFileSync(file('opencl.ll'), 'utf8');
       writeFileSync(file('opencl.ll'), change(text));
@@ -410,15 +415,13 @@ describe('kernels/images', function () {
   });
 
   it('code objects are for AMD, and have every kernel', () => {
-    const text = generated('hsaco');
     const names = native()
       .kernels()
       .map(({ name }) => name);
-    const images = imagesIn(text);
-    expect(images.length).to.be.at.least(4);
-    for (const [i, { format }] of images.entries()) {
-      const body = new RegExp(`image${i}\\[\\] = \\{\\n([^}]*)\\}`).exec(text)?.[1] as string;
-      const bytes = bytesIn(body);
+    const objects = imagesIn(images, 'hsaco');
+    expect(objects.length).to.be.at.least(4);
+    for (const { format, file } of objects) {
+      const bytes = image(file);
       // An ELF of 64 bits for machine 224, AMD's.
       expect([bytes.readUInt32BE(0), bytes[4], bytes.readUInt16LE(18)], format).to.deep.equal([0x7f454c46, 2, 224]);
       for (const name of names) expect(bytes.includes(`\0${name}.kd\0`), `${format}: ${name}`).to.equal(true);

@@ -45,7 +45,7 @@ const sources = {
     ),
     ...device,
     ...kernels,
-    ...cpp('native/kernels/generated'),
+    'native/kernels/images/images.cpp',
   ],
   rows: ['test/native/rows_harness.cpp', 'native/rows/all.cpp'],
   cores: ['test/native/cores_harness.cpp'],

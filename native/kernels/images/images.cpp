@@ -1,0 +1,31 @@
+// The images, included as they are into the addon's read-only data. `npm run build:kernels` writes the files and the
+// tables of them. A compiler does not list what .incbin includes as a dependency. A table has the sha256 of its files,
+// so it changes with them, and make compiles this again.
+#include "kernels/images.hpp"
+
+#pragma GCC visibility push(hidden)
+#define IMAGE(NAME, FORMAT, FILE, BYTES, SHA256, COMPILER, SOURCES)                                     \
+  asm(".pushsection .rodata\n.balign 16\n.global hotslot_image_" #NAME "\n.hidden hotslot_image_" #NAME \
+      "\nhotslot_image_" #NAME ":\n.incbin \"kernels/images/" FILE "\"\n.byte 0\n.popsection");         \
+  extern "C" const char hotslot_image_##NAME[BYTES + 1];
+#include "kernels/images/hsaco.inc"
+#include "kernels/images/ptx.inc"
+#include "kernels/images/spirv.inc"
+#undef IMAGE
+#pragma GCC visibility pop
+
+namespace hotslot {
+
+#define IMAGE(NAME, FORMAT, FILE, BYTES, SHA256, COMPILER, SOURCES) \
+  {FORMAT, COMPILER, SOURCES, hotslot_image_##NAME, BYTES},
+const KernelImage hsaco_images[] = {
+#include "kernels/images/hsaco.inc"
+    {}};
+const KernelImage ptx_images[] = {
+#include "kernels/images/ptx.inc"
+    {}};
+const KernelImage spirv_images[] = {
+#include "kernels/images/spirv.inc"
+    {}};
+
+}  // namespace hotslot
