@@ -283,6 +283,28 @@ describe('collectors/collector-pool', () => {
     expect(pages.read()).to.include({ episodes: 301, recent: 100 });
   });
 
+  it('episodes go on where their number wraps, from a page that was saved before', () => {
+    const before = StatisticsPages.create(1);
+    before.writer(0).episode(1, 2);
+    const { page } = before.saved(0);
+    // As checkpoints have it: eight values of the worker's, then 256 episodes of three.
+    expect([page.length, ...page.subarray(8, 11)]).to.deep.equal([8 + 256 * 3, 1, 2, 0]);
+    const ended = 2 ** 32 - 2;
+    const after = StatisticsPages.create(2);
+    after.restore(1, { page, ended });
+    expect(after.saved(1)).to.deep.equal({ page, ended });
+    for (let n = 0; n < 4; n++) after.writer(1).episode(n);
+    const { next, missed, episodes } = after.episodes(1, ended, 3);
+    expect([next, missed]).to.deep.equal([2, 0]);
+    expect(episodes.map((each) => [each.return, each.missed])).to.deep.equal([
+      [0, 3],
+      [1, 0],
+      [2, 0],
+      [3, 0],
+    ]);
+    expect(after.ended(0)).to.equal(0);
+  });
+
   it('reading episodes ends with the signal, and with the failure of a collector', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'collect', words }));

@@ -134,9 +134,8 @@ export class History {
     const heard = channels.tick.hasSubscribers;
     const tick = heard || this.#emitter.listenerCount('tick') > 0;
     const all = tick || trace !== null;
-    const from = all ? this.#at : (journal.head - Math.min((journal.head - this.#at) >>> 0, SAMPLE)) >>> 0;
     let failed: { error: unknown } | null = null;
-    const { next, missed } = journal.read(from, (entry) => {
+    const look = (entry: JournalEntry) => {
       const sequence = entry.record[Field.sequence] as number;
       if (sequence <= this.#lastSequence) return;
       this.#lastSequence = sequence;
@@ -150,7 +149,8 @@ export class History {
       } catch (error) {
         failed = { error };
       }
-    });
+    };
+    const { next, missed } = journal.read(this.#at, look, all ? undefined : SAMPLE);
     this.#at = next;
     trace?.look();
     if (all && missed > 0) this.#emitter.emit('missed', missed);

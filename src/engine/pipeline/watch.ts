@@ -46,7 +46,8 @@ export type PipelineState = 'running' | 'idle' | 'failed' | 'closed';
 export class PipelineWatch {
   readonly #pipeline: ReplayPipeline;
   readonly #inside: Inside;
-  #at: number;
+  /** the journal's next entry; of what was before, the newest entries are looked at once */
+  #at = 0;
   #sequence = -1;
   #tick = -1;
   #version = 0;
@@ -58,9 +59,6 @@ export class PipelineWatch {
   constructor(pipeline: ReplayPipeline) {
     this.#pipeline = pipeline;
     this.#inside = insideOf(pipeline);
-    const { journal } = this.#inside.parts.ring;
-    // What was before is looked at once.
-    this.#at = (journal.head - Math.min(journal.head, LOOK)) >>> 0;
   }
 
   get device() {
@@ -128,8 +126,7 @@ export class PipelineWatch {
     const names = history.scalarNames;
     const sums = new Float64Array(names.length);
     let seen = 0;
-    const from = (journal.head - Math.min((journal.head - this.#at) >>> 0, LOOK)) >>> 0;
-    const { next } = journal.read(from, ({ record, scalars }) => {
+    const look = ({ record, scalars }: JournalEntry) => {
       const sequence = record[Field.sequence] as number;
       if (sequence <= this.#sequence) return;
       this.#sequence = sequence;
@@ -138,8 +135,8 @@ export class PipelineWatch {
       this.#keep(record);
       seen++;
       for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] as number) + (scalars[i] as number);
-    });
-    this.#at = next;
+    };
+    this.#at = journal.read(this.#at, look, LOOK).next;
     const words = slotsNow(parts.ring);
     const free = words.filter(({ state }) => state === 'Free').length / words.length;
     this.#free += SMOOTHING * (free - this.#free);
@@ -197,15 +194,11 @@ export class LiveTrace {
   /** Takes up what has ended since; the newest where that is too much for once. */
   look(): void {
     const { parts, options } = this.#inside;
-    const { journal } = parts.ring;
     const shape = traceShape(parts.slots, options);
-    const behind = (journal.head - this.#at) >>> 0;
-    const left = Math.max(0, behind - TRACED);
-    const { next, missed } = journal.read((this.#at + left) >>> 0, (entry: JournalEntry) =>
-      this.#writer.add(entry, this.#facts, shape),
-    );
+    const add = (entry: JournalEntry) => this.#writer.add(entry, this.#facts, shape);
+    const { next, missed } = parts.ring.journal.read(this.#at, add, TRACED);
     this.#at = next;
-    this.#missed += left + missed;
+    this.#missed += missed;
     this.#writer.addFed(this.#fed);
   }
 

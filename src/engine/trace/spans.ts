@@ -3,12 +3,12 @@
  * reads, and learns how many went by. Writing costs two looks at the clock and a line of memory, so it goes on whether or not somebody
  * traces.
  */
-import { allocateShared, type Place, secondLook } from '../../shm/memory.ts';
+import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
+import { allocateShared, type Place } from '../../shm/memory.ts';
 
 /** float64 per span: what, begin, end, messages, rows, bytes */
 const ENTRY = 6;
 const CAPACITY = 4096;
-const CONTROL_BYTES = 64;
 
 export const spanNames = ['remote/read', 'remote/commit'] as const;
 export type SpanName = (typeof spanNames)[number];
@@ -23,53 +23,30 @@ export interface Span {
   readonly bytes: number;
 }
 
-export class Spans {
-  readonly #head: Int32Array;
-  readonly #entries: Float64Array;
-
+export class Spans extends BroadcastRing<Span> {
   constructor(place: Place) {
-    this.#head = new Int32Array(place.memory, place.offset, 1);
-    this.#entries = new Float64Array(place.memory, place.offset + CONTROL_BYTES, CAPACITY * ENTRY);
+    super(place, CAPACITY, ENTRY);
   }
 
   static allocate(): Place {
-    return allocateShared('spans of a trace', CONTROL_BYTES + CAPACITY * ENTRY * 8, 64);
+    return allocateShared('spans of a trace', broadcastBytes(CAPACITY, ENTRY), 64);
   }
 
-  /** Spans ever written, wrapping at 2^32. */
-  get head(): number {
-    return Atomics.load(this.#head, 0) >>> 0;
-  }
-
-  /** As a journal does (src/engine/ring/journal.ts). The head moves after the entry is whole; a successor of a thread that ended in between writes over it. */
   write({ name, beginMs, endMs, messages, rows, bytes }: Span): void {
-    const at = (this.head % CAPACITY) * ENTRY;
-    this.#entries[at] = spanNames.indexOf(name);
-    this.#entries[at + 1] = beginMs;
-    this.#entries[at + 2] = endMs;
-    this.#entries[at + 3] = messages;
-    this.#entries[at + 4] = rows;
-    this.#entries[at + 5] = bytes;
-    Atomics.add(this.#head, 0, 1);
+    const { values } = this;
+    const at = this.begin();
+    values[at] = spanNames.indexOf(name);
+    values[at + 1] = beginMs;
+    values[at + 2] = endMs;
+    values[at + 3] = messages;
+    values[at + 4] = rows;
+    values[at + 5] = bytes;
+    this.publish();
   }
 
-  /** Calls `each` for spans from number `from` on, oldest first; the next number, and how many were missed. */
-  read(from: number, each: (span: Span) => void): { next: number; missed: number } {
-    const { head } = this;
-    // The oldest one may be under the pen: one span's distance, and another look behind each copy.
-    let missed = Math.max(0, ((head - from) >>> 0) - (CAPACITY - 1));
-    for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
-      const at = (n % CAPACITY) * ENTRY;
-      const [what, beginMs, endMs, messages, rows, bytes] = this.#entries.slice(at, at + ENTRY) as unknown as number[];
-      if ((secondLook(this.#head, 0) - n) >>> 0 >= CAPACITY) {
-        missed++;
-        continue;
-      }
-      each({
-        ...{ name: spanNames[what as number] as SpanName, beginMs: beginMs as number, endMs: endMs as number },
-        ...{ messages: messages as number, rows: rows as number, bytes: bytes as number },
-      });
-    }
-    return { next: head, missed };
+  protected override entryOf(values: Float64Array): Span {
+    const at = (field: number) => values[field] as number;
+    const name = spanNames[at(0)] as SpanName;
+    return { name, beginMs: at(1), endMs: at(2), messages: at(3), rows: at(4), bytes: at(5) };
   }
 }

@@ -256,7 +256,7 @@ export class CollectorPool implements AsyncDisposable {
       await runInThread(pool, setup);
     } finally {
       // Of a thread that ended within it nobody else says so.
-      this.#statistics.over(setup.worker);
+      this.#statistics.writer(setup.worker).collected();
     }
   }
 

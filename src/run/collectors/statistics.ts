@@ -4,12 +4,13 @@
  */
 import { nowMs } from '../../base/clock.ts';
 import { rangeError } from '../../base/errors.ts';
-import { allocateShared, LINE, type Place, secondLook } from '../../shm/memory.ts';
+import { BroadcastRing } from '../../shm/broadcast.ts';
+import { allocateShared, LINE, type Place } from '../../shm/memory.ts';
 import type { CollectorReport } from './collector.ts';
 
 /** returns that a mean is of, per worker */
 const REMEMBERED = 100;
-/** episodes remembered per worker, for who reads each of them */
+/** episodes remembered per worker, for who reads each of them; a power of two */
 const KEPT = 256;
 /** Float64 places of a page */
 const STEPS = 0;
@@ -72,20 +73,20 @@ export interface WorkerStatistics {
   busyMs: number;
 }
 
+class Episodes extends BroadcastRing<Omit<Episode, 'worker' | 'missed'>> {
+  protected override entryOf(values: Float64Array) {
+    const [value, length, version] = values as unknown as [number, number, number];
+    return { return: value, length: Number.isNaN(length) ? null : length, version };
+  }
+}
+
 export class StatisticsPages {
   readonly #share: StatisticsShare;
-  readonly #pages: Float64Array[];
-  /** episodes that have ended, a cache line per worker; a worker adds to its own when the episode's numbers are in place */
-  readonly #ended: Int32Array;
+  readonly #writers: StatisticsWriter[];
 
   constructor(share: StatisticsShare) {
     this.#share = share;
-    const { place, workers } = share;
-    this.#pages = Array.from(
-      { length: workers },
-      (_, worker) => new Float64Array(place.memory, place.offset + worker * PAGE * 8, PAGE),
-    );
-    this.#ended = new Int32Array(place.memory, place.offset + workers * PAGE * 8, workers * LINE);
+    this.#writers = Array.from({ length: share.workers }, (_, worker) => new StatisticsWriter(share, worker));
   }
 
   static create(workers: number): StatisticsPages {
@@ -99,75 +100,62 @@ export class StatisticsPages {
     return this.#share;
   }
 
+  /** The pen of one worker; its thread only, until that has ended. */
+  writer(worker: number): StatisticsWriter {
+    return this.#writers[worker] as StatisticsWriter;
+  }
+
   /** How many episodes of a worker have ended. */
   ended(worker: number): number {
-    return Atomics.load(this.#ended, worker * LINE) >>> 0;
+    return this.writer(worker).episodes.head;
   }
 
   /** A worker's episodes from number `from` on, oldest first; what comes next, and how many were missed since the last one. */
   episodes(worker: number, from: number, before = 0): { next: number; missed: number; episodes: Episode[] } {
-    const page = this.#pages[worker] as Float64Array;
-    const next = this.ended(worker);
     const episodes: Episode[] = [];
-    // The oldest may be under the worker's pen: one episode's distance, and another look at the count after each copy.
-    const first = Math.max(from, next - (KEPT - 1));
-    let missed = before + first - from;
-    for (let n = first; n < next; n++) {
-      const [value, length, version] = page.slice(at(n), at(n) + FIELDS) as unknown as [number, number, number];
-      if ((secondLook(this.#ended, worker * LINE) >>> 0) - n >= KEPT) missed++;
-      else {
-        episodes.push({ worker, return: value, length: Number.isNaN(length) ? null : length, version, missed });
-        missed = 0;
-      }
-    }
-    return { next, missed, episodes };
+    let told = -before;
+    const { next, missed } = this.writer(worker).episodes.read(from, (episode, soFar) => {
+      episodes.push({ worker, ...episode, missed: soFar - told });
+      told = soFar;
+    });
+    return { next, missed: missed - told, episodes };
   }
 
   /** A worker's page as it is, for restore(). */
   saved(worker: number): SavedPage {
-    return { page: (this.#pages[worker] as Float64Array).slice(), ended: this.ended(worker) };
+    return { page: this.writer(worker).page.slice(), ended: this.ended(worker) };
   }
   /** Before the worker's thread is started. */
   restore(worker: number, { page, ended }: SavedPage): void {
-    const into = this.#pages[worker] as Float64Array;
-    if (!(page instanceof Float64Array) || page.length !== into.length)
+    const into = this.writer(worker);
+    if (!(page instanceof Float64Array) || page.length !== PAGE)
       throw rangeError(`the statistics of collector ${worker} are not those of this version`);
-    into.set(page);
-    into[SINCE] = 0;
-    Atomics.store(this.#ended, worker * LINE, ended | 0);
-  }
-
-  /** The worker's thread has ended, within a collect() or not, or has nothing to do. */
-  over(worker: number): void {
-    (this.#pages[worker] as Float64Array)[SINCE] = 0;
+    into.page.set(page);
+    into.collected();
+    into.episodes.restore(ended);
   }
 
   /** Of each worker, when the collect() under way began; 0 for none. */
   since(): number[] {
-    return this.#pages.map((page) => page[SINCE] as number);
+    return this.#writers.map(({ page }) => page[SINCE] as number);
   }
 
   /** Worker by worker. */
   each(): WorkerStatistics[] {
-    return this.#pages.map((page, worker) => ({
-      ...{ steps: page[STEPS] as number, episodes: this.ended(worker), waits: page[WAITS] as number },
+    return this.#writers.map(({ page, episodes }) => ({
+      ...{ steps: page[STEPS] as number, episodes: episodes.head, waits: page[WAITS] as number },
       version: page[VERSION] as number,
       busyMs: (page[SINCE] as number) > 0 ? Math.max(0, nowMs() - (page[SINCE] as number)) : 0,
     }));
   }
 
-  /** The pen of one worker; its thread only. */
-  writer(worker: number): StatisticsWriter {
-    return new StatisticsWriter(this.#pages[worker] as Float64Array, this.#ended.subarray(worker * LINE));
-  }
-
   read(): CollectorStatistics {
     const sum = { steps: 0, episodes: 0, meanReturn: 0, recent: 0, waits: 0, version: Number.POSITIVE_INFINITY };
     let returns = 0;
-    for (const [worker, page] of this.#pages.entries()) {
-      const episodes = this.ended(worker);
+    for (const { page, episodes: ring } of this.#writers) {
+      const episodes = ring.head;
       const recent = Math.min(episodes, REMEMBERED);
-      for (let n = episodes - recent; n < episodes; n++) returns += page[at(n)] as number;
+      for (let n = episodes - recent; n < episodes; n++) returns += ring.values[ring.at(n)] as number;
       sum.steps += page[STEPS] as number;
       sum.episodes += episodes;
       sum.recent += recent;
@@ -180,50 +168,47 @@ export class StatisticsPages {
 }
 
 export class StatisticsWriter implements CollectorReport {
-  readonly #page: Float64Array;
-  readonly #ended: Int32Array;
+  readonly page: Float64Array;
+  /** in the page, but for how many have ended: a cache line behind all pages */
+  readonly episodes: Episodes;
 
-  constructor(page: Float64Array, ended: Int32Array) {
-    this.#page = page;
-    this.#ended = ended;
+  constructor({ place: { memory, offset }, workers }: StatisticsShare, worker: number) {
+    const at = offset + worker * PAGE * 8;
+    const ended = offset + workers * PAGE * 8 + worker * LINE * 4;
+    this.page = new Float64Array(memory, at, PAGE);
+    this.episodes = new Episodes({ memory, offset: ended }, KEPT, FIELDS, at + EPISODES * 8);
   }
 
   /** of this worker, also of who had the pen before */
   get stepsSoFar(): number {
-    return this.#page[STEPS] as number;
+    return this.page[STEPS] as number;
   }
 
   steps(count: number): void {
-    this.#page[STEPS] = (this.#page[STEPS] as number) + count;
+    this.page[STEPS] = (this.page[STEPS] as number) + count;
   }
 
   episode(episodeReturn: number, length = Number.NaN): void {
-    const page = this.#page;
-    const first = at(Atomics.load(this.#ended, 0) >>> 0);
-    page[first] = episodeReturn;
-    page[first + 1] = length;
-    page[first + 2] = page[VERSION] as number;
-    // Last: a reader that sees the new count finds the numbers in place.
-    Atomics.add(this.#ended, 0, 1);
+    const { values } = this.episodes;
+    const at = this.episodes.begin();
+    values[at] = episodeReturn;
+    values[at + 1] = length;
+    values[at + 2] = this.page[VERSION] as number;
+    this.episodes.publish();
   }
 
   collects(): void {
-    this.#page[SINCE] = nowMs();
+    this.page[SINCE] = nowMs();
   }
   collected(): void {
-    this.#page[SINCE] = 0;
+    this.page[SINCE] = 0;
   }
 
   waited(): void {
-    this.#page[WAITS] = (this.#page[WAITS] as number) + 1;
+    this.page[WAITS] = (this.page[WAITS] as number) + 1;
   }
 
   acts(version: number): void {
-    this.#page[VERSION] = version;
+    this.page[VERSION] = version;
   }
-}
-
-/** Where the n-th episode lies in a page. */
-function at(n: number): number {
-  return EPISODES + (n % KEPT) * FIELDS;
 }

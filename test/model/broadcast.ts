@@ -1,18 +1,18 @@
 /**
- * A journal as a model: a writer that keeps the last entries of two words, and a reader that follows it. Bytes come in the order of the
- * program, but for what arm64 allows: what the head says may come out behind the bytes that follow it, until the writer loads the head.
- * The rules J1 to J3 are those of src/engine/ring/journal.ts.
+ * A broadcast ring as a model: a writer that keeps the last entries of two words, and a reader that follows it. Bytes come in the order of
+ * the program, but for what arm64 allows: what the head says may come out behind the bytes that follow it, until the writer loads the head.
+ * The rules J1 and J2 are those of src/shm/broadcast.ts.
  */
 import { type Model, type State, Violation } from './checker.ts';
 
-export interface JournalSetup {
+export interface BroadcastSetup {
   capacity: 2 | 4;
   /** that are written */
   entries: number;
-  broken?: JournalMutation;
+  broken?: BroadcastMutation;
 }
 
-export type JournalMutation =
+export type BroadcastMutation =
   | 'published before it is whole'
   | 'begun without a look at the head'
   | 'no second look'
@@ -27,8 +27,8 @@ const ENTRY = 12;
 const Write = { begins: 0, first: 1, second: 2, publishes: 3 };
 const Read = { head: 0, first: 1, second: 2, looks: 3, over: 4 };
 
-export function journalProtocol({ capacity, entries, broken }: JournalSetup): Model {
-  const is = (how: JournalMutation) => broken === how;
+export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup): Model {
+  const is = (how: BroadcastMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const word = (n: number, which: number) => ENTRY + 2 * (n % capacity) + which;
   const early = is('published before it is whole');

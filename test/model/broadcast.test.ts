@@ -1,0 +1,25 @@
+/** Broadcast rings under every order of what is written and read, and each of their rules broken in turn. */
+import { type BroadcastMutation, type BroadcastSetup, broadcastProtocol } from './broadcast.ts';
+import { proofsOf } from './proofs.ts';
+
+const inWords = ({ capacity, entries }: BroadcastSetup) => `room: ${capacity}, entries: ${entries}`;
+const { holds, caught, explored } = proofsOf<BroadcastMutation, BroadcastSetup>(broadcastProtocol, inWords);
+
+const small: BroadcastSetup = { capacity: 2, entries: 6 };
+
+describe('broadcast rings', () => {
+  holds(small);
+  holds({ capacity: 4, entries: 12 });
+});
+
+describe("broadcast rings' rules, broken on purpose, are caught", () => {
+  after(() => console.log(`      ${explored()} of broadcast rings`));
+
+  caught('published before it is whole', 'J1', small);
+  caught('begun without a look at the head', 'J1', small);
+  caught('no second look', 'J1', small);
+  caught('a second look that is an entry too patient', 'J1', small);
+  caught('a second look before the copy', 'J1', small);
+  caught('what the second look refuses is not counted', 'J2', small);
+  caught('the next number is looked up at the end', 'J2', small);
+});
