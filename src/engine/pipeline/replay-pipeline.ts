@@ -4,6 +4,7 @@
  */
 import { EventEmitter } from 'eventemitter3';
 import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { Closing } from '../../base/closing.ts';
 import { closedError, stateError } from '../../base/errors.ts';
 import type { GraphExec, Stream } from '../../device/device.ts';
 import { checkSignal, type WaitOptions } from '../../shm/wait.ts';
@@ -47,7 +48,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   readonly #history: History;
   readonly #control: RunControl;
   #graphs: GraphExec[] = [];
-  #closed: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   static {
     insideOf = (pipeline) => {
@@ -264,8 +265,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
    * ERR_HOTSLOT_STATE_BUSY when the part is still pinned after 2 s: call it again.
    */
   close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
+    return this.#closing.once(() => this.#close());
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
@@ -273,9 +273,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves behind it. */
   closeSync(): void {
-    if (this.#closed) return;
+    if (this.#closing.begun) return;
     this.#parts.closeSync(() => this.#closeGraphs());
-    this.#closed = this.#history.close();
+    void this.#closing.once(() => this.#history.close());
   }
 
   async #close(): Promise<void> {
@@ -283,7 +283,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       await this.#parts.close(() => this.#closeGraphs());
     } catch (error) {
       // Not closed: the next call tries again.
-      this.#closed = null;
+      this.#closing.retry();
       throw error;
     }
     await this.#history.close();

@@ -1,5 +1,6 @@
 /** One of several processes that an MPI launcher started: what it has of MPI, opened at run time. */
 import { checkKeys, shown } from '../../base/checks.ts';
+import { Closing } from '../../base/closing.ts';
 import { closedError, rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
 import { checkAgreed, recordOf } from '../../engine/group/agreement.ts';
 import type { SharedLearnerGroup } from '../../engine/group/group-shared.ts';
@@ -135,7 +136,7 @@ class Inside {
   /** what processes do together is begun one after the other */
   #together: Promise<unknown> = Promise.resolve();
   #failed: Error | null = null;
-  #closing: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   constructor({ libraries }: Launcher) {
     const { memory, offset } = allocateShared("MPI's bell", 4 * BELL_WORDS, 64);
@@ -154,7 +155,7 @@ class Inside {
   }
 
   share<T>(layOut: (bell: Int32Array) => { shared: T; exchange: ExchangeElsewhere }): T {
-    if (this.#closing) throw closedError('this MpiProcess');
+    if (this.#closing.begun) throw closedError('this MpiProcess');
     if (this.#failed) throw this.#failed;
     const { shared, exchange } = layOut(this.#bell);
     const job = ++this.#token;
@@ -168,7 +169,7 @@ class Inside {
   }
 
   gather(bytes: Uint8Array): Promise<Uint8Array> {
-    if (this.#closing) return Promise.reject(closedError('this MpiProcess'));
+    if (this.#closing.begun) return Promise.reject(closedError('this MpiProcess'));
     return this.#inTurn(async () => {
       await this.#agree('a gathering', bytes.length);
       return this.#asked((token) => this.#native.agree(token, bytes));
@@ -177,21 +178,22 @@ class Inside {
 
   close(): Promise<void> {
     const used = [...this.#exchanges.values()].find((exchange) => exchange.open.length > 0);
-    if (this.#closing === null && this.#failed === null && used)
+    if (!this.#closing.begun && this.#failed === null && used)
       return Promise.reject(
         stateError('BUSY', `rank ${used.open.join(', ')} is still in ${used.what}: close its ${used.user} first`),
       );
-    this.#closing ??= this.#inTurn(async () => {
-      if (this.#failed) return;
-      await this.#asked((token) => this.#native.drain(token));
-      await this.#agree('the end', null);
-      await this.#asked((token) => this.#native.close(token));
-    }).catch((error: unknown) => {
-      // Others were at something else: it can be tried again.
-      this.#closing = null;
-      throw error;
-    });
-    return this.#closing;
+    return this.#closing.once(() =>
+      this.#inTurn(async () => {
+        if (this.#failed) return;
+        await this.#asked((token) => this.#native.drain(token));
+        await this.#agree('the end', null);
+        await this.#asked((token) => this.#native.close(token));
+      }).catch((error: unknown) => {
+        // Others were at something else: it can be tried again.
+        this.#closing.retry();
+        throw error;
+      }),
+    );
   }
 
   async #agree(what: string, facts: unknown): Promise<void> {

@@ -1,6 +1,7 @@
 /** The live page: what a pipeline does while it does it, for browsers and for Prometheus. */
 import type { Server } from 'node:http';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import { Closing } from '../../base/closing.ts';
 import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { isLoopback, urlOf } from './hosts.ts';
 import { LiveTraces } from './live-trace.ts';
@@ -18,7 +19,7 @@ export class Monitor implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
   readonly #live: Live;
-  #closing: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   constructor(key: unknown, server: Server, live: unknown, url: string, port: number) {
     checkOurs(key, 'Monitor', 'serveMonitor()');
@@ -42,7 +43,7 @@ export class Monitor implements AsyncDisposable {
     if (tag === '') throw rangeError("scalar: tag must name a curve, such as 'evaluation/return', got ''");
     if (typeof value !== 'number') throw typeError(`scalar: value must be a number, got ${shown(value)}`);
     checkCount('scalar: step', step, 0);
-    if (this.#closing) throw closedError('this monitor', 'make another with serveMonitor()');
+    if (this.#closing.begun) throw closedError('this monitor', 'make another with serveMonitor()');
     this.#live.sampling.put(tag, step, value);
   }
 
@@ -50,22 +51,19 @@ export class Monitor implements AsyncDisposable {
   watch(parts: Pick<MonitorParts, 'collectors' | 'checkpoint'>): void {
     checkKeys('watch', parts, ['collectors', 'checkpoint']);
     checkLater('watch', parts);
-    if (this.#closing) throw closedError('this monitor', 'make another with serveMonitor()');
+    if (this.#closing.begun) throw closedError('this monitor', 'make another with serveMonitor()');
     this.#live.sampling.add(parts);
   }
 
   /** Lets go of every client and of the port. Never rejects. Twice is fine. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.once(async () => {
+      this.#live.close();
+      await shut(this.#server);
+    });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #close(): Promise<void> {
-    this.#live.close();
-    await shut(this.#server);
   }
 }
 

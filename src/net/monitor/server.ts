@@ -1,6 +1,7 @@
 /** The monitor's server: it reads requests, refuses what is not meant for it, and answers by route. It changes nothing. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { callAfter } from '../../base/clock.ts';
 import { unavailableError } from '../../base/errors.ts';
 import { isMeant } from './hosts.ts';
 
@@ -120,7 +121,6 @@ function handle(
 export async function shut(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  const late = setTimeout(() => server.closeAllConnections(), 500);
+  using _ = callAfter(500, () => server.closeAllConnections());
   await closed;
-  clearTimeout(late);
 }

@@ -1,5 +1,6 @@
 /** Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few seconds. */
 import { checkCount, checkKeys, checkOurs, checkPath, OURS, shown } from '../../base/checks.ts';
+import { Closing } from '../../base/closing.ts';
 import { closedError, rangeError, typeError, unavailableError } from '../../base/errors.ts';
 import { EventFiles } from './event-files.ts';
 import type { Scalar } from './events.ts';
@@ -38,7 +39,7 @@ export class TensorBoardWriter implements AsyncDisposable {
   /** the writes so far, one after the other; never rejects */
   #writing: Promise<void> = Promise.resolve();
   #failure: Error | null = null;
-  #closing: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   constructor(key: unknown, folder: string, options: TensorBoardOptions) {
     checkOurs(key, 'TensorBoardWriter', 'tensorBoard()');
@@ -102,22 +103,19 @@ export class TensorBoardWriter implements AsyncDisposable {
 
   /** Stops listening and writes what is left. Rejects as flush() does. Twice is fine. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.once(async () => {
+      for (const stop of this.#stops) stop();
+      await this.#write();
+      if (!this.#failure) await this.#files.close().catch((error) => this.#fail(error));
+      if (this.#failure) throw this.#failure;
+    });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #close(): Promise<void> {
-    for (const stop of this.#stops) stop();
-    await this.#write();
-    if (!this.#failure) await this.#files.close().catch((error) => this.#fail(error));
-    if (this.#failure) throw this.#failure;
-  }
-
   #keep(scalar: Scalar): void {
-    if (this.#failure || this.#closing) return;
+    if (this.#failure || this.#closing.begun) return;
     this.#kept.push(scalar);
     // Not unref()ed: a process that ends by itself writes first.
     this.#timer ??= setTimeout(() => void this.#write(), this.#flushMs);
@@ -147,7 +145,7 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   #checkOpen(): void {
-    if (this.#closing) throw closedError('this TensorBoard writer', 'make another with tensorBoard()');
+    if (this.#closing.begun) throw closedError('this TensorBoard writer', 'make another with tensorBoard()');
   }
 }
 

@@ -6,6 +6,8 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { crc32 } from '../../base/arrays/crc32.ts';
 import { checkOurs, OURS } from '../../base/checks.ts';
+import { callAfter } from '../../base/clock.ts';
+import { Closing } from '../../base/closing.ts';
 import { unavailableError } from '../../base/errors.ts';
 import { CollectorPool } from '../../run/collectors/collector-pool.ts';
 import { orAborted } from '../../shm/wait.ts';
@@ -55,7 +57,7 @@ export class CollectorHost implements AsyncDisposable {
   /** when it was closed */
   #last: CollectorHostStatistics | null = null;
   #failed = '';
-  #closing: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   /**
    * Joins a run: waits until its learner has told of it, and starts the collectors. Rejects with TypeError or RangeError for
@@ -172,20 +174,16 @@ export class CollectorHost implements AsyncDisposable {
    * fine.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.once(async () => {
+      const { pool, uplink } = this.#parts;
+      await pool.close();
+      uplink.close();
+      using _ = callAfter(DRAIN_MS, () => uplink.stop());
+      await this.done.catch(() => {}); // whoever waits for it is told
+    });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #close(): Promise<void> {
-    const { pool, uplink } = this.#parts;
-    await pool.close();
-    uplink.close();
-    const late = setTimeout(() => uplink.stop(), DRAIN_MS);
-    await this.done.catch(() => {}); // whoever waits for it is told
-    clearTimeout(late);
   }
 
   /** The newest weights, one call after the other. */

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
 import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
+import { Closing } from '../../base/closing.ts';
 import { closedError, stateError, unavailableError } from '../../base/errors.ts';
 import { errorOf } from '../../base/plain-error.ts';
 import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
@@ -40,7 +41,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   /** aborted by close() */
   readonly #ending = new AbortController();
   #timer: NodeJS.Timeout | undefined;
-  #closing: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   /**
    * Opens a folder to save these parts into; it is made where it is not there. Nothing is written yet but its lock and, where it
@@ -139,25 +140,22 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
    * is given up. Twice is fine. Saves nothing.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.once(async () => {
+      clearTimeout(this.#timer);
+      this.#ending.abort(this.#closed());
+      await Promise.allSettled([this.#saving, this.#next?.promise]);
+      this.#folder.unlock();
+    });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #close(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#ending.abort(this.#closed());
-    await Promise.allSettled([this.#saving, this.#next?.promise]);
-    this.#folder.unlock();
   }
 
   #closed(): Error {
     return closedError('this checkpoint', 'open the folder again');
   }
   #checkOpen(): void {
-    if (this.#closing) throw this.#closed();
+    if (this.#closing.begun) throw this.#closed();
   }
 
   #keepSaving(everyMs: number): void {
@@ -165,7 +163,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       // One that is called for is told to its caller.
       if (this.#next) await this.#next.promise.catch(() => {});
       else await this.#queue({ patient: true }).catch((error: unknown) => this.#failed(errorOf(error)));
-      if (!this.#closing) wait();
+      if (!this.#closing.begun) wait();
     };
     const wait = () => {
       this.#timer = setTimeout(() => void turn(), everyMs).unref();
@@ -174,7 +172,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   #failed(error: Error): void {
-    if (this.#closing) return;
+    if (this.#closing.begun) return;
     if (!this.#tell('error', error)) process.emitWarning(error.message, 'CheckpointWarning');
   }
 

@@ -1,0 +1,39 @@
+/** Closing once, however often it is called. */
+import { expect } from 'chai';
+import { Closing } from '../../src/base/closing.ts';
+import { rejection } from '../rig/refusal.ts';
+
+describe('closing', () => {
+  it('happens once, and every call has its promise', async () => {
+    const closing = new Closing();
+    let closed = 0;
+    const close = () =>
+      closing.once(async () => {
+        await null;
+        closed++;
+      });
+    expect(closing.begun).to.equal(false);
+    const first = close();
+    expect(closing.begun).to.equal(true);
+    expect(close()).to.equal(first);
+    await first;
+    expect(close()).to.equal(first);
+    expect(closed).to.equal(1);
+  });
+
+  it('that fails stays so, unless it is to be tried again', async () => {
+    const closing = new Closing();
+    let tries = 0;
+    const close = () =>
+      closing.once(async () => {
+        tries++;
+        if (tries < 2) throw new Error('pinned');
+      });
+    expect((await rejection(close())).message).to.equal('pinned');
+    expect((await rejection(close())).message).to.equal('pinned');
+    closing.retry();
+    expect(closing.begun).to.equal(false);
+    await close();
+    expect([tries, closing.begun]).to.deep.equal([2, true]);
+  });
+});
