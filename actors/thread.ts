@@ -30,7 +30,7 @@ export class ActorThread implements ThreadOfActors {
   #bell: Bell | null = null;
   #hosted: Hosted | null = null;
 
-  attach(setup: ThreadSetup): void {
+  start(setup: ThreadSetup): void {
     const ring = Ring.attach(setup.ring);
     const { threads } = ring.header;
     ring.bells.adoptPackBell(bellsOf(setup.source).at(setup.packBell));
@@ -47,9 +47,6 @@ export class ActorThread implements ThreadOfActors {
       makeActors(setup, hosted, ring, this.#bell),
     );
     this.#hosted.follow();
-  }
-
-  start(): void {
     setImmediate(() => this.#run());
   }
 

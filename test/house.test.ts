@@ -89,7 +89,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/store/lanes/lanes-addon.ts': ['src/store', 'src/engine/pipeline/source.ts'],
   'src/store/rows/kept-addon.ts': ['src/store', 'src/run/checkpoint/folder.ts'],
   eventemitter3: ['src/engine/pipeline', 'src/run/checkpoint'],
-  piscina: ['src/run/collectors/own-thread.ts'],
+  piscina: ['src/shm/task-thread.ts'],
   '@redis/client': ['src/net/remote/redis-connection.ts'],
   comlink: ['src/shm/control.ts', 'src/shm/comlink.d.ts'],
 };
@@ -166,6 +166,12 @@ describe('the house', () => {
         if (!allowed && !/^(src|actors|node:)/.test(to)) wrong.push(`${file} → ${to}, which no rule names`);
       }
     expect(wrong).to.deep.equal([]);
+  });
+
+  it('threads are started in two places', () => {
+    const starts = /\bnew (Worker|Piscina)\b|^import [^;]*\bWorker\b[^;]* from 'node:worker_threads'/m;
+    const found = sources.filter((file) => starts.test(textOf(file)));
+    expect(found).to.deep.equal(['src/shm/task-thread.ts', 'src/shm/thread.ts']);
   });
 
   it('examples enter by the public doors', () => {

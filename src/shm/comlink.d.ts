@@ -1,6 +1,8 @@
 /** Types of the one module of comlink that comes without them. */
 declare module 'comlink/dist/esm/node-adapter.mjs' {
-  import type { MessagePort, Worker } from 'node:worker_threads';
+  import type { MessagePort } from 'node:worker_threads';
   import type { Endpoint } from 'comlink';
-  export default function nodeEndpoint(port: MessagePort | Worker): Endpoint;
+
+  type Port = Pick<NodeJS.EventEmitter, 'on' | 'off'> & Pick<MessagePort, 'postMessage'>;
+  export default function nodeEndpoint(port: MessagePort | Port): Endpoint;
 }

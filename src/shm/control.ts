@@ -1,13 +1,13 @@
 /**
  * The control plane between the opener and its actors' threads: comlink calls for set-up. Never
- * on the hot path, never to a thread that is parked. A call is raced against the worker's end, and errors keep their class
- * name, code and cause.
+ * on the hot path, never to a thread that is parked. SupervisedThread ends the wait where the thread ends. Errors keep their
+ * class name, code and cause.
  */
-import type { MessagePort, Worker } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
 import * as Comlink from 'comlink';
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs';
-import { unavailableError } from '../base/errors.ts';
-import { errorOf, fromPlain, toPlain } from '../base/plain-error.ts';
+import { fromPlain, toPlain } from '../base/plain-error.ts';
+import type { MessageThread } from './thread.ts';
 
 // comlink's own handler keeps message, name and stack only.
 const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<{ value: unknown }, unknown>;
@@ -24,43 +24,20 @@ export function expose(target: object, port: MessagePort): void {
   Comlink.expose(target, nodeEndpoint(port));
 }
 
-type Methods<T> = { [K in keyof T as T[K] extends (...args: never[]) => unknown ? K : never]: T[K] };
-
-/** Opener side of one worker. */
+/** Opener side of one thread. */
 export class Control<T extends object> {
-  readonly worker: Worker;
   // A field keeps the proxy from being collected while a call is under way.
-  readonly #remote: Comlink.Remote<T>;
-  readonly #ended: Promise<Error>;
+  readonly #remote: Record<keyof T, (...args: unknown[]) => Promise<never>>;
 
-  constructor(worker: Worker) {
-    this.worker = worker;
-    this.#remote = Comlink.wrap<T>(nodeEndpoint(worker));
-    this.#ended = new Promise((resolve) => {
-      worker.once('error', (cause) =>
-        resolve(unavailableError(`the thread failed: ${errorOf(cause).message}`, 'ERR_HOTSLOT_THREAD_LOST', cause)),
-      );
-      worker.once('exit', (code) =>
-        resolve(unavailableError(`the thread ended (exit code ${code})`, 'ERR_HOTSLOT_THREAD_LOST')),
-      );
-    });
+  constructor({ port }: MessageThread) {
+    this.#remote = Comlink.wrap(nodeEndpoint(port)) as never;
   }
 
-  /** Calls a method of the exposed object; rejects with ERR_HOTSLOT_THREAD_LOST when the worker ends before it answers. */
-  async call<K extends keyof Methods<T> & string>(
+  /** Calls a method of the exposed object. Never settles where the thread ends before it answers. */
+  call<K extends keyof T>(
     method: K,
     ...args: T[K] extends (...a: infer A) => unknown ? A : never
   ): Promise<T[K] extends (...a: never[]) => infer R ? Awaited<R> : never> {
-    const remote = this.#remote as unknown as Record<string, (...a: unknown[]) => Promise<unknown>>;
-    const answer = (remote[method] as (...a: unknown[]) => Promise<unknown>)(...(args as unknown[]));
-    const ended = this.#ended.then((error) => {
-      throw error;
-    });
-    return (await Promise.race([answer, ended])) as never;
-  }
-
-  /** Resolves with the reason once the worker has ended. */
-  get ended(): Promise<Error> {
-    return this.#ended;
+    return this.#remote[method](...(args as unknown[]));
   }
 }

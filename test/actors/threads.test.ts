@@ -1,6 +1,5 @@
 /** The four actors in threads of their own: stopped, lost and replaced at every state of a slot. */
 import { once } from 'node:events';
-import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { OpenedStream } from '../../src/device/stream.ts';
 import { roles } from '../../src/engine/ring/slot.ts';
@@ -212,7 +211,7 @@ describe('actors in threads of their own', () => {
       const again = new Promise<void>((resolve) => {
         alive = resolve;
       });
-      await (workersOf(made)[thread] as Worker).terminate();
+      await workersOf(made)[thread]!.terminate();
       await again;
     }
     abort.abort();

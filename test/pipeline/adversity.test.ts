@@ -117,8 +117,7 @@ describe('a pipeline in adversity', () => {
       const heard: PipelineError[] = [];
       made.on('error', (error) => heard.push(error));
       const error = (await rejection(() => made.run({ ticks: 10 }))) as PipelineError;
-      const gone = workersOf(made).map((worker) => worker && once(worker, 'exit'));
-      await Promise.all(gone);
+      await Promise.all(workersOf(made).map((thread) => thread?.ended));
       expect(heard.length).to.equal(1);
       expect(error.actor).to.be.oneOf(failingActors);
       expect(error.cause).to.be.instanceOf(DeviceError);

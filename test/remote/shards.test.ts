@@ -1,6 +1,4 @@
 /** Several streams with a thread each, which write marks at the same time: none knows another's sessions. */
-import { once } from 'node:events';
-import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { itAll } from '../rig/setting.ts';
@@ -25,8 +23,7 @@ describe('remote/shards', () => {
     swarm = await Swarm.open({ url: server.url, hosts: HOSTS, rows: 2 * ROWS, shards: 2 });
     swarm.offer(ROWS);
     await swarm.check();
-    const thread = remoteThreadsOf(swarm.remote)[1] as Worker;
-    await Promise.all([once(thread, 'exit'), thread.terminate()]);
+    await remoteThreadsOf(swarm.remote)[1]!.terminate();
     const known = () => {
       const { hosts, silent } = swarm.remote.statistics();
       return hosts + silent;

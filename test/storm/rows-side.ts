@@ -1,5 +1,4 @@
 /** Rows of collectors on another machine, by a server: one run that goes on, with a checkpoint of it and of the marks. */
-import type { Worker } from 'node:worker_threads';
 import { RemoteCollectors } from '../../src/entries/remote.ts';
 import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
 import type { SavedMark } from '../../src/net/remote/marks.ts';
@@ -8,7 +7,18 @@ import { workersOf } from '../pipeline/inside.ts';
 import { StormLearner, scalars, WEIGHTS } from './learner.ts';
 import { RowScan, stormRows } from './oracle.ts';
 import { RUN } from './run-name.ts';
-import { goneOn, lookedAt, nameOf, RESTARTS, ROWS, type SideOptions, saving, scanned, WeightScan } from './side.ts';
+import {
+  goneOn,
+  lookedAt,
+  nameOf,
+  RESTARTS,
+  ROWS,
+  type SideOptions,
+  type StormThread,
+  saving,
+  scanned,
+  WeightScan,
+} from './side.ts';
 import type { Stack } from './stack.ts';
 
 /** Of each host. */
@@ -76,21 +86,21 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
     running: lookedAt(running()),
     receiving,
     saved: () => checkpoint,
-    nameOf: (thread: Worker) =>
+    nameOf: (thread: StormThread) =>
       nameOf(thread, { actor: workersOf(pipeline), receiver: remote ? remoteThreadsOf(remote) : [] }),
     facts: () => ({
       ...{ ticks: ticks.told, missed: ticks.missed, rows: scan.seen, passed: scan.passed },
       ...{ gaps: scan.gaps, lost: remote?.statistics().lost ?? 0 },
     }),
-    threads(): Worker[] {
+    threads(): StormThread[] {
       const now = performance.now();
       while (lost.length > 0 && now - lost[0]! > 60_000) lost.shift();
       const receivers = remote !== null && lost.length < MOST_LOST ? remoteThreadsOf(remote) : [];
       return [...workersOf(pipeline), ...receivers].filter((each) => each !== null && each !== undefined);
     },
     /** A thread that was ended: of those that receive few may. */
-    ended(thread: Worker): void {
-      if (remote && remoteThreadsOf(remote).includes(thread)) lost.push(performance.now());
+    ended(thread: StormThread): void {
+      if (remote && (remoteThreadsOf(remote) as unknown[]).includes(thread)) lost.push(performance.now());
     },
     look(): void {
       scan.look();

@@ -9,12 +9,16 @@ import {
   type Tensor,
   type WeightMailbox,
 } from '../../src/index.ts';
+import type { StartedThread } from '../../src/shm/thread.ts';
 import type { StormLearner } from './learner.ts';
 import { filledWith } from './numbers.ts';
 import { TickScan, type Wrong } from './oracle.ts';
 
 /** Rows of a batch. */
 export const ROWS = 64;
+
+/** A thread that the storm may end. */
+export type StormThread = Pick<StartedThread, 'terminate'>;
 
 export interface SideOptions {
   readonly device: Device;

@@ -1,5 +1,4 @@
 /** Trajectories and priorities: collectors of a pool, runs and manual ticks in turns, a checkpoint of all of it. */
-import { Worker } from 'node:worker_threads';
 import {
   type Checkpoint,
   CollectorPool,
@@ -23,6 +22,7 @@ import {
   RESTARTS,
   ROWS,
   type SideOptions,
+  type StormThread,
   saving,
   scanned,
   WeightScan,
@@ -148,8 +148,8 @@ export async function openSteps(options: SideOptions, stack: Stack) {
   return {
     ...{ name: 'steps' as const, tick, pipeline, pool, checkpoint, stop },
     running: lookedAt(running()),
-    threads: (): Worker[] => [...workersOf(pipeline), ...threadsOf(pool)].filter((each) => each instanceof Worker),
-    nameOf: (thread: Worker) => nameOf(thread, { actor: workersOf(pipeline), collector: threadsOf(pool) }),
+    threads: (): StormThread[] => [...workersOf(pipeline), ...threadsOf(pool)].filter((each) => each !== undefined),
+    nameOf: (thread: StormThread) => nameOf(thread, { actor: workersOf(pipeline), collector: threadsOf(pool) }),
     facts: () => ({ ticks: ticks.told, missed: ticks.missed, rows: scan.seen, passed: scan.passed, drawn: drawn.size }),
     look(): void {
       scan.look();

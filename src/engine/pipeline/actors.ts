@@ -56,12 +56,10 @@ export interface ThreadSetup extends ActorSetup {
   restartable: boolean;
 }
 
-/** What the opener calls in a thread of actors, in this order. */
+/** What the opener calls in a thread of actors. */
 export interface ThreadOfActors {
-  /** makes the actors; throws where that fails */
-  attach(setup: ThreadSetup): void;
-  /** returns at once; the loop starts when the reply is on its way */
-  start(): void;
+  /** makes the actors, and throws where that fails; their loop starts when the reply is on its way */
+  start(setup: ThreadSetup): void;
 }
 
 export interface ActorMaker {

@@ -273,7 +273,6 @@ export class PipelineParts {
       longestMs: LOOK_MS,
     });
     this.averaging?.abandon(!this.#threadsAre((state) => state !== ThreadState.stopped));
-    this.threads?.abandon();
     this.#used.close();
     const { device, compute, last } = this.slots;
     const drained = doneOrFailed(() => {

@@ -2,12 +2,14 @@
  * Collectors on other machines, as the learner has them: their rows come into its buffer, once each, and its weights go to them. Threads
  * do it (remote-thread.ts), one for each stream; this opener starts them, replaces those that end, and tells how it goes.
  */
-import { Worker } from 'node:worker_threads';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
-import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
+import { Closing } from '../../base/closing.ts';
+import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { errorOf, fromPlain } from '../../base/plain-error.ts';
 import { Spans } from '../../engine/trace/spans.ts';
 import type { HeldPool } from '../../run/collectors/pool-hold.ts';
+import { SupervisedThread } from '../../shm/supervised-thread.ts';
+import { type MessageThread, startThread } from '../../shm/thread.ts';
 import { checkSignal, orAborted } from '../../shm/wait.ts';
 import { rowBytesOf } from '../../store/lanes/packed-rows.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
@@ -26,15 +28,14 @@ import { type RemoteStatistics, Reports } from './reports.ts';
 import { checkResumed, savedRemote } from './resumed.ts';
 import { writeStatus } from './status.ts';
 
+const THREAD = new URL('./remote-thread.js', import.meta.url);
 /** A thread that ended is replaced, unless so many did within a minute. */
 const MOST_LOST = 5;
 const LOST_MS = 60_000;
-/** Stopped threads have this long to come to an end. */
-const STOP_MS = 5000;
 const STATUS_MS = 1000;
 
 /** The threads, for tests; not exported from the package. */
-export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (Worker | null)[];
+export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (MessageThread | null)[];
 
 export class RemoteCollectors implements AsyncDisposable {
   readonly run: string;
@@ -46,28 +47,23 @@ export class RemoteCollectors implements AsyncDisposable {
   readonly #task: Omit<RemoteThreadTask, 'shard' | 'epoch' | 'held' | 'marks'>;
   /** of each thread its own: only one may write them */
   readonly #marks: readonly Marks[];
-  readonly #threads: (Worker | null)[] = [];
+  readonly #threads: readonly SupervisedThread[];
   readonly #reports: Reports;
   readonly #telling: NodeJS.Timeout;
   readonly #onWait: (words: string) => void;
   readonly #leave: () => void;
   #epoch = 0;
   #held = false;
-  /** threads that stand still for it */
-  readonly #still = new Set<Worker>();
-  #heard: (() => void) | null = null;
-  #closing: Promise<void> | null = null;
-  #stopping = false;
+  /** called when a thread stands still for it */
+  readonly #still = new WeakMap<MessageThread, () => void>();
+  readonly #closing = new Closing();
   #failure: Error | null = null;
   #lost: number[] = [];
   #end!: () => void;
-  #fail!: (error: Error) => void;
   #opened = false;
-  /** of threads that ended when they were ready, and others not yet */
-  readonly #early: (() => void)[] = [];
 
   static {
-    remoteThreadsOf = (remote) => remote.#threads;
+    remoteThreadsOf = (remote) => remote.#threads.map(({ running }) => running);
   }
 
   /**
@@ -79,17 +75,17 @@ export class RemoteCollectors implements AsyncDisposable {
     checkKeys('RemoteCollectors.open', options, OPTIONS);
     const remote = new RemoteCollectors(OURS, options);
     try {
-      await orAborted(remote.#start(0), options.signal);
-      const others = Array.from({ length: remote.#task.shards - 1 }, (_, i) => remote.#start(i + 1));
-      await orAborted(Promise.all(others), options.signal);
+      const [first, ...others] = remote.#threads as [SupervisedThread, ...SupervisedThread[]];
+      await orAborted(first.start(), options.signal);
+      await orAborted(Promise.all(others.map((thread) => thread.start())), options.signal);
+      if (remote.#failure) throw remote.#failure;
       // Rows come in from now on: had they before, nobody would know how far where open() was given up.
       remote.#opened = true;
-      for (const thread of remote.#threads) if (thread) tell(thread, 'release');
-      for (const over of remote.#early) over();
+      remote.#tell('release');
       return remote;
     } catch (error) {
       await remote.close();
-      throw error;
+      throw remote.#failure ?? error;
     }
   }
 
@@ -132,14 +128,11 @@ export class RemoteCollectors implements AsyncDisposable {
       weightsEveryMs: checkCount('weightsEveryMs', given.weightsEveryMs ?? 200, 1),
       spans: Array.from({ length: shards }, () => Spans.allocate()),
     };
+    this.#threads = this.#marks.map((_, shard) => this.#supervised(shard));
     this.#reports = new Reports(shards, () => this.#marks.reduce((sum, { lost }) => sum + lost, 0));
     this.done = new Promise((resolve, reject) => {
-      this.#end = resolve;
-      this.#fail = (error) => {
-        // A failure belongs to open() until that has resolved.
-        if (this.#opened) reject(error);
-        else resolve();
-      };
+      // A failure belongs to open() until that has resolved.
+      this.#end = () => (this.#failure && this.#opened ? reject(this.#failure) : resolve());
     });
     this.#telling = setInterval(() => this.#tellStatus(), STATUS_MS).unref();
     const telling = { hold: () => this.#hold(), failure: () => this.#failure };
@@ -158,111 +151,86 @@ export class RemoteCollectors implements AsyncDisposable {
 
   /** Ends receiving; hosts wait for the next learner of the run. What they have not sent stays theirs. Twice is fine. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.once(async () => {
+      clearInterval(this.#telling);
+      this.#leave();
+      await Promise.all(this.#threads.map((thread) => thread.stop((running) => tell(running, 'stop'))));
+      this.#reports.close();
+      this.#end();
+    });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  async #close(): Promise<void> {
-    this.#stopping = true;
-    clearInterval(this.#telling);
-    this.#leave();
-    await Promise.all(
-      this.#threads.map(async (thread) => {
-        if (thread === null) return;
-        const ended = new Promise((resolve) => thread.once('exit', resolve));
-        tell(thread, 'stop');
-        const late = setTimeout(() => void thread.terminate(), STOP_MS);
-        await ended;
-        clearTimeout(late);
-      }),
-    );
-    this.#reports.close();
-    if (this.#failure) this.#fail(this.#failure);
-    else this.#end();
-  }
-
-  /** Resolves when the thread receives, or will at once when everything is open. Rejects when it has ended, or there is none. */
-  async #start(shard: number): Promise<void> {
+  /** Ready: the thread receives, or will at once when everything is open. */
+  #supervised(shard: number): SupervisedThread {
     const { shared: marks } = this.#marks[shard] as Marks;
-    const task = { ...this.#task, shard, marks, epoch: this.#epoch, held: this.#held || !this.#opened };
-    const thread = new Worker(new URL('./remote-thread.js', import.meta.url), {
-      ...{ workerData: task, name: `hotslot remote ${shard}`, execArgv: [] },
-    });
-    this.#threads[shard] = thread;
-    return new Promise((resolve, reject) => {
-      let failed: Error | null = null;
-      thread.on('message', (said: RemoteThreadSays) => {
-        if ('ready' in said) {
-          this.#epoch = said.ready;
-          resolve();
-        } else if ('waits' in said) this.#onWait(said.waits);
-        else if ('report' in said) this.#reports.take(shard, said.report);
-        else if ('held' in said) {
-          this.#still.add(thread);
-          this.#heard?.();
-        } else if ('failed' in said) failed = errorOf(fromPlain(said.failed));
-      });
-      thread.on('error', (error) => {
-        failed = errorOf(error);
-      });
-      thread.once('exit', (code) => {
-        if (this.#threads[shard] === thread) this.#threads[shard] = null;
-        const why = failed ?? unavailableError(`the thread ended with ${code}`, 'ERR_HOTSLOT_THREAD_LOST');
-        reject(why);
-        this.#heard?.();
-        if (this.#stopping) return;
-        if (this.#opened) this.#over(shard, failed, why);
-        else this.#early.push(() => this.#over(shard, failed, why));
-      });
+    return new SupervisedThread({
+      start: () => {
+        const held = this.#held || !this.#opened;
+        const setup: RemoteThreadTask = { ...this.#task, shard, marks, epoch: this.#epoch, held };
+        return startThread(THREAD, { name: `hotslot remote ${shard}`, setup });
+      },
+      ready: (thread) =>
+        new Promise<void>((resolve, reject) => {
+          thread.port.on('message', (said: RemoteThreadSays) => {
+            if ('ready' in said) {
+              this.#epoch = said.ready;
+              resolve();
+            } else if ('waits' in said) this.#onWait(said.waits);
+            else if ('report' in said) this.#reports.take(shard, said.report);
+            else if ('held' in said) this.#still.get(thread)?.();
+            else if ('failed' in said) {
+              const failure = errorOf(fromPlain(said.failed));
+              if (!this.#closing.begun) this.#failure ??= failure;
+              reject(failure);
+            }
+          });
+        }),
+      lost: (reason, supervised) => void supervised.replace(reason, (latest) => this.#again(shard, latest)),
     });
   }
 
   /** A thread ended by itself: what it said ends everything; one that was ended by force is replaced. */
-  #over(shard: number, failed: Error | null, why: Error): void {
+  #again(shard: number, reason: Error): boolean {
+    if (this.#closing.begun) return false;
     const now = performance.now();
     this.#lost = [...this.#lost.filter((at) => now - at < LOST_MS), now];
-    if (failed === null && this.#lost.length <= MOST_LOST) {
+    if (this.#failure === null && reason.cause === undefined && this.#lost.length <= MOST_LOST) {
       this.#reports.ended(shard);
-      // The end of one that was started tells by itself.
-      this.#start(shard).catch((error) => {
-        if (this.#threads[shard] === null && !this.#stopping)
-          this.#fails(unavailableError('no thread can be had', 'ERR_HOTSLOT_THREAD_LOST', error));
-      });
-      return;
+      return true;
     }
-    this.#fails(why);
-  }
-  #fails(why: Error): void {
-    this.#failure ??= why;
-    this.close();
+    this.#failure ??= reason;
+    void this.close();
+    return false;
   }
 
   /** For checkpoints: no row comes in until release(). */
   async #hold(): Promise<HeldPool> {
     if (this.#held) throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;
-    const asked = this.#threads.filter((thread) => thread !== null);
-    for (const thread of asked) tell(thread, 'hold');
-    while (asked.some((thread) => this.#threads.includes(thread) && !this.#still.has(thread)))
-      await new Promise<void>((resolve) => {
-        this.#heard = resolve;
-      });
+    const asked = this.#threads.flatMap(({ running }) => running ?? []);
+    const still = asked.map((thread) =>
+      Promise.race([thread.ended, new Promise<void>((resolve) => this.#still.set(thread, resolve))]),
+    );
+    this.#tell('hold');
+    await Promise.all(still);
     const release = () => {
       this.#held = false;
-      this.#still.clear();
-      for (const thread of this.#threads) if (thread) tell(thread, 'release');
+      this.#tell('release');
     };
     return { state: savedRemote(this.#marks), late: [], release };
   }
 
   #tellStatus(): void {
-    const [first] = this.#threads;
+    const first = this.#threads[0]?.running;
     if (!first || this.#epoch === 0) return;
     tell(first, { status: writeStatus(this.#reports.status(this.run, this.#epoch)) });
   }
+  #tell(told: RemoteThreadIsTold): void {
+    for (const { running } of this.#threads) if (running) tell(running, told);
+  }
 }
 
-const tell = (thread: Worker, told: RemoteThreadIsTold) => thread.postMessage(told);
+const tell = ({ port }: MessageThread, told: RemoteThreadIsTold) => port.postMessage(told);

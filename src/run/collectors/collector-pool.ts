@@ -4,13 +4,15 @@
  * acknowledgement; a thread is terminated only when it does not answer.
  */
 
-import type { Worker } from 'node:worker_threads';
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
+import { Closing } from '../../base/closing.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
 import { fromPlain } from '../../base/plain-error.ts';
 import { Bell } from '../../shm/bell.ts';
 import { allocateShared } from '../../shm/memory.ts';
+import { TaskThread } from '../../shm/task-thread.ts';
+import { stopped } from '../../shm/thread.ts';
 import { checkSignal, waitFor } from '../../shm/wait.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { insideOfLimiter } from '../../store/rate-limiter.ts';
@@ -20,20 +22,18 @@ import type { AnyCollector, CollectorFactory } from './collector.ts';
 import type { CollectorSetup, CollectorThrew } from './collector-thread.ts';
 import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { episodesOf } from './episodes.ts';
-import { makeOwnThread, type OwnThread, runInThread } from './own-thread.ts';
 import { moduleOf, placeOf } from './place.ts';
 import { checkResume, holders, PoolHold } from './pool-hold.ts';
 import type { CollectorPoolOptions } from './pool-options.ts';
 import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
 import { watchedCollectors } from './watched.ts';
 
-/** A stopped collector has this long to come back from collect() before its thread is terminated. */
-const STOP_MS = 5000;
+const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** A collect() that takes longer is named. */
 const PATIENCE_MS = 10_000;
 
 /** The threads of its workers, for tests that end them; not exported from the package. */
-export let threadsOf: (pool: CollectorPool) => readonly Worker[];
+export let threadsOf: (pool: CollectorPool) => readonly NonNullable<TaskThread['thread']>[];
 
 export class CollectorPool implements AsyncDisposable {
   /**
@@ -42,13 +42,12 @@ export class CollectorPool implements AsyncDisposable {
    */
   readonly done: Promise<void>;
   readonly workers: number;
-  /** of each worker its own: one whose thread ends before it has begun makes no thread any more */
-  readonly #pools: OwnThread[] = [];
+  readonly #threads: readonly TaskThread[];
   readonly #statistics: StatisticsPages;
   readonly #hold: PoolHold;
   readonly #control: Int32Array;
   /** on the limiter's board, one per worker; claimed and released by the opener, so that a lost thread leaks none */
-  readonly #bells: Bell[];
+  readonly #bells: Bell[] = [];
   readonly #release: () => void;
   readonly #opener: Bell;
   readonly #settled: Promise<unknown>;
@@ -60,10 +59,10 @@ export class CollectorPool implements AsyncDisposable {
   /** of each worker, the collect() that was told of already */
   readonly #told: number[] = [];
   readonly #watch: NodeJS.Timeout;
-  #closing: Promise<void> | null = null;
+  readonly #closing = new Closing();
 
   static {
-    threadsOf = (pool) => pool.#pools.flatMap(({ threads }) => threads);
+    threadsOf = (pool) => pool.#threads.flatMap(({ thread }) => thread ?? []);
   }
 
   /**
@@ -117,7 +116,6 @@ export class CollectorPool implements AsyncDisposable {
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
     const board = buffer.limiter?.gateAdd ? insideOfLimiter(buffer.limiter).bells : null;
-    this.#bells = [];
     this.#release = () => {
       for (const bell of this.#bells.splice(0)) board?.release(bell);
     };
@@ -149,6 +147,7 @@ export class CollectorPool implements AsyncDisposable {
     holders.set(this, () => this.#hold.take());
     const workersNow = () => this.#statistics.each();
     watchedCollectors.set(this, { failure: () => this.#failure, workers: workersNow, remote: () => null });
+    this.#threads = Array.from({ length: workers }, () => new TaskThread(THREAD, warnOfLate));
     const tasks = Array.from({ length: workers }, (_, worker) =>
       this.#run({
         ...shared,
@@ -194,26 +193,16 @@ export class CollectorPool implements AsyncDisposable {
 
   /** Stops every collector and ends its thread, within seconds whatever they do. Twice is fine. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    return this.#closing.once(async () => {
+      this.#stop();
+      // `done` tells of failures; close() itself always succeeds.
+      await Promise.all(this.#threads.map(stopped));
+      clearInterval(this.#watch);
+      this.#release();
+    });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #close(): Promise<void> {
-    this.#stop();
-    // `done` tells of failures; close() itself always succeeds.
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, STOP_MS);
-    });
-    await Promise.race([this.#settled, late]);
-    clearTimeout(timer);
-    clearInterval(this.#watch);
-    // Not close(): its timer holds the pool for 30 s more.
-    await Promise.all(this.#pools.map((pool) => pool.destroy()));
-    this.#release();
   }
 
   /** Stop word first, bells after: a collector that read its bell before the stop word cannot sleep through it. */
@@ -227,7 +216,9 @@ export class CollectorPool implements AsyncDisposable {
   async #run(setup: Omit<CollectorSetup, 'port'>): Promise<void> {
     const { port, gone } = this.#hold.connect(setup.worker);
     try {
-      await this.#inThread({ ...setup, port });
+      const running = this.#threads[setup.worker]!.run({ ...setup, port }, [port]);
+      // Of a thread that ended within it nobody else says so.
+      await running.finally(() => this.#statistics.writer(setup.worker).collected());
     } catch (error) {
       const cause = causeOf(error);
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${placeOf(cause, this.#module)}`;
@@ -243,20 +234,6 @@ export class CollectorPool implements AsyncDisposable {
       throw failure;
     } finally {
       gone();
-    }
-  }
-
-  async #inThread(setup: CollectorSetup): Promise<void> {
-    const before = this.#pools[setup.worker];
-    // One that makes threads has another in the place of the one that ended.
-    const pool = before && before.threads.length > 0 ? before : makeOwnThread();
-    if (pool !== before) void before?.destroy();
-    this.#pools[setup.worker] = pool;
-    try {
-      await runInThread(pool, setup);
-    } finally {
-      // Of a thread that ended within it nobody else says so.
-      this.#statistics.writer(setup.worker).collected();
     }
   }
 
@@ -285,3 +262,9 @@ const causeOf = (error: unknown): unknown =>
   typeof error === 'object' && error !== null && 'thrown' in error
     ? fromPlain((error as CollectorThrew).thrown)
     : error;
+
+/** A timer or a socket that a collector left behind ends nothing. */
+function warnOfLate(error: unknown): void {
+  const message = (error as Error)?.message ?? String(error);
+  process.emitWarning(`the thread of a collector that has ended failed: ${message}`, 'CollectorWarning');
+}
