@@ -77,6 +77,7 @@ async function exchanged(specification: QuantityHaloSpec, exchanges: number): Pr
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
   const rounds = quick ? 2 : 20;
+  const calls = quick ? 50 : 200;
   const available = Peer.has('numpy');
   if (!available) console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
   for (const { title, dims, fortran } of layouts) {
@@ -94,11 +95,11 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const numpy = available ? new Peer('halo_numpy.py', 'numpy', numpyTask(spec, fortran)) : null;
     for (const way of ['pack', 'unpack'] as const) {
       const times = { ours: [] as number[], numpy: [] as number[], memcpy: [] as number[] };
-      for (let round = -3; round < rounds; round++) {
+      for (let round = quick ? -1 : -3; round < rounds; round++) {
         const got = {
           // One native call each, behind which is one memcpy.
-          memcpy: timed(200, () => native().copyOut(source.handle, target)),
-          ours: timed(200, ours[way]),
+          memcpy: timed(calls, () => native().copyOut(source.handle, target)),
+          ours: timed(calls, ours[way]),
           numpy: numpy ? await numpy.time(way) : Number.NaN,
         };
         if (round >= 0) for (const who of ['ours', 'numpy', 'memcpy'] as const) times[who].push(got[who]);
@@ -182,7 +183,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     ['54×54×79', specOf(['i', 'j', 'k'], false)],
   ] as const) {
     const times: number[] = [];
-    for (let round = 0; round < (quick ? 1 : 5); round++) times.push(await exchanged(spec, quick ? 500 : 10_000));
+    for (let round = 0; round < (quick ? 1 : 5); round++) times.push(await exchanged(spec, quick ? 200 : 10_000));
     report({
       case: `${what} float64 on each of two threads, 8 edges each way`,
       metric: 'an exchange',

@@ -8,7 +8,7 @@ import { manualRate, type Placed, rate } from './tick-rates.ts';
 
 export const run: Benchmark = async (report, { device, quick, explained }) => {
   const small = filledRows(100_000, 43);
-  const ticks = quick ? 1500 : 50_000;
+  const ticks = quick ? 300 : 50_000;
   const placements: Record<string, Placed> = {
     "placement 'auto'": 'auto',
     "placement 'inline'": 'inline',
@@ -46,9 +46,9 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
     });
   small.close();
 
-  const rows = 32_768;
+  const rows = quick ? 4096 : 32_768;
   const floats = 430;
-  const large = filledRows(quick ? 65_536 : 1_048_576, floats);
+  const large = filledRows(quick ? 16_384 : 1_048_576, floats);
   // What a learner without a pipeline does in turn: gather into memory that the device reaches in place, copy, wait.
   const opened = openDevice(device);
   const bytes = rows * floats * 4;

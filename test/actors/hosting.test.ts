@@ -109,7 +109,7 @@ describe('roles that move between threads', () => {
   });
 
   itLonger('I8, I10: whichever thread is terminated when they move, every update is applied exactly once', async () => {
-    const rounds = setting({ short: 6, all: 24, long: 200 });
+    const rounds = setting({ short: 6, all: 12, long: 200 });
     const made = await pipeline({ placement: 'auto', restart: rounds, buffer: filled(64, 64), depth: 3 });
     const update = counter(made);
     const told: Tick[] = [];

@@ -1,7 +1,7 @@
 /**
  * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and averager as they are. `npm test` has one
- * stop wherever something has changed, and two by seed; test:all has one everywhere; the longest setting has two wherever something has
- * changed. Faults that were there once are put back, and found.
+ * stop at every eighth place where something has changed, and some two by seed; test:all has one at every seventh step; the longest
+ * setting has one everywhere, and two wherever something has changed. Faults that were there once are put back, and found.
  */
 import { expect } from 'chai';
 import { GroupRank } from '../../src/engine/group/group-rank.ts';
@@ -65,18 +65,19 @@ describe('two learners, stepped: stops', function () {
 
   for (const of of cases)
     itLonger(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
-      const short: Everywhere = of === cases[0] ? { everywhere: false } : { step: 8 };
-      const played = await everywhere(of, setting({ short, all: {} }));
+      const short: Everywhere = of === cases[0] ? { everywhere: false, step: 8 } : { step: 24 };
+      const played = await everywhere(of, setting<Everywhere>({ short, all: { step: 7 }, long: {} }));
       expect(played).to.be.greaterThan(50);
       this.test!.title += `: ${played} cases`;
     });
 
   itLonger('an abort anywhere of the rank that waits for one without rows', async () => {
-    await everywhere(starved, { only: ['abort'], of: [0], everywhere: setting({ short: false, all: true }) });
+    const how: Everywhere = setting({ short: { everywhere: false, step: 8 }, all: {} });
+    await everywhere(starved, { only: ['abort'], of: [0], ...how });
   });
 
   itLonger('two by seed, in drawn orders of steps', async () => {
-    for (let seed = 1; seed <= setting({ short: 60, all: 1500 }); seed++) {
+    for (let seed = 1; seed <= setting({ short: 15, all: 300, long: 1500 }); seed++) {
       const random = drawn(seed);
       const one = (): Planned => ({
         stop: stops[Math.floor(random() * stops.length)] as Stop,

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { isWide, judged, Quiet, spreadOf, unquiet, WIDEST } from '../../bench/quiet.ts';
 import { TIMES } from '../../bench/quiet-worker.ts';
+import { itAll } from '../rig/setting.ts';
 
 const times = (count: number, ms: number) => Array.from({ length: count }, () => ms);
 const still = { numbers: 1.02, memory: 1.1 };
@@ -56,7 +57,7 @@ describe('how quiet a machine was', () => {
     const { tick, seen } = spreads;
     expect(judged('host:0', figures, spreads)).to.deep.equal({ kept: [quiet], refused: { tick, seen } });
   });
-  it('a look times each part on every core', async () => {
+  itAll('a look times each part on every core', async () => {
     const quiet = await Quiet.open(2);
     quiet.look();
     const from = quiet.mark;

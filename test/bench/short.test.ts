@@ -1,33 +1,40 @@
-/** Benchmarks that take seconds run, each as `npm run bench -- NAME --quick`: nothing else calls what they measure as they do. */
+/** Benchmarks that take seconds run, as `npm run bench -- NAME… --quick`: nothing else calls what they measure as they do. */
 import { expect } from 'chai';
 import { meets } from '../../bench/harness.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
 describe('bench', () => {
-  for (const name of ['pack', 'ring', 'graph', 'tick', 'learner', 'full-iteration', 'todevice', 'halo', 'prefetch'])
-    itAll(`${name} runs, and tells figures`, async () => {
-      const { code, stdout, stderr } = await run('bench/run.js', [name, '--quick', '--json']);
-      expect(code, stderr).to.equal(0);
-      const lines = stdout
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line) as Record<string, unknown>);
-      const figures = lines.filter((line) => 'metric' in line);
-      expect(figures.length, stdout).to.be.at.least(1);
-      for (const { value } of figures) expect(value, stdout).to.satisfy(Number.isFinite);
-    });
-
-  itAll('says at the end which goals were met, and which were not', async () => {
-    const { code, stdout, stderr } = await run('bench/run.js', ['pack', '--quick']);
+  const figuresOf = ['ring', 'graph', 'learner', 'full-iteration', 'todevice', 'halo', 'prefetch'];
+  itAll(`run in one process, and tell figures: ${figuresOf.join(' ')}`, async () => {
+    const { code, stdout, stderr } = await run('bench/run.js', [...figuresOf, '--quick', '--json']);
     expect(code, stderr).to.equal(0);
-    const figures = stdout.split('\n').filter((line) => / goal \S+ ×(, missed)?$/.test(line));
-    const missed = figures.filter((line) => line.endsWith(', missed'));
-    const [, met, all] = /^(\d+) of (\d+) goals met/m.exec(stdout)!.map(Number);
-    expect([met, all]).to.deep.equal([figures.length - missed.length, figures.length]);
-    expect(all).to.be.at.least(4);
-    expect(stdout.match(/^ {2}pack: .* × /gm) ?? []).to.have.length(missed.length);
+    const figures = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter((line) => 'metric' in line);
+    expect([...new Set(figures.map(({ bench }) => bench))]).to.deep.equal(figuresOf);
+    for (const { value } of figures) expect(value, stdout).to.satisfy(Number.isFinite);
   });
+
+  itAll(
+    'pack and tick say in words what they found, and at the end which goals were met, and which were not',
+    async () => {
+      const { code, stdout, stderr } = await run('bench/run.js', ['pack', 'tick', '--quick']);
+      expect(code, stderr).to.equal(0);
+      const lines = stdout.split('\n');
+      for (const name of ['pack', 'tick'])
+        expect(lines.filter((line) => line.startsWith(`${name} `)).length, stdout).to.be.at.least(8);
+      expect(stdout).to.not.match(/NaN|Infinity/);
+      const goals = lines.filter((line) => / {2}goal \S.*$/.test(line));
+      const missed = goals.filter((line) => line.endsWith(', missed'));
+      const [, met, all] = /^(\d+) of (\d+) goals met/m.exec(stdout)!.map(Number);
+      expect([met, all]).to.deep.equal([goals.length - missed.length, goals.length]);
+      expect(all).to.be.at.least(6);
+      expect(stdout.match(/^ {2}(?:pack|tick): .*\)$/gm) ?? []).to.have.length(missed.length);
+    },
+  );
 
   it('a goal is so many times the baseline, or a value that a figure may not pass', () => {
     expect(meets({ value: 1, ratio: 0.8 }, { ratio: 0.8 })).to.equal(true);
@@ -39,13 +46,13 @@ describe('bench', () => {
     expect(meets({ value: 21 }, { most: 20 })).to.equal(false);
   });
 
-  it('torch, which is of one core, does not run in a process with others', async () => {
+  itAll('torch, which is of one core, does not run in a process with others', async () => {
     const { code, stdout, stderr } = await run('bench/run.js', ['graph', 'torch', '--quick']);
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(/^'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES/);
   });
 
-  it('torch-tf32 is refused without a GPU', async () => {
+  itAll('torch-tf32 is refused without a GPU', async () => {
     const { code, stdout, stderr } = await run('bench/run.js', ['torch-tf32', '--device', 'host:0', '--quick']);
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(/^'torch-tf32' is for a GPU whose cuBLAS reads NVIDIA_TF32_OVERRIDE=1/);

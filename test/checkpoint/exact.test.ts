@@ -23,7 +23,7 @@ import {
 
 /** Runs, and ticks of each. */
 const PIECES = setting({ short: 1, all: 2, long: 30 });
-const TICKS = setting({ short: 60, all: 200, long: 400 });
+const TICKS = setting({ short: 60, all: 100, long: 400 });
 const ADDED = 60;
 
 interface Told {
@@ -45,8 +45,8 @@ async function ended(run: Run): Promise<string> {
 
 const SHORT = 'trajectories, by priorities';
 const placements: Record<string, Options['pipeline']> = setting({
-  short: { inline: {}, threads: { placement: 'auto' } },
-  all: { inline: {}, spread: { placement: SPREAD } },
+  short: { inline: {} },
+  all: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD } },
   long: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD }, deep: { depth: 7 } },
 });
 const kinds: [name: string, kind: Kind, options?: Options][] = [
@@ -66,8 +66,8 @@ describe('checkpoint: exactness', function () {
 
   for (const [name, kind, options] of kinds)
     for (const [place, pipeline] of Object.entries(placements)) {
-      // Threads of every kind are for a longer run.
-      if (place !== 'inline' && name !== SHORT && setting({ short: true, all: false })) continue;
+      // Two threads of every kind are for the longest runs.
+      if (place === 'threads' && name !== SHORT && SETTING !== 'long') continue;
       const opened = () => make(kind, { ...options, pipeline });
 
       itLonger(`${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`, () =>
@@ -109,8 +109,8 @@ describe('checkpoint: exactness', function () {
           expect(await ended(run)).to.equal(wanted);
 
           const [few, each] = [
-            setting({ short: 3, all: 12 }),
-            Math.ceil(copies.length / setting({ short: 3, all: 12 })),
+            setting({ short: 3, all: 5, long: 12 }),
+            Math.ceil(copies.length / setting({ short: 3, all: 5, long: 12 })),
           ];
           for (const { at, tick } of copies.filter((_, i) => i % each === 0).slice(0, few)) {
             const again = await opened();

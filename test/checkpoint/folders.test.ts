@@ -11,6 +11,7 @@ import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { tensorBoard } from '../../src/entries/monitor.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { change, changed, closeAll, contents, filesIn, inFolder, make, namedIn, type Run, restored } from './rig.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
@@ -152,7 +153,7 @@ describe('checkpoint: folders', () => {
       expect(error.message).to.equal(`'${place}' is made, and its name cannot be flushed: EIO: i/o error`);
     }));
 
-  it('many restore from a folder at once, and nobody saves there meanwhile', () =>
+  itAll('many restore from a folder at once, and nobody saves there meanwhile', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       await saved(folder, run);
@@ -191,7 +192,8 @@ describe('checkpoint: folders', () => {
       );
       child.kill('SIGKILL');
       await once(child, 'exit');
-    }));
+    }),
+  );
 
   it('one run saves into two folders in turn, and goes on in either', () =>
     inFolder(async (folder) => {

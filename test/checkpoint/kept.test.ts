@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Checkpoint, prioritized, ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
-import { itLonger, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { change, changed, closeAll, contents, filesIn, inFolder, namedIn, prioritiesOf, restored } from './rig.ts';
 
 const PRINTER = fileURLToPath(new URL('./printer.js', import.meta.url));
-const LAST = setting({ short: 6, all: 14 });
+const LAST = setting({ short: 6, all: 10, long: 14 });
 const MOST = setting({ short: 3, all: 150, long: 300 });
 
 /** Segments of a folder, and the bytes of all. */
@@ -71,7 +71,7 @@ describe('checkpoint: what is kept', function () {
       expect(new Set(leaves).size, 'priorities of one moment').to.equal(1);
     }));
 
-  itLonger('rings that are wrapped many times over, saved on the way and in another process restored', () =>
+  itAll('rings that are wrapped many times over, saved on the way and in another process restored', () =>
     inFolder(async (folder) => {
       for (const kind of ['rows', 'steps'] as const) {
         const at = join(folder, kind);

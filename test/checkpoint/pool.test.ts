@@ -103,7 +103,7 @@ describe('checkpoint: pools', () => {
       }),
     );
 
-  it('a tick that waits for rows is not in their way: the pool stands still behind it', () =>
+  itAll('a tick that waits for rows is not in their way: the pool stands still behind it', () =>
     inFolder(async (folder) => {
       const { limiter, buffer } = made();
       const { pool } = await pooled(buffer, 'number');
@@ -123,9 +123,10 @@ describe('checkpoint: pools', () => {
       await pool.close();
       counted(buffer);
       expect(limiter.samples).to.equal(48);
-    }));
+    }),
+  );
 
-  it('collectors that say nothing of themselves are left alone, and begin anew', () =>
+  itAll('collectors that say nothing of themselves are left alone, and begin anew', () =>
     inFolder(async (folder) => {
       const { buffer } = made();
       const { pool } = await pooled(buffer, 'none');
@@ -139,9 +140,10 @@ describe('checkpoint: pools', () => {
       expect(second.statistics().steps).to.be.at.least(before.steps);
       again.limiter.countSamples(50);
       await until('it goes on', () => again.buffer.ptr >= 60);
-    }));
+    }),
+  );
 
-  it('a collector whose state() throws: nothing is saved, and the pool goes on', () =>
+  itAll('a collector whose state() throws: nothing is saved, and the pool goes on', () =>
     inFolder(async (folder) => {
       const { buffer, limiter } = made();
       await saved(folder, { buffer });
@@ -159,7 +161,8 @@ describe('checkpoint: pools', () => {
         limiter.countSamples(10);
         await until('it goes on', () => buffer.ptr > ptr);
       }
-    }));
+    }),
+  );
 
   itAll('a collector that does not come back is left out, and named', () =>
     inFolder(async (folder) => {

@@ -185,7 +185,7 @@ describe('checkpoint: what is refused', () => {
       expect(await Checkpoint.restore(nowhere, parts)).to.equal(null);
     }));
 
-  it('two that save into one folder: in this process, and in two', () =>
+  itAll('two that save into one folder: in this process, and in two', () =>
     inSaved(async (folder) => {
       const { run } = await restored('steps', folder);
       const checkpoint = await Checkpoint.open(folder, run.parts);
@@ -215,7 +215,8 @@ describe('checkpoint: what is refused', () => {
       // Whoever died has let go.
       await Checkpoint.restore(folder, other.parts);
       expect(await other.print()).to.equal(await run.print());
-    }));
+    }),
+  );
 
   it("another run's checkpoint, and one that is not the newest of the same run", () =>
     inSaved(async (folder) => {

@@ -19,7 +19,7 @@ interface TraceEvent {
 }
 
 describe('cli/cartpole', () => {
-  it('trains to solved: 475 or more over 100 greedy episodes, exit code 0', async function () {
+  itAll('trains to solved: 475 or more over 100 greedy episodes, exit code 0', async function () {
     this.timeout(300_000);
     const { code, lines, stderr } = await run(MAIN, ['--json', '--max-seconds', '120']);
     expect(stderr).to.equal('');
@@ -35,7 +35,7 @@ describe('cli/cartpole', () => {
     expect(events.slice(1).every((event) => event === 'progress')).to.equal(true);
   });
 
-  it('out of ticks it is not solved: exit code 1, plain lines without escapes, a table of stages', async () => {
+  itAll('out of ticks it is not solved: exit code 1, plain lines without escapes, a table of stages', async () => {
     const { code, stdout } = await run(MAIN, ['--ticks', '40']);
     expect(code).to.equal(1);
     expect(stdout).to.match(/not solved in .* on host:0: mean return \d/);
@@ -44,14 +44,14 @@ describe('cli/cartpole', () => {
     expect(stdout).to.not.include('\x1b');
   });
 
-  it('Ctrl-C closes everything, prints the summary so far and exits 130', async () => {
+  itAll('Ctrl-C closes everything, prints the summary so far and exits 130', async () => {
     const { code, lines, stderr } = await run(MAIN, ['--json', '--seed', '2'], { interruptAt: /"start"/ });
     expect(stderr).to.equal('');
     expect(JSON.parse(lines[lines.length - 1] as string)).to.include({ interrupted: true, seed: 2 });
     expect(code).to.equal(130);
   });
 
-  it('--lock-step runs of one seed print the same weights', async () => {
+  itAll('--lock-step runs of one seed print the same weights', async () => {
     const args = ['--json', '--quiet', '--lock-step', '--placement', 'inline', '--seed', '4', '--ticks', '30'];
     const summaries = await Promise.all([run(MAIN, args), run(MAIN, args)]);
     const [first, second] = summaries.map(({ lines }) => JSON.parse(lines[0] as string));
@@ -65,7 +65,7 @@ describe('cli/cartpole', () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
     try {
       const file = join(folder, 'trace.json');
-      await run(MAIN, ['--quiet', '--ticks', '30', '--trace', file]);
+      await run(MAIN, ['--quiet', '--ticks', '12', '--trace', file]);
       const events: TraceEvent[] = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
       const named = events.filter(({ name }) => name === 'thread_name');
       const lanes = new Map(named.map(({ args, tid }) => [args.name, tid]));
@@ -78,8 +78,8 @@ describe('cli/cartpole', () => {
       }
       const of = (lane: string) => spans.filter(({ tid }) => tid === lanes.get(lane));
       const ticks = of('pack').map(({ args }) => args.tick);
-      expect(ticks).to.deep.equal(Array.from({ length: 30 }, (_, tick) => tick));
-      expect(of('replay')).to.have.length(30);
+      expect(ticks).to.deep.equal(Array.from({ length: 12 }, (_, tick) => tick));
+      expect(of('replay')).to.have.length(12);
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -103,7 +103,7 @@ describe('cli/cartpole', () => {
     }
   });
 
-  it('--help says what lock-step is for', async () => {
+  itAll('--help says what lock-step is for', async () => {
     const { code, stdout } = await run(MAIN, ['--help']);
     expect(code).to.equal(0);
     expect(stdout).to.match(/bit for bit repeatable is only --placement inline --lock-step/);

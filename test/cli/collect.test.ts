@@ -61,7 +61,7 @@ describe('cli/collect', () => {
     expect(plain.stderr).to.match(/^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
   });
 
-  it('says that it waits for a server; Ctrl-C ends it', async function () {
+  itAll('says that it waits for a server; Ctrl-C ends it', async function () {
     needServer(this);
     const args = ['--url', `redis://127.0.0.1:${await freePort()}`, '--run', 'x', '--entry', entry];
     const { code, lines, stderr } = await collect(args, { interruptAt: /waits: / });
@@ -162,7 +162,7 @@ describe('cli/collect', () => {
       }
     });
 
-    it('a learner that has not come is waited for, in words', async () => {
+    itAll('a learner that has not come is waited for, in words', async () => {
       const { code, lines, stderr } = await collect(args('four'), { interruptAt: /waiting/ });
       expect([code, stderr]).to.deep.equal([130, '']);
       expect(lines).to.deep.equal([
@@ -170,7 +170,7 @@ describe('cli/collect', () => {
       ]);
     });
 
-    it('a run of another version of Hotslot is a sentence', async () => {
+    itAll('a run of another version of Hotslot is a sentence', async () => {
       const client = await server.client();
       await client.sendCommand(['HSET', 'hs:{three}:info', 'protocol', '99']);
       const { code, stderr } = await collect(args('three'));

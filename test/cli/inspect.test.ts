@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { Checkpoint, ReplayBuffer } from '../../src/index.ts';
 import { withFolder } from '../checkpoint/killed.ts';
+import { itAll } from '../rig/setting.ts';
 import { run } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
@@ -45,7 +46,7 @@ describe('cli/inspect', () => {
       );
     }));
 
-  it('what is none is a sentence and exit code 1, wrong usage exit code 2', () =>
+  itAll('what is none is a sentence and exit code 1, wrong usage exit code 2', () =>
     withFolder(async (folder) => {
       const none = await inspect(folder);
       expect([none.code, none.stderr]).to.deep.equal([1, `hotslot: '${folder}' holds no checkpoint\n`]);
@@ -61,5 +62,6 @@ describe('cli/inspect', () => {
         2,
         'hotslot: inspect takes the folder of a checkpoint; hotslot --help says more\n',
       ]);
-    }));
+    }),
+  );
 });

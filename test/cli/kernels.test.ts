@@ -64,7 +64,7 @@ describe('cli/kernels', () => {
       expect((await run(MAIN, args)).stderr, args.join(' ')).to.include(words);
   });
 
-  it('the example shifts frames as JavaScript does', async () => {
+  itAll('the example shifts frames as JavaScript does', async () => {
     const small = ['--rows', '3', '--size', '20', '--replays', '5'];
     const { code, lines } = await run('examples/own-kernel/main.js', ['--device', 'host:0', ...small]);
     expect(code).to.equal(0);

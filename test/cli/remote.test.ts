@@ -49,7 +49,7 @@ describe('cli/remote', () => {
       expect(stderr).to.match(/^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
     });
 
-    it('a server that is not there is a sentence that keeps a password to itself, and exit code 1', async () => {
+    itAll('a server that is not there is a sentence that keeps a password to itself, and exit code 1', async () => {
       const port = await freePort();
       const sentence = `redis://ann@127.0.0.1:${port} cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`;
       const url = `redis://ann:hidden@127.0.0.1:${port}`;
@@ -58,24 +58,27 @@ describe('cli/remote', () => {
       expect([code, stdout, stderr]).to.deep.equal([1, '', `hotslot: ${sentence}\n`]);
     });
 
-    it('acl prints two commands to stdout, what to do with them to stderr, and new passwords each time', async () => {
-      const { code, lines, stderr } = await hotslot(['acl', '--run', 'ant-7']);
-      expect(code).to.equal(0);
-      expect(lines).to.have.length(2);
-      for (const [at, role] of (['learner', 'collector'] as const).entries())
-        expect(lines[at]).to.match(
-          new RegExp(`^ACL SETUSER hs-ant-7-${role} reset on >[0-9a-f]{64} .*-@all .*[+]ping`),
-        );
-      expect(stderr).to.include('HOTSLOT_REDIS_PASSWORD').and.include('ACL SAVE').and.include('hs-ant-7-collector@');
-      const again = await hotslot(['acl', '--run', 'ant-7', '--json']);
-      const { run: name, users } = JSON.parse(again.stdout);
-      expect([name, again.stderr, users.length]).to.deep.equal(['ant-7', '', 2]);
-      for (const { password, command, rules } of users) {
-        expect(command).to.include(`>${password} `);
-        expect(rules).to.include('>PASSWORD ');
-        expect(lines.join(' ')).to.not.include(password);
-      }
-    });
+    itAll(
+      'acl prints two commands to stdout, what to do with them to stderr, and new passwords each time',
+      async () => {
+        const { code, lines, stderr } = await hotslot(['acl', '--run', 'ant-7']);
+        expect(code).to.equal(0);
+        expect(lines).to.have.length(2);
+        for (const [at, role] of (['learner', 'collector'] as const).entries())
+          expect(lines[at]).to.match(
+            new RegExp(`^ACL SETUSER hs-ant-7-${role} reset on >[0-9a-f]{64} .*-@all .*[+]ping`),
+          );
+        expect(stderr).to.include('HOTSLOT_REDIS_PASSWORD').and.include('ACL SAVE').and.include('hs-ant-7-collector@');
+        const again = await hotslot(['acl', '--run', 'ant-7', '--json']);
+        const { run: name, users } = JSON.parse(again.stdout);
+        expect([name, again.stderr, users.length]).to.deep.equal(['ant-7', '', 2]);
+        for (const { password, command, rules } of users) {
+          expect(command).to.include(`>${password} `);
+          expect(rules).to.include('>PASSWORD ');
+          expect(lines.join(' ')).to.not.include(password);
+        }
+      },
+    );
   });
 
   describe('with a server', () => {
@@ -119,7 +122,7 @@ describe('cli/remote', () => {
       }
     });
 
-    it('hosts says what the learner says, to the user that acl made, and that there is none', async () => {
+    itAll('hosts says what the learner says, to the user that acl made, and that there is none', async () => {
       const client = await server.client({ password: 'admin' });
       let printed = '';
       acl({ ...quiet, run: 'x', json: true, print: (text) => (printed += text) });

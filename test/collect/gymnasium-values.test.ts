@@ -236,7 +236,7 @@ describe('collect/gymnasium: values', () => {
     }),
   );
 
-  it('subclasses of Box and Discrete are boxes and discretes, and actions begin at start', () =>
+  itAll('subclasses of Box and Discrete are boxes and discretes, and actions begin at start', () =>
     playing('odd_spaces', { what: 'subclasses' }, 1, (played, set) => {
       expect([set.spaces.action, set.spaces.observation.dtype]).to.deep.equal([
         { kind: 'discrete', n: 2, size: 1 },
@@ -244,7 +244,8 @@ describe('collect/gymnasium: values', () => {
       ]);
       played.step([1]);
       expect(played.nextObs[3]).to.equal(-4);
-    }));
+    }),
+  );
 
   const refusals: [string, string, RegExp][] = [
     [
@@ -278,7 +279,7 @@ describe('collect/gymnasium: values', () => {
     );
   });
 
-  it('keyword arguments travel as what they are', async () => {
+  itAll('keyword arguments travel as what they are', async () => {
     const kwargs = {
       ends: [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, -0, 0.1, 3],
       table: new Map<unknown, unknown>([
@@ -323,7 +324,7 @@ describe('collect/gymnasium: values', () => {
     );
   });
 
-  it('ends of many actions that differ arrive, and cost their own size', async () => {
+  itAll('ends of many actions that differ arrive, and cost their own size', async () => {
     const set = await opened('big', { shape: [2], actions: 100_000 });
     const { action } = set.spaces;
     await set.close();
@@ -335,7 +336,7 @@ describe('collect/gymnasium: values', () => {
     ]);
   });
 
-  it('observations that no step can bring are refused', async () => {
+  itAll('observations that no step can bring are refused', async () => {
     expect((await rejection(opened('big', { shape: [3, 65536, 65536] }))).message).to.equal(
       'counting_envs:big: observations of 1 environments, [3, 65536, 65536] of uint8 each, take 12884901888 bytes: Hotslot takes 2147483648 at once; make them smaller, or fewer environments',
     );

@@ -106,8 +106,7 @@ describe('collect/gymnasium', () => {
   }
 
   for (const way of ['one by one', 'next-step'] as const) {
-    const declare = way === 'one by one' ? it : itAll;
-    declare(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
+    itAll(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
       const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 14, obsDim: 4, actionDim: 2 });
       const options = { ...ways[way], environments: 3 };
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options });
@@ -122,7 +121,7 @@ describe('collect/gymnasium', () => {
       buffer.close();
     });
 
-    declare(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
+    itAll(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
       const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
       const buffer = TrajectoryBuffer.create({ capacity: 3 << 12, lanes: 3, fields });
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options: ways[way] });
@@ -155,7 +154,7 @@ describe('collect/gymnasium', () => {
     await bytes.close();
   });
 
-  it('what breaks in a step is told with where it is, and ends the process', async () => {
+  itAll('what breaks in a step is told with where it is, and ends the process', async () => {
     const cases: [string, RegExp][] = [
       [
         'throws',
@@ -184,7 +183,7 @@ describe('collect/gymnasium', () => {
     }
   });
 
-  itAll('one that says nothing is asked where it was, and ended', async () => {
+  const silent = async () => {
     const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 10 });
     await failing(
       evaluate({ environments: set, policy: zero }),
@@ -192,7 +191,7 @@ describe('collect/gymnasium', () => {
     );
     await set.close();
     expect(() => set.play({ nextSeed: () => 1 }).begin()).to.throw('is closed');
-  });
+  };
 
   it('closing that fails is told', async () => {
     await failing(
@@ -201,7 +200,7 @@ describe('collect/gymnasium', () => {
     );
   });
 
-  it('a pipe that ends before its process: the process is waited for, though nothing else keeps us', () => {
+  itAll('a pipe that ends before its process: the process is waited for, though nothing else keeps us', () => {
     const script = `
       import { counted } from ${JSON.stringify(new URL('./bridged.js', import.meta.url).href)};
       await counted({ entry: 'counting_envs:parting' }).open({ count: 1, options: { seconds: 0.3 } }).catch((error) => console.log(error.message));`;
@@ -211,18 +210,20 @@ describe('collect/gymnasium', () => {
     ]);
   });
 
-  itAll('and one that does not end then is ended', () =>
-    failing(opened('parting', { seconds: 1000 }), /its Python closed the pipes to Hotslot, and did not end$/),
-  );
+  const parting = () =>
+    failing(opened('parting', { seconds: 1000 }), /its Python closed the pipes to Hotslot, and did not end$/);
+  const lingering = async () => (await opened('broken', { how: 'lingers' })).close();
 
-  itAll('one that does not end when it is closed is killed', async () => {
-    await (await opened('broken', { how: 'lingers' })).close();
-  });
+  // Each waits for seconds, and so all do at once.
+  itAll(
+    'one that says nothing is asked where it was, and ended; so is one that closed its pipes or was closed, and does not end',
+    () => Promise.all([silent(), parting(), lingering()]).then(() => {}),
+  );
 
   const open = (buffer: ReplayBuffer, how: string) =>
     CollectorPool.open({ entry: ENTRY, buffer, options: { entry: 'broken', kwargs: { how }, environments: 1 } });
 
-  it('in a pool: its last words are the pool’s', async () => {
+  itAll('in a pool: its last words are the pool’s', async () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
     await failing(
       (await open(buffer, 'dies')).done,

@@ -2,6 +2,7 @@
 import { EventEmitter } from 'node:events';
 import { expect } from 'chai';
 import { showProgress } from '../../src/run/train/live-display.ts';
+import { itAll } from '../rig/setting.ts';
 
 /** Keeps what is written; emits each text. */
 class Output extends EventEmitter {
@@ -46,7 +47,7 @@ describe('collect/live-display', () => {
     expect(out.text).to.equal('step 1\n');
   });
 
-  it('a terminal that does not know its width gets plain lines', async () => {
+  itAll('a terminal that does not know its width gets plain lines', async () => {
     const out = new Output(true);
     out.columns = 0;
     await showProgress(texts(out, 1), { live: () => ['never'], line: () => 'a line as long as it is' }, out.as());

@@ -39,7 +39,7 @@ describe('collect/train-checkpoint', () => {
     }),
   );
 
-  it('keeps each point of the curve once when it is resumed', () =>
+  itAll('keeps each point of the curve once when it is resumed', () =>
     withFolder(async (folder) => {
       const checkpoint = { folder };
       // The learner is slow: its collectors wait for it, and the last look has as many steps as the one before.
@@ -51,7 +51,8 @@ describe('collect/train-checkpoint', () => {
       expect(curve.slice(0, first.curve.length)).to.deep.equal(first.curve);
       const steps = curve.map((point) => point.steps);
       expect(steps).to.deep.equal([...new Set(steps)]);
-    }));
+    }),
+  );
 
   itAll('keeps options that are not given on resume, and warns once of those that are given otherwise', () =>
     withFolder(async (folder) => {

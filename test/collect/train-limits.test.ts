@@ -35,20 +35,20 @@ async function later(fn: () => void): Promise<void> {
 describe('collect/train: limits', function () {
   this.timeout(60_000);
 
-  it('train() without seconds arms no timer, and ends with its steps', async () => {
+  itAll('train() without seconds arms no timer, and ends with its steps', async () => {
     using timers = new LongTimers((armed) => armed.fire());
     const { steps, interrupted } = await train(training());
     expect(timers.delays).to.deep.equal([]);
     expect([steps >= 1000, interrupted]).to.deep.equal([true, false]);
   });
 
-  it('train() whose signal is aborted in onOpen applies no update', async () => {
+  itAll('train() whose signal is aborted in onOpen applies no update', async () => {
     const stop = new AbortController();
     const { updates, interrupted } = await train(training({ signal: stop.signal, onOpen: () => stop.abort() }));
     expect([updates, interrupted]).to.deep.equal([0, true]);
   });
 
-  it('train() goes on when 24.8 days of its 40 are over', async () => {
+  itAll('train() goes on when 24.8 days of its 40 are over', async () => {
     // The first piece is over as soon as it is armed, the second one never.
     using timers = new LongTimers((armed, ms) => ms === 2 ** 31 - 1 && setImmediate(() => armed.fire()));
     const { steps } = await train(training({ seconds: 40 * DAY }));

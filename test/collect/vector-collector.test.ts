@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { evaluate, vectorCollector } from '../../src/entries/collect.ts';
 import { CollectorPool, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { expectCounted, expectStacks } from './counted-rows.ts';
 import { Counting, type CountingOptions, contextOf, counting } from './counting.ts';
@@ -152,7 +153,7 @@ describe('collect/vector-collector', () => {
     expect([...(await one(90))]).not.to.include(1.5);
   });
 
-  it('random actions are kept for as long as `hold` says, and the share of random steps stays', async () => {
+  itAll('random actions are kept for as long as `hold` says, and the share of random steps stays', async () => {
     const fields = { ...contextOf().context.fields, actions: { dtype: 'float32', shape: [] } } as const;
     const policy = () => ({ act: (_: Float32Array, n: number) => new Float32Array(n) });
     const explore = { hold: 5, epsilon: { from: 0.5, to: 0.5, steps: 0 } };
@@ -208,7 +209,7 @@ describe('collect/vector-collector', () => {
   });
 
   for (const later of [false, true])
-    it(`in a pool: two threads fill a ReplayBuffer${later ? ' with what is promised' : ''}`, async () => {
+    itAll(`in a pool: two threads fill a ReplayBuffer${later ? ' with what is promised' : ''}`, async () => {
       const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 15, obsDim: 4, actionDim: 2 });
       const options: CountingOptions = { environments: 3, later };
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options });
@@ -229,7 +230,7 @@ describe('collect/vector-collector', () => {
       buffer.close();
     });
 
-  it('in a pool: lanes of a TrajectoryBuffer are an environment each', async () => {
+  itAll('in a pool: lanes of a TrajectoryBuffer are an environment each', async () => {
     const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
     const buffer = TrajectoryBuffer.create({ capacity: 5 << 12, lanes: 5, fields });
     await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options: {} });

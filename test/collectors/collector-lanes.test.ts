@@ -12,7 +12,7 @@ import {
 } from '../../src/index.ts';
 import { threadsOf } from '../../src/run/collectors/collector-pool.ts';
 import { rejection } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import type stepping from './steps-collector.ts';
 import { EPISODE, fields, type StepsOptions } from './steps-collector.ts';
@@ -143,7 +143,7 @@ describe('collectors/collector-lanes', () => {
     ['adds by its writer and returns null', { itself: true }],
     ['promises its steps', { later: true }],
   ] as const)
-    it(`a collector that ${how} waits for the limiter all the same, and is woken by the stop`, async () => {
+    itAll(`a collector that ${how} waits for the limiter all the same, and is woken by the stop`, async () => {
       const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
       const buffer = makeBuffer(2, { limiter });
       const pool = await CollectorPool.open(optionsOf(buffer, options));
@@ -196,7 +196,7 @@ describe('collectors/collector-lanes', () => {
 
   itAll('threads that are terminated in the middle of writing leave no mixture, and are made anew', async function () {
     this.timeout(240_000);
-    const times = 15;
+    const times = setting({ short: 0, all: 6, long: 15 });
     const buffer = makeBuffer(6, { perLane: 64 });
     const words = newWords();
     const made = () => Atomics.load(words, 0);
@@ -224,7 +224,7 @@ describe('collectors/collector-lanes', () => {
     expect(writer.lanes).to.equal(6);
   });
 
-  it('a thread that ends before it has begun is made anew, again and again', async () => {
+  itAll('a thread that ends before it has begun is made anew, again and again', async () => {
     const times = 6;
     const buffer = makeBuffer(2);
     const warnings = await warningsOf(async () => {
@@ -244,7 +244,7 @@ describe('collectors/collector-lanes', () => {
     expect(warnings).to.have.length(times);
   });
 
-  it('one that is made anew waits a moment for lanes that are not free yet', async () => {
+  itAll('one that is made anew waits a moment for lanes that are not free yet', async () => {
     const words = newWords();
     const buffer = makeBuffer(2);
     const warnings = await warningsOf(async (heard) => {
@@ -274,7 +274,7 @@ describe('collectors/collector-lanes', () => {
     expect(warnings).to.have.length(1);
   });
 
-  it('a pool that failed has given its lanes back', async () => {
+  itAll('a pool that failed has given its lanes back', async () => {
     const buffer = makeBuffer(4);
     const error = await rejection(
       CollectorPool.open({ ...optionsOf(buffer, { fault: 'factory', faulty: 1 }), workers: 2 }),
@@ -283,7 +283,7 @@ describe('collectors/collector-lanes', () => {
     buffer.writer().close();
   });
 
-  it('lanes that somebody writes are refused in words', async () => {
+  itAll('lanes that somebody writes are refused in words', async () => {
     const buffer = makeBuffer(4);
     using _writer = buffer.writer({ firstLane: 3 });
     const error = await rejection(CollectorPool.open({ ...optionsOf(buffer, {}), workers: 2 }));
@@ -313,7 +313,7 @@ describe('collectors/collector-lanes', () => {
     await pool.close();
   });
 
-  it('for rows there is no writer', async () => {
+  itAll('for rows there is no writer', async () => {
     const buffer = ReplayBuffer.create({ capacity: 64, fields: { value: { shape: [2] } } });
     const error = await rejection(CollectorPool.open({ entry, buffer, options: { words: newWords() } }));
     expect(error.message).to.match(/^collector 0 failed: .*null/);

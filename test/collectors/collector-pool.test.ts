@@ -14,6 +14,7 @@ import { threadsOf } from '../../src/run/collectors/collector-pool.ts';
 import { StatisticsPages } from '../../src/run/collectors/statistics.ts';
 import { watchedCollectors } from '../../src/run/collectors/watched.ts';
 import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
+import { ClockAhead } from '../rig/clock-ahead.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
@@ -89,7 +90,7 @@ describe('collectors/collector-pool', () => {
     expect(pool.statistics().version).to.equal(2);
   });
 
-  it('a gated collector parks, goes on when samples are taken, and is woken by the stop', async () => {
+  itAll('a gated collector parks, goes on when samples are taken, and is woken by the stop', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
     const buffer = makeBuffer(limiter);
     const pool = await CollectorPool.open({ entry, buffer });
@@ -104,7 +105,7 @@ describe('collectors/collector-pool', () => {
     expect(buffer.ptr).to.equal(full + 4);
   });
 
-  it('closing releases the bells it claimed: sixteen collectors after sixteen others', async () => {
+  itAll('closing releases the bells it claimed: sixteen collectors after sixteen others', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
     const buffer = makeBuffer(limiter);
     const taken = Array.from({ length: 15 }, () => insideOfLimiter(limiter).bells.claim());
@@ -123,14 +124,14 @@ describe('collectors/collector-pool', () => {
     expect(error.cause).to.be.an('error');
   });
 
-  it('a factory that throws rejects with the cause, and its cause', async () => {
+  itAll('a factory that throws rejects with the cause, and its cause', async () => {
     const error = await refused({ ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }), workers: 2 });
     expect(error.message).to.match(/^collector 1 failed: no environment today \(plain-collector\.[jt]s:\d+:\d+\)$/);
     expect((error.cause as Error).message).to.equal('no environment today');
     expect(((error.cause as Error).cause as Error).message).to.equal('it rains');
   });
 
-  it('a module without a factory, and a factory without a collector, are refused in words', async () => {
+  itAll('a module without a factory, and a factory without a collector, are refused in words', async () => {
     const buffer = makeBuffer();
     const none = await refused({ entry: new URL('./no-collector.js', import.meta.url), buffer });
     expect(none.message).to.match(/no-collector\.js must export a function .* it exports undefined/);
@@ -140,7 +141,7 @@ describe('collectors/collector-pool', () => {
 
   itLonger('keeps nothing of the promises that it waited for', async () => {
     const words = new Int32Array(new SharedArrayBuffer(8));
-    const collects = setting({ short: 100_000, all: 300_000, long: 1_000_000 });
+    const collects = setting({ short: 10_000, all: 150_000, long: 1_000_000 });
     const pool = await CollectorPool.open<typeof promising>({
       entry: new URL('./promising-collector.js', import.meta.url),
       buffer: makeBuffer(),
@@ -204,7 +205,7 @@ describe('collectors/collector-pool', () => {
     expect(Atomics.load(words, 1), 'closed').to.equal(1);
   });
 
-  it('a collector that fails is made anew, as often as it may be', async () => {
+  itAll('a collector that fails is made anew, as often as it may be', async () => {
     const words = new Int32Array(new SharedArrayBuffer(24));
     const buffer = makeBuffer();
     const warnings: string[] = [];
@@ -235,7 +236,11 @@ describe('collectors/collector-pool', () => {
 
   itAll('a collector that has not come back for ten seconds is named', async () => {
     const buffer = makeBuffer();
-    const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never' }));
+    const words = new Int32Array(new SharedArrayBuffer(12));
+    const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never', words }));
+    await until('it waits for its environment', () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
+    using clock = new ClockAhead();
+    clock.ahead = 10_000;
     const [warning] = (await once(process, 'warning')) as [Error];
     expect(warning.message).to.match(
       /^collector 0 has not come back from a collect\(\) for 10 s \(file:.*plain-collector/,
@@ -349,7 +354,7 @@ describe('collectors/collector-pool', () => {
     await pool.close();
   });
 
-  it('opening can be aborted while a factory takes its time', async () => {
+  itAll('opening can be aborted while a factory takes its time', async () => {
     const controller = new AbortController();
     const buffer = makeBuffer();
     const opening = rejection(
@@ -361,7 +366,7 @@ describe('collectors/collector-pool', () => {
     expect((await refused(given)).message).to.include('signal must be an AbortSignal');
   });
 
-  it('closing twice is fine, done resolves, and the pool is gone', async () => {
+  itAll('closing twice is fine, done resolves, and the pool is gone', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const buffer = makeBuffer();
     const pool = await CollectorPool.open({ ...withOptions(buffer, { words }), workers: 2 });

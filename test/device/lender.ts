@@ -26,7 +26,7 @@ function lend() {
 /** A copy that waits behind a latch, out of memory that only the device still knows. */
 async function orphan(close: boolean): Promise<void> {
   const device = openDevice('host:0');
-  const bytes = 64 << 20;
+  const bytes = 8 << 20;
   const stream = device.createStream();
   const to = device.allocate({ shape: [bytes], dtype: 'uint8' });
   const latch = device.allocate({ shape: [1], dtype: 'int32' });

@@ -9,6 +9,7 @@ import { firstNonFinite } from '../../src/entries/learner.ts';
 import { type Device, type LoadedKernel, openDevice, type Stream } from '../../src/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { saxpySource } from './saxpy.ts';
 
@@ -45,7 +46,7 @@ describe('device/own-kernels', () => {
     expect([...(await counts.toArray())]).to.deep.equal([6, 600]);
   });
 
-  it('replays them captured, and a graph holds them when the device is closed and opened again', async () => {
+  itAll('replays them captured, and a graph holds them when the device is closed and opened again', async () => {
     const own = openDevice(TESTED);
     const { saxpy: kernel } = await own.loadKernels({ name: 'held', source: saxpySource, kernels: { saxpy } });
     using y = floats(1, 1);
@@ -61,7 +62,7 @@ describe('device/own-kernels', () => {
     expect([...(await y.toArray(captured))]).to.deep.equal([4, 7]);
   });
 
-  it('compiles and loads once, however often it is asked', async () => {
+  itAll('compiles and loads once, however often it is asked', async () => {
     const [a, b] = await Promise.all([load(), load()]);
     const c = await load();
     expect([b.saxpy.handle, c.saxpy.handle, a.tally.handle]).to.deep.equal(Array(3).fill(a.saxpy.handle));
@@ -99,7 +100,7 @@ describe('device/own-kernels', () => {
     expect([...(await y.toArray())]).to.deep.equal([4, 5]);
   });
 
-  it('goes with the device', async () => {
+  itAll('goes with the device', async () => {
     const own = openDevice(TESTED === 'host:0' ? 'host:3' : TESTED);
     if (TESTED !== 'host:0') device.close(); // else it would hold them
     const before = openHandles().kernels;
@@ -175,7 +176,7 @@ describe('device/own-kernels', () => {
       expect(await why({ saxpy }, { source: 7 })).to.include('source is a text');
     });
 
-    it('a source that does not compile, with the compiler’s words and the lines of the file', async () => {
+    itAll('a source that does not compile, with the compiler’s words and the lines of the file', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-'));
       const file = join(folder, 'broken.gk');
       writeFileSync(file, saxpySource.replace('+ y[i];', '+ z[i];'));
@@ -219,7 +220,7 @@ describe('device/own-kernels', () => {
   });
 
   if (ON_HOST) {
-    it('takes a shared library by path, and by its bytes', async () => {
+    itAll('takes a shared library by path, and by its bytes', async () => {
       const path = await compileWith(formats.host, { text: saxpySource, file: 'saxpy.gk' });
       for (const host of [path, readFileSync(path)]) {
         const kernels = await device.loadKernels({ images: { host }, kernels: { saxpy } });

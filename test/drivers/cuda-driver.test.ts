@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { describeAll } from '../rig/setting.ts';
 import { buildDriverProgram, buildSoftwareDriver } from './build.ts';
 
 /** Runs where the version matters: the oldest driver that Hotslot takes, and the newest. */
@@ -68,7 +69,7 @@ const once: [string, string, NodeJS.ProcessEnv][] = [
   ['misspelt', 'does not start with an option that it does not know', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],
 ];
 
-describe('software drivers', function () {
+describeAll('software drivers', function () {
   this.timeout(180_000);
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-drivers-'));
   after(() => rmSync(folder, { recursive: true, force: true }));

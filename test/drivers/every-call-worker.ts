@@ -332,7 +332,8 @@ process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made), waits: 
 /** Which of a call's occurrences are to fail. */
 function tried(count: number): number[] {
   const first = [...Array(Math.min(count, Number(most))).keys()].map((i) => i + 1);
-  const all = new Set([...first, Math.ceil(count / 2), Math.max(1, count - 1), count]);
+  const later = Number(most) > 1 ? [Math.ceil(count / 2), Math.max(1, count - 1), count] : [count];
+  const all = new Set([...first, ...later]);
   return [...all].sort((a, b) => a - b);
 }
 for (const [call, count] of made) {

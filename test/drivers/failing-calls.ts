@@ -54,7 +54,8 @@ const harmless: Record<string, string> = {
 };
 
 /**
- * `most` is how many of a call's occurrences fail, one after another; the last ones fail besides. The longest runs do so in threads
+ * `most` is how many of a call's occurrences fail, one after another; the last one fails besides, of more than one also the one before and
+ * one in the middle. The longest runs do so in threads
  * as well, which takes three times as long as inline.
  */
 export function failsEveryCall(mode: Mode, most: number): void {

@@ -4,18 +4,18 @@ import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
 import { modes } from './software.ts';
 
-describeMode(modes.ze14, { between: true }, () => {
+describeMode(modes.ze14, {}, () => {
   // Its calls are others than today's; what is built on them is the same.
   describeAll('in full', () => {
     carriesAbove(modes.ze14, { declare: itLong });
     if (SETTING === 'long') failsEveryCall(modes.ze14, 20);
   });
 });
-describeMode(modes.zeBare);
+describeMode(modes.zeBare, { differs: ['memory', 'managed memory', 'streams', 'events', 'graphs'] });
 describeMode(modes.ze, { newest: true }, () => {
   describeAll('above', () => carriesAbove(modes.ze, { brief: true }));
   hasPeers(modes.ze, { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' });
   failsEveryCall(modes.ze, setting({ short: 1, all: 1, long: 20 }));
 });
-describeMode(modes.zeIntel, { between: true });
-describeMode(modes.zeGraph);
+describeMode(modes.zeIntel);
+describeMode(modes.zeGraph, { differs: ['graphs', 'capture'] });

@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
-import { itAll, itLong, itLonger, itShort, SETTING, setting } from '../rig/setting.ts';
+import { itAll, itLong, type itShort, SETTING, setting } from '../rig/setting.ts';
 import { environmentOf, libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
@@ -15,17 +15,13 @@ const above = [
   'dist/test/ranks/group.test.js',
   ...closest,
 ];
-/** Longer settings have priorities, which ask most of a device, and parts of halos that overlap on every family. */
-const inPart = setting({
-  short: closest,
-  all: [...closest, 'dist/test/pipeline/trajectories.test.js', 'dist/test/halo/overlap.test.js'],
-});
+/** And parts of halos that overlap. */
+const inPart = [...closest, 'dist/test/halo/overlap.test.js'];
 /** Has run on the host, and asks nothing of a device. */
 const elsewhere = [
   ...['--fgrep', ' on cpu', '--invert'],
   ...['memory/compilation', 'halo/topology'].flatMap((name) => ['--ignore', `dist/test/${name}.test.js`]),
 ];
-const short = SETTING === 'short';
 
 const hostRuns = new Map<string, Promise<object>>();
 /** 100 ticks of the host that nobody disturbed; run once. */
@@ -39,16 +35,22 @@ function hostRun(replay: string): Promise<object> {
   return made;
 }
 
-/** One mode; `newest`: the one of its family that a short run is about; `between`: neither that nor the one that can least. */
+interface Place {
+  /** the one of its family that a short run is about */
+  newest?: boolean;
+  /** sections of the contract in which `test:all` looks at the mode: those whose driver calls are others than the newest one's */
+  differs?: readonly string[];
+}
+
+/** One mode; one that is neither newest nor differs is for the longest runs. */
 export function describeMode(
   mode: Mode,
-  { newest = false, between = false }: { newest?: boolean; between?: boolean } = {},
+  { newest = false, differs = [] }: Place = {},
   more: (this: Mocha.Suite) => void = () => {},
 ): void {
-  const once = newest ? itLonger : itLong;
-  // One code stands behind CUDA's table of calls and HIP's.
-  const same = between ? itLong : newest && mode.driver === 'cuda' ? itShort : itAll;
-  const learns = newest && mode.driver !== 'cuda' ? itAll : once;
+  const once = newest ? itAll : itLong;
+  const keeps = differs.length > 0 ? itAll : once;
+  const part = SETTING === 'all' && differs.length > 0;
   describe(`${mode.name} (software driver)`, function () {
     this.timeout(setting({ short: 600_000, all: 600_000, long: 1_200_000 }));
     before(function () {
@@ -56,15 +58,20 @@ export function describeMode(
       libraryOf(mode);
     });
 
-    same('keeps the device contract', async () => {
-      // The host device is there too, and keeps it without a driver.
-      const own = ['--fgrep', `device contract on ${mode.device}`];
-      expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(100);
-    });
+    keeps(
+      `keeps the device contract${part ? `: ${differs.join(', ')} (npm run test:long: all of it)` : ''}`,
+      async () => {
+        // The host device is there too, and keeps it without a driver.
+        const sections = part ? ` (${differs.join('|')}) ` : '';
+        const own = ['--grep', `device contract on ${mode.device}${sections}`];
+        const least = part ? 6 * differs.length : 100;
+        expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(least);
+      },
+    );
 
-    // In a short run the newest CUDA learns for a while (the host solves it, in test/cli/cartpole); then it solves it, in the longest runs all do.
+    // In `all` the newest CUDA solves it, as the host does in test/cli/cartpole; in the longest runs all do.
     const solved = setting({ short: false, all: newest && mode.device.startsWith('cuda'), long: true });
-    learns(
+    once(
       solved ? 'trains CartPole until it is solved' : 'trains CartPole (longer settings: until it is solved)',
       async () => {
         const script = 'dist/examples/cartpole-dqn/main.js';
@@ -105,11 +112,12 @@ export function describeMode(
     );
 
     (newest && mode.driver === 'cuda' ? itAll : itLong)('keeps rows on the device', async () => {
-      const files = folders('device-rows');
+      const names = setting({ short: [], all: ['bytes', 'head', 'pipeline'], long: ['*'] });
+      const files = names.map((name) => `dist/test/device-rows/${name}.test.js`);
       expect(await runTests(mode, files, { HOTSLOT_TEST_SETTING: 'short' })).to.be.at.least(15);
     });
 
-    same('is listed as a software driver, and never chosen by auto', async () => {
+    once('is listed as a software driver, and never chosen by auto', async () => {
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);
       expect(status).to.equal(0);
       expect(stdout).to.match(new RegExp(`${mode.device} +Hotslot software driver`));
@@ -125,20 +133,23 @@ export function describeMode(
 /** All that has tests above devices; `brief`: the whole of it is for the longest runs; with `itLong`, any of it. */
 export function carriesAbove(mode: Mode, { brief = false, declare = it as typeof itLong } = {}): void {
   const part = declare !== itLong && setting({ short: true, all: brief, long: false });
-  const longer = short ? 'npm run test:all' : 'npm run test:long';
   const title = 'carries everything that is built on devices';
-  declare(part ? `${title}: transfers, graphs, memory (${longer}: the rest)` : title, async () => {
+  declare(part ? `${title}: transfers, graphs, memory (npm run test:long: the rest)` : title, async () => {
     const files = [...(part ? inPart : above), ...(SETTING === 'long' ? [] : elsewhere)];
     expect(await runTests(mode, files)).to.be.at.least(part ? 100 : 200);
   });
 }
 
 /** What the driver is told beside its mode, for more than one device. */
-export function hasPeers(mode: Mode, told: Record<string, string>): void {
-  itShort('copies between two devices', async () => {
+export function hasPeers(
+  mode: Mode,
+  told: Record<string, string>,
+  declare: typeof itAll | typeof itShort = itAll,
+): void {
+  declare('copies between two devices', async () => {
     expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(8);
   });
-  itAll('copies between two devices, every linear operator', async () => {
+  declare('copies between two devices, every linear operator', async () => {
     expect(await runTests(mode, ['dist/test/linop/*.test.js'], told)).to.be.at.least(140);
   });
 }

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { describeAll } from '../rig/setting.ts';
 import { buildDriverProgram, buildSoftwareDriver, missingForDriver } from './build.ts';
 
 /** The loader checks every argument before the driver sees it; it takes nothing newer than spec 1.4. */
@@ -39,7 +40,7 @@ const scenarios: [title: string, scenario: string, environment: Record<string, s
   ['lists an extension that its device lacks', 'listed_only', { HOTSLOT_SOFTWARE_ZE: 'graph=listed-only' }],
 ];
 
-describe('the Level Zero software driver', function () {
+describeAll('the Level Zero software driver', function () {
   this.timeout(240_000);
   let library: string;
   let program: string;

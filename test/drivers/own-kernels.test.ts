@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { compileWith, formats, missingFor } from '../../src/device/own-kernels/compilers.ts';
 import { saxpySource } from '../device/saxpy.ts';
-import { itAll, itShort, setting } from '../rig/setting.ts';
+import { itAll, setting } from '../rig/setting.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -45,23 +45,18 @@ describe('drivers/own-kernels', function () {
   });
   for (const mode of [
     ...[modes.cuda13, modes.hip, modes.ze],
-    ...setting({
-      short: [],
-      all: [modes.hipOld, modes.ze14],
-      long: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph],
-    }),
+    ...setting({ short: [], all: [], long: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph] }),
   ])
     describe(mode.name, () => {
-      const once = mode === modes.cuda13 ? itShort : itAll;
       before(function () {
         need(this, mode);
       });
 
-      once('are loaded from source, launched, captured and refused as on the host', async () => {
+      itAll('are loaded from source, launched, captured and refused as on the host', async () => {
         expect(await runTests(mode, ['dist/test/device/own-kernels.test.js'], await beside(mode))).to.be.at.least(12);
       });
 
-      once('shift frames in the example', async () => {
+      itAll('shift frames in the example', async () => {
         const args = [
           'dist/examples/own-kernel/main.js',
           '--device',
@@ -103,7 +98,10 @@ describe('drivers/own-kernels', function () {
 
   itAll('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
     const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
-    expect(await runTests(modes.cuda13, ['dist/test/device/own-kernels.test.js'], env)).to.be.at.least(12);
+    const all = ['dist/test/device/own-kernels.test.js'];
+    const some = [...all, '--grep', 'launches kernels of a source|a source that does not compile'];
+    const [tests, least] = setting({ short: [[], 0], all: [some, 2], long: [all, 12] } as const);
+    expect(await runTests(modes.cuda13, tests, env)).to.be.at.least(least);
     const script = `import('hotslot').then(async ({ openDevice }) => {
       try { await openDevice('cuda:0').loadKernels({ source: 'GK_KERNEL a(GK_G float* x) {}', kernels: { a: { tensors: ['float32'] } } }); }
       catch ({ code, message }) { console.log(JSON.stringify({ code, message })); }

@@ -26,7 +26,7 @@ const { cuda13, hip, ze, ze14 } = modes;
 const stranger = 'libm.so.6';
 
 /** Threads that are killed in turn. */
-const kills = setting({ short: 4, all: 6, long: 200 });
+const kills = setting({ short: 0, all: 3, long: 200 });
 
 describeAll('drivers in trouble', () => {
   before(function () {

@@ -79,7 +79,7 @@ describe('examples/browser', () => {
       }
     }));
 
-  it('wrong usage is a sentence', async () => {
+  itAll('wrong usage is a sentence', async () => {
     for (const [args, says] of [
       [['--port', '70000'], "--port must be a whole number from 0 to 65535, got '70000'"],
       [['--policy='], "--policy must name a file, got ''"],

@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { betaAfter, defaults, type Settings } from '../../examples/cartpole-dqn/settings.ts';
 import { Training, type TrainingOptions } from '../../examples/cartpole-dqn/training.ts';
+import { describeAll, itAll } from '../rig/setting.ts';
 
 const common: TrainingOptions = {
   seed: 1,
@@ -25,7 +26,7 @@ const ways = [
 describe('examples/cartpole-training', function () {
   // Learning takes a number of ticks, and a busy machine any time for them.
   this.timeout(600_000);
-  for (const [way, settings] of ways) describe(way, () => trainings(settings));
+  for (const [way, settings] of ways) (settings === defaults ? describe : describeAll)(way, () => trainings(settings));
 
   it('importance weights count more with every environment step, and fully in the end', () => {
     const betas = [0, 50_000, 100_000, 1_000_000].map((steps) => betaAfter(steps, defaults));
@@ -76,7 +77,7 @@ function trainings(settings: Settings): void {
     expect((await play(6)).weights).to.not.deep.equal(first.weights);
   });
 
-  it('a training that is told to stop before it began says so and leaves nothing behind', async () => {
+  itAll('a training that is told to stop before it began says so and leaves nothing behind', async () => {
     await using training = await Training.open(options);
     const outcome = await training.run(AbortSignal.abort());
     expect(outcome).to.include({ interrupted: true, solved: false });

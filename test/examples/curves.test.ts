@@ -4,6 +4,7 @@ import { draw, spreadOf } from '../../bench/curves/draw.ts';
 import { published } from '../../bench/curves/published.ts';
 import { type CurveRecord, readRecord } from '../../bench/curves/record.ts';
 import { run } from '../cli/run-command.ts';
+import { itAll } from '../rig/setting.ts';
 
 /** Two seeds; the second one looks later, and learns twice as much. */
 const record: CurveRecord = {
@@ -63,7 +64,7 @@ describe('bench/curves', () => {
     }
   });
 
-  it('wrong usage', async () => {
+  itAll('wrong usage', async () => {
     const { code, stderr } = await run('bench/curves/main.js', ['Tetris']);
     expect(code).to.equal(2);
     expect(stderr).to.include(

@@ -7,7 +7,7 @@ import { TESTED } from '../rig/tested-device.ts';
 const script = 'examples/full-iteration/main.js';
 
 describe('examples/full-iteration', () => {
-  it('trains eagerly and by one graph to the same weights, and the graph costs the caller less', async () => {
+  itAll('trains eagerly and by one graph to the same weights, and the graph costs the caller less', async () => {
     const { code, stderr, lines } = await run(script, ['--device', TESTED, '--iterations', '400', '--json']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -28,32 +28,30 @@ describe('examples/full-iteration', () => {
     expect(lines.at(-1)).to.match(/^mean squared error [0-9.]+; the weights are equal bit for bit$/);
   });
 
-  for (const [i, [args, sentence]] of (
-    [
-      [['--iterations', '1'], "--iterations must be a whole number of at least 2, got '1'"],
-      [['--iterations', '-3'], "--iterations must be a whole number of at least 2, got '-3'"],
-      [['--seed', 'x'], "--seed must be a whole number of at least 0, got 'x'"],
-      [['--seed'], '--seed needs a value'],
-      [['--device', '--json'], '--device needs a value'],
-      [['--speed', '3'], "unknown option '--speed'"],
-      [['--device', 'tpu:0'], "unknown device 'tpu:0'"],
-      [['--device', 'host:99'], 'host:99'],
-    ] as const
-  ).entries())
-    (i === 0 ? it : itAll)(`refuses ${args.join(' ')} with one sentence`, async () => {
+  for (const [args, sentence] of [
+    [['--iterations', '1'], "--iterations must be a whole number of at least 2, got '1'"],
+    [['--iterations', '-3'], "--iterations must be a whole number of at least 2, got '-3'"],
+    [['--seed', 'x'], "--seed must be a whole number of at least 0, got 'x'"],
+    [['--seed'], '--seed needs a value'],
+    [['--device', '--json'], '--device needs a value'],
+    [['--speed', '3'], "unknown option '--speed'"],
+    [['--device', 'tpu:0'], "unknown device 'tpu:0'"],
+    [['--device', 'host:99'], 'host:99'],
+  ] as const)
+    itAll(`refuses ${args.join(' ')} with one sentence`, async () => {
       const { code, stdout, stderr } = await run(script, args);
       expect([code, stdout]).to.deep.equal([2, '']);
       expect(stderr).to.match(/^full-iteration: .+; --help says more\n$/);
       expect(stderr).to.include(sentence);
     });
 
-  it('a device whose driver is left out is wrong usage', async () => {
+  itAll('a device whose driver is left out is wrong usage', async () => {
     const { code, stderr } = await run(script, ['--device', 'cuda:0'], { env: { HOTSLOT_CUDA: 'none' } });
     expect(code).to.equal(2);
     expect(stderr).to.match(/^full-iteration: device 'cuda:0' is not available: .+; --help says more\n$/);
   });
 
-  it('--help says every option and the exit codes, in 80 columns', async () => {
+  itAll('--help says every option and the exit codes, in 80 columns', async () => {
     const { code, stdout, lines } = await run(script, ['--help', '--device', 'nowhere']);
     expect(code).to.equal(0);
     for (const option of ['device', 'iterations', 'seed', 'json', 'help']) expect(stdout).to.include(`--${option}`);

@@ -37,7 +37,7 @@ function chunksOf(png: Buffer): Map<string, Buffer> {
 }
 
 describe('examples/halo-exchange', () => {
-  it('both domains in parts equal the undivided run, and lose nothing', async () => {
+  itAll('both domains in parts equal the undivided run, and lose nothing', async () => {
     const { code, stderr, lines } = await run(main, ['--size', '10', '--json']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -112,17 +112,14 @@ describe('examples/halo-exchange', () => {
       },
     );
 
-    (mode === 'plane' ? it : itAll)(
-      `${mode}: with one halo point less exchanged than the scheme needs it is not equal`,
-      async () => {
-        const plan = planOf(mode, 8, 12);
-        const { topology } = domainOf(mode, 8);
-        const tracer = shareHaloExchange({ topology, x: plan.tracer.x, points: 1 });
-        await startParts({ ...plan, tracer }).done;
-        await startUndivided(plan).done;
-        expect(compare(plan).different).to.be.above(10);
-      },
-    );
+    itAll(`${mode}: with one halo point less exchanged than the scheme needs it is not equal`, async () => {
+      const plan = planOf(mode, 8, 12);
+      const { topology } = domainOf(mode, 8);
+      const tracer = shareHaloExchange({ topology, x: plan.tracer.x, points: 1 });
+      await startParts({ ...plan, tracer }).done;
+      await startUndivided(plan).done;
+      expect(compare(plan).different).to.be.above(10);
+    });
 
     it(`${mode}: cells fill it, and the wind crosses no more than a cell per step`, () => {
       const domain = domainOf(mode, 12);
@@ -224,7 +221,7 @@ describe('examples/halo-exchange', () => {
     });
   });
 
-  it('a part that has computed something else ends it with exit code 1', async () => {
+  itAll('a part that has computed something else ends it with exit code 1', async () => {
     // The bell of rank 3 is another one.
     const code = "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 3) Math.cos = () => 0.5;";
     const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
@@ -236,32 +233,30 @@ describe('examples/halo-exchange', () => {
     for (const line of ran.lines) expect(line.length, line).to.be.at.most(80);
   });
 
-  it('a picture that cannot be written is refused before the run', async () => {
+  itAll('a picture that cannot be written is refused before the run', async () => {
     const { code, stdout, stderr } = await run(main, ['--png', '/no/such/folder/x.png', '--steps', '1000000']);
     expect([code, stdout]).to.deep.equal([1, '']);
     expect(stderr).to.match(/^halo-exchange: --png \/no\/such\/folder\/x\.png cannot be written: ENOENT.*\n$/);
   });
 
-  for (const [i, [args, sentence]] of (
-    [
-      [['--mode', 'torus'], "--mode is plane, sphere or both, got 'torus'"],
-      [['--mode'], '--mode needs a value'],
-      [['--size', '7'], "--size must be a whole number from 8 to 256, got '7'"],
-      [['--size', '1e9'], "--size must be a whole number from 8 to 256, got '1e9'"],
-      [['--steps', '-1'], "--steps must be a whole number from 1 to 1000000, got '-1'"],
-      [['--png', '--json'], '--png needs a value'],
-      [['--png', ''], "--png needs a file's name"],
-      [['--fast'], "unknown option '--fast'"],
-    ] as const
-  ).entries())
-    (i === 0 ? it : itAll)(`refuses ${args.join(' ')} with one sentence`, async () => {
+  for (const [args, sentence] of [
+    [['--mode', 'torus'], "--mode is plane, sphere or both, got 'torus'"],
+    [['--mode'], '--mode needs a value'],
+    [['--size', '7'], "--size must be a whole number from 8 to 256, got '7'"],
+    [['--size', '1e9'], "--size must be a whole number from 8 to 256, got '1e9'"],
+    [['--steps', '-1'], "--steps must be a whole number from 1 to 1000000, got '-1'"],
+    [['--png', '--json'], '--png needs a value'],
+    [['--png', ''], "--png needs a file's name"],
+    [['--fast'], "unknown option '--fast'"],
+  ] as const)
+    itAll(`refuses ${args.join(' ')} with one sentence`, async () => {
       const { code, stdout, stderr } = await run(main, args);
       expect([code, stdout]).to.deep.equal([2, '']);
       expect(stderr).to.match(/^halo-exchange: .+; --help says more\n$/);
       expect(stderr).to.include(sentence);
     });
 
-  it('--help says every option and the exit codes, in 80 columns', async () => {
+  itAll('--help says every option and the exit codes, in 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--help', '--mode', 'none']);
     expect(code).to.equal(0);
     for (const option of ['mode', 'size', 'steps', 'png', 'json', 'help']) expect(stdout).to.include(`--${option}`);

@@ -21,7 +21,7 @@ async function lookedAt(look: (url: string) => Promise<void>): Promise<number | 
 }
 
 describe('examples: --monitor', () => {
-  it('serves its page and its metrics while it trains, and goes with the run', async () => {
+  itAll('serves its page and its metrics while it trains, and goes with the run', async () => {
     let last = '';
     const code = await lookedAt(async (url) => {
       last = url;

@@ -45,7 +45,7 @@ describe('examples/offline', function () {
     ),
   );
 
-  itShort('wrong usage is a sentence and exit code 2; a file that is no data one and exit code 1', () =>
+  itAll('wrong usage is a sentence and exit code 2; a file that is no data one and exit code 1', () =>
     inFolder(async (folder) => {
       for (const [args, says] of [
         [['--steps', '0'], "--steps must be a whole number of at least 2, got '0'"],

@@ -25,7 +25,7 @@ describe('examples/offload-weights', () => {
     expect(summary.budgetBytes).to.be.within(summary.peakBytes, summary.totalBytes);
   });
 
-  it('says what it shows, and on the host device what it cannot', async function () {
+  itAll('says what it shows, and on the host device what it cannot', async function () {
     const { code, stderr, stdout, lines } = await example(...small);
     if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
     expect([code, stderr]).to.deep.equal([0, '']);
@@ -36,26 +36,24 @@ describe('examples/offload-weights', () => {
     expect(/host device and the CPU\s+share their memory/.test(stdout)).to.equal(ON_HOST);
   });
 
-  for (const [i, [args, sentence]] of (
-    [
-      [['--budget', '4'], /unknown option '--budget'/],
-      [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
-      [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
-      [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
-      [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; --help says more/],
-      [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
-      [['--json', '-1'], /--json takes no value, got '-1'/],
-      [['--device', 'gpu'], /unknown device 'gpu'/],
-    ] as const
-  ).entries())
-    (i === 0 ? it : itAll)(`refuses ${args.join(' ')}`, async () => {
+  for (const [args, sentence] of [
+    [['--budget', '4'], /unknown option '--budget'/],
+    [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
+    [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
+    [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
+    [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; --help says more/],
+    [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
+    [['--json', '-1'], /--json takes no value, got '-1'/],
+    [['--device', 'gpu'], /unknown device 'gpu'/],
+  ] as const)
+    itAll(`refuses ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await example(...args);
       expect([code, stdout]).to.deep.equal([2, '']);
       expect(stderr.trim().split('\n')).to.have.length(1);
       expect(stderr).to.match(sentence);
     });
 
-  it('a device whose driver is left out is wrong usage', async function () {
+  itAll('a device whose driver is left out is wrong usage', async function () {
     const args = [
       'examples/offload-weights/main.js',
       ['--device', 'cuda:0'],
@@ -67,7 +65,7 @@ describe('examples/offload-weights', () => {
     expect(stderr).to.match(/^offload-weights: device 'cuda:0' is not available: .+; --help says more\n$/);
   });
 
-  it('--help says every option, in 80 columns', async () => {
+  itAll('--help says every option, in 80 columns', async () => {
     const { code, stdout, lines } = await example('--help');
     for (const line of lines) expect(line.length, line).to.be.at.most(80);
     expect(code).to.equal(0);

@@ -25,6 +25,8 @@ const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(join(root, 'docs')
 const SERVER = 'HOTSLOT_REDIS_URL';
 /** Those that name it are run as two processes. */
 const MPI = 'openMpi';
+/** What a page's process prints in front of what a snippet prints; its line stands behind it. */
+const SNIPPET = 'snippet of line ';
 
 interface Snippet {
   /** its first line's comment names the file that other snippets of the page load; '' for most */
@@ -83,8 +85,8 @@ describe('pages', () => {
       const served = snippets.some(({ code }) => code.includes(SERVER));
       if (served) needServer(this);
       const launches = snippets.some(({ code }) => code.includes(MPI));
-      const by = [openMpi, mpich].find((each) => missingLaunch(each) === null) ?? null;
-      if (launches && by === null) needLaunch(this, openMpi);
+      const launcher = [openMpi, mpich].find((each) => missingLaunch(each) === null) ?? null;
+      if (launches && launcher === null) needLaunch(this, openMpi);
       const server = served ? await startServer() : null;
       const env = server ? { [SERVER]: server.url } : {};
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-snippets-'));
@@ -92,19 +94,28 @@ describe('pages', () => {
         mkdirSync(join(folder, 'node_modules'));
         symlinkSync(root, join(folder, 'node_modules/hotslot'));
         for (const { name, line, code } of snippets) writeFileSync(join(folder, name || `${line}.mjs`), code);
-        for (const { name, line, code } of snippets) {
-          // Those that another one names are loaded by it.
-          if (name !== '' && snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)))
-            continue;
-          const {
-            code: exit,
-            stdout,
-            stderr,
-          } = await run(folder, name || `${line}.mjs`, env, code.includes(MPI) ? by : null);
-          const where = `${page}:${line}`;
-          expect([exit, stderr], where).to.deep.equal([0, '']);
-          const printed = stdout.split('\n').map(words);
-          for (const numbers of promised(code)) expect(printed, where).to.deep.include(numbers);
+        // Those that another one names are loaded by it.
+        const ran = snippets.filter(
+          ({ name }) =>
+            name === '' || !snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)),
+        );
+        // A process for all of a page, one after the other; those for a launcher have their own.
+        const alone = ran.filter(({ code }) => code.includes(MPI));
+        const together = ran.filter((each) => !alone.includes(each));
+        for (const some of [together, ...alone.map((each) => [each])]) {
+          if (some.length === 0) continue;
+          const files = some.map(({ name, line }) => ({ line, file: name || `${line}.mjs` }));
+          const loads = files.map(({ line, file }) => `console.log('${SNIPPET}${line}');\nawait import('./${file}');`);
+          writeFileSync(join(folder, 'page.mjs'), loads.join('\n'));
+          const by = alone.includes(some[0]!) ? launcher : null;
+          const { code, stdout, stderr } = await run(folder, by ? files[0]!.file : 'page.mjs', env, by);
+          const said = by ? [`${files[0]!.line}\n${stdout}`] : stdout.split(SNIPPET).slice(1);
+          expect([code, stderr], `${page}:${Number.parseInt(said.at(-1) ?? '', 10)}`).to.deep.equal([0, '']);
+          expect(said.map((each) => Number.parseInt(each, 10))).to.deep.equal(some.map(({ line }) => line));
+          for (const [i, { line, code }] of some.entries()) {
+            const printed = said[i]!.split('\n').slice(1).map(words);
+            for (const numbers of promised(code)) expect(printed, `${page}:${line}`).to.deep.include(numbers);
+          }
         }
       } finally {
         await server?.stop();

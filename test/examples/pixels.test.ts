@@ -130,7 +130,7 @@ describe('examples/pixels', () => {
     expect(framed(['ab', 'cd'])).to.equal('┌──┐\n│ab│\n│cd│\n└──┘');
   });
 
-  it('Ctrl-C ends it with the summary so far and exit code 130', async () => {
+  itAll('Ctrl-C ends it with the summary so far and exit code 130', async () => {
     const { code, lines, stderr } = await run(main, ['--json', '--seconds', '60'], { interruptAt: /"progress"/ });
     expect([code, stderr]).to.deep.equal([130, '']);
     expect(JSON.parse(lines.at(-1)!)).to.include({ event: 'summary', interrupted: true });
@@ -152,13 +152,13 @@ describe('examples/pixels', () => {
       expect(error.message).to.equal(sentence);
     });
 
-  it('refuses a device that is not there with one sentence and exit code 2', async () => {
+  itAll('refuses a device that is not there with one sentence and exit code 2', async () => {
     const { code, stdout, stderr } = await run(main, ['--device', 'nowhere:0']);
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(/^pixels: unknown device 'nowhere:0'.*; --help says more\n$/);
   });
 
-  it('--help says every option and the exit codes, in 80 columns', async () => {
+  itAll('--help says every option and the exit codes, in 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--help']);
     expect(code).to.equal(0);
     for (const option of [

@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { untilAsked } from '../remote/runs.ts';
 import { needServer, startServer } from '../remote/server.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itLong } from '../rig/setting.ts';
 
 const remote = (...args: string[]) => run('examples/remote/main.js', args);
 
@@ -40,13 +40,13 @@ describe('examples/remote', function () {
     );
   });
 
-  it('a URL that cannot be read is a sentence that does not repeat it, and exit code 1', async () => {
+  itAll('a URL that cannot be read is a sentence that does not repeat it, and exit code 1', async () => {
     const { code, stdout, stderr } = await remote('--url', 'rediss://ann:12/secret@192.0.2.1');
     expect([code, stdout]).to.deep.equal([1, '']);
     expect(stderr).to.match(/^remote: --url cannot be read: .* HOTSLOT_REDIS_PASSWORD\n$/);
   });
 
-  it('a network without TLS is a sentence and exit code 1', async () => {
+  itAll('a network without TLS is a sentence and exit code 1', async () => {
     const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
     expect(code).to.equal(1);
     expect(stderr).to.match(/^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
@@ -89,7 +89,7 @@ describe('examples/remote', function () {
     expect(processesWith('--run cartpole-of-a-test')).to.deep.equal([]);
   });
 
-  itAll('so is Pendulum', async function () {
+  itLong('so is Pendulum', async function () {
     needServer(this);
     const { code, lines, stderr } = await remote('--env', 'Pendulum', '--json', '--device', 'host:0');
     expect(code, stderr).to.equal(0);

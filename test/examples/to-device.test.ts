@@ -10,7 +10,7 @@ import { itAll } from '../rig/setting.ts';
 const main = 'examples/to-device/main.js';
 
 describe('examples/to-device', () => {
-  it('every batch is copied, then computed on; at most two are on the target', async () => {
+  itAll('every batch is copied, then computed on; at most two are on the target', async () => {
     const { code, stderr, stdout } = await run(main, ['--json', '--batches', '5']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -93,7 +93,7 @@ describe('examples/to-device', () => {
     }
   });
 
-  it('a picture that cannot be written is refused before the run', async () => {
+  itAll('a picture that cannot be written is refused before the run', async () => {
     const { code, stdout, stderr } = await run(main, ['--svg', '/no/such/folder/x.svg', '--batches', '1000']);
     expect([code, stdout]).to.deep.equal([1, '']);
     expect(stderr).to.match(/^to-device: --svg \/no\/such\/folder\/x\.svg cannot be written: ENOENT.*\n$/);

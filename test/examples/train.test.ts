@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { tasks } from '../../examples/train/presets.ts';
 import { run } from '../cli/run-command.ts';
-import { describeAll, itAll, itLong, itShort } from '../rig/setting.ts';
+import { describeAll, itAll, itLong } from '../rig/setting.ts';
 
 const train = (...args: string[]) => run('examples/train/main.js', args);
 
@@ -24,7 +24,7 @@ describe('examples/train', () => {
     for (const line of solved.lines.slice(0, -1)) expect(JSON.parse(line)).to.include.keys('steps', 'meanReturn');
   });
 
-  itShort('its exit code says that it is not solved, its last lines what it came to', async () => {
+  itAll('its exit code says that it is not solved, its last lines what it came to', async () => {
     const short = await train('--env', 'pendulum', '--algo', 'td3', '--steps', '1500', '--quiet');
     expect(short.code).to.equal(1);
     expect(short.lines[0]).to.match(
@@ -62,17 +62,15 @@ describe('examples/train', () => {
 
 describeAll('examples/train: every preset solves its environment, on the processor', function () {
   this.timeout(200_000);
-  // Robots take hours, and images minutes: test/examples/pixels trains on them too.
+  // Robots take hours, and images minutes: test/examples/pixels trains on them too. DQN solves CartPole above, and SAC
+  // Pendulum in test/collect/train.
   for (const [name, { goal, presets, options }] of Object.entries(tasks))
     for (const algorithm of Object.keys(options ? {} : presets))
-      (['Acrobot', 'Catch', 'MountainCarContinuous'].includes(name) ? itLong : it)(
-        `${algorithm} on ${name}`,
-        async () => {
-          const { code, lines } = await train(
-            ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '150', '--device', 'host:0'],
-          );
-          const { meanReturn, seconds, solved } = JSON.parse(lines.at(-1)!);
-          expect([code, solved], `${meanReturn} of ${goal} in ${seconds} s`).to.deep.equal([0, true]);
-        },
-      );
+      (name === 'Pendulum' && algorithm === 'td3' ? it : itLong)(`${algorithm} on ${name}`, async () => {
+        const { code, lines } = await train(
+          ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '150', '--device', 'host:0'],
+        );
+        const { meanReturn, seconds, solved } = JSON.parse(lines.at(-1)!);
+        expect([code, solved], `${meanReturn} of ${goal} in ${seconds} s`).to.deep.equal([0, true]);
+      });
 });

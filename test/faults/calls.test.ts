@@ -10,7 +10,7 @@ import type { Tried } from './child.ts';
 import { type Ended, Tries } from './tries.ts';
 
 /** Of the places every so manyth, from one on that is the same for the same number of them. */
-const STRIDE = setting({ short: 15, all: 15, long: 1 });
+const STRIDE = setting({ short: 25, all: 25, long: 1 });
 const share = <T>(all: readonly T[], stride = STRIDE): T[] => all.filter((_, i) => i % stride === all.length % stride);
 
 /** What no library can do anything about: the C library's own words of a thread. */
@@ -59,12 +59,13 @@ describe('faults: calls of the binaries', function () {
 
   itAll('each place that a run comes by fails once, and all is told or as it was', async () => {
     const some = share((await places()).again);
-    expect(some.length).to.be.at.least(setting({ short: 0, all: 12, long: 120 }));
+    expect(some.length).to.be.at.least(setting({ short: 0, all: 6, long: 120 }));
     judge(await tries.tried(some));
   });
 
   itAll('a capture that is left open is given up whatever fails', async () => {
-    judge(await tries.tried((await tries.record(['leftOpen'])).again));
+    await places();
+    judge(await tries.tried(tries.ofPart('leftOpen')));
   });
 
   // What only a family of GPUs does lies beside what all devices do.
@@ -74,8 +75,8 @@ describe('faults: calls of the binaries', function () {
       const there = new Tries(mode);
       try {
         const { again } = await there.record();
-        const some = share(again, setting({ short: 1, all: 30, long: 1 }));
-        expect(some.length).to.be.at.least(setting({ short: 1, all: 5, long: 150 }));
+        const some = share(again, setting({ short: 1, all: 60, long: 1 }));
+        expect(some.length).to.be.at.least(setting({ short: 1, all: 3, long: 150 }));
         judge(await there.tried(some), there);
       } finally {
         there.close();
@@ -94,10 +95,11 @@ describe('faults: calls of the binaries', function () {
     prctl: ['byRows', 'halo'], // sleeps are longer
     fopen: ['largeBatch', 'managed'], // files of the system are not there
   };
-  for (const [kind, parts] of Object.entries(forced))
-    itAll(`where every ${kind} fails, results are the same`, async () => {
-      const all = await tries.forced(kind, setting({ short: [], all: parts, long: [] }));
-      expect(all.length).to.be.at.least(2);
-      expect(all.filter(({ same }) => !same)).to.deep.equal([]);
-    });
+  const everyPart = Object.fromEntries(Object.keys(forced).map((kind) => [kind, []]));
+  itAll(`where every call of a kind fails, results are the same: ${Object.keys(forced).join(' ')}`, async () => {
+    const all = await tries.forced(setting({ short: {}, all: forced, long: everyPart }));
+    for (const kind of Object.keys(forced))
+      expect(all.filter((each) => each.kind === kind).length, kind).to.be.at.least(2);
+    expect(all.filter(({ same }) => !same)).to.deep.equal([]);
+  });
 });

@@ -1,7 +1,7 @@
 /**
  * The process that the shim is in. Arguments: 'record' and parts, whose sites it prints; 'try' with pairs 'part:site' on stdin,
- * each of which fails once in a run of its part; 'first' and one such pair, which fails in the first run of the process; 'force', a
- * kind of which every call fails, and parts. No part named: all. One JSON line each on stdout, and '> part:site' ahead of what is tried.
+ * each of which fails once in a run of its part; 'first' and one such pair, which fails in the first run of the process; 'force' and
+ * 'KIND=parts' for each kind of which every call fails. No part named: all. One JSON line each on stdout, and '> part:site' ahead of what is tried.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,12 +34,13 @@ export interface Tried {
 
 /** A part of which every call of a kind failed. */
 export interface Forced {
+  kind: string;
   part: string;
   same: boolean;
   error: string | null;
 }
 
-const [mode = 'record', argument = '', more = ''] = process.argv.slice(2);
+const [mode = 'record', argument = ''] = process.argv.slice(2);
 /** Those of a list, or all. */
 const named = (list: string) => (list === '' ? Object.keys(parts) : list.split(','));
 const shim = new Shim();
@@ -130,13 +131,13 @@ function living(): Record<string, number> {
   return all;
 }
 /** What there is more of than before, once all that comes later has come: on a busy machine threads let go late. */
-async function left(before: Record<string, number>): Promise<Record<string, number>> {
+async function left(before: Record<string, number>, most = 100): Promise<Record<string, number>> {
   for (let i = 0; ; i++) {
     (globalThis as unknown as { gc(): void }).gc();
     await new Promise(setImmediate);
     const more = Object.entries(living()).map(([kind, count]) => [kind, count - (before[kind] ?? 0)] as const);
     const found = Object.fromEntries(more.filter(([, count]) => count > 0));
-    if (Object.keys(found).length === 0 || i >= 100) return found;
+    if (Object.keys(found).length === 0 || i >= most) return found;
   }
 }
 
@@ -189,7 +190,8 @@ async function attempt(part: string, site: string): Promise<Tried> {
     return { ran, struck, next: ran.error ? await run(part) : ran };
   };
   const { ran, struck, next } = await fail();
-  let more = await left(before);
+  // Most places have a pool or a table grow once: what is left is waited for at length when it is so again.
+  let more = await left(before, 30);
   for (let i = 0; i < 2 && Object.keys(more).length > 0; i++) {
     // What is kept for the next time may grow once; what is lost is lost again.
     const then = living();
@@ -259,15 +261,18 @@ if (mode === 'record') {
 } else if (mode === 'force') {
   await load();
   await settle();
-  for (const part of named(more)) {
-    say(`> ${part}`);
-    const hangs = watch(part);
-    const { bits } = await baseline(part);
-    shim.force(argument);
-    const { bits: forced, error } = await run(part);
-    shim.force(null);
-    clearTimeout(hangs);
-    say({ part, same: forced === bits, error: error ? wordsOf(error) : null } satisfies Forced);
+  for (const each of process.argv.slice(3)) {
+    const [kind, list] = each.split('=') as [string, string];
+    for (const part of named(list)) {
+      say(`> ${part} without ${kind}`);
+      const hangs = watch(part);
+      const { bits } = await baseline(part);
+      shim.force(kind);
+      const { bits: forced, error } = await run(part);
+      shim.force(null);
+      clearTimeout(hangs);
+      say({ kind, part, same: forced === bits, error: error ? wordsOf(error) : null } satisfies Forced);
+    }
   }
 }
 rmSync(folder, { recursive: true, force: true });

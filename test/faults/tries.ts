@@ -28,6 +28,7 @@ export class Tries {
   #running: ChildProcess | null = null;
   /** by id */
   readonly sites = new Map<string, Site>();
+  readonly #ofPart = new Map<string, string[]>();
 
   /** On devices of a software driver, or on the host's. */
   constructor(mode: Mode | null = null) {
@@ -81,9 +82,18 @@ export class Tries {
         if (!first.has(site.id)) first.set(site.id, part);
       }
       for (const id of ids) if (!again.has(id)) again.set(id, part);
+      this.#ofPart.set(
+        part,
+        ids.map((id) => `${part}:${id}`),
+      );
     }
     const pairs = (all: Map<string, string>) => [...all].map(([id, part]) => `${part}:${id}`);
     return { again: pairs(again), once: pairs(new Map([...first].filter(([id]) => !again.has(id)))) };
+  }
+
+  /** All sites that any run of a part comes by, which was recorded. */
+  ofPart(part: string): readonly string[] {
+    return this.#ofPart.get(part)!;
   }
 
   /** Each of the pairs, in as few processes as live through it. */
@@ -112,10 +122,11 @@ export class Tries {
     return { tried, ended };
   }
 
-  /** The parts, all where none is named, where every call of the kind fails. */
-  async forced(kind: string, parts: readonly string[] = []): Promise<Forced[]> {
-    const { lines, how, errors } = await this.#child(['force', kind, parts.join(',')]);
-    if (how !== '0') throw new Error(`without ${kind}, ${lines.at(-1)} ended with ${how}: ${errors.slice(-2000)}`);
+  /** The parts of each kind, all where none is named, where every call of the kind fails. */
+  async forced(kinds: Readonly<Record<string, readonly string[]>>): Promise<Forced[]> {
+    const each = Object.entries(kinds).map(([kind, parts]) => `${kind}=${parts.join(',')}`);
+    const { lines, how, errors } = await this.#child(['force', ...each]);
+    if (how !== '0') throw new Error(`${lines.at(-1)} ended with ${how}: ${errors.slice(-2000)}`);
     return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Forced);
   }
 

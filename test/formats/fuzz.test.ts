@@ -20,7 +20,7 @@ import {
 import { itLonger, setting } from '../rig/setting.ts';
 import { bytesOf, expectSame, inFolder, tensor } from './tensors.ts';
 
-const rounds = setting({ short: 3_000, all: 6_000, long: 300_000 });
+const rounds = setting({ short: 300, all: 4_000, long: 300_000 });
 const tensors: NamedTensors = {
   w: tensor('float32', [4, 3], 1),
   b: tensor('bool', [5], 2),

@@ -41,13 +41,14 @@ describe('formats/numpy', () => {
     this.skip();
   });
 
-  it('reads our npy, every dtype and shape', () =>
+  itAll('reads our npy, every dtype and shape', () =>
     inFolder(async (folder) => {
       const tensors = manyTensors(numpys);
       for (const [name, each] of Object.entries(tensors)) writeFileSync(join(folder, `${name}.npy`), encodeNpy(each));
       const program = `${LOOK}\nprint(json.dumps({n: look(np.load(n + ".npy")) for n in json.loads(${JSON.stringify(JSON.stringify(Object.keys(tensors)))})}))`;
       expect(python(folder, program)).to.deep.equal(lookOf(tensors));
-    }));
+    }),
+  );
 
   itAll('reads our npz, names too, and finds its sums right', () =>
     inFolder(async (folder) => {
@@ -100,19 +101,22 @@ names = json.loads('${JSON.stringify(numpys)}')`;
   );
   for (const order of ['<', '>'])
     for (const fortran of [false, true])
-      it(`is read: ${order === '<' ? 'little' : 'big'}-endian, in the order of ${fortran ? 'Fortran' : 'C'}`, () =>
-        inFolder(async (folder) => {
-          const setup = `order, fortran = "${order}", ${fortran ? 'True' : 'False'}${WRITE}`;
-          const save = 'for n in names: np.save(n + ".npy", written(n))';
-          const zip = 'np.savez("s.npz", **{n: written(n) for n in names})';
-          python(folder, `${setup}\n${save}\n${zip}\n${zip.replace('savez("s', 'savez_compressed("c')}`);
-          const loaded = numpys.map((name) => [name, decodeNpy(readFileSync(join(folder, `${name}.npy`)))]);
-          expectSame(Object.fromEntries(loaded) as NamedTensors, expected);
-          expectSame(await readNpz(join(folder, 's.npz')), expected);
-          expectSame(await readNpz(join(folder, 'c.npz')), expected);
-        }));
+      (order === '<' && !fortran ? it : itAll)(
+        `is read: ${order === '<' ? 'little' : 'big'}-endian, in the order of ${fortran ? 'Fortran' : 'C'}`,
+        () =>
+          inFolder(async (folder) => {
+            const setup = `order, fortran = "${order}", ${fortran ? 'True' : 'False'}${WRITE}`;
+            const save = 'for n in names: np.save(n + ".npy", written(n))';
+            const zip = 'np.savez("s.npz", **{n: written(n) for n in names})';
+            python(folder, `${setup}\n${save}\n${zip}\n${zip.replace('savez("s', 'savez_compressed("c')}`);
+            const loaded = numpys.map((name) => [name, decodeNpy(readFileSync(join(folder, `${name}.npy`)))]);
+            expectSame(Object.fromEntries(loaded) as NamedTensors, expected);
+            expectSame(await readNpz(join(folder, 's.npz')), expected);
+            expectSame(await readNpz(join(folder, 'c.npz')), expected);
+          }),
+      );
 
-  it('is read: versions 1.0 to 3.0, empty arrays, scalars, 32 dimensions, what is compressed to little', () =>
+  itAll('is read: versions 1.0 to 3.0, empty arrays, scalars, 32 dimensions, what is compressed to little', () =>
     inFolder(async (folder) => {
       python(
         folder,
@@ -128,7 +132,8 @@ np.savez_compressed("c.npz", empty=np.zeros((3, 0), "i8"), scalar=np.int16(-3), 
         deep: { dtype: 'uint8', shape: Array.from({ length: 32 }, () => 1), data: Uint8Array.of(1) },
         zeros: { dtype: 'float64', shape: [1_000_000], data: new Float64Array(1_000_000) },
       });
-    }));
+    }),
+  );
 
   it('is refused with what to do where Hotslot has no such dtype', () =>
     inFolder(async (folder) => {

@@ -10,6 +10,7 @@ import { checkedGymnasium } from '../../src/run/environments/gymnasium/options.t
 import { withFolder } from '../checkpoint/killed.ts';
 import { make } from '../checkpoint/rig.ts';
 import { filled } from '../pipeline/fixture.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { tensor } from './tensors.ts';
 
@@ -81,7 +82,7 @@ describe('relative paths', () => {
       expect(readdirSync(here)).to.deep.equal(['trace.json']);
     }));
 
-  it('of a training’s checkpoint and rows', () =>
+  itAll('of a training’s checkpoint and rows', () =>
     moved(async (here) => {
       await train({
         ...{ environment: new URL('../collect/target.js', import.meta.url), environmentOptions: {}, device: TESTED },
@@ -90,7 +91,8 @@ describe('relative paths', () => {
         evaluation: { every: 200, episodes: 1, confirm: 1 },
       });
       expect(readdirSync(here).sort()).to.deep.equal(['rows.npz', 'run']);
-    }));
+    }),
+  );
 
   it('of Python’s modules and program', () => {
     process.chdir('/');

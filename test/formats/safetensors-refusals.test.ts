@@ -10,6 +10,7 @@ import {
   writeSafetensors,
 } from '../../src/entries/formats.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { inFolder } from './tensors.ts';
 
 function fileOf(header: string | Uint8Array, room = 0, length?: bigint): Uint8Array {
@@ -204,7 +205,13 @@ describe('formats/safetensors: refusals', () => {
     expect(said(['x'])).to.match(/metadata must be a plain object, got an array of 1$/);
     expect(said({ x: '\udc00' })).to.match(/metadata 'x' has half of a surrogate pair/);
     expect(said(null)).to.match(/metadata must be a plain object, got null$/);
-    expect(said({ x: 'y'.repeat(100_000_000) })).to.match(/header would be \d+ bytes, the format allows 100000000/);
+  });
+
+  itAll('for writing: a header of more than 100 MB', () => {
+    const metadata = { x: 'y'.repeat(100_000_000) };
+    expect(refusal(() => encodeSafetensors({}, metadata)).message).to.match(
+      /header would be \d+ bytes, the format allows 100000000/,
+    );
   });
 
   it('bytes that are none', () => {

@@ -6,7 +6,7 @@ import { fuzz, inWords, type Plan, unordered } from './runner.ts';
 
 describe('fuzzing on software drivers', function () {
   this.timeout(3_600_000);
-  const calls = setting({ short: 0, all: 1_000, long: 20_000 });
+  const calls = setting({ short: 0, all: 400, long: 20_000 });
   for (const name of ['cuda12', 'hip', 'zeBare', 'zeGraph'] as const)
     itAll(modes[name].name, async function () {
       need(this, modes[name]);

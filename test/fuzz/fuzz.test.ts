@@ -25,12 +25,12 @@ describe('fuzzing', function () {
   this.timeout(3_600_000);
   const plan = (kind: Plan['kind'], calls: number): Plan => ({ kind, device: 'host:0', seed: 1, calls });
 
-  itLonger('the doors', () => fine(plan('door', setting({ short: 700, all: 8_000, long: 200_000 })), 0.3));
-  itLonger('files', () => fine(plan('files', setting({ short: 100, all: 1_500, long: 30_000 })), 0.1));
-  itLonger('messages', () => fine(plan('messages', setting({ short: 800, all: 10_000, long: 200_000 })), 0.3));
-  itLonger('requests to a monitor', () => fine(plan('http', setting({ short: 150, all: 1_500, long: 30_000 })), 0.9));
-  itAll('command lines', () => fine(plan('commands', setting({ short: 0, all: 10, long: 400 })), 0.9));
-  itAll('environment variables', () => fine(plan('environment', setting({ short: 0, all: 5, long: 100 })), 0.9));
+  itLonger('the doors', () => fine(plan('door', setting({ short: 70, all: 3_000, long: 200_000 })), 0.3));
+  itLonger('files', () => fine(plan('files', setting({ short: 40, all: 500, long: 30_000 })), 0.1));
+  itLonger('messages', () => fine(plan('messages', setting({ short: 80, all: 4_000, long: 200_000 })), 0.3));
+  itLonger('requests to a monitor', () => fine(plan('http', setting({ short: 15, all: 500, long: 30_000 })), 0.9));
+  itAll('command lines', () => fine(plan('commands', setting({ short: 0, all: 4, long: 400 })), 0.9));
+  itAll('environment variables', () => fine(plan('environment', setting({ short: 0, all: 3, long: 100 })), 0.9));
 
   it('every row of right arguments is of something that there is', async () => {
     const world = await World.open('host:0');

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sections } from '../device/contract.ts';
 import { ALONE } from '../rig/error-scope.ts';
+import { setting } from '../rig/setting.ts';
 import type { Told } from './reporter.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -69,15 +70,19 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
   lost: async (device) => {
     const files = [contract, ...above.flatMap(tests)];
     const { told } = await runMocha(device, { part: 'lost', name: 'all', files }, 60_000, ['--dry-run']);
-    return told
-      .filter(({ kind, title }) => kind === 'pending' && title.endsWith(ALONE))
-      .map(({ title, file }) => ({
-        part: 'lost',
-        name: title.slice(0, -ALONE.length - 1),
-        files: [file],
-        title,
-        env: { HOTSLOT_TEST_ALONE: '1' },
-      }));
+    return (
+      told
+        .filter(({ kind, title }) => kind === 'pending' && title.endsWith(ALONE))
+        // Over a software driver `test:all` looks at some of them.
+        .filter((_, i) => i % setting({ short: 1, all: 3, long: 1 }) === 0)
+        .map(({ title, file }) => ({
+          part: 'lost',
+          name: title.slice(0, -ALONE.length - 1),
+          files: [file],
+          title,
+          env: { HOTSLOT_TEST_ALONE: '1' },
+        }))
+    );
   },
 };
 

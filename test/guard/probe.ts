@@ -99,7 +99,7 @@ async function calls(): Promise<object> {
 function heap(): object {
   const gc = globalThis.gc as () => void;
   const used = () => getHeapStatistics().used_heap_size;
-  const [rounds, many] = [15, 4000];
+  const [rounds, many] = [7, 4000];
   // Until everything is compiled.
   ticks(4 * many);
   const taken = Array.from({ length: rounds }, () => {

@@ -37,7 +37,7 @@ describe('halo/transformer, where parts that arrive overlap', () => {
 
   for (const place of places) {
     describe(`on ${place}`, () => {
-      const rounds = setting({ short: 150, all: 1000 });
+      const rounds = setting({ short: 150, all: 300, long: 1000 });
       itLonger(
         `equals descriptors in turn, ${rounds} times: one memory, shifted ones, their own; captured and not`,
         async () => {

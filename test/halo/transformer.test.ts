@@ -121,7 +121,7 @@ describe('halo/transformer', () => {
       });
 
       itLonger('moves large arrays whole (test:all: larger ones)', async () => {
-        const layers = setting({ short: 65, all: 260 });
+        const layers = setting({ short: 20, all: 130, long: 260 });
         const shape = [layers, 70, 70];
         const specification = new QuantityHaloSpec({
           ...{

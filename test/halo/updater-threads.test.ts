@@ -12,9 +12,14 @@ onBoth((rig) => {
   // How threads leave is the same on a device: a short run has it without.
   (rig.onDevice ? describeAll : describe)('threads', () => {
     for (const [columns, rows, exchanges, async] of [
-      [2, 1, setting(rig.onDevice ? { short: 100, all: 300 } : { short: 3000, all: 20_000 }), false],
-      [2, 2, setting(rig.onDevice ? { short: 30, all: 100 } : { short: 500, all: 3000 }), false],
-      [3, 1, setting(rig.onDevice ? { short: 30, all: 100 } : { short: 300, all: 1000 }), true],
+      [
+        2,
+        1,
+        setting(rig.onDevice ? { short: 100, all: 200, long: 300 } : { short: 500, all: 8000, long: 20_000 }),
+        false,
+      ],
+      [2, 2, setting(rig.onDevice ? { short: 30, all: 60, long: 100 } : { short: 100, all: 1500, long: 3000 }), false],
+      [3, 1, setting(rig.onDevice ? { short: 30, all: 60, long: 100 } : { short: 60, all: 600, long: 1000 }), true],
     ] as const) {
       itLonger(`${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`, async () => {
         const all = plane(columns, rows);
@@ -23,7 +28,7 @@ onBoth((rig) => {
       });
     }
 
-    it('the main thread is a rank, too', async () => {
+    itAll('the main thread is a rank, too', async () => {
       const all = plane(2, 1);
       const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
       const there = rig.thread(all, 1, { exchanges: 50 });
@@ -58,7 +63,7 @@ onBoth((rig) => {
       }
     });
 
-    it('one that closes early is missed by name, and not before', async () => {
+    itAll('one that closes early is missed by name, and not before', async () => {
       const all = plane(3, 1);
       const [mine, here] = [rig.part(all, 2), rig.updater(all, 2)];
       const other = rig.thread(all, 0, { exchanges: 2, ending: 'goOn' });
@@ -84,7 +89,7 @@ onBoth((rig) => {
         spin: 'is terminated while it computes',
         throw: 'throws and ends',
       }[ending];
-      it(`one that ${doing} is lost, and everybody is told`, async () => {
+      (ending === 'sleep' ? it : itAll)(`one that ${doing} is lost, and everybody is told`, async () => {
         const all = plane(5, 1);
         const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
         const far = [2, 3].map((rank) => rig.thread(all, rank, { exchanges: 1, ending: 'goOn' }));
@@ -126,28 +131,31 @@ onBoth((rig) => {
     });
 
     for (const sleeper of ['this thread', 'a thread']) {
-      it(`one that is lost while ${sleeper} sleeps is missed: nobody rings then`, async () => {
-        const all = plane(2, 1);
-        const lost = rig.thread(all, 1, { exchanges: 1, ending: 'sleep' });
-        let error: { code?: unknown } | undefined;
-        const asleep = () => until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript);
-        if (sleeper === 'this thread') {
-          const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
-          expect(await here.update(mine.fill(1).quantities)).to.equal(true);
-          const waiting = rejection(here.update(mine.fill(2).quantities));
-          expect(await lost.next()).to.equal('here');
-          await asleep();
-          await lost.terminate();
-          error = await waiting;
-        } else {
-          const other = rig.thread(all, 0, { exchanges: 1, ending: 'goOn' });
-          expect(await lost.next()).to.equal('here');
-          await asleep();
-          await lost.terminate();
-          error = await rejection(other.result());
-        }
-        expect(error!.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
-      });
+      (sleeper === 'this thread' ? it : itAll)(
+        `one that is lost while ${sleeper} sleeps is missed: nobody rings then`,
+        async () => {
+          const all = plane(2, 1);
+          const lost = rig.thread(all, 1, { exchanges: 1, ending: 'sleep' });
+          let error: { code?: unknown } | undefined;
+          const asleep = () => until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript);
+          if (sleeper === 'this thread') {
+            const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
+            expect(await here.update(mine.fill(1).quantities)).to.equal(true);
+            const waiting = rejection(here.update(mine.fill(2).quantities));
+            expect(await lost.next()).to.equal('here');
+            await asleep();
+            await lost.terminate();
+            error = await waiting;
+          } else {
+            const other = rig.thread(all, 0, { exchanges: 1, ending: 'goOn' });
+            expect(await lost.next()).to.equal('here');
+            await asleep();
+            await lost.terminate();
+            error = await rejection(other.result());
+          }
+          expect(error!.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+        },
+      );
     }
   });
 });

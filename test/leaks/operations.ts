@@ -230,7 +230,7 @@ export const operations: Record<string, Operation> = {
   'what keeps objects': { weight: 1, when: 'short', keeps: 'the heap', open: () => keeping(inside) },
   ...Object.fromEntries(
     Object.entries(placements).flatMap(([name, placement]) => [
-      [`run ${name}`, onOne({ placement }, run, name === 'auto' ? { when: 'short' } : {})],
+      [`run ${name}`, onOne({ placement }, run)],
       [`tick ${name}`, onOne({ placement }, manual)],
       [`capture ${name}`, onOne({ placement }, capture, { weight: 2 })],
     ]),
@@ -243,7 +243,7 @@ export const operations: Record<string, Operation> = {
   'a run that is heard': { weight: 1, open: heard },
   'a mean': { weight: 1, open: averaged },
   'a save of rows': { weight: 10, open: () => saved('rows') },
-  'a save of steps': { weight: 10, when: 'short', open: () => saved('steps') },
+  'a save of steps': { weight: 10, open: () => saved('steps') },
   'metrics asked for': { weight: 2, open: () => asked('/metrics') },
   'a page asked for': { weight: 2, open: () => asked('/') },
   'a page looked at': { weight: 5, open: watched },

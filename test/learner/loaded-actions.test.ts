@@ -87,7 +87,12 @@ async function heard(
     using device = openDevice('cpu');
     using learner = make(device);
     await learner.ready;
-    await using pipeline = await ReplayPipeline.open({ ...given, device: 'cpu', sampleCount: 8 } as never);
+    await using pipeline = await ReplayPipeline.open({
+      ...given,
+      device: 'cpu',
+      placement: 'inline',
+      sampleCount: 8,
+    } as never);
     for (let captures = 0; captures < 2; captures++)
       pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
     await pipeline.run({ ticks: 3 });

@@ -156,7 +156,7 @@ describe('learner/ops', () => {
 
   for (const [name, f] of Object.entries(binary))
     itLonger(`${name} of two is what plain loops give, over shapes that broadcast and any strides`, async () => {
-      for (let round = 0; round < setting({ short: 15, all: 400 }); round++) {
+      for (let round = 0; round < setting({ short: 15, all: 100, long: 400 }); round++) {
         const shape = four();
         // Small whole numbers, that some are equal; all of float32 in every other round.
         const values = (size: number) =>
@@ -179,7 +179,7 @@ describe('learner/ops', () => {
     });
 
   itLonger('where chooses over shapes that broadcast and any strides', async () => {
-    for (let round = 0; round < setting({ short: 60, all: 2000 }); round++) {
+    for (let round = 0; round < setting({ short: 60, all: 500, long: 2000 }); round++) {
       const shape = four();
       const out = strewn(shape);
       const inputs = [partOf(shape), partOf(shape), partOf(shape)].map((part, i) =>
@@ -377,7 +377,7 @@ describe('learner/ops', () => {
   });
 
   itLonger('reductions, softmax, gather and scatterAdd take rows in any dimensions, however these lie', async () => {
-    for (let round = 0; round < setting({ short: 40, all: 600 }); round++) {
+    for (let round = 0; round < setting({ short: 40, all: 150, long: 600 }); round++) {
       const shape = [...four().slice(0, 3), 1 + below(5)];
       const [places, n] = [shape.slice(0, -1), shape.at(-1)!];
       const size = places.reduce((a, b) => a * b, 1);

@@ -29,7 +29,7 @@ describe('updates of priorities', function () {
   describe('hold when requests are taken back', () => {
     holds({ depth: 1, ticks: [2, 3], steps: CLEARED, faults: ABORT });
     holds({ depth: 2, ticks: [3, 4], steps: CLEARED, faults: ABORT });
-    holds({ depth: 3, ticks: [3, 4], steps: CLEARED, faults: ABORT });
+    holds({ depth: 3, ticks: [3, 4], steps: CLEARED, faults: ABORT }, itAll);
     holds({ depth: 1, ticks: [2, 3], steps: CLEARED, faults: ['abort', 'death'] });
     holds({ depth: 2, ticks: [2, 4], steps: CLEARED, silent: [0], faults: ['abort', 'death'] }, itAll);
     holds({ depth: 3, ticks: [2, 4], steps: CLEARED, faults: ['abort', 'death'] }, itAll);

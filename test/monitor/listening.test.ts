@@ -4,6 +4,7 @@ import { tensorBoard } from '../../src/entries/monitor.ts';
 import { CollectorPool, ReplayBuffer, ReplayPipeline, type Tick } from '../../src/index.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { until } from '../rig/until.ts';
 import { curve, readFolder } from './event-reader.ts';
@@ -70,7 +71,7 @@ describe('monitor/listening', () => {
     await pipeline.close();
   });
 
-  it('at most ten ticks a second, unless it is told otherwise', async () => {
+  itAll('at most ten ticks a second, unless it is told otherwise', async () => {
     const folder = place();
     await using board = tensorBoard(folder);
     const pipeline = await told();

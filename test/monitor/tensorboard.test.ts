@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { tensorBoard } from '../../src/entries/monitor.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { curve, eventFiles, readFile, readFolder, shownBy } from './event-reader.ts';
 import { place, removeAll, warningsOf } from './folder.ts';
@@ -208,7 +209,7 @@ describe('monitor/tensorboard', () => {
   });
 
   describe('a process that is killed', () => {
-    it('leaves everything up to the last flush, and at most a torn record behind it', async () => {
+    itAll('leaves everything up to the last flush, and at most a torn record behind it', async () => {
       const folder = place();
       const running = spawn(process.execPath, [child, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
       let flushed = 0;
@@ -245,7 +246,7 @@ describe('monitor/tensorboard', () => {
       }
     });
 
-    it('ends by itself, and writes first, where nothing closes the writer', async () => {
+    itAll('ends by itself, and writes first, where nothing closes the writer', async () => {
       const folder = place();
       const running = spawn(process.execPath, [child, folder, 'once'], { stdio: 'inherit' });
       expect(await once(running, 'exit')).to.deep.equal([0, null]);

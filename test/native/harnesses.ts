@@ -15,6 +15,7 @@ import {
   type Unit,
 } from '../drivers/build.ts';
 import { driverEnvironment } from '../drivers/software.ts';
+import { SETTING } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
@@ -89,8 +90,16 @@ export function missing(sanitizer: Sanitizer): string | null {
   }
 }
 
-export const unitsOf = (harness: Harness): Unit[] =>
-  sources[harness].map((source) => stressed({ source, defines: [] }));
+/** Families that `test:all` has no rig of under the thread sanitizer. */
+const idle = ({ source }: Unit, sanitizer: Sanitizer) =>
+  SETTING !== 'long' && sanitizer === 'thread' && /\/device\/(hip|level_zero)\//.test(source);
+
+export function unitsOf(harness: Harness, sanitizer: Sanitizer): Unit[] {
+  const units = sources[harness].map((source) => stressed({ source, defines: [] }));
+  // Last, so that of each inline function the linker takes the copy that is under the sanitizer.
+  const last = units.filter((unit) => idle(unit, sanitizer)).map((unit) => ({ ...unit, idle: true }));
+  return [...units.filter((unit) => !idle(unit, sanitizer)), ...last];
+}
 
 /** What instructions are counted of, see test/guard. */
 export const unitsOfPieces = (): Unit[] =>
@@ -98,7 +107,7 @@ export const unitsOfPieces = (): Unit[] =>
 
 /** The program's path. */
 export function build(harness: Harness, sanitizer: Sanitizer): string {
-  return buildDriverProgram(unitsOf(harness), ['-ldl'], sanitizer);
+  return buildDriverProgram(unitsOf(harness, sanitizer), ['-ldl'], sanitizer);
 }
 
 /** What a family's devices are here. */
@@ -122,10 +131,17 @@ export function missingRig({ family }: Rig): string | null {
   return driver ? missingForDriver(driver) : null;
 }
 
+/**
+ * What a driver is built under for programs under a sanitizer. The thread sanitizer has to see all that orders threads; where memory
+ * is watched, a driver is not what is tested, and only the longest runs build it once more.
+ */
+export const sanitizerOfDriver = (sanitizer: Sanitizer): Sanitizer =>
+  sanitizer === 'thread' || SETTING === 'long' ? sanitizer : '';
+
 /** The environment in which a program finds the rig's devices; its driver is built when it is out of date. */
 export function environment({ family, told }: Rig, sanitizer: Sanitizer): NodeJS.ProcessEnv {
   const driver = drivers[family];
-  const library = driver ? buildSoftwareDriver(driver, sanitizer) : '';
+  const library = driver ? buildSoftwareDriver(driver, sanitizerOfDriver(sanitizer)) : '';
   return { ...driverEnvironment(driver, library), ...told };
 }
 

@@ -89,7 +89,8 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
   }
 }
 
-void test_gemm() {
+// `brief`: every seventh width of tiles.
+void test_gemm(bool brief) {
   const int64_t sizes[][3] = {{1, 1, 1},    {1, 2, 3},   {3, 2, 84},    {84, 2, 31},    {4, 120, 33},
                               {13, 17, 19}, {12, 32, 8}, {33, 65, 129}, {121, 84, 257}, {130, 300, 40}};
   // Few rows, wide and cut off; short sums; dot products; transposes that are packed.
@@ -100,7 +101,7 @@ void test_gemm() {
   for (const auto& s : shapes) all.push_back({s[0], s[1], s[2]});
   // Every width and height of tiles, whole and cut off.
   for (int64_t m = 1; m <= 13; m++)
-    for (int64_t n = 1; n <= 80; n++)
+    for (int64_t n = 1; n <= 80; n += brief ? 7 : 1)
       for (int64_t k : {3, 18}) gemm_case(n & 1, (m + k) & 1, m, n, k, n % 3, 1, 0);
   for (const auto& s : all)
     for (int t = 0; t < 4; t++)
@@ -801,14 +802,15 @@ void test_test_kernels() {
 
 }  // namespace
 
-int main() {
+//   kernels_harness [brief]
+int main(int count, char**) {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   IdleCores::use(CorePool::table_of_process());
   test_idle_cores();  // while nothing else has called them
-  test_gemm(), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(), test_rows(),
-      test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_halo(), test_refusals(),
-      test_test_kernels(), test_ops(), test_overlap();
+  test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(),
+      test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_halo(),
+      test_refusals(), test_test_kernels(), test_ops(), test_overlap();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
   return failures > 0;
 }

@@ -2,6 +2,8 @@
 // threads, and every copy loop against a plain one. Says what is wrong and returns 1. From the project root:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/all.cpp
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+#include <cstdlib>
+
 #include "rows/copy.hpp"
 #include "rows/finite.hpp"
 #include "rows/limiter.hpp"
@@ -307,28 +309,33 @@ void zeroed_rows() {
     wrong("a row that must be refused", odd.row, odd.field);
 }
 
-int main() {
+int main(int argc, char** argv) {
   hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
+  const int percent = argc > 1 ? std::atoi(argv[1]) : 100;
+  const auto ms = [percent](int whole) { return whole * percent / 100; };
+#ifndef __SANITIZE_THREAD__
+  // These have one thread.
   finite_numbers();
   zeroed_rows();
   copies();
+#endif
   shared_copies();
   stuck_writer();
-  for (uint64_t capacity : {1, 2, 3, 7}) torture(capacity, 64, 1, 150);
-  torture(7, 1720, 5, 200);
-  torture(64, 172 / 8 * 8, 17, 200);
-  torture(1000, 64, 300, 200);
-  torture(uint64_t{1} << 16, 64, 8, 150);
-  for (int writers : {8, 20}) torture(300, 64, 3, 150, 97, writers);
-  torture(512, 4096, 3, 100, 2 * (shared_from / 4096) + 1);
+  for (uint64_t capacity : {1, 2, 3, 7}) torture(capacity, 64, 1, ms(150));
+  torture(7, 1720, 5, ms(200));
+  torture(64, 172 / 8 * 8, 17, ms(200));
+  torture(1000, 64, 300, ms(200));
+  torture(uint64_t{1} << 16, 64, 8, ms(150));
+  for (int writers : {8, 20}) torture(300, 64, 3, ms(150), 97, writers);
+  torture(512, 4096, 3, ms(100), 2 * (shared_from / 4096) + 1);
   // Of more writers there is always one that writes: under the thread sanitizer it takes a millisecond for a row.
-  torture(3, 65536, 1, 100, 2 * (shared_from / 65536), 1);
-  ranges({1, 16, 1}, 1, 50);
-  ranges({7, 64, 1}, 1, 100);
-  ranges({64, 168, 17}, 1, 100);
-  ranges({1000, 64, 300}, 3, 100);
+  torture(3, 65536, 1, ms(100), 2 * (shared_from / 65536), 1);
+  ranges({1, 16, 1}, 1, ms(50));
+  ranges({7, 64, 1}, 1, ms(100));
+  ranges({64, 168, 17}, 1, ms(100));
+  ranges({1000, 64, 300}, 3, ms(100));
   kept_rows();
-  weights(300);
+  weights(ms(300));
   limits();
   return failures > 0;
 }

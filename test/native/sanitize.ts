@@ -3,21 +3,46 @@
  * sanitizers. Arguments are folders under test/ or compiled test files.
  */
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { missing } from './harnesses.ts';
 import { buildSanitizedAddons } from './sanitized.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const specs = process.argv.slice(2);
-/** Within `test:all`: a bridge to Python takes longest, and has least that is native. */
+/** Within `test:all`: what leans most on native code, and of runs those with a thread for each actor. */
 const brief = process.env.HOTSLOT_TEST_SETTING === 'all';
+const most: Readonly<Record<string, readonly string[]>> = {
+  device: ['contract', 'host', 'peers'],
+  transfer: ['attached', 'backends'],
+  buffer: [
+    'goal-reward',
+    'load',
+    'not-finite',
+    'pack-layout',
+    'packed',
+    'replay-buffer',
+    'replay-buffer-threads',
+    'weight-mailbox',
+  ],
+  trajectories: ['load', 'outgoing', 'packed', 'priorities', 'threads', 'views', 'wraps', 'writers'],
+  wait: ['bell', 'seats', 'terminated', 'wait'],
+  pipeline: ['autonomous', 'manual', 'trajectories'],
+  halo: ['edges', 'overlap', 'transformer', 'updater-device', 'updater-exchange'],
+};
+const otherPlacements = brief ? ['--grep', '(runs|ticks), (inline|auto) |placement (inline|auto)$', '--invert'] : [];
+const folders = Object.entries(most).flatMap(([folder, names]) =>
+  brief ? names.map((name) => `dist/test/${folder}/${name}.test.js`) : [`test/${folder}`],
+);
 const chosen =
   specs.length > 0
     ? specs
     : [
-        ...['device', 'transfer', 'buffer', 'trajectories', 'wait', 'pipeline', 'halo'].map((name) => `test/${name}`),
+        ...folders,
+        // A bridge to Python takes longest, and has least that is native.
         ...['door/forged', 'fuzz/fuzz', ...(brief ? [] : ['collect/gymnasium'])].map(
           (name) => `dist/test/${name}.test.js`,
         ),
@@ -33,12 +58,15 @@ console.error('hotslot: building the addons with sanitizers …');
 const level = process.env.HOTSLOT_TEST_SETTING === 'long' ? 'all' : 'short';
 const env = { ...process.env, HOTSLOT_TEST_SETTING: level, ...buildSanitizedAddons() };
 const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js');
+const gone = chosen.filter((path) => !existsSync(join(root, path)));
+if (gone.length > 0) throw new Error(`no such tests: ${gone.join(', ')}`);
 const files = chosen.flatMap((path) => ['--spec', path.endsWith('.js') ? path : `dist/${path}/**/*.test.js`]);
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism() + 1, 8))];
+const command = ['--enable-source-maps', mocha, '--no-config', '--timeout', '120000'];
 const reporter = ['--reporter', 'dist/test/rig/slowest.js'];
 const { status, signal } = spawnSync(
   process.execPath,
-  ['--enable-source-maps', mocha, '--no-config', '--timeout', '120000', ...reporter, ...parallel, ...files],
+  [...command, ...reporter, ...parallel, ...otherPlacements, ...files],
   { cwd: root, stdio: 'inherit', env },
 );
 if (signal) console.error(`hotslot: the tests ended with ${signal}`);

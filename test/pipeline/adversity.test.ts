@@ -16,75 +16,88 @@ import { versionsOf } from '../../src/store/weights/weight-mailbox.ts';
 import { itAlone } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { itAll, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { closeAll, counter, failingActors, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
 import { workersOf } from './inside.ts';
 import type { LostLearning } from './lost-worker.ts';
+import { onlyOn } from './placements.ts';
 
-const deaths = setting({ short: 0, all: 8, long: 1000 });
+const deaths = setting({ short: 0, all: 4, long: 1000 });
 
 describe('a pipeline in adversity', () => {
   afterEach(closeAll);
 
   for (const placement of ['inline', 'auto'] as const) {
-    it(`survives a listener that throws: the run ends, tells, and the next one works (${placement})`, async () => {
-      const made = await pipeline({ placement });
-      const update = counter(made);
-      const seen: number[] = [];
-      const listener = ({ tickId }: { tickId: number }) => {
-        seen.push(tickId);
-        if (tickId === 3) throw new Error('a bug in a listener');
-      };
-      made.on('tick', listener);
-      expect((await rejection(() => made.run({ ticks: 5000 }))).message).to.equal('a bug in a listener');
-      made.off('tick', listener);
-      const [before] = await update.count.toArray();
-      expect(await made.run({ ticks: 10 })).to.include({ ticks: 10 });
-      expect((await update.count.toArray())[0]).to.equal((before as number) + 10);
-      await made.close();
-      update.close();
-    });
+    onlyOn('inline', placement)(
+      `survives a listener that throws: the run ends, tells, and the next one works (${placement})`,
+      async () => {
+        const made = await pipeline({ placement });
+        const update = counter(made);
+        const seen: number[] = [];
+        const listener = ({ tickId }: { tickId: number }) => {
+          seen.push(tickId);
+          if (tickId === 3) throw new Error('a bug in a listener');
+        };
+        made.on('tick', listener);
+        expect((await rejection(() => made.run({ ticks: 5000 }))).message).to.equal('a bug in a listener');
+        made.off('tick', listener);
+        const [before] = await update.count.toArray();
+        expect(await made.run({ ticks: 10 })).to.include({ ticks: 10 });
+        expect((await update.count.toArray())[0]).to.equal((before as number) + 10);
+        await made.close();
+        update.close();
+      },
+    );
 
-    it(`publishes the last tick of a run, and takes over what a closed pipeline left unpublished (${placement})`, async () => {
-      const mailbox = WeightMailbox.create({ length: 1 });
-      const device = openDevice(TESTED);
-      const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
-      one.write(Float32Array.of(1));
-      // What a pipeline closed in the middle of a run leaves behind.
-      versionsOf(mailbox).begin();
-      versionsOf(mailbox).begin();
-      const made = await pipeline({ placement, mailbox });
-      made.capture((_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }), {
-        weights,
-      });
-      const into = new Float32Array(1);
-      for (const ticks of [1, 4, 30]) {
-        await made.run({ ticks, publishEvery: 1 });
-        expect(mailbox.read(into)).to.be.greaterThan(0);
-        expect(into[0]).to.equal((await weights.toArray())[0]);
-      }
-      await made.close();
-    });
+    onlyOn('inline', placement)(
+      `publishes the last tick of a run, and takes over what a closed pipeline left unpublished (${placement})`,
+      async () => {
+        const mailbox = WeightMailbox.create({ length: 1 });
+        const device = openDevice(TESTED);
+        const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
+        one.write(Float32Array.of(1));
+        // What a pipeline closed in the middle of a run leaves behind.
+        versionsOf(mailbox).begin();
+        versionsOf(mailbox).begin();
+        const made = await pipeline({ placement, mailbox });
+        made.capture(
+          (_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }),
+          {
+            weights,
+          },
+        );
+        const into = new Float32Array(1);
+        for (const ticks of [1, 4, 30]) {
+          await made.run({ ticks, publishEvery: 1 });
+          expect(mailbox.read(into)).to.be.greaterThan(0);
+          expect(into[0]).to.equal((await weights.toArray())[0]);
+        }
+        await made.close();
+      },
+    );
 
-    it(`leaves no version behind that keeps others from writing theirs (${placement})`, async () => {
-      const mailbox = WeightMailbox.create({ length: 1 });
-      const made = await pipeline({ placement, mailbox });
-      // What an actor began that died, or that was stopped in the middle of a run.
-      versionsOf(mailbox).begin();
-      versionsOf(mailbox).begin();
-      expect(mailbox.write(Float32Array.of(7)), 'its copies may be under way').to.equal(0);
-      await made.close();
-      const into = new Float32Array(1);
-      for (const version of [1, 2, 3]) {
-        expect(mailbox.write(Float32Array.of(version))).to.equal(version);
-        expect([mailbox.read(into), into[0]]).to.deep.equal([version, version]);
-      }
-    });
+    onlyOn('inline', placement)(
+      `leaves no version behind that keeps others from writing theirs (${placement})`,
+      async () => {
+        const mailbox = WeightMailbox.create({ length: 1 });
+        const made = await pipeline({ placement, mailbox });
+        // What an actor began that died, or that was stopped in the middle of a run.
+        versionsOf(mailbox).begin();
+        versionsOf(mailbox).begin();
+        expect(mailbox.write(Float32Array.of(7)), 'its copies may be under way').to.equal(0);
+        await made.close();
+        const into = new Float32Array(1);
+        for (const version of [1, 2, 3]) {
+          expect(mailbox.write(Float32Array.of(version))).to.equal(version);
+          expect([mailbox.read(into), into[0]]).to.deep.equal([version, version]);
+        }
+      },
+    );
   }
 
-  it('orders the batch on the stream that was current at the call, deferred copies too', async () => {
+  itLonger('orders the batch on the stream that was current at the call, deferred copies too', async () => {
     const made = await pipeline(ON_HOST ? { transfer: 'deferred' } : {});
     const device = openDevice(made.transferManifest.device);
     using stream = device.createStream();
@@ -98,7 +111,7 @@ describe('a pipeline in adversity', () => {
     await device.currentStream.synchronize();
   });
 
-  it('closes whatever the caller did to its tensors and its device', async () => {
+  itLonger('closes whatever the caller did to its tensors and its device', async () => {
     const made = await pipeline();
     const batch = await made.sampleLargeBatch(0, SAMPLE);
     expect(() => batch.obs?.close()).to.throw(/belongs to the pipeline/);
@@ -128,7 +141,7 @@ describe('a pipeline in adversity', () => {
     },
   );
 
-  it('a learner in a worker that waits synchronously learns that an actor’s thread was lost', async () => {
+  itAll('a learner in a worker that waits synchronously learns that an actor’s thread was lost', async () => {
     const buffer = filled(0).share();
     for (const restart of [0, 3]) {
       const learner = new TestThread<LostLearning>(new URL('./lost-worker.js', import.meta.url), {
@@ -157,7 +170,7 @@ describe('a pipeline in adversity', () => {
     await closeAll();
   }).timeout(600_000);
 
-  it('replaces a successor that dies before it starts, as long as there may be one', async () => {
+  itAll('replaces a successor that dies before it starts, as long as there may be one', async () => {
     const made = await pipeline({ placement: SPREAD, restart: 5 });
     const restarted = once(made as never, 'restart');
     await workersOf(made)[2]?.terminate();

@@ -6,13 +6,14 @@ import { itAlone } from '../rig/error-scope.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itLonger } from '../rig/setting.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
-import { closeAll, counter, failingActors, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
-
-const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
+import { closeAll, counter, failingActors, filled, pipeline, rows, SAMPLE } from './fixture.ts';
+import { onlyOn, placements, upToAuto } from './placements.ts';
 
 for (const [name, placement] of Object.entries(placements)) {
   describe(`autonomous runs, ${name}`, () => {
+    const rest = upToAuto(placement);
     afterEach(closeAll);
 
     it('applies every update exactly once, in order, and journals each tick', async () => {
@@ -48,7 +49,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    it('begins behind what the current stream was given', async () => {
+    rest('begins behind what the current stream was given', async () => {
       using device = openDevice(TESTED);
       using weight = device.allocate({ shape: [1] });
       using latch = new Latch(device);
@@ -67,30 +68,33 @@ for (const [name, placement] of Object.entries(placements)) {
       await made.close();
     });
 
-    it('two of them share the device’s capture stream and pool, and each gets its own numbers', async () => {
-      const device = openDevice(TESTED);
-      const shared = [getSharedCaptureStream(device).handle, getSharedGraphPool(device).handle];
-      const both = await Promise.all([1, 10].map(async (value) => ({ value, made: await pipeline({ placement }) })));
-      const sums = both.map(({ value, made }) => {
-        const sum = device.allocate({ shape: [64] });
-        made.capture((_, { stream, pool }) => {
-          expect([stream.handle, pool.handle]).to.deep.equal(shared);
-          // The same bytes in every graph of both.
-          const temporary = pool.allocate({ shape: [64] });
-          stream.fill(temporary, value);
-          stream.launch('axpby', { tensors: [sum, temporary], wholes: [64], reals: [1, 1] });
+    onlyOn('inline', placement)(
+      'two of them share the device’s capture stream and pool, and each gets its own numbers',
+      async () => {
+        const device = openDevice(TESTED);
+        const shared = [getSharedCaptureStream(device).handle, getSharedGraphPool(device).handle];
+        const both = await Promise.all([1, 10].map(async (value) => ({ value, made: await pipeline({ placement }) })));
+        const sums = both.map(({ value, made }) => {
+          const sum = device.allocate({ shape: [64] });
+          made.capture((_, { stream, pool }) => {
+            expect([stream.handle, pool.handle]).to.deep.equal(shared);
+            // The same bytes in every graph of both.
+            const temporary = pool.allocate({ shape: [64] });
+            stream.fill(temporary, value);
+            stream.launch('axpby', { tensors: [sum, temporary], wholes: [64], reals: [1, 1] });
+          });
+          return sum;
         });
-        return sum;
-      });
-      await Promise.all(both.map(({ made }) => made.run({ ticks: 200 })));
-      const values = await Promise.all(sums.map(async (sum) => [...new Set(await sum.toArray())]));
-      expect(values).to.deep.equal([[200], [2000]]);
-      for (const { made } of both) await made.close();
-      for (const sum of sums) sum.close();
-      device.close();
-    });
+        await Promise.all(both.map(({ made }) => made.run({ ticks: 200 })));
+        const values = await Promise.all(sums.map(async (sum) => [...new Set(await sum.toArray())]));
+        expect(values).to.deep.equal([[200], [2000]]);
+        for (const { made } of both) await made.close();
+        for (const sum of sums) sum.close();
+        device.close();
+      },
+    );
 
-    it('ends by its signal after the ticks under way, and says so', async () => {
+    rest('ends by its signal after the ticks under way, and says so', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       const abort = new AbortController();
@@ -103,7 +107,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    it('publishes weights behind every n-th tick, and the newest are the learner’s', async () => {
+    rest('publishes weights behind every n-th tick, and the newest are the learner’s', async () => {
       const mailbox = WeightMailbox.create({ length: 1 });
       const made = await pipeline({ placement, mailbox });
       const device = openDevice(TESTED);
@@ -122,7 +126,7 @@ for (const [name, placement] of Object.entries(placements)) {
       await made.close();
     });
 
-    it('waits while the buffer is empty and wakes when rows come', async () => {
+    rest('waits while the buffer is empty and wakes when rows come', async () => {
       const buffer = filled(0);
       const made = await pipeline({ placement, buffer });
       const update = counter(made);
@@ -135,7 +139,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    it('ends by its signal while it waits for the first rows', async () => {
+    rest('ends by its signal while it waits for the first rows', async () => {
       const made = await pipeline({ placement, buffer: filled(0) });
       const update = counter(made);
       const running = made.run({ signal: AbortSignal.timeout(1) });
@@ -144,7 +148,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    it('refuses a capture that throws, waits, allocates or is a promise, and works on', async () => {
+    rest('refuses a capture that throws, waits, allocates or is a promise, and works on', async () => {
       const made = await pipeline({ placement });
       const device = openDevice(TESTED);
       const target = device.allocate({ shape: [SAMPLE] });
@@ -200,7 +204,7 @@ for (const [name, placement] of Object.entries(placements)) {
       await made.close();
     });
 
-    it('leaves no handle open', async () => {
+    rest('leaves no handle open', async () => {
       const count = () => [openHandles(), pinnedHandles()];
       openDevice(TESTED);
       const before = count();
@@ -218,7 +222,7 @@ describe('autonomous runs', () => {
   afterEach(closeAll);
 
   it('refuses what makes no sense, and what comes at the wrong moment', async () => {
-    const made = await pipeline();
+    const made = await pipeline({ placement: 'auto' });
     const update = counter(made);
     for (const ticks of [0, -1, 1.5, Number.NaN])
       expect(await rejection(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
@@ -241,7 +245,7 @@ describe('autonomous runs', () => {
     update.close();
   });
 
-  it('rejects a run when the pipeline is closed under it', async () => {
+  itLonger('rejects a run when the pipeline is closed under it', async () => {
     const made = await pipeline();
     const update = counter(made);
     const running = rejection(() => made.run());

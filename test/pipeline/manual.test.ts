@@ -2,14 +2,15 @@
 import { expect } from 'chai';
 import { type ReplayPipeline, uniformIndices } from '../../src/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
 import { until } from '../rig/until.ts';
-import { closeAll, filled, pipeline, rows, SAMPLE, SPREAD } from './fixture.ts';
-
-const placements = { inline: 'inline', auto: 'auto', 'a thread per role': SPREAD } as const;
+import { closeAll, filled, pipeline, rows, SAMPLE } from './fixture.ts';
+import { placements, upToAuto } from './placements.ts';
 
 for (const [name, placement] of Object.entries(placements)) {
   describe(`manual ticks, ${name}`, () => {
+    const rest = upToAuto(placement);
     afterEach(closeAll);
 
     it('gives the rows that torch would draw for baseSeed + tick', async () => {
@@ -35,7 +36,7 @@ for (const [name, placement] of Object.entries(placements)) {
       }
     });
 
-    it('a batch that is there is handed out at once, with no turn of the event loop', async () => {
+    rest('a batch that is there is handed out at once, with no turn of the event loop', async () => {
       const made = await pipeline({ placement });
       await made.waitUntilReady(3, SAMPLE);
       const seen: string[] = [];
@@ -46,7 +47,7 @@ for (const [name, placement] of Object.entries(placements)) {
       await Promise.all([waited, sampled]);
     });
 
-    it('answers about other ticks without starting anything', async () => {
+    rest('answers about other ticks without starting anything', async () => {
       const made = await pipeline({ placement });
       expect(made.batchReady(3, SAMPLE)).to.equal(false);
       expect(await made.waitUntilReady(3, SAMPLE)).to.equal(true);
@@ -54,7 +55,7 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(made.startPrepare(3, SAMPLE)).to.equal(false);
     });
 
-    it('refuses wrong moments, naming the ticks', async () => {
+    rest('refuses wrong moments, naming the ticks', async () => {
       const made = await pipeline({ placement });
       made.startPrepare(5, SAMPLE);
       expect(refusal(() => made.startPrepare(6, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
@@ -70,7 +71,7 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(await made.waitUntilReady(6, SAMPLE)).to.equal(true);
     });
 
-    it('checks the sample count before anything else', async () => {
+    rest('checks the sample count before anything else', async () => {
       const made = await pipeline({ placement });
       const calls = [
         (n: number) => made.startPrepare(-1, n),
@@ -87,7 +88,7 @@ for (const [name, placement] of Object.entries(placements)) {
       }
     });
 
-    it('waits for the rows that were asked for, says so, and add() wakes it', async () => {
+    rest('waits for the rows that were asked for, says so, and add() wakes it', async () => {
       const buffer = filled(0);
       const made = await pipeline({ placement, buffer });
       expect(refusal(() => made.startPrepare(0, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
@@ -103,13 +104,13 @@ for (const [name, placement] of Object.entries(placements)) {
       expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(drawn);
     });
 
-    it('samples with replacement: more rows than are stored', async () => {
+    rest('samples with replacement: more rows than are stored', async () => {
       const made = await pipeline({ placement, buffer: filled(3) });
       const batch = await made.sampleLargeBatch(0, SAMPLE);
       expect(Math.max(...((await batch.rewards?.toArray()) as Float32Array))).to.be.lessThan(3);
     });
 
-    it('lets a waiter go when it is aborted, when the time is over, and when the pipeline closes', async () => {
+    rest('lets a waiter go when it is aborted, when the time is over, and when the pipeline closes', async () => {
       const made = await pipeline({ placement, buffer: filled(0) });
       made.startPrepare(0, SAMPLE, 50);
       const abort = new AbortController();
@@ -133,7 +134,7 @@ for (const [name, placement] of Object.entries(placements)) {
       await made.close();
     });
 
-    it('closes in the middle of anything', async () => {
+    upToAuto(placement, itLonger)('closes in the middle of anything', async () => {
       const stages: ((made: ReplayPipeline) => unknown)[] = [
         () => {},
         (made) => made.startPrepare(0, SAMPLE),
@@ -146,7 +147,7 @@ for (const [name, placement] of Object.entries(placements)) {
           made.startPrepare(1, SAMPLE);
         },
       ];
-      for (const stage of stages) {
+      for (const stage of setting({ short: stages.slice(2, 4), all: stages })) {
         const made = await pipeline({ placement });
         await stage(made);
         await made.close();
@@ -195,7 +196,7 @@ describe('the manifest', () => {
   ] as const) {
     it(`tells a transfer that is ${transfer}, of rows at '${rows}', whose batches are the same`, async function () {
       if (!ON_HOST) this.skip();
-      const made = await pipeline({ transfer, rows });
+      const made = await pipeline({ transfer, rows, placement: 'inline' });
       expect(made.transferManifest.h2dSubmitter).to.equal(submitter);
       if (rows === 'device') return;
       for (let tick = 0; tick < 20; tick++) {

@@ -13,7 +13,7 @@ import {
   WeightMailbox,
 } from '../../src/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itLonger } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { closeAll, filled, pipeline, SAMPLE } from './fixture.ts';
 
@@ -89,7 +89,7 @@ describe('opening a pipeline', () => {
     expect(() => made.capture(() => {}, { weights })).to.throw(RangeError, '5 elements, the mailbox holds 4');
   });
 
-  it('a batch says which fields it has when it is asked for another', async () => {
+  itLonger('a batch says which fields it has when it is asked for another', async () => {
     const made = await pipeline();
     const batch = await made.sampleLargeBatch(0, SAMPLE);
     const fields = Object.keys(batch);
@@ -105,7 +105,7 @@ describe('opening a pipeline', () => {
     made.afterTick();
   });
 
-  it('a batch is its step’s to change: names that one deletes and swaps are there for the next', async () => {
+  itLonger('a batch is its step’s to change: names that one deletes and swaps are there for the next', async () => {
     const made = await pipeline({ depth: 2 });
     const spoil = (batch: Record<string, unknown>) => {
       const { obs, nextObs } = batch;
@@ -127,7 +127,7 @@ describe('opening a pipeline', () => {
     }
   });
 
-  it('work beside a capture is refused: it would run once, and in no replay', async () => {
+  itLonger('work beside a capture is refused: it would run once, and in no replay', async () => {
     const made = await pipeline();
     const { openDevice } = await import('../../src/index.ts');
     using device = openDevice(TESTED);

@@ -10,6 +10,7 @@ import { rejection } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
 import { bufferOf } from './inside.ts';
+import { upToAuto } from './placements.ts';
 
 /** Keeps the event loop busy until `done`, which only other threads can make so. */
 function busyUntil(what: string, done: () => boolean): void {
@@ -31,7 +32,8 @@ async function running(made: ReplayPipeline, signal?: AbortSignal) {
 for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per role': SPREAD } as const))
   describe(`the stop of a run is stored before the call returns, ${name}`, function () {
     this.timeout(120_000);
-    const rounds = setting({ short: 1, all: 20 });
+    const rest = upToAuto(placement, itLonger);
+    const rounds = setting({ short: 1, all: 8, long: 20 });
     afterEach(closeAll);
 
     /** Stops in the middle of a run, then keeps the opener busy until no slot is in use: ticks that had no slot are not applied. */
@@ -59,7 +61,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       update.close();
     });
 
-    itLonger('a save: requests pause when it is called for, and go on behind it', async () => {
+    rest('a save: requests pause when it is called for, and go on behind it', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-stops-'));
       const made = await pipeline({ placement });
       const update = counter(made);
@@ -80,7 +82,7 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       update.close();
     });
 
-    itLonger('an abort while a save holds the run: nothing goes on behind the save', async () => {
+    rest('an abort while a save holds the run: nothing goes on behind the save', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       const abort = new AbortController();
@@ -100,8 +102,8 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
       update.close();
     });
 
-    itLonger('a failure, and closing: at most the ticks that had slots are applied', async () => {
-      for (const how of ['fail', 'close'] as const) {
+    rest('a failure, and closing: at most the ticks that had slots are applied', async () => {
+      for (const how of setting({ short: ['close'], all: ['fail', 'close'] } as const)) {
         const made = await pipeline({ placement });
         const update = counter(made);
         const outcome = running(made);
@@ -156,7 +158,7 @@ describe('a run whose signal', () => {
   afterEach(closeAll);
 
   it('was aborted before the call applies nothing', async () => {
-    const made = await pipeline();
+    const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
     expect(await made.run({ ticks: 5, signal: AbortSignal.abort() })).to.include({ ticks: 0, ended: 'aborted' });
     expect(await made.run({ ticks: 5 })).to.include({ ticks: 5, ended: 'ticks', aborted: false });
@@ -165,7 +167,7 @@ describe('a run whose signal', () => {
   });
 
   it('is aborted in a listener of its last tick has ended by its ticks', async () => {
-    const made = await pipeline();
+    const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
     const abort = new AbortController();
     made.on('tick', ({ tickId }) => tickId === 4 && abort.abort());
@@ -174,7 +176,7 @@ describe('a run whose signal', () => {
   });
 
   it('is aborted while another pipeline is captured ends all the same', async () => {
-    const [made, other] = [await pipeline(), await pipeline()];
+    const [made, other] = [await pipeline({ placement: 'inline' }), await pipeline({ placement: 'inline' })];
     const update = counter(made);
     const abort = new AbortController();
     const outcome = running(made, abort.signal);
@@ -186,7 +188,7 @@ describe('a run whose signal', () => {
   });
 
   it('does not come ends when a listener throws, with what it threw', async () => {
-    const made = await pipeline();
+    const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
     made.on('tick', () => {
       throw null;

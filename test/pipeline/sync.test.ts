@@ -1,14 +1,16 @@
 /** The forms that block: refused on the main thread, and all that a learner in a worker needs. */
 import { expect } from 'chai';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
+import { itLonger } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
-import { closeAll, filled, pipeline, SAMPLE, SPREAD } from './fixture.ts';
+import { closeAll, filled, pipeline, SAMPLE } from './fixture.ts';
+import { onlyOn, placements } from './placements.ts';
 import type { SyncLearning } from './sync-worker.ts';
 
 describe('the Sync forms', () => {
   afterEach(closeAll);
 
-  it('refuse on the main thread when they would have to wait', async () => {
+  itLonger('refuse on the main thread when they would have to wait', async () => {
     const made = await pipeline({ buffer: filled(0) });
     made.startPrepare(0, SAMPLE, 10);
     expect(() => made.waitUntilReadySync(0, SAMPLE)).to.throw(/main thread never blocks/);
@@ -17,19 +19,15 @@ describe('the Sync forms', () => {
     expect(made.waitUntilReadySync(0, SAMPLE, { timeoutMs: 0 })).to.equal(false);
   });
 
-  it('answer at once on the main thread when there is nothing to wait for', async () => {
+  itLonger('answer at once on the main thread when there is nothing to wait for', async () => {
     const made = await pipeline();
     await made.waitUntilReady(0, SAMPLE);
     expect(made.waitUntilReadySync(0, SAMPLE)).to.equal(true);
     expect(made.sampleLargeBatchSync(0, SAMPLE)).to.equal(await made.sampleLargeBatch(0, SAMPLE));
   });
 
-  for (const [name, placement] of Object.entries({
-    inline: 'inline',
-    auto: 'auto',
-    'a thread per role': SPREAD,
-  } as const)) {
-    it(`serve a learner in a worker, ${name}, which closes without its event loop`, async () => {
+  for (const [name, placement] of Object.entries(placements)) {
+    onlyOn('auto', placement)(`serve a learner in a worker, ${name}, which closes without its event loop`, async () => {
       const open = () => [openHandles(), pinnedHandles()];
       const made = await pipeline();
       const before = open();

@@ -12,6 +12,7 @@ import {
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { SPREAD } from './fixture.ts';
+import { onlyOn, upToAuto } from './placements.ts';
 import { addSteps, replica, stepsBuffer, VIEW } from './steps.ts';
 
 const ROWS = 16;
@@ -33,65 +34,71 @@ describe('a pipeline over trajectories', () => {
   });
 
   for (const placement of ['inline', 'auto', SPREAD] as const) {
-    it(`brings every column of a view, bit for bit, placement ${String(placement)}`, async () => {
-      const { buffer } = stepsBuffer();
-      const views = [
-        buffer.transitions(VIEW),
-        buffer.transitions({ nStep: 3, gamma: 0.9, stack: { obs: 2 }, pad: 'zero' }),
-        buffer.windows({ length: 4, burnIn: 2, edges: 'anchor' }),
-      ];
-      for (const view of views) {
-        const made = await opened({ buffer, view, placement });
-        for (let tick = 0; tick < 5; tick++) {
-          const want = buffer.sample({ view, seed: 5 + tick, count: ROWS });
-          const batch = await made.sampleLargeBatch(tick, ROWS);
-          expect(Object.keys(batch)).to.deep.equal(Object.keys(want));
-          for (const [key, values] of Object.entries(want))
-            expect(await (batch[key] as Tensor).toArray(), `${key} of tick ${tick}`).to.deep.equal(values);
-          made.afterTick();
+    onlyOn('inline', placement)(
+      `brings every column of a view, bit for bit, placement ${String(placement)}`,
+      async () => {
+        const { buffer } = stepsBuffer();
+        const views = [
+          buffer.transitions(VIEW),
+          buffer.transitions({ nStep: 3, gamma: 0.9, stack: { obs: 2 }, pad: 'zero' }),
+          buffer.windows({ length: 4, burnIn: 2, edges: 'anchor' }),
+        ];
+        for (const view of views) {
+          const made = await opened({ buffer, view, placement });
+          for (let tick = 0; tick < 5; tick++) {
+            const want = buffer.sample({ view, seed: 5 + tick, count: ROWS });
+            const batch = await made.sampleLargeBatch(tick, ROWS);
+            expect(Object.keys(batch)).to.deep.equal(Object.keys(want));
+            for (const [key, values] of Object.entries(want))
+              expect(await (batch[key] as Tensor).toArray(), `${key} of tick ${tick}`).to.deep.equal(values);
+            made.afterTick();
+          }
+          await made.close();
         }
-        await made.close();
-      }
-    });
+      },
+    );
 
-    it(`takes priorities up at fixed lag, in manual ticks and in runs, placement ${String(placement)}`, async () => {
-      const ticks = 12;
-      const want = replica({ ticks, depth: DEPTH, rows: ROWS, seed: 5 });
-      const manual = prioritized();
-      const { buffer } = stepsBuffer();
-      const first = await opened({ buffer, view: buffer.transitions(VIEW), sampler: manual, placement });
-      const told: Tick[] = [];
-      first.on('tick', (tick) => told.push(tick));
-      for (let tick = 0; tick < ticks; tick++) {
-        const batch = await first.sampleLargeBatch(tick, ROWS);
-        const draw = want.draws[tick] as TransitionSample;
-        expect(await (batch.ids as Tensor).toArray(), `ids of tick ${tick}`).to.deep.equal(draw.ids);
-        const weights = Float32Array.from(draw.weights as Float64Array);
-        expect(await (batch.weights as Tensor).toArray()).to.deep.equal(weights);
-        const priorities = batch.priorities as Tensor;
-        const bits = new Uint32Array(((await priorities.toArray()) as Float32Array).buffer);
-        expect([...new Set(bits)], 'not written').to.deep.equal([0xffff_ffff]);
-        priorities.device.currentStream.copy(priorities, batch.rewards as Tensor);
-        first.afterTick();
-      }
-      await first.close();
-      expect(manual.inspect()).to.deep.equal(want.leaves);
-      // Closing may come before poll has seen the last ones.
-      expect(told.length).to.be.at.least(ticks - DEPTH);
-      expect(new Set(told.map(({ sampler }) => sampler))).to.deep.equal(new Set(['prioritized']));
-      expect(told.at(-1)?.maxPriority).to.equal(want.leaves.maxPriority);
-      expect(new Set(told.map(({ drawnAgain, stale }) => drawnAgain + stale))).to.deep.equal(new Set([0]));
+    upToAuto(placement)(
+      `takes priorities up at fixed lag, in manual ticks and in runs, placement ${String(placement)}`,
+      async () => {
+        const ticks = 12;
+        const want = replica({ ticks, depth: DEPTH, rows: ROWS, seed: 5 });
+        const manual = prioritized();
+        const { buffer } = stepsBuffer();
+        const first = await opened({ buffer, view: buffer.transitions(VIEW), sampler: manual, placement });
+        const told: Tick[] = [];
+        first.on('tick', (tick) => told.push(tick));
+        for (let tick = 0; tick < ticks; tick++) {
+          const batch = await first.sampleLargeBatch(tick, ROWS);
+          const draw = want.draws[tick] as TransitionSample;
+          expect(await (batch.ids as Tensor).toArray(), `ids of tick ${tick}`).to.deep.equal(draw.ids);
+          const weights = Float32Array.from(draw.weights as Float64Array);
+          expect(await (batch.weights as Tensor).toArray()).to.deep.equal(weights);
+          const priorities = batch.priorities as Tensor;
+          const bits = new Uint32Array(((await priorities.toArray()) as Float32Array).buffer);
+          expect([...new Set(bits)], 'not written').to.deep.equal([0xffff_ffff]);
+          priorities.device.currentStream.copy(priorities, batch.rewards as Tensor);
+          first.afterTick();
+        }
+        await first.close();
+        expect(manual.inspect()).to.deep.equal(want.leaves);
+        // Closing may come before poll has seen the last ones.
+        expect(told.length).to.be.at.least(ticks - DEPTH);
+        expect(new Set(told.map(({ sampler }) => sampler))).to.deep.equal(new Set(['prioritized']));
+        expect(told.at(-1)?.maxPriority).to.equal(want.leaves.maxPriority);
+        expect(new Set(told.map(({ drawnAgain, stale }) => drawnAgain + stale))).to.deep.equal(new Set([0]));
 
-      const running = prioritized();
-      const again = stepsBuffer().buffer;
-      const second = await opened({ buffer: again, view: again.transitions(VIEW), sampler: running, placement });
-      second.capture((batch, { stream, priorities }) => stream.copy(priorities as Tensor, batch.rewards as Tensor));
-      await second.run({ ticks: 7 });
-      // A run that goes on sees what the one before left, at the same distance.
-      await second.run({ ticks: ticks - 7 });
-      await second.close();
-      expect(running.inspect()).to.deep.equal(want.leaves);
-    });
+        const running = prioritized();
+        const again = stepsBuffer().buffer;
+        const second = await opened({ buffer: again, view: again.transitions(VIEW), sampler: running, placement });
+        second.capture((batch, { stream, priorities }) => stream.copy(priorities as Tensor, batch.rewards as Tensor));
+        await second.run({ ticks: 7 });
+        // A run that goes on sees what the one before left, at the same distance.
+        await second.run({ ticks: ticks - 7 });
+        await second.close();
+        expect(running.inspect()).to.deep.equal(want.leaves);
+      },
+    );
   }
 
   it('keeps the priority of rows that the learner did not write, and takes what is no number for the largest', async () => {

@@ -4,7 +4,8 @@ import { GroupRank } from '../../src/engine/group/group-rank.ts';
 import { layOutGroup } from '../../src/engine/group/group-shared.ts';
 import { Purpose } from '../../src/engine/group/letter.ts';
 import { LearnerGroup } from '../../src/entries/ranks.ts';
-import { closeAll, filled, SPREAD } from '../pipeline/fixture.ts';
+import { closeAll, filled } from '../pipeline/fixture.ts';
+import { onlyOn, placements } from '../pipeline/placements.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { average, closeGroups, expected, join, keep, learner, PARAMETERS, read, update, vector } from './learners.ts';
@@ -30,13 +31,10 @@ describe('ranks/the end of a run in a learner group', function () {
     closeGroups();
   });
 
-  for (const [name, placement] of Object.entries({
-    auto: 'auto',
-    'a thread per role': SPREAD,
-    inline: 'inline',
-  } as const)) {
+  for (const [name, placement] of Object.entries(placements)) {
     describe(name, () => {
-      it('ticks: the rank that asks for fewer ends all, with equal parameters', async () => {
+      const rest = onlyOn('inline', placement);
+      rest('ticks: the rank that asks for fewer ends all, with equal parameters', async () => {
         const all = await learners(3, 1, { placement });
         const runs = [7, 3, 5].map((ticks, rank) => all[rank]!.made.run({ ticks }));
         expect(await endings(runs)).to.deep.equal([
@@ -56,7 +54,7 @@ describe('ranks/the end of a run in a learner group', function () {
         expect(ids).to.deep.equal(all.map(() => [5]));
       });
 
-      it('ticks, between two means: the others come to their next one, and all average there', async () => {
+      rest('ticks, between two means: the others come to their next one, and all average there', async () => {
         const all = await learners(2, 3, { placement });
         const values = [0, 1].map(() => vector(0));
         expect(await endings([all[0]!.made.run({ ticks: 4 }), all[1]!.made.run({ ticks: 9 })])).to.deep.equal([
@@ -90,8 +88,12 @@ describe('ranks/the end of a run in a learner group', function () {
         expect(x).to.deep.equal(y);
       });
 
-      itLonger('one signal for both ends both', async () => {
-        for (let round = 0; round < setting({ short: 1, all: 30 }); round++) {
+      onlyOn(
+        'inline',
+        placement,
+        itLonger,
+      )('one signal for both ends both', async () => {
+        for (let round = 0; round < setting({ short: 1, all: 8, long: 30 }); round++) {
           const all = await learners(2, 1, { placement });
           const abort = new AbortController();
           const runs = all.map(({ made }) => made.run({ signal: abort.signal }));
@@ -106,7 +108,7 @@ describe('ranks/the end of a run in a learner group', function () {
         }
       });
 
-      it('a manual tick of one rank is not counted and ends nothing', async () => {
+      rest('a manual tick of one rank is not counted and ends nothing', async () => {
         const all = await learners(2, 3, { placement });
         await endings(all.map(({ made }) => made.run({ ticks: 1 })));
         await all[0]!.made.sampleLargeBatch(1, 16);
@@ -119,7 +121,7 @@ describe('ranks/the end of a run in a learner group', function () {
     });
   }
 
-  it('a rank that waits ends by its own signal, whether the others come or not', async () => {
+  itLonger('a rank that waits ends by its own signal, whether the others come or not', async () => {
     const [a, b] = await learners(2, 1);
     const abort = new AbortController();
     const running = a!.made.run({ signal: abort.signal });
@@ -141,7 +143,7 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(await read([a!, b!])).to.deep.equal(values);
   });
 
-  it('a rank whose ticks are over between two means ends by its signal when nobody comes', async () => {
+  itLonger('a rank whose ticks are over between two means ends by its signal when nobody comes', async () => {
     const [a, b] = await learners(2, 3);
     const abort = new AbortController();
     const running = a!.made.run({ ticks: 2, signal: abort.signal });
@@ -151,7 +153,7 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(await b!.made.run({ ticks: 7 })).to.deep.include({ ticks: 3, ended: { rank: 0, why: 'ticks' } });
   });
 
-  it('a run whose signal was aborted before the call ends the others', async () => {
+  itLonger('a run whose signal was aborted before the call ends the others', async () => {
     const [a, b] = await learners(2, 1);
     expect(await a!.made.run({ signal: AbortSignal.abort() })).to.deep.include({ ticks: 0, ended: 'aborted' });
     expect(await b!.made.run({ ticks: 3 })).to.deep.include({ ticks: 1, ended: { rank: 0, why: 'aborted' } });
@@ -160,7 +162,7 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(x).to.deep.equal(y);
   });
 
-  it('a pipeline that is closed ends the others, wherever it is', async () => {
+  itLonger('a pipeline that is closed ends the others, wherever it is', async () => {
     for (const wait of [true, false]) {
       const [a, b] = await learners(2, 1);
       const first = rejection(a!.made.run());
@@ -176,7 +178,7 @@ describe('ranks/the end of a run in a learner group', function () {
     }
   });
 
-  it('a rank that leaves the group ends its own run and the others’, in any order', async () => {
+  itLonger('a rank that leaves the group ends its own run and the others’, in any order', async () => {
     for (const order of [
       [0, 1],
       [1, 0],
@@ -193,7 +195,7 @@ describe('ranks/the end of a run in a learner group', function () {
     }
   });
 
-  it('a listener that throws ends the others, and rejects its own run', async () => {
+  itLonger('a listener that throws ends the others, and rejects its own run', async () => {
     const [a, b] = await learners(2, 1);
     a!.made.on('tick', ({ tickId }) => {
       if (tickId === 3) throw new Error('out of eggs');
@@ -205,7 +207,7 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(x).to.deep.equal(y);
   });
 
-  it('a failure rejects the others with its cause, with the opener of the one that failed busy', async () => {
+  itLonger('a failure rejects the others with its cause, with the opener of the one that failed busy', async () => {
     const [a, b] = await learners(2, 1);
     b!.made.on('error', () => {});
     const errors = [a!, b!].map(({ made }) => rejection(made.run()));
@@ -214,7 +216,7 @@ describe('ranks/the end of a run in a learner group', function () {
     for (const error of await Promise.all(errors)) expect(error.message).to.contain('out of eggs');
   });
 
-  it('a rank that waits for rows holds the others, and they end by their signal', async () => {
+  itLonger('a rank that waits for rows holds the others, and they end by their signal', async () => {
     const [group, other] = await join(2);
     const [a, b] = [await learner(group!, 1), await learner(other!, 1, { buffer: filled(0) })];
     const [first, second] = [new AbortController(), new AbortController()];

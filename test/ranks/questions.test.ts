@@ -91,7 +91,7 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
 
 describe('ranks/questions between processes', function () {
   this.timeout(300_000);
-  const rounds = setting({ short: 1500, all: 10_000 });
+  const rounds = setting({ short: 200, all: 10_000 });
 
   itLonger('every rank takes an exchange, or every rank ends it', () => {
     const came = { taken: 0, ended: 0 };

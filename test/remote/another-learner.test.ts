@@ -58,7 +58,7 @@ describe('the next learner of a run', () => {
       }),
   );
 
-  it('ends a host that was opened for other weights, in one sentence', async () => {
+  itAll('ends a host that was opened for other weights, in one sentence', async () => {
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
     const first = await learn({ url: shared.url, run, buffer, mailbox: WeightMailbox.create({ length: 4 }) });
@@ -87,7 +87,7 @@ describe('the next learner of a run', () => {
     expect(to({ options: { a: 'x'.repeat(900) } })!.length).to.be.below(300);
   });
 
-  it('goes on with as many shards as the one before', async () => {
+  itAll('goes on with as many shards as the one before', async () => {
     const buffer = bufferOf('rows');
     const resume = { kind: 'hotslot.RemoteCollectors.state', shards: 2, marks: [] };
     const error = await rejection(learn({ url: shared.url, run: newRun(), buffer, resume, shards: 3 }));

@@ -8,6 +8,7 @@ import { checkAddress } from '../../src/net/remote/address.ts';
 import { lookAt } from '../../src/net/remote/doctor.ts';
 import { findingsOf } from '../../src/net/remote/server-findings.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { freePort, needServer, type ServerOptions, startServer, type TestServer } from './server.ts';
 
 const MEASURE_MS = 30;
@@ -45,7 +46,7 @@ describe('remote/doctor', () => {
       expect(await client.sendCommand(['DBSIZE'])).to.equal(0);
     }));
 
-  it('sees settings that are not as they should be, with TLS and passwords too', () =>
+  itAll('sees settings that are not as they should be, with TLS and passwords too', () =>
     withServer(
       { tls: true, acl: ['default on >secret ~* &* +@all'], maxmemory: '100mb', appendonly: true },
       async (server) => {
@@ -66,16 +67,18 @@ describe('remote/doctor', () => {
             .map(({ check }) => check),
         ).to.deep.equal(['memory']);
       },
-    ));
+    ),
+  );
 
-  it('a full server is not measured, and a replica is no place for rows', () =>
+  itAll('a full server is not measured, and a replica is no place for rows', () =>
     withServer({ maxmemory: '1kb' }, async (server) => {
       expect((await look(server)).bytesPerSecond).to.match(/^not measured: .*OOM/);
       const client = await server.client();
       await client.sendCommand(['REPLICAOF', '127.0.0.1', `${await freePort()}`]);
       const seen = await look(server);
       expect(seen).to.include({ role: 'replica', bytesPerSecond: 'not measured: it takes no rows' });
-    }));
+    }),
+  );
 
   it('says what users of a run may not see, and does what it may', () =>
     withServer(

@@ -19,7 +19,7 @@ import { bufferOf, expectWhole, host, type Kind, keep, leash, newRun, sharedServ
 const ADDS = 5;
 /** Every so manyth of the moments before and behind each call; 2, from the second one on: behind each, before its answer is seen. */
 const FIRST = setting({ short: 1, all: 1, long: 0 });
-const STRIDE = { rows: setting({ short: 13, all: 8, long: 1 }), steps: setting({ short: 13, all: 13, long: 1 }) };
+const STRIDE = { rows: setting({ short: 13, all: 17, long: 1 }), steps: setting({ short: 13, all: 25, long: 1 }) };
 
 describeAll('remote collectors whose thread is ended', function () {
   this.timeout(setting({ short: 120_000, all: 180_000 }));

@@ -27,7 +27,7 @@ describe('remote/failover', () => {
   };
 
   itAll('to a replica that is behind and is promoted late: every row is there once', async () => {
-    const ROUNDS = setting({ short: 0, all: 3, long: 20 });
+    const ROUNDS = setting({ short: 0, all: 2, long: 20 });
     const ask = async (server: TestServer, ...args: string[]) => {
       const client = await server.client();
       const reply = await client.sendCommand(args);
@@ -82,7 +82,7 @@ describe('remote/failover', () => {
   itAll('of a server that is killed again and again, and comes back empty, under `hotslot collect`', async () => {
     const server = await started();
     const [url, run] = [server.url, newRun()];
-    const [KILLS, ROWS, lead] = [setting({ short: 0, all: 8, long: 60 }), 5000, 2000];
+    const [KILLS, ROWS, lead] = [setting({ short: 0, all: 3, long: 60 }), 5000, 2000];
     const names = ['ann', 'bob', 'cid'];
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: lead, gateAdd: true });
     const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;

@@ -13,7 +13,7 @@ describeAll('remote collectors and a stream that is tampered with', () => {
 
   /** A run with a host in the midst of its rows, and all of it whole in the end. */
   async function tampered(tamper: (stream: string) => Promise<unknown>, refused: number): Promise<void> {
-    const rows = setting({ short: 6000, all: 20_000 });
+    const rows = setting({ short: 6000, all: 6000, long: 20_000 });
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
     const remote = await learn({ url: shared.url, run, buffer });

@@ -234,7 +234,7 @@ describe('a link over a bad network', () => {
     await told.when(() => told.notices.length === 1);
   });
 
-  it('asks whether the server is there, on the line of notices too, and stays connected', async () => {
+  itAll('asks whether the server is there, on the line of notices too, and stays connected', async () => {
     const told = new Told('a');
     // It asks twice in this time, and a busy machine answers within it.
     const link = await open(told, 1000);
@@ -268,7 +268,7 @@ describe('a link over a bad network', () => {
     expect(there.map((entry) => entry.bytes[0])).to.deep.equal([1]);
   });
 
-  it('keeps the order of more than the line takes at once', async () => {
+  itAll('keeps the order of more than the line takes at once', async () => {
     const link = await open(new Told());
     const sent = Array.from({ length: 100 }, (_, at) => link.append('s', new Uint8Array(1 << 16).fill(at)));
     await Promise.all(sent);

@@ -11,6 +11,7 @@ import { sinkOf } from '../../src/net/remote/sinks.ts';
 import { readStatus } from '../../src/net/remote/status.ts';
 import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 import { bufferOf, closeAll, host, learn, leash, newRun, untilAsked } from './runs.ts';
@@ -75,7 +76,7 @@ describe('remote/refused hosts', () => {
     afterEach(closeAll);
     after(() => server?.stop());
 
-    it('are in the status, by name and with the reason; and what was counted stays when all is closed', async () => {
+    itAll('are in the status, by name and with the reason; and what was counted stays when all is closed', async () => {
       const { url } = server;
       const run = newRun();
       const remote = await learn({ url, run, buffer: bufferOf('steps', 2) });

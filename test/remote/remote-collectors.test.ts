@@ -27,7 +27,7 @@ const filled = (length: number, value: number) => new Float32Array(length).fill(
 describe('remote collectors', () => {
   const shared = sharedServer();
 
-  const ROWS = setting({ short: 2000, all: 50_000 });
+  const ROWS = setting({ short: 500, all: 20_000, long: 50_000 });
   for (const kind of ['rows', 'steps'] as const)
     (kind === 'rows' ? itLonger : itAll)(
       `brings ${kind} of two hosts in, each once and in order, and both sides tell of them`,
@@ -64,7 +64,7 @@ describe('remote collectors', () => {
       },
     );
 
-  itLonger('brings weights to collectors whole, the newest, and tells how far rows are behind', async () => {
+  itAll('brings weights to collectors whole, the newest, and tells how far rows are behind', async () => {
     const run = newRun();
     const buffer = rowsOnly();
     const mailbox = WeightMailbox.create({ length: 300_000 });
@@ -74,7 +74,7 @@ describe('remote collectors', () => {
     const machine = await host({ url: shared.url, run, entry });
     // Until then its rows are acted by zeros, which are version 0.
     await untilAsked('the first one is there', () => machine.statistics().version >= 1);
-    const VERSIONS = setting({ short: 20, all: 400 });
+    const VERSIONS = setting({ short: 20, all: 150, long: 400 });
     let seen = 0;
     let skipped = 0;
     const VERSIONS_AT_ONCE = 4;
@@ -162,40 +162,37 @@ describe('remote collectors', () => {
     );
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? it : itAll)(
-      `lets ${kind} wait for the learner's limiter, loses none, and tells of it`,
-      async () => {
-        const run = newRun();
-        const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
-        const buffer = bufferOf(kind, 2, limiter);
-        const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
-        const { entry, to } = leash();
-        to(8000);
-        // So little room that collectors feel it.
-        const machine = await host({
-          url: shared.url,
-          run,
-          entry,
-          name: 'ann',
-          workers: 2,
-          outboxBytes: 4096,
-          flushBytes: 1024,
-        });
-        await untilAsked('collectors wait', () => machine.statistics().waits >= 2);
-        const full = 'the learner takes no more rows for now';
-        await untilAsked('the window is full', () => machine.statistics().waitingFor === full);
-        await untilAsked(
-          'the learner tells',
-          () => remote.statistics().gated > 0.5 && remote.statistics().windowFull > 0,
-        );
-        expect(limiter.inserts).to.be.within(30, 50);
-        for (let wanted = 1000; limiter.inserts < 16_000; wanted += 1000) {
-          limiter.countSamples(1000);
-          await untilAsked('they go on', () => limiter.inserts >= Math.min(wanted, 16_000));
-        }
-        expectWhole(buffer, 8000, 2);
-      },
-    );
+    itAll(`lets ${kind} wait for the learner's limiter, loses none, and tells of it`, async () => {
+      const run = newRun();
+      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
+      const buffer = bufferOf(kind, 2, limiter);
+      const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
+      const { entry, to } = leash();
+      to(8000);
+      // So little room that collectors feel it.
+      const machine = await host({
+        url: shared.url,
+        run,
+        entry,
+        name: 'ann',
+        workers: 2,
+        outboxBytes: 4096,
+        flushBytes: 1024,
+      });
+      await untilAsked('collectors wait', () => machine.statistics().waits >= 2);
+      const full = 'the learner takes no more rows for now';
+      await untilAsked('the window is full', () => machine.statistics().waitingFor === full);
+      await untilAsked(
+        'the learner tells',
+        () => remote.statistics().gated > 0.5 && remote.statistics().windowFull > 0,
+      );
+      expect(limiter.inserts).to.be.within(30, 50);
+      for (let wanted = 1000; limiter.inserts < 16_000; wanted += 1000) {
+        limiter.countSamples(1000);
+        await untilAsked('they go on', () => limiter.inserts >= Math.min(wanted, 16_000));
+      }
+      expectWhole(buffer, 8000, 2);
+    });
 
   itAll('knows by which weights rows were acted that always have others before them', async () => {
     const run = newRun();
@@ -328,7 +325,7 @@ describe('remote collectors', () => {
     ]);
   });
 
-  it('ends a host whose collector throws, and the learner sees why', async () => {
+  itAll('ends a host whose collector throws, and the learner sees why', async () => {
     const run = newRun();
     const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows') });
     const [good, bad] = [leash(), leash('bad')];
@@ -353,7 +350,7 @@ describe('remote collectors', () => {
     expect(error.message).to.include('no environment today');
   });
 
-  it('has a learner wait for a server that is not there, and a signal ends that', async () => {
+  itAll('has a learner wait for a server that is not there, and a signal ends that', async () => {
     const ends = new AbortController();
     const words: string[] = [];
     const onWait = (said: string) => {
@@ -367,7 +364,7 @@ describe('remote collectors', () => {
     expect(words[0]).to.match(/^redis:\/\/127\.0\.0\.1:1 cannot be reached/);
   });
 
-  it('has hosts wait for a learner that comes later, and a signal ends that', async () => {
+  itAll('has hosts wait for a learner that comes later, and a signal ends that', async () => {
     const run = newRun();
     const { entry, to } = leash();
     to(100);
@@ -430,7 +427,7 @@ describe('remote collectors', () => {
     expect([...numbersIn(buffer).values()]).to.deep.equal([Array.from({ length: 300 }, (_, i) => 200 + i)]);
   });
 
-  it('takes no row before it is open: whoever gives up opening has none', async () => {
+  itAll('takes no row before it is open: whoever gives up opening has none', async () => {
     const { run, machine, buffer } = await left();
     let open = false;
     const opening = learn({ url: shared.url, run, buffer }).then(() => {

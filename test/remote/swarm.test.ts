@@ -1,7 +1,7 @@
 /** A thousand hosts at one server: nothing is lost or comes twice, and each has its share. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
-import { describeAll, itAll, setting } from '../rig/setting.ts';
+import { describeAll, itLong, setting } from '../rig/setting.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 import { Swarm, type SwarmOptions } from './swarm.ts';
 
@@ -42,22 +42,23 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
     expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(swarm.hosts.map(() => 0));
   });
 
-  itAll('so it is over four streams, with a thread each', async () => {
+  itLong('so it is over four streams, with a thread each', async () => {
     const swarm = await open({ shards: 4 });
     swarm.offer(ROWS);
     await swarm.check();
   });
 
-  it('so it is when the server is killed three times, comes back with nothing, and stands still for a while', async () => {
+  const kills = setting({ short: 1, all: 1, long: 3 });
+  it(`so it is when the server is killed ${kills} times, comes back with nothing, and stands still for a while`, async () => {
     const swarm = await open();
-    const rows = Math.floor(ROWS / 5);
+    const rows = Math.floor(ROWS / (kills + 2));
     const some = async () => {
       const before = swarm.buffer.ptr;
       swarm.offer(rows);
       await swarm.until('some rows of this round are in', () => swarm.buffer.ptr > before);
       expect(swarm.buffer.ptr, 'all of them: there is nothing left to lose').to.be.below(swarm.offered);
     };
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < kills; round++) {
       await some();
       await server.restart();
     }

@@ -1,6 +1,7 @@
 /** Rows that vanish from the server come again, also where a limiter holds the learner back and the stream never ends. */
 import { expect } from 'chai';
 import { RateLimiter } from '../../src/index.ts';
+import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { MemoryServer } from './memory-link.ts';
 import { numbersIn, wrongIn } from './numbered.ts';
@@ -10,7 +11,7 @@ const HOSTS = 8;
 const BATCH = 2;
 
 describe('remote/rows that vanish', () => {
-  it('come again behind a limiter, before any host runs out of rows', async () => {
+  itAll('come again behind a limiter, before any host runs out of rows', async () => {
     const server = new MemoryServer();
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: BATCH, gateAdd: true });
     const learner = new MemoryLearner(server, { epoch: 1, capacity: 100_000, limiter, transitBytes: 2 ** 12 });

@@ -15,28 +15,27 @@ export function buildForTests(setting: string): void {
   const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
   const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
     can(driver) ? [{ units: unitsOfDriver(driver, sanitizer), sanitizer }] : [];
-  // The longest runs alone have the harness on every family: see test/native/harness.test.ts.
-  const sanitized = (some: readonly SoftwareDriver[]): readonly SoftwareDriver[] =>
-    setting === 'long' ? ['cuda', 'hip', 'level_zero'] : some;
+  // The longest runs alone have the harness on every family, and drivers whose memory is watched: see test/native.
+  const sanitized = (sanitizer: Sanitizer, some: readonly SoftwareDriver[]): Part[] =>
+    (setting === 'long' ? (['cuda', 'hip', 'level_zero'] as const) : some).flatMap((driver) => of(driver, sanitizer));
   const parts: Part[] = drivers.flatMap((driver) => of(driver, ''));
   const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
-  parts.push({ units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels')], sanitizer: '' });
+  parts.push({
+    units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels', '')],
+    sanitizer: '',
+  });
   if (setting !== 'short' && missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
   if (missing('thread') === null) {
-    parts.push({ units: unitsOf('cores'), sanitizer: 'thread' });
-    if (setting !== 'short')
-      parts.push(
-        {
-          units: [...unitsOf('rows'), ...unitsOf('lanes'), ...unitsOf('ranks'), ...unitsOf('core')],
-          sanitizer: 'thread',
-        },
-        ...sanitized(['cuda']).flatMap((driver) => of(driver, 'thread')),
-      );
+    const harnesses =
+      setting === 'short' ? (['cores'] as const) : (['cores', 'rows', 'lanes', 'ranks', 'core'] as const);
+    parts.push({ units: harnesses.flatMap((harness) => unitsOf(harness, 'thread')), sanitizer: 'thread' });
+    if (setting !== 'short') parts.push(...sanitized('thread', ['cuda']));
   }
   if (setting !== 'short' && missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
-    parts.push({ units: [...unitsOf('core'), ...unitsOf('rows'), ...unitsOf('lanes')], sanitizer }, ...partsOfAddons());
-    parts.push(...sanitized(['cuda', 'level_zero']).flatMap((driver) => of(driver, sanitizer)));
+    const harnesses = ['core', 'cores', 'rows', 'tree', 'lanes', 'ranks', 'kernels'] as const;
+    parts.push({ units: harnesses.flatMap((harness) => unitsOf(harness, sanitizer)), sanitizer }, ...partsOfAddons());
+    parts.push(...sanitized(sanitizer, []));
   }
   const begin = performance.now();
   process.stderr.write('hotslot: building what the tests need … ');

@@ -42,9 +42,8 @@ export function itShort(title: string, body: Body): void {
 }
 
 /** A test of minutes, for the longest runs alone; the others name it. */
-export function itLong(title: string, body: Body): void {
-  if (SETTING === 'long') it(title, body as Mocha.AsyncFunc);
-  else it.skip(`${title} (npm run test:long)`);
+export function itLong(title: string, body: Body): Mocha.Test {
+  return SETTING === 'long' ? it(title, body as Mocha.AsyncFunc) : it.skip(`${title} (npm run test:long)`);
 }
 
 /** A test that a short run leaves out; the run then names it. */

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
@@ -41,7 +42,7 @@ const listed = (text: string) => [...text.matchAll(/^(?:\{ | {2})([A-Z]\w+): /gm
 describe('rig/timed-out', function () {
   this.timeout(600_000);
 
-  it('the error of a test or hook that times out lists what is open', () => {
+  itAll('the error of a test or hook that times out lists what is open', () => {
     const failures = failuresOf();
     expect([...failures.keys()]).to.deep.equal([
       'hangs an assertion fails',

@@ -7,6 +7,7 @@ import { feed } from '../../src/engine/trace/feeders.ts';
 import { type Span, Spans } from '../../src/engine/trace/spans.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { closeAll, filled, pipeline, rows, SAMPLE } from '../pipeline/fixture.ts';
+import { itLonger } from '../rig/setting.ts';
 
 const span = (n: number): Span => ({
   ...{ name: n % 2 ? 'remote/commit' : 'remote/read', beginMs: n, endMs: n + 0.5, messages: 1, rows: n, bytes: 8 * n },
@@ -36,7 +37,7 @@ describe('trace/spans', () => {
     expect(read.slice(100)).to.deep.equal(Array.from({ length: 4095 }, (_, n) => span(10_100 - 4095 + n)));
   });
 
-  it('what threads did since a pipeline was opened is in its trace, a track for each', async () => {
+  itLonger('what threads did since a pipeline was opened is in its trace, a track for each', async () => {
     const file = join(folder, 'trace.json');
     const buffer = filled();
     const [first, second] = [new Spans(Spans.allocate()), new Spans(Spans.allocate())];
@@ -95,7 +96,7 @@ describe('trace/spans', () => {
     leaveOther();
   });
 
-  it('and so does one that its limiter holds back', async () => {
+  itLonger('and so does one that its limiter holds back', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 50, errorBuffer: 100 });
     const buffer = ReplayBuffer.offPolicy({ capacity: 100, obsDim: 4, actionDim: 1, limiter });
     buffer.add(rows(20));

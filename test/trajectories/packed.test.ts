@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { refusal } from '../rig/refusal.ts';
-import { itLonger, setting } from '../rig/setting.ts';
+import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { until } from '../rig/until.ts';
 import { rule } from './expected.ts';
@@ -23,7 +23,7 @@ const rules = [
 describe('packed steps', function () {
   this.timeout(setting({ short: 120_000, all: 200_000, long: 3_600_000 }));
 
-  for (let seed = 0; seed < setting({ short: 12, all: 40, long: 5000 }); seed++)
+  for (let seed = 0; seed < setting({ short: 12, all: 20, long: 5000 }); seed++)
     itLonger(`make what add() makes: seed ${seed}`, () => {
       const history = new History(seed, 1 + (seed % 4), [8, 12, 40][seed % 3]!, [0.05, 0.3, 0.9][seed % 5]);
       const { dice, lanes, perLane } = history;
@@ -237,7 +237,7 @@ describe('packed steps', function () {
     ]);
   });
 
-  itLonger(
+  itAll(
     'and their mark are left both or neither by a thread that is ended: who goes on from it makes the same',
     async () => {
       const shape = {

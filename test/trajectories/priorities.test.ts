@@ -71,7 +71,7 @@ describe('trajectories: priorities', function () {
     steps.add(400);
     steps.sample(sampler);
     follow();
-    const updates = setting({ short: 20_000, all: 1_000_000 });
+    const updates = setting({ short: 20_000, all: 300_000, long: 1_000_000 });
     for (let done = 0; done < updates; ) {
       // Up to a tenth are overwritten, some come twice.
       const [from, to] = [Math.max(0, steps.firstPlace - 40), steps.written - 1];

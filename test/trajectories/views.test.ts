@@ -82,7 +82,7 @@ function play(seed: number): void {
 describe('trajectories: views against lists of episodes', function () {
   this.timeout(setting({ short: 120_000, all: 600_000, long: 3_600_000 }));
 
-  const seeds = setting({ short: 12, all: 24, long: 20_000 });
+  const seeds = setting({ short: 4, all: 24, long: 20_000 });
   for (let first = 0; first < seeds; first += seeds / 4)
     itLonger(`random histories ${first} to ${first + seeds / 4 - 1}`, () => {
       for (let seed = first; seed < first + seeds / 4; seed++) {

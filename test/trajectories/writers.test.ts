@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { fromBfloat16, fromFloat16, RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
+import { itAll } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { refused } from './refused.ts';
 import type { WriterWork } from './writer-worker.ts';
@@ -206,27 +207,30 @@ describe('lanes of a trajectory buffer', () => {
   });
 
   for (const then of ['close', 'return', 'exit', 'throw', 'for ever'] as const)
-    it(`come back when their thread ends by '${then}', and the next writer begins an episode`, async () => {
-      using buffer = make();
-      const one = buffer.transitions();
-      for (let round = 1; round <= 4; round++) {
-        const thread = start(buffer, 1, 3, then);
-        expect(await thread.next()).to.equal('has the lanes');
-        thread.worker.postMessage('go on');
-        if (then === 'for ever') await thread.terminate();
-        else await thread.next().catch((error: Error) => expect(error.message).to.match(/on purpose|ended with 3/));
-        await thread.ended;
-        const writer = buffer.writer({ firstLane: 1 });
-        const first = buffer.drawableIds(one).length;
-        add(writer);
-        // The step before has no observation behind it: it was another's, whose episode never ended.
-        expect(buffer.drawableIds(one).length, 'the writer before ended nothing').to.be.at.most(first);
-        const newest = Math.max(...buffer.drawableIds(one)) / 4;
-        const ids = [1, 2, 3].map((lane) => (Math.floor(newest) + 2) * 4 + lane);
-        expect([...buffer.read(ids).episodeStep]).to.deep.equal([0, 0, 0]);
-        writer.close();
-      }
-      // None leaked: all four are to be had, again and again.
-      for (let i = 0; i < 100; i++) buffer.writer().close();
-    });
+    (then === 'return' ? it : itAll)(
+      `come back when their thread ends by '${then}', and the next writer begins an episode`,
+      async () => {
+        using buffer = make();
+        const one = buffer.transitions();
+        for (let round = 1; round <= 4; round++) {
+          const thread = start(buffer, 1, 3, then);
+          expect(await thread.next()).to.equal('has the lanes');
+          thread.worker.postMessage('go on');
+          if (then === 'for ever') await thread.terminate();
+          else await thread.next().catch((error: Error) => expect(error.message).to.match(/on purpose|ended with 3/));
+          await thread.ended;
+          const writer = buffer.writer({ firstLane: 1 });
+          const first = buffer.drawableIds(one).length;
+          add(writer);
+          // The step before has no observation behind it: it was another's, whose episode never ended.
+          expect(buffer.drawableIds(one).length, 'the writer before ended nothing').to.be.at.most(first);
+          const newest = Math.max(...buffer.drawableIds(one)) / 4;
+          const ids = [1, 2, 3].map((lane) => (Math.floor(newest) + 2) * 4 + lane);
+          expect([...buffer.read(ids).episodeStep]).to.deep.equal([0, 0, 0]);
+          writer.close();
+        }
+        // None leaked: all four are to be had, again and again.
+        for (let i = 0; i < 100; i++) buffer.writer().close();
+      },
+    );
 });

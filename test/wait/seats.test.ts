@@ -5,7 +5,7 @@ import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { Seat } from './seat-worker.ts';
 
-const deaths = setting({ short: 12, all: 30, long: 1000 });
+const deaths = setting({ short: 3, all: 20, long: 1000 });
 
 describe('wait/seats', () => {
   const seated = (board: BellBoard, giveBack = false) =>
