@@ -22,7 +22,7 @@ std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
 // Words behind each tensor, which no kernel may change: for harnesses that do not look at addresses themselves.
 inline size_t guard_words = 0;
 
-// The only kernel that is run; empty: all.
+// The only kernel that is run, up to its first failure; empty: all.
 inline std::string only;
 inline std::set<std::string> covered;
 
@@ -73,7 +73,7 @@ inline void compare_forms(const char* name, const Words& wholes, const std::vect
                           const std::function<void(Buffers&)>& prepare) {
   const Kernel* kernel = find_kernel(name);
   if (!kernel) return check(false, std::string("the registry has ") + name);
-  if (!only.empty() && only != name) return;
+  if (!only.empty() && (only != name || failures > 0)) return;
   KernelArgs args{};
   std::copy(wholes.begin(), wholes.end(), args.whole);
   std::copy(reals.begin(), reals.end(), args.real);

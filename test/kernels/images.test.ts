@@ -255,18 +255,8 @@ describe('kernels/images', function () {
     for (const [what, kernel, change, found] of broken)
       itAll(`finds ${kernel} ${what}`, function () {
         const object = compiled(this, changed(kernel, change));
-        // As it is, the kernel passes: what is found is the change.
+        // As it is, the kernel passes (see above): what is found is the change.
         expect(() => executed(object, 'short', kernel)).to.throw(found);
-        expect(
-          executed(
-            compiled(
-              this,
-              changed(kernel, (body) => `${body}\n`),
-            ),
-            'short',
-            kernel,
-          ),
-        ).to.match(nothingFound);
       });
 
     it('is translated whole: an instruction that nobody translates is refused by name', () => {

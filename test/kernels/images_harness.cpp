@@ -30,11 +30,12 @@ Races races;
 
 struct Fiber {
   jmp_buf where;
-  std::vector<char> stack = std::vector<char>(64 << 10);
   size_t barriers;  // that it came to
   bool ended;
 };
 std::vector<Fiber> fibers(256);
+constexpr size_t stack_bytes = 64 << 10;
+std::vector<char> stacks(fibers.size() * stack_bytes);
 // Instructions of each thread.
 unsigned long long counts[256];
 jmp_buf between;
@@ -58,8 +59,8 @@ void begin_fibers() {
   for (thread = 0; thread < fibers.size(); thread++) {
     ucontext_t context;
     getcontext(&context);
-    context.uc_stack.ss_sp = fibers[thread].stack.data();
-    context.uc_stack.ss_size = fibers[thread].stack.size();
+    context.uc_stack.ss_sp = &stacks[thread * stack_bytes];
+    context.uc_stack.ss_size = stack_bytes;
     context.uc_link = nullptr;
     makecontext(&context, live, 0);
     if (_setjmp(between) == 0) setcontext(&context);
@@ -155,10 +156,9 @@ void run_block(const char* name, bool drawn) {
 // What was found of races, empty where nothing was.
 std::string run_grid(const char* name, const Buffers& buffers, const std::function<void()>& kernel, bool drawn) {
   body = kernel;
-  std::vector<Races::Range> shared, stacks;
+  std::vector<Races::Range> shared;
   for (const auto& each : buffers) shared.push_back({reinterpret_cast<const char*>(each.data()), 4 * each.size()});
-  for (const Fiber& fiber : fibers) stacks.push_back({fiber.stack.data(), fiber.stack.size()});
-  races.launch(shared, stacks);
+  races.launch(shared, {stacks.data(), stacks.size()});
   for (size_t b : order_of(blocks, drawn)) {
     block = b;
     run_block(name, drawn);

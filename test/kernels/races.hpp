@@ -25,11 +25,11 @@ class Races {
     size_t bytes;
   };
 
-  // A launch begins. `buffers`: memory that all blocks share. `stacks`: memory of one thread.
-  void launch(const std::vector<Range>& buffers, std::vector<Range> stacks) {
+  // A launch begins. `buffers`: memory that all blocks share. `stacks`: memory of the threads, each its own.
+  void launch(const std::vector<Range>& buffers, const Range& stacks) {
     buffers_.clear();
-    for (const Range& range : buffers) buffers_.push_back({range, std::vector<Cell>(range.bytes)});
-    stacks_ = std::move(stacks);
+    for (const Range& range : buffers) buffers_.push_back({range, std::vector<Cell>(range.bytes + line)});
+    stacks_ = stacks;
     found_.clear();
     pending_.bytes = 0;
     looks_ = true;
@@ -62,9 +62,10 @@ class Races {
   void read(const void* at, size_t bytes) {
     if (!looks_) return;
     settle();
+    const auto [cells, kind] = find(static_cast<const char*>(at));
+    if (!cells) return;
     for (size_t i = 0; i < bytes; i++) {
-      const auto [cell, kind] = find(static_cast<const char*>(at) + i);
-      if (!cell) continue;
+      Cell* const cell = cells + i;
       if (cell->changed && unordered(cell->writer, kind))
         report("reads", cell->writer, "changed", static_cast<const char*>(at) + i);
       if (unordered(cell->reader, kind))
@@ -106,10 +107,12 @@ class Races {
   void settle() {
     const size_t bytes = pending_.bytes;
     pending_.bytes = 0;
+    if (bytes == 0) return;
+    const auto [cells, kind] = find(pending_.at);
+    if (!cells) return;
     for (size_t i = 0; i < bytes; i++) {
       const char* const at = pending_.at + i;
-      const auto [cell, kind] = find(at);
-      if (!cell) continue;
+      Cell* const cell = cells + i;
       const bool changes = *at != pending_.old[i];
       if (changes) {
         if (unordered(cell->writer, kind)) report("changes", cell->writer, "wrote", at);
@@ -132,13 +135,14 @@ class Races {
     return other.thread != thread_ && other.epoch == epoch(kind);
   }
 
+  // The cells from this byte on, as far as an access may go: it is aligned to its size.
   std::pair<Cell*, unsigned> find(const char* at) {
     for (Buffer& buffer : buffers_)
       if (at >= buffer.range.begin && at < buffer.range.begin + buffer.range.bytes)
         return {&buffer.cells[size_t(at - buffer.range.begin)], global};
-    for (const Range& stack : stacks_)
-      if (at >= stack.begin && at < stack.begin + stack.bytes) return {nullptr, 0};
-    return {&own_[at], local};
+    if (at >= stacks_.begin && at < stacks_.begin + stacks_.bytes) return {nullptr, 0};
+    const auto address = reinterpret_cast<uintptr_t>(at);
+    return {&own_[address / line][address % line], local};
   }
 
   void report(const char* does, const Access& other, const char* did, const char* at) {
@@ -154,8 +158,10 @@ class Races {
   }
 
   std::vector<Buffer> buffers_;
-  std::vector<Range> stacks_;
-  std::unordered_map<const char*, Cell> own_;
+  Range stacks_{};
+  // Of a block's own memory, in lines of the longest access.
+  static constexpr size_t line = 16;
+  std::unordered_map<uintptr_t, std::array<Cell, line>> own_;
   std::vector<std::array<uint32_t, 2>> epochs_;
   uint32_t block_ = 0, thread_ = 0;
   struct {
