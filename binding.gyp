@@ -15,6 +15,7 @@
     { "target_name": "poll", "sources": ["<@(poll_sources)"] },
     { "target_name": "replay", "sources": ["<@(replay_sources)"] },
     { "target_name": "rows", "sources": ["<@(rows_sources)"] },
+    { "target_name": "system", "sources": ["<@(system_sources)"] },
     { "target_name": "ranks", "sources": ["<@(ranks_sources)"], "libraries": ["-ldl", "-lpthread"] }
   ]
 }

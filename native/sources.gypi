@@ -39,13 +39,14 @@
     ],
     "rows_sources": [
       "native/rows/binding.cpp",
-      "native/rows/child_binding.cpp",
-      "native/rows/cores_binding.cpp",
       "native/rows/kept_binding.cpp",
       "native/rows/lanes_binding.cpp",
       "native/rows/view_binding.cpp",
       "native/rows/words_binding.cpp",
       "native/rows/all.cpp"
+    ],
+    "system_sources": [
+      "native/system/all.cpp"
     ]
   }
 }

@@ -70,6 +70,7 @@ const nativeKnows: Readonly<Record<string, readonly string[]>> = {
   'device/hip': ['wait', 'kernels', 'device/core', 'device/gpu', 'device/cuda'],
   'device/level_zero': ['wait', 'kernels', 'device/core', 'device/gpu'],
   'device/addon': ['wait', 'kernels', 'device/core', 'device/gpu'],
+  system: ['wait', 'device/addon'],
   rows: ['wait', 'device/addon'],
   pack: ['wait', 'rows', 'device/addon'],
   submit: ['wait', 'device/addon'],
@@ -80,6 +81,13 @@ const nativeKnows: Readonly<Record<string, readonly string[]>> = {
 
 /** Who alone may import a file or a package. */
 const doors: Readonly<Record<string, readonly string[]>> = {
+  // The functions of system.node.
+  'src/base/system-addon.ts': [
+    'src/base',
+    'src/shm',
+    'src/run/checkpoint/folder.ts',
+    'src/run/environments/gymnasium/child.ts',
+  ],
   // The functions of device.node.
   'src/device/native.ts': ['src/device', 'src/extras', 'actors', 'src/engine/pipeline', 'src/cli/doctor.ts'],
   // Those of submit.node, poll.node and replay.node.
@@ -87,7 +95,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   // Those of rows.node.
   'src/store/rows/rows-addon.ts': ['src/store'],
   'src/store/lanes/lanes-addon.ts': ['src/store', 'src/engine/pipeline/source.ts'],
-  'src/store/rows/kept-addon.ts': ['src/store', 'src/run/checkpoint/folder.ts'],
+  'src/store/rows/kept-addon.ts': ['src/store'],
   eventemitter3: ['src/engine/pipeline', 'src/run/checkpoint'],
   piscina: ['src/shm/task-thread.ts'],
   '@redis/client': ['src/net/remote/redis-connection.ts'],

@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "device/addon/napi.hpp"
-#include "rows/held.hpp"
+#include "rows/arguments.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
 #include "rows/mark.hpp"
@@ -25,11 +24,6 @@ struct Buffer {
   RowCheck check;
   bool all_floats;  // every byte of a row is one of a float32 that is looked at
 };
-
-Napi::Value misalignment(Info info) {
-  const Bytes view = require_bytes(info, 0, 1);
-  return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1)));
-}
 
 // mean(to, vectors): each as long as `to`.
 void mean_of(Info info) {
@@ -238,7 +232,6 @@ Napi::Value find_not_finite(Info info) {
 
 void init(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"misalignment", misalignment},
       {"mean", mean_of},
       {"formatBuffer", format_buffer},
       {"openBuffer", open_buffer},
@@ -251,13 +244,12 @@ void init(Napi::Env env, Napi::Object exports) {
       {"drawIndices", draw_indices},
       {"firstNotFinite", find_not_finite},
   };
+  make_linkable(env, exports);
   add_functions(env, exports, all);
-  export_child(env, exports);
   export_words(env, exports);
   export_lanes(env, exports);
   export_views(env, exports);
   export_kept(env, exports);
-  export_cores(env, exports);  // last: from here on the thread is counted
 }
 
 }  // namespace

@@ -1,16 +1,10 @@
 // The part of rows.node that checkpoints call: ranges of rows and places out of memory that others go on writing, and
-// into memory that nobody uses yet; and the lock of a folder. Arguments were checked in JavaScript, here only what
-// memory safety needs.
-#include <fcntl.h>
+// into memory that nobody uses yet. Arguments were checked in JavaScript, here only what memory safety needs.
 #include <napi.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
-#include <utility>
 
-#include "rows/held.hpp"
+#include "rows/arguments.hpp"
 #include "rows/lanes.hpp"
 #include "rows/limiter.hpp"
 #include "rows/priority_tree.hpp"
@@ -116,44 +110,13 @@ void set_limiter(Info info) {
   limiter.samples.store(whole(info, 2));
 }
 
-// A file that this process has locked; the system lets go of it when the descriptor goes, however the process ends.
-struct Lock {
-  int fd;
-  explicit Lock(int given) : fd(given) {}
-  Lock(Lock&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
-  Lock& operator=(Lock&&) = delete;
-  ~Lock() { release(); }
-  void release() {
-    if (fd >= 0) ::close(std::exchange(fd, -1));
-  }
-};
-
-// (path, anything, whether others that share may have it too) → handle; null when another has it; else the system's
-// words
-Napi::Value lock_file(Info info) {
-  const std::string path = info[0].As<Napi::String>().Utf8Value();
-  const int how = info[2].ToBoolean().Value() ? LOCK_SH : LOCK_EX;
-  Lock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (lock.fd < 0) return Napi::String::New(info.Env(), std::strerror(errno));
-  while (flock(lock.fd, how | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return info.Env().Null();
-    if (errno != EINTR) return Napi::String::New(info.Env(), std::strerror(errno));
-  }
-  return hold(info, 1, std::move(lock));
-}
-
-void unlock_file(Info info) { held<Lock>(info, 0).release(); }
-
 }  // namespace
 
 void export_kept(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"readRows", read_rows_js},         {"putRows", put_rows_js},
-      {"setRows", set_rows_js},           {"readRange", read_range_js},
-      {"putRange", put_range_js},         {"laneStates", lane_states},
-      {"setLaneStates", set_lane_states}, {"adoptTree", adopt_tree},
-      {"setLimiter", set_limiter},        {"lockFile", lock_file},
-      {"unlockFile", unlock_file},
+      {"readRows", read_rows_js},         {"putRows", put_rows_js},   {"setRows", set_rows_js},
+      {"readRange", read_range_js},       {"putRange", put_range_js}, {"laneStates", lane_states},
+      {"setLaneStates", set_lane_states}, {"adoptTree", adopt_tree},  {"setLimiter", set_limiter},
   };
   add_functions(env, exports, all);
 }

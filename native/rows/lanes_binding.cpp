@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "rows/arguments.hpp"
 #include "rows/copy.hpp"
-#include "rows/held.hpp"
 #include "rows/lanes.hpp"
 #include "rows/mark.hpp"
 #include "rows/packed_steps.hpp"

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "rows/held.hpp"
+#include "device/addon/held.hpp"
 
 namespace hotslot::rows {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "rows/held.hpp"
+#include "rows/arguments.hpp"
 #include "rows/tree_kernels.hpp"
 #include "rows/view_arguments.hpp"
 

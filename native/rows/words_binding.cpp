@@ -2,7 +2,7 @@
 // memory safety needs.
 #include <napi.h>
 
-#include "rows/held.hpp"
+#include "rows/arguments.hpp"
 #include "rows/limiter.hpp"
 #include "rows/mailbox.hpp"
 

@@ -1,5 +1,5 @@
 // Large jobs of the calling thread, shared with the threads of the process's one pool: products, halos, batches. The
-// pool (wait/core_pool.hpp) belongs to rows.node, which lends it to every other addon when that is loaded.
+// pool (wait/core_pool.hpp) belongs to system.node, which lends it to every other addon when that is loaded.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace hotslot {
 
 constexpr uint32_t cores_version = 1;
 
-// What rows.node lends. No C++ type crosses it.
+// What system.node lends. No C++ type crosses it.
 struct CoresTable {
   uint32_t version, bytes;
   // Cores that the process may use.

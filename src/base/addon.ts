@@ -1,7 +1,7 @@
 /**
  * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here.
- * `rows` holds the process's one pool of threads for large jobs, `device` the one native core; every other addon is
- * linked to both when it loads.
+ * `system` holds the process's one pool of threads for large jobs, which every other addon is linked to when it loads;
+ * `device` holds the one native core, which the actors' addons and `ranks` are linked to as well.
  */
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
@@ -13,7 +13,7 @@ const root = packageRoot(import.meta.url);
 const require = createRequire(import.meta.url);
 const loaded = new Map<string, unknown>();
 /** Of these a process has one file. */
-const lenders: ReadonlySet<string> = new Set(['rows', 'device']);
+const lenders: ReadonlySet<string> = new Set(['system', 'device']);
 
 /** Thrown where a native call did not answer: the thread is being ended, and nothing it does now may count. */
 export class ThreadEnding extends Error {
@@ -36,8 +36,8 @@ export function answered<T>(answer: T | undefined): T {
 interface Linkable {
   /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
   link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
-  /** Of `rows`: the pool uses no more cores than this. Of several threads' calls the least counts. */
-  boundCores?(most: number): void;
+  /** Of `system`: the pool, as it is lent, and a bound on the cores that it uses. Of several threads' bounds the least counts. */
+  cores?: { readonly table: unknown; boundCores(most: number): void };
 }
 
 /**
@@ -84,9 +84,9 @@ function isMapped(path: string): boolean {
 
 /** What is lent to an addon when it is linked. What a lender throws says all: of itself, and not of who is linked to it. */
 function lentTo(name: string): unknown[] {
-  if (name === 'rows') return [];
-  const { cores } = loadAddon<{ cores: unknown }>('rows');
-  return name === 'device' ? [cores] : [cores, loadAddon<{ table: unknown }>('device').table];
+  if (name === 'system') return [];
+  const cores = loadAddon<Linkable>('system').cores?.table;
+  return name === 'device' || name === 'rows' ? [cores] : [cores, loadAddon<{ table: unknown }>('device').table];
 }
 
 /**
@@ -108,7 +108,7 @@ export function loadAddon<T>(name: string): T {
     try {
       const addon = require(path) as T & Linkable;
       addon.link?.(nativeError, ...lent);
-      addon.boundCores?.(Math.min(cores, 2 ** 31 - 1));
+      addon.cores?.boundCores(Math.min(cores, 2 ** 31 - 1));
       loaded.set(name, addon);
       return addon;
     } catch (error) {

@@ -1,5 +1,6 @@
 /** How many cores there are for large jobs: gathers of large batches, the host device's own products, halos. */
-import { answered, loadAddon } from './addon.ts';
+import { answered } from './addon.ts';
+import { systemAddon } from './system-addon.ts';
 
 export interface CoresNow {
   /** cores that the process may use: those of its affinity, of its control group's limit, and HOTSLOT_CORES, whichever are fewest */
@@ -11,7 +12,6 @@ export interface CoresNow {
 }
 
 export function coresNow(): CoresNow {
-  const { coresNow } = loadAddon<{ coresNow(): [number, number, number] | undefined }>('rows');
-  const [cores, threads, helpers] = answered(coresNow());
+  const [cores, threads, helpers] = answered(systemAddon().cores.coresNow());
   return { cores, threads, helpers };
 }

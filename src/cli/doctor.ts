@@ -15,7 +15,7 @@ interface CommandContext {
   print(text: string): void;
 }
 
-const addons = ['device', 'rows', 'pack', 'submit', 'poll', 'replay', 'ranks'] as const;
+const addons = ['system', 'device', 'rows', 'pack', 'submit', 'poll', 'replay', 'ranks'] as const;
 const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
 /** Exit code 0 when the host device works, 1 when it does not. */

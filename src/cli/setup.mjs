@@ -8,7 +8,7 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
-const addons = ['device', 'pack', 'submit', 'poll', 'replay', 'rows', 'ranks'];
+const addons = ['device', 'pack', 'submit', 'poll', 'replay', 'rows', 'ranks', 'system'];
 
 function fail(sentence) {
   console.error(`hotslot: ${sentence}`);

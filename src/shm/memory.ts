@@ -1,14 +1,9 @@
 /** Plain SharedArrayBuffers with an aligned place inside, and the distances in them; everyone may know it. */
 import { freemem } from 'node:os';
 import { types } from 'node:util';
-import { loadAddon } from '../base/addon.ts';
 import { checkCount, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
-
-interface Addresses {
-  /** address of the view's first byte mod `to` */
-  misalignment(view: ArrayBufferView, to: number): number;
-}
+import { systemAddon } from '../base/system-addon.ts';
 
 /** Int32 words of a cache line: words that different threads write are a line apart. */
 export const LINE = 16;
@@ -45,8 +40,7 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
   } catch (error) {
     throw rangeError(`${refusal()}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
   }
-  const { misalignment } = loadAddon<Addresses>('rows');
-  const astray = misalignment(new Uint8Array(memory, 0, 1), alignment);
+  const astray = systemAddon().memory.misalignment(new Uint8Array(memory, 0, 1), alignment);
   return { memory, offset: (alignment - astray) % alignment };
 }
 

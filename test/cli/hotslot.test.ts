@@ -62,7 +62,7 @@ describe('cli/hotslot', () => {
     try {
       const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
       expect(code).to.equal(1);
-      expect(stdout).to.include(`${empty}/rows.node: not there`);
+      expect(stdout).to.include(`${empty}/system.node: not there`);
       expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
       expect(stdout).to.include('does not work here yet');
     } finally {

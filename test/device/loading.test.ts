@@ -35,8 +35,8 @@ const programFor = (library: string) => `
 `;
 
 describe('device/loading', () => {
-  for (const name of ['rows', 'device'])
-    (name === 'rows' ? it : itAll)(
+  for (const name of ['system', 'device'])
+    (name === 'system' ? it : itAll)(
       `${name} is refused in a thread that could not have the binary of the others, which gets it when it asks again`,
       async function () {
         if (process.versions.bun) this.skip(); // it asks the system by itself
@@ -58,7 +58,7 @@ describe('device/loading', () => {
     if (process.versions.bun) this.skip(); // as above
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
     try {
-      for (const name of ['rows.node', 'device.node'])
+      for (const name of ['system.node', 'device.node'])
         copyFileSync(fileURLToPath(new URL(`../../../build/Release/${name}`, import.meta.url)), `${folder}/${name}`);
       const source = `
         import { Worker } from 'node:worker_threads';

@@ -71,14 +71,21 @@ export function countAddons(): void {
   process.dlopen = (module: object, path: string, ...flags: never[]) => {
     plain.call(process, module, path, ...flags);
     const of = module as { exports: Record<string, unknown> };
-    const name = basename(path, '.node');
-    const made: Record<string, unknown> = {};
-    for (const [key, value] of Object.entries(Object.getOwnPropertyDescriptors(of.exports))) {
-      const each = value.value ?? of.exports[key];
-      const isClass = typeof each === 'function' && Object.getOwnPropertyNames(each.prototype ?? {}).length > 1;
-      if (isClass) made[key] = countedClass(key, each as new (...args: unknown[]) => object);
-      else made[key] = typeof each === 'function' ? counted(`${name}.${key}`, each as Native) : each;
-    }
-    of.exports = made;
+    of.exports = countedObject(basename(path, '.node'), of.exports);
   };
+}
+
+/** An addon's exports, or its functions of one subject, as they count; functions are named after the addon. */
+function countedObject(name: string, plain: Record<string, unknown>): Record<string, unknown> {
+  const made: Record<string, unknown> = {};
+  for (const [key, each] of Object.entries(plain)) {
+    const isClass = typeof each === 'function' && Object.getOwnPropertyNames(each.prototype ?? {}).length > 1;
+    if (isClass) made[key] = countedClass(key, each as new (...args: unknown[]) => object);
+    else if (typeof each === 'function') made[key] = counted(`${name}.${key}`, each as Native);
+    // An external has no prototype.
+    else if (typeof each === 'object' && each !== null && Object.getPrototypeOf(each) === Object.prototype)
+      made[key] = countedObject(name, each as Record<string, unknown>);
+    else made[key] = each;
+  }
+  return made;
 }

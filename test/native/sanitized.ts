@@ -30,7 +30,7 @@ function units(): { name: string; units: Unit[] }[] {
       const name = key.slice(0, -'_sources'.length);
       // Without the net under lost wakes; see native/device/host/executor.hpp.
       const all = name === 'device' ? [...sources, 'test/native/stress_pause.cpp'] : sources;
-      const defines = (source: string) => (/addon\/|binding\.cpp$/.test(source) ? asAddon : []);
+      const defines = (source: string) => (/addon\/|system\/|binding\.cpp$/.test(source) ? asAddon : []);
       return { name, units: all.map((source) => stressed({ source, defines: defines(source) })) };
     });
 }

@@ -8,7 +8,7 @@ import { expect } from 'chai';
 import { describeAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const addons = ['device', 'pack', 'poll', 'ranks', 'replay', 'rows', 'submit'];
+const addons = ['device', 'pack', 'poll', 'ranks', 'replay', 'rows', 'submit', 'system'];
 
 interface Target {
   arch: string;

@@ -20,6 +20,8 @@ function moment({ words, endAt }: EndedTask): void {
 }
 
 type Functions = Record<string, (this: unknown, ...how: unknown[]) => unknown>;
+const isPlain = (each: unknown): each is Functions =>
+  typeof each === 'object' && Object.getPrototypeOf(each) === Object.prototype;
 
 function stopAt(task: EndedTask, owner: Functions, names: readonly string[]): void {
   for (const name of names) {
@@ -36,14 +38,15 @@ function stopAt(task: EndedTask, owner: Functions, names: readonly string[]): vo
 
 /** In the thread, before it begins. */
 export function standStill(task: EndedTask): void {
-  for (const name of ['device', 'rows']) {
+  for (const name of ['system', 'device', 'rows']) {
     const addon = loadAddon<Functions>(name);
-    // Classes begin with a capital.
-    stopAt(
-      task,
-      addon,
-      Object.keys(addon).filter((key) => /^[a-z]/.test(key) && key !== 'link' && typeof addon[key] === 'function'),
-    );
+    // Functions lie in the addon itself, or in an object for their subject. Classes begin with a capital.
+    for (const owner of [addon, ...Object.values(addon as Record<string, unknown>).filter(isPlain)])
+      stopAt(
+        task,
+        owner,
+        Object.keys(owner).filter((key) => /^[a-z]/.test(key) && key !== 'link' && typeof owner[key] === 'function'),
+      );
   }
   stopAt(task, Marks.prototype as unknown as Functions, ['admit', 'end', 'live', 'move', 'nak', 'cut']);
 }

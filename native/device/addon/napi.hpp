@@ -128,6 +128,13 @@ void add_functions(Napi::Env env, Napi::Object exports, const Exported (&all)[N]
   for (const Exported& each : all) add_function(env, exports, each);
 }
 
+// An object for the functions of one subject, as exports[subject].
+inline Napi::Object add_group(Napi::Env env, Napi::Object exports, const char* subject) {
+  Napi::Object group = Napi::Object::New(env);
+  exports.Set(subject, group);
+  return group;
+}
+
 // A class of JavaScript's over T, which is made from what `new` was given.
 struct Method {
   const char* name;
@@ -218,11 +225,11 @@ const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
 }
 
 // `link(factory, cores?, core?)`: called once per thread by src/base/addon.ts, right after the addon was loaded.
-// `cores` is lent by rows.node, `core` by device.node.
+// `cores` is lent by system.node, `core` by device.node.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());
-  if (info.Length() > 1) IdleCores::use(lent<CoresTable>(info, 1, cores_version, "rows.node"));
+  if (info.Length() > 1) IdleCores::use(lent<CoresTable>(info, 1, cores_version, "system.node"));
   if (info.Length() > 2) here.api = lent<hotslot_api>(info, 2, HOTSLOT_API_VERSION, "device.node");
 }
 

@@ -15,11 +15,7 @@ interface KeptAddon {
   /** leaves and what they follow were written: makes what is made of them */
   adoptTree(tree: Float64Array, leaves: number, lanes: number): void;
   setLimiter(memory: Float64Array, inserts: number, samples: number): void;
-  /** a handle; null where another has it; else why not, in the system's words. `shared`: whoever shares it may have it too */
-  lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
-  unlockFile(lock: LockHandle): void;
 }
-export type LockHandle = { readonly handleOf: 'lock' };
 
 let addon: KeptAddon | undefined;
 

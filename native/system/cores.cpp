@@ -1,15 +1,9 @@
 // The process's pool of threads for large jobs, which this addon makes and lends: see wait/core_pool.hpp.
-#include "device/addon/napi.hpp"
-#include "rows/held.hpp"
+#include "system/exports.hpp"
 #include "wait/core_pool.hpp"
 
-namespace hotslot::rows {
+namespace hotslot::system {
 namespace {
-
-// Each environment is a thread that runs the library's code; it is counted until it ends.
-struct CountedEnvironment : Environment {
-  IdleCores::Thread counted;
-};
 
 // boundCores(most): no more cores are used. Of several threads' bounds the least counts.
 void bound_cores(Info info) { CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX))); }
@@ -25,12 +19,11 @@ Napi::Value cores_now(Info info) {
 
 }  // namespace
 
-void export_cores(Napi::Env env, Napi::Object exports) {
-  IdleCores::use(CorePool::table_of_process());
+void add_core_functions(Napi::Env env, Napi::Object exports) {
+  const Napi::Object cores = add_group(env, exports, "cores");
   static constexpr Exported all[] = {{"boundCores", bound_cores}, {"coresNow", cores_now}};
-  add_functions(env, exports, all);
-  exports.Set("cores", Napi::External<CoresTable>::New(env, const_cast<CoresTable*>(CorePool::table_of_process())));
-  make_linkable<CountedEnvironment>(env, exports);
+  add_functions(env, cores, all);
+  cores.Set("table", Napi::External<CoresTable>::New(env, const_cast<CoresTable*>(CorePool::table_of_process())));
 }
 
-}  // namespace hotslot::rows
+}  // namespace hotslot::system

@@ -1,6 +1,6 @@
-// The part of rows.node that talks with a child process: two pipes, read and written with an end to the waiting, so
-// that a thread which waits for a silent child is never out of reach. The handle owns the pipes and, until told that it
-// is gone, the child: where the thread is ended, so is the child.
+// Child processes: two pipes to each, read and written for a bounded time, so that a thread which waits for a silent
+// child is never out of reach. The handle owns the pipes and, until told that it is gone, the child: where the thread
+// is ended, so is the child.
 #include <fcntl.h>
 #include <napi.h>
 #include <poll.h>
@@ -12,9 +12,9 @@
 #include <cstring>
 #include <utility>
 
-#include "rows/held.hpp"
+#include "system/exports.hpp"
 
-namespace hotslot::rows {
+namespace hotslot::system {
 namespace {
 
 // An end of a pipe; it closes when it goes.
@@ -51,7 +51,7 @@ struct Child {
 };
 
 [[noreturn]] void failed(Info info, const char* what) {
-  throw_js(info.Env(), argument("rows addon: ", what, ": ", std::strerror(errno)));
+  throw_js(info.Env(), argument("system addon: ", what, ": ", std::strerror(errno)));
 }
 
 // A pipe of two ends that no other child inherits; room for so many bytes where the system grants it.
@@ -103,7 +103,7 @@ template <typename Move>
 Napi::Value moved(Info info, int fd, short events, Move move) {
   const Bytes bytes = require_bytes(info, 1, 0);
   const uint64_t from = whole(info, 2);
-  if (from >= bytes.size) throw_js(info.Env(), range("rows addon: nothing to move"));
+  if (from >= bytes.size) throw_js(info.Env(), range("system addon: nothing to move"));
   pollfd waits{fd, events, 0};
   if (poll(&waits, 1, static_cast<int>(u32(info, 3))) < 0 && errno != EINTR) failed(info, "waiting for a child");
   uint64_t done = 0;
@@ -127,13 +127,13 @@ Napi::Value write_child(Info info) { return moved(info, held<Child>(info, 0).wri
 
 }  // namespace
 
-void export_child(Napi::Env env, Napi::Object exports) {
+void add_process_functions(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
       {"openChild", open_child},   {"childStarted", child_started}, {"childGone", child_gone},
       {"endWriting", end_writing}, {"closeChild", close_child},     {"readChild", read_child},
       {"writeChild", write_child},
   };
-  add_functions(env, exports, all);
+  add_functions(env, add_group(env, exports, "processes"), all);
 }
 
-}  // namespace hotslot::rows
+}  // namespace hotslot::system

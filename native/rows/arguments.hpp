@@ -1,0 +1,34 @@
+// Arguments of rows.node's functions that describe fields, and what its files export.
+#pragma once
+#include <napi.h>
+
+#include "device/addon/held.hpp"
+#include "rows/finite.hpp"
+
+namespace hotslot::rows {
+
+// Element `at` of a JavaScript array, as bytes.
+inline Bytes element(napi_env env, napi_value array, size_t at) {
+  napi_value view;
+  if (napi_get_element(env, array, static_cast<uint32_t>(at), &view) != napi_ok) return {};
+  return bytes_if_any(env, view);
+}
+
+// From a table's [bytes of an element, kind of floats, role].
+inline FieldKind kind_of(napi_env env, const uint32_t* table) {
+  const FieldKind kind{uint8_t(table[0]), FloatKind(table[1]), Role(table[2])};
+  constexpr uint8_t items[] = {0, 2, 2, 4, 8};
+  const bool known = table[0] >= 1 && table[0] <= 8 && table[1] <= 4 && table[2] <= uint32_t(Role::discounts);
+  if (!known || (table[1] > 0 && table[0] != items[table[1]])) throw_js(env, range("rows addon: no such field"));
+  return kind;
+}
+
+// Functions of limiters and mailboxes.
+void export_words(Napi::Env env, Napi::Object exports);
+// Of trajectories.
+void export_lanes(Napi::Env env, Napi::Object exports);
+void export_views(Napi::Env env, Napi::Object exports);
+// Of what checkpoints keep.
+void export_kept(Napi::Env env, Napi::Object exports);
+
+}  // namespace hotslot::rows

@@ -1,0 +1,34 @@
+// system.node: what the library asks of the operating system and the process, beside devices and rows. Thin: arguments
+// were checked in JavaScript, here only what memory safety needs.
+#include "system/exports.hpp"
+#include "wait/core_pool.hpp"
+
+namespace hotslot::system {
+namespace {
+
+// Each environment is a thread that runs the library's code; it is counted until it ends.
+struct CountedEnvironment : Environment {
+  IdleCores::Thread counted;
+};
+
+// misalignment(view, to): the address of the view's first byte mod `to`
+Napi::Value misalignment(Info info) {
+  const Bytes view = require_bytes(info, 0, 1);
+  return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1)));
+}
+
+void init(Napi::Env env, Napi::Object exports) {
+  static constexpr Exported memory[] = {{"misalignment", misalignment}};
+  add_functions(env, add_group(env, exports, "memory"), memory);
+  add_file_functions(env, exports);
+  add_process_functions(env, exports);
+  add_core_functions(env, exports);
+  IdleCores::use(CorePool::table_of_process());
+  make_linkable<CountedEnvironment>(env, exports);  // last: from here on the thread is counted
+}
+
+}  // namespace
+
+HOTSLOT_ADDON(init)
+
+}  // namespace hotslot::system

@@ -1,0 +1,47 @@
+/** The functions of system.node by subject, as TypeScript sees them: what is asked of the operating system and the process. */
+import { loadAddon } from './addon.ts';
+
+/** A file that this process has locked. */
+export type LockHandle = { readonly handleOf: 'lock' };
+/** A child process and the two pipes to it. */
+export type ChildHandle = { readonly handleOf: 'child' };
+
+/** Of child processes. */
+export interface ProcessFunctions {
+  /** pipes that hold so many bytes; out: the descriptors that the child reads from, and writes to */
+  openChild(bytes: number, out: Int32Array): ChildHandle;
+  /** the child has them now: they close here, and the child is ended with the handle */
+  childStarted(child: ChildHandle, pid: number): void;
+  /** it ended by itself */
+  childGone(child: ChildHandle): void;
+  /** what it reads from has ended */
+  endWriting(child: ChildHandle): void;
+  closeChild(child: ChildHandle): void;
+  /** how many bytes, 0 when so many milliseconds were not enough, −1 when the other end is closed */
+  readChild(child: ChildHandle, into: Uint8Array, from: number, milliseconds: number): number | undefined;
+  writeChild(child: ChildHandle, bytes: Uint8Array, from: number, milliseconds: number): number | undefined;
+}
+
+interface SystemAddon {
+  readonly memory: {
+    /** the address of the view's first byte mod `to` */
+    misalignment(view: ArrayBufferView, to: number): number;
+  };
+  readonly files: {
+    /** a handle; null where another has it; else why not, in the system's words. `shared`: whoever shares it may have it too */
+    lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
+    unlockFile(lock: LockHandle): void;
+  };
+  readonly processes: ProcessFunctions;
+  readonly cores: {
+    /** cores of the process, threads that run the library's code, helpers that a large job has now */
+    coresNow(): [number, number, number] | undefined;
+  };
+}
+
+let addon: SystemAddon | undefined;
+
+export function systemAddon(): SystemAddon {
+  addon ??= loadAddon<SystemAddon>('system');
+  return addon;
+}
