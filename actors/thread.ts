@@ -3,7 +3,7 @@
  * running; once it runs, only shared memory is listened to. Nothing but a worker of ActorThreads may load this file.
  */
 import { parentPort } from 'node:worker_threads';
-import { answered, ThreadEnding } from '../src/base/addon.ts';
+import { ThreadEnding } from '../src/base/addon.ts';
 import { native } from '../src/device/native.ts';
 import { GroupRank } from '../src/engine/group/group-rank.ts';
 import type { Actor, ThreadOfActors, ThreadSetup } from '../src/engine/pipeline/actors.ts';
@@ -12,6 +12,7 @@ import { ThreadState } from '../src/engine/ring/header.ts';
 import { Ring } from '../src/engine/ring/ring.ts';
 import type { Role } from '../src/engine/ring/slot.ts';
 import type { Bell } from '../src/shm/bell.ts';
+import { enterWord } from '../src/shm/claim.ts';
 import { expose } from '../src/shm/control.ts';
 import { LONGEST_PARK_MS } from '../src/shm/wait.ts';
 import { Hosted } from './hosted.ts';
@@ -37,11 +38,12 @@ export class ActorThread implements ThreadOfActors {
     this.#setup = setup;
     this.#ring = ring;
     this.#bell = ring.bells.ofThread(setup.thread);
+    // Loaded before the word is watched: what is loaded later is left earlier, and leaving devices may wait for them.
+    const { ownThread } = native();
     // However this thread ends, its word says so: the opener may be blocked when it happens.
-    const before = Atomics.load(threads, setup.thread);
-    answered(native().watchThread(threads, setup.thread, before, ThreadState.running, ThreadState.dead));
+    enterWord(threads, setup.thread, Atomics.load(threads, setup.thread), ThreadState.running, ThreadState.dead);
     // Actors of a learner group lend their thread to MPI, which may leave a context of its own in it.
-    if (setup.averaging === null) native().ownThread();
+    if (setup.averaging === null) ownThread();
     const longPack = setup.deviceRows !== null || setup.slots.host.batchBytes > LONG_PACK_BYTES;
     this.#hosted = new Hosted(ring, { thread: setup.thread, longPack }, (hosted) =>
       makeActors(setup, hosted, ring, this.#bell),

@@ -87,6 +87,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'src/shm',
     'src/run/checkpoint/folder.ts',
     'src/run/environments/gymnasium/child.ts',
+    'src/extras/unified-memory/probe.ts',
   ],
   // The functions of device.node.
   'src/device/native.ts': ['src/device', 'src/extras', 'actors', 'src/engine/pipeline', 'src/cli/doctor.ts'],

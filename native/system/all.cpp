@@ -3,3 +3,4 @@
 #include "system/cores.cpp"
 #include "system/files.cpp"
 #include "system/system.cpp"
+#include "system/threads.cpp"

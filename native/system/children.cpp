@@ -1,10 +1,11 @@
 // Child processes: two pipes to each, read and written for a bounded time, so that a thread which waits for a silent
 // child is never out of reach. The handle owns the pipes and, until told that it is gone, the child: where the thread
-// is ended, so is the child.
+// is ended, so is the child. A process may also ask to end with the thread that started it.
 #include <fcntl.h>
 #include <napi.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -125,13 +126,22 @@ Napi::Value moved(Info info, int fd, short events, Move move) {
 Napi::Value read_child(Info info) { return moved(info, held<Child>(info, 0).reads.get(), POLLIN, read); }
 Napi::Value write_child(Info info) { return moved(info, held<Child>(info, 0).writes.get(), POLLOUT, write); }
 
+// endWithParent(pid): this process is killed when the thread that started it ends; at once when that has happened
+// already.
+Napi::Value end_with_parent(Info info) {
+  return guard(info, [&] {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (double(getppid()) != number(info, 0)) raise(SIGKILL);
+  });
+}
+
 }  // namespace
 
 void add_process_functions(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"openChild", open_child},   {"childStarted", child_started}, {"childGone", child_gone},
-      {"endWriting", end_writing}, {"closeChild", close_child},     {"readChild", read_child},
-      {"writeChild", write_child},
+      {"openChild", open_child},   {"childStarted", child_started},    {"childGone", child_gone},
+      {"endWriting", end_writing}, {"closeChild", close_child},        {"readChild", read_child},
+      {"writeChild", write_child}, {"endWithParent", end_with_parent},
   };
   add_functions(env, add_group(env, exports, "processes"), all);
 }

@@ -1,13 +1,39 @@
-// What the files of system.node export, one object for each subject.
+// What system.node keeps for each thread, and what its files export, an object for each subject.
 #pragma once
 #include <napi.h>
+
+#include <memory>
+#include <vector>
 
 #include "device/addon/held.hpp"
 
 namespace hotslot::system {
 
+class Thread;
+
+// A word that says whether its thread lives: see watchThread.
+struct Watch {
+  Thread& owner;
+  int32_t* word;
+  int32_t from, to;
+  // Keeps the memory until the hook ran.
+  Napi::Reference<Napi::TypedArray> words;
+};
+
+// An environment is a thread that runs the library's code; it is counted until it ends.
+class Thread : public Environment {
+ public:
+  // Of this thread's words. Hooks that refer to them run before this goes.
+  std::vector<std::unique_ptr<Watch>> watches;
+
+ private:
+  IdleCores::Thread counted_;
+};
+inline Thread& here(Info info) { return static_cast<Thread&>(environment(info.Env())); }
+
 void add_core_functions(Napi::Env env, Napi::Object exports);
 void add_file_functions(Napi::Env env, Napi::Object exports);
 void add_process_functions(Napi::Env env, Napi::Object exports);
+void add_thread_functions(Napi::Env env, Napi::Object exports);
 
 }  // namespace hotslot::system

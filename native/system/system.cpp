@@ -6,11 +6,6 @@
 namespace hotslot::system {
 namespace {
 
-// Each environment is a thread that runs the library's code; it is counted until it ends.
-struct CountedEnvironment : Environment {
-  IdleCores::Thread counted;
-};
-
 // misalignment(view, to): the address of the view's first byte mod `to`
 Napi::Value misalignment(Info info) {
   const Bytes view = require_bytes(info, 0, 1);
@@ -22,9 +17,10 @@ void init(Napi::Env env, Napi::Object exports) {
   add_functions(env, add_group(env, exports, "memory"), memory);
   add_file_functions(env, exports);
   add_process_functions(env, exports);
+  add_thread_functions(env, exports);
   add_core_functions(env, exports);
   IdleCores::use(CorePool::table_of_process());
-  make_linkable<CountedEnvironment>(env, exports);  // last: from here on the thread is counted
+  make_linkable<Thread>(env, exports);  // last: from here on the thread is counted
 }
 
 }  // namespace

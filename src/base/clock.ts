@@ -2,17 +2,11 @@
  * The clock of every record and deadline: native code and all threads count its milliseconds alike; and timers of any length.
  * Everyone may know it.
  */
-import { answered, loadAddon } from './addon.ts';
-
-interface Clock {
-  nowMs(): number;
-}
-
-let clock: Clock | undefined;
+import { answered } from './addon.ts';
+import { systemAddon } from './system-addon.ts';
 
 export function nowMs(): number {
-  clock ??= loadAddon<Clock>('device');
-  return answered(clock.nowMs());
+  return answered(systemAddon().clock.nowMs());
 }
 
 /** Node fires a timer of more milliseconds after 1 ms. */

@@ -20,6 +20,8 @@ export interface ProcessFunctions {
   /** how many bytes, 0 when so many milliseconds were not enough, −1 when the other end is closed */
   readChild(child: ChildHandle, into: Uint8Array, from: number, milliseconds: number): number | undefined;
   writeChild(child: ChildHandle, bytes: Uint8Array, from: number, milliseconds: number): number | undefined;
+  /** This process, whose parent is said to be `pid`, is killed when the thread that started it ends. */
+  endWithParent(pid: number): void;
 }
 
 interface SystemAddon {
@@ -33,6 +35,25 @@ interface SystemAddon {
     unlockFile(lock: LockHandle): void;
   };
   readonly processes: ProcessFunctions;
+  readonly bells: {
+    /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
+    wakeNative(words: Int32Array, index: number): void;
+    /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
+    lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+    /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
+    sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  };
+  readonly threads: {
+    /**
+     * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to` if it is `from` then.
+     * Answers what it was, see `answered`: nothing is done when it was not `before`.
+     */
+    watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
+    unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
+  };
+  readonly clock: {
+    nowMs(): number | undefined;
+  };
   readonly cores: {
     /** cores of the process, threads that run the library's code, helpers that a large job has now */
     coresNow(): [number, number, number] | undefined;

@@ -105,14 +105,8 @@ interface NativeDevice {
   /** What drivers would not take back since the last call, in words. */
   releaseFailures(): string[];
   handleCount(kind: number): { open: number; pinned: number };
-  /**
-   * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to` if it is `from` then.
-   * Answers what it was, see `answered`: nothing is done when it was not `before`.
-   */
-  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number;
   /** Declares that the calling thread runs this library's code alone until it ends: the driver is not asked for its context and mode. */
   ownThread(): void;
-  nowMs(): number;
   /** As allocate, with whatever is in it; allowed in a capture. */
   scratch(device: number, bytes: number): number;
   allocateManaged(device: number, bytes: number): number;
@@ -129,8 +123,6 @@ interface NativeDevice {
   publishProbe(outcome: string): boolean;
   /** Empty while it is not known. */
   probeOutcome(): string;
-  /** This process, whose parent is said to be `pid`, is killed when the thread that started it ends. */
-  endWithParent(pid: number): void;
   /** A stream's handle, the same in every thread: what belongs to the device. */
   sharedCaptureStream(device: number): number;
   transferStream(source: number, target: number): number;

@@ -6,7 +6,7 @@
  * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
  * change, or the count has moved and the park returns at once.
  */
-import { loadAddon } from '../base/addon.ts';
+import { systemAddon } from '../base/system-addon.ts';
 import { giveWord, nextClaim, takeWord } from './claim.ts';
 
 /** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
@@ -21,21 +21,6 @@ const CLAIMED = 2;
 const CLAIMS = 3;
 
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
-
-interface NativeBells {
-  /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
-  wakeNative(words: Int32Array, index: number): void;
-  /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
-  lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
-  /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
-  sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
-}
-
-let addon: NativeBells | undefined;
-function native(): NativeBells {
-  addon ??= loadAddon<NativeBells>('device');
-  return addon;
-}
 
 export class Bell {
   /** the words of this bell only, so that native code can be handed one view */
@@ -61,13 +46,13 @@ export class Bell {
     Atomics.add(this.words, COUNT, 1);
     const parked = Atomics.load(this.words, PARKED);
     if (parked === Parked.javascript) Atomics.notify(this.words, COUNT);
-    else if (parked === Parked.native) native().wakeNative(this.words, COUNT);
+    else if (parked === Parked.native) systemAddon().bells.wakeNative(this.words, COUNT);
   }
 
   /** Looks at the count for so long, and does not sleep; true as soon as it differs from `seen`. */
   look(seen: number, ms: number): boolean {
     if (Atomics.load(this.words, COUNT) !== seen) return true;
-    return ms > 0 && native().lookNative(this.words, COUNT, seen, ms) === true;
+    return ms > 0 && systemAddon().bells.lookNative(this.words, COUNT, seen, ms) === true;
   }
 
   /**
@@ -85,7 +70,7 @@ export class Bell {
 
   /** The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be ended meanwhile: at most `timeoutMs`. */
   parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
-    return this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true;
+    return this.look(seen, lookMs) || systemAddon().bells.sleepNative(this.words, COUNT, seen, timeoutMs) === true;
   }
 
   /** The same for a thread that must not block (main): resolves when the bell rings or the time is over. */

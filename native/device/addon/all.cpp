@@ -6,4 +6,3 @@
 #include "device/addon/memory.cpp"
 #include "device/addon/shared.cpp"
 #include "device/addon/stream.cpp"
-#include "device/addon/threads.cpp"

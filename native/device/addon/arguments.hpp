@@ -50,7 +50,6 @@ void add_stream_functions(Napi::Env env, Napi::Object exports);
 void add_graph_functions(Napi::Env env, Napi::Object exports);
 void add_memory_functions(Napi::Env env, Napi::Object exports);
 void add_shared_functions(Napi::Env env, Napi::Object exports);
-void add_thread_functions(Napi::Env env, Napi::Object exports);
 void add_halo_functions(Napi::Env env, Napi::Object exports);
 void add_kernel_functions(Napi::Env env, Napi::Object exports);
 

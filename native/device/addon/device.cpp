@@ -1,6 +1,7 @@
 // device.node: the core's face to JavaScript. Everything is a flat function over handles; src/device/ makes objects of
 // them.
 #include "device/addon/arguments.hpp"
+#include "device/core/own_thread.hpp"
 #include "device/gpu/give_back.hpp"
 
 namespace hotslot {
@@ -84,6 +85,9 @@ Napi::Value orders(Info info) {
   return guard(info, [&] { return device(info, 0)->orders(*device(info, 1)); });
 }
 
+// ownThread(): the calling thread runs the library's code alone, until it ends.
+void own_thread(Info) { is_own_thread = true; }
+
 // ---- handles --------------------------------------------------------------------------------------------------------
 
 // close(handle, ms): true when it was open. Memory stays until queued work that touches it is done. A thread that may
@@ -147,6 +151,7 @@ static void init_addon(Napi::Env env, Napi::Object exports) {
       {"memoryInfo", memory_info},
       {"reaches", reaches},
       {"orders", orders},
+      {"ownThread", own_thread},
       {"close", close},
       {"handleCount", handle_count},
       {"releaseFailures", release_failures},
@@ -157,7 +162,6 @@ static void init_addon(Napi::Env env, Napi::Object exports) {
   add_graph_functions(env, exports);
   add_memory_functions(env, exports);
   add_shared_functions(env, exports);
-  add_thread_functions(env, exports);
   add_halo_functions(env, exports);
   add_kernel_functions(env, exports);
 }

@@ -22,17 +22,6 @@ struct Lent {
   Napi::Reference<Napi::TypedArray> view;
 };
 
-class EnvironmentHandles;
-
-// A word that says whether its thread lives: see watchThread.
-struct Watch {
-  EnvironmentHandles& owner;
-  int32_t* word;
-  int32_t from, to;
-  // Keeps the memory until the hook ran.
-  Napi::Reference<Napi::TypedArray> words;
-};
-
 // One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless
 // another thread has it pinned. For lent bytes its end waits for running work, and work that has not begun fails
 // instead of touching them.
@@ -67,9 +56,6 @@ class EnvironmentHandles : public Environment {
       }
     }
   }
-
-  // Of this thread's words. Hooks that refer to them run before this goes.
-  std::vector<std::unique_ptr<Watch>> watches;
 
   void opened(double device) { opened_[device]++; }
   void closed(double device) {

@@ -163,6 +163,28 @@ Napi::Value residency(Info info) {
   });
 }
 
+// ---- the probe of managed memory ------------------------------------------------------------------------------------
+
+// See Probe::claim.
+Napi::Value claim_probe(Info info) {
+  return guard(info, [&] { return Core::instance().probe.claim(&own(info)); });
+}
+// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/base/addon.ts.
+Napi::Value publish_probe(Info info) {
+  return guard(info, [&] {
+    try {
+      Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
+    } catch (...) {
+      Core::instance().probe.leave(&own(info));  // anybody's again
+      throw;
+    }
+    return true;
+  });
+}
+Napi::Value probe_outcome(Info info) {
+  return guard(info, [&] { return Core::instance().probe.outcome(); });
+}
+
 }  // namespace
 
 void add_memory_functions(Napi::Env env, Napi::Object exports) {
@@ -181,6 +203,9 @@ void add_memory_functions(Napi::Env env, Napi::Object exports) {
       {"prefetch", prefetch},
       {"advise", advise},
       {"residency", residency},
+      {"claimProbe", claim_probe},
+      {"publishProbe", publish_probe},
+      {"probeOutcome", probe_outcome},
   };
   add_functions(env, exports, all);
 }

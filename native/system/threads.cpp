@@ -1,16 +1,12 @@
-// The core's face to JavaScript: threads and processes, how they wake each other and what is left when they end.
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
+// Threads: how they wake each other, what is left when one ends, and the clock that all of them read.
 #include <algorithm>
 #include <memory>
 #include <vector>
 
-#include "device/addon/arguments.hpp"
-#include "device/core/own_thread.hpp"
+#include "system/exports.hpp"
+#include "wait/bell.hpp"
 
-namespace hotslot {
+namespace hotslot::system {
 namespace {
 
 Napi::Value wake_native(Info info) {
@@ -69,8 +65,8 @@ Napi::Value watch_thread(Info info) {
   int32_t was = state(info, 2);
   // Made before the word is set: what cannot be watched is not claimed.
   auto watch = std::make_unique<Watch>(
-      Watch{own(info), word, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
-  auto& watches = own(info).watches;
+      Watch{here(info), word, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
+  auto& watches = here(info).watches;
   watches.reserve(watches.size() + 1);
   if (!word_at(word).compare_exchange_strong(was, watch->from)) return Napi::Number::New(info.Env(), was);
   napi_add_env_cleanup_hook(info.Env(), thread_ends, watch.get());
@@ -78,16 +74,13 @@ Napi::Value watch_thread(Info info) {
   return Napi::Number::New(info.Env(), was);
 }
 
-// ownThread(): the calling thread runs the library's code alone, until it ends.
-void own_thread(Info) { is_own_thread = true; }
-
 // unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was
 // watched.
 Napi::Value unwatch_thread(Info info) {
   int32_t* const word = thread_word(info);
   const int32_t from = state(info, 2);
   const auto same = [&](const auto& each) { return each->word == word && each->from == from; };
-  auto& watches = own(info).watches;
+  auto& watches = here(info).watches;
   const auto found = std::find_if(watches.begin(), watches.end(), same);
   const bool watched = found != watches.end();
   if (watched) {
@@ -97,51 +90,18 @@ Napi::Value unwatch_thread(Info info) {
   return Napi::Boolean::New(info.Env(), watched);
 }
 
-// endWithParent(pid): this process is killed when the thread that started it ends; at once when that has happened
-// already.
-Napi::Value end_with_parent(Info info) {
-  return guard(info, [&] {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (double(getppid()) != number(info, 0)) raise(SIGKILL);
-  });
-}
-
 Napi::Value now_ms(Info info) { return Napi::Number::New(info.Env(), double(now_ns()) / 1e6); }
-
-// ---- the probe of managed memory ------------------------------------------------------------------------------------
-
-// See Probe::claim.
-Napi::Value claim_probe(Info info) {
-  return guard(info, [&] { return Core::instance().probe.claim(&own(info)); });
-}
-// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/base/addon.ts.
-Napi::Value publish_probe(Info info) {
-  return guard(info, [&] {
-    try {
-      Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
-    } catch (...) {
-      Core::instance().probe.leave(&own(info));  // anybody's again
-      throw;
-    }
-    return true;
-  });
-}
-Napi::Value probe_outcome(Info info) {
-  return guard(info, [&] { return Core::instance().probe.outcome(); });
-}
 
 }  // namespace
 
 void add_thread_functions(Napi::Env env, Napi::Object exports) {
-  static constexpr Exported all[] = {
-      {"wakeNative", wake_native},        {"lookNative", look_native},
-      {"sleepNative", sleep_native},      {"watchThread", watch_thread},
-      {"ownThread", own_thread},          {"unwatchThread", unwatch_thread},
-      {"endWithParent", end_with_parent}, {"nowMs", now_ms},
-      {"claimProbe", claim_probe},        {"publishProbe", publish_probe},
-      {"probeOutcome", probe_outcome},
-  };
-  add_functions(env, exports, all);
+  static constexpr Exported bells[] = {
+      {"wakeNative", wake_native}, {"lookNative", look_native}, {"sleepNative", sleep_native}};
+  static constexpr Exported threads[] = {{"watchThread", watch_thread}, {"unwatchThread", unwatch_thread}};
+  static constexpr Exported clock[] = {{"nowMs", now_ms}};
+  add_functions(env, add_group(env, exports, "bells"), bells);
+  add_functions(env, add_group(env, exports, "threads"), threads);
+  add_functions(env, add_group(env, exports, "clock"), clock);
 }
 
-}  // namespace hotslot
+}  // namespace hotslot::system
