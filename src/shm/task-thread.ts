@@ -1,9 +1,7 @@
 /** A thread that runs a module of the program as one long task: a piscina of one. */
-import type { Transferable } from 'node:worker_threads';
+import type { Transferable, Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { StartedThread } from './thread.ts';
-
-type PoolThread = Piscina['threads'][number];
 
 export class TaskThread implements StartedThread {
   /** of the latest task */
@@ -11,7 +9,7 @@ export class TaskThread implements StartedThread {
   readonly #entry: URL;
   readonly #late: (error: unknown) => void;
   #pool: Piscina | null = null;
-  #thread: PoolThread | null = null;
+  #thread: Worker | null = null;
 
   /** `late` hears what a thread throws that has no task. */
   constructor(entry: URL, late: (error: unknown) => void) {
@@ -20,7 +18,7 @@ export class TaskThread implements StartedThread {
   }
 
   /** Null where it has ended: its pool makes another one then, whose task waits for ever where that ends before it has begun. */
-  get thread(): PoolThread | null {
+  get thread(): Worker | null {
     return this.#pool?.threads[0] === this.#thread ? this.#thread : null;
   }
 

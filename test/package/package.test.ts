@@ -76,7 +76,7 @@ describeAll('package/installed', function () {
       expect(listed).to.include(wanted);
     for (const arch of ['x64', 'arm64'])
       if (existsSync(join(root, `prebuilds/linux-${arch}`)))
-        expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(7);
+        expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(8);
     // npm takes a binding.gyp at the top for an order to compile, from a lockfile even against `gypfile: false`.
     expect(listed).to.not.include('binding.gyp');
     expect(
