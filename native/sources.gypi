@@ -41,6 +41,7 @@
       "native/rows/binding.cpp",
       "native/rows/kept_binding.cpp",
       "native/rows/lanes_binding.cpp",
+      "native/rows/layouts_binding.cpp",
       "native/rows/view_binding.cpp",
       "native/rows/words_binding.cpp",
       "native/rows/all.cpp"

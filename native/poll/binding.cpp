@@ -155,6 +155,7 @@ class Poller final {
 static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable(env, exports);
   Poller::define(env, exports);
+  add_numbers(env, exports, "watch", {{"idle", idle}, {"pending", pending}, {"done", done}});
 }
 HOTSLOT_ADDON(init_addon)
 

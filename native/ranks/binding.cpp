@@ -191,6 +191,12 @@ static void init_addon(Napi::Env env, Napi::Object exports) {
   Ranks::define(env, exports);
   static constexpr Exported looks{"lookUntil", look_helping};
   add_function(env, exports, looks);
+  add_numbers(env, exports, "layout",
+              {{"line", ranks::line},
+               {"absent", ranks::absent},
+               {"open", ranks::open},
+               {"written", ranks::note_written},
+               {"numbers", ranks::numbers}});
 }
 HOTSLOT_ADDON(init_addon)
 

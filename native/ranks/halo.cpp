@@ -6,10 +6,6 @@
 namespace hotslot::ranks {
 namespace {
 
-// As src/shm/exchange-words.ts has them.
-enum RankState : int32_t { absent = 0, open = 1 };
-constexpr int32_t note_written = 2;
-constexpr int64_t numbers = int64_t(1) << 30;
 int32_t numbered(int64_t exchange) { return int32_t((exchange - 1) % numbers) + 1; }
 
 }  // namespace

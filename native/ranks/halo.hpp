@@ -6,6 +6,11 @@
 
 namespace hotslot::ranks {
 
+// As src/shm/exchange-words.ts draws them, which compares these when it is given this addon.
+enum RankState : int32_t { absent = 0, open = 1 };
+constexpr int32_t note_written = 2, line = 16;
+constexpr int64_t numbers = int64_t(1) << 30;
+
 // One receiving rank and edge; two halves, `stride` bytes apart.
 struct HaloBuffer {
   int reader, sender;
@@ -79,7 +84,6 @@ class Halo final : public Job {
   void ring(int rank);
   void ring_all();
 
-  static constexpr int line = 16;
   const double job_;
   const HaloSetup setup_;
   const Thread::Tell tell_;

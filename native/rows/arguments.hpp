@@ -14,6 +14,9 @@ inline Bytes element(napi_env env, napi_value array, size_t at) {
   return bytes_if_any(env, view);
 }
 
+// Numbers of a lane's state in an array of float64: from, to, steps, and the two words of the last note.
+constexpr size_t lane_numbers = 5;
+
 // From a table's [bytes of an element, kind of floats, role].
 inline FieldKind kind_of(napi_env env, const uint32_t* table) {
   const FieldKind kind{uint8_t(table[0]), FloatKind(table[1]), Role(table[2])};
@@ -28,6 +31,8 @@ void export_words(Napi::Env env, Napi::Object exports);
 // Of trajectories.
 void export_lanes(Napi::Env env, Napi::Object exports);
 void export_views(Napi::Env env, Napi::Object exports);
+// What lies where in the memory of all of these.
+void export_layouts(Napi::Env env, Napi::Object exports);
 // Of what checkpoints keep.
 void export_kept(Napi::Env env, Napi::Object exports);
 

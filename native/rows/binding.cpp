@@ -250,6 +250,7 @@ void init(Napi::Env env, Napi::Object exports) {
   export_lanes(env, exports);
   export_views(env, exports);
   export_kept(env, exports);
+  export_layouts(env, exports);
 }
 
 }  // namespace

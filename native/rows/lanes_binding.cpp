@@ -145,6 +145,17 @@ void cut_episodes(Info info) {
 
 // ---- readers --------------------------------------------------------------------------------------------------------
 
+// (lanes, lane, out of two float64): the places [from, to) that a reader may take now
+void lane_span(Info info) {
+  const Lanes& lanes = held<Lanes>(info, 0);
+  const uint64_t lane = whole(info, 1);
+  if (lane >= lanes.lanes) throw_js(info.Env(), range("rows addon: there is no lane ", lane));
+  const Span now = span(lanes, lane);
+  auto* out = reinterpret_cast<double*>(require_bytes(info, 2, 16).data);
+  out[0] = static_cast<double>(now.from);
+  out[1] = static_cast<double>(now.to);
+}
+
 // (lanes, out): of each lane a float64, the place behind its last committed one
 void lane_ends(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
@@ -228,19 +239,13 @@ Napi::Value first_unwritten(Info info) {
 
 void export_lanes(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"formatLanes", format_lanes_js},
-      {"lanesBytes", lanes_bytes_js},
-      {"openLanes", open_lanes_js},
-      {"laneCounts", lane_counts},
-      {"clearLanes", clear_js},
-      {"openWriter", open_writer},
-      {"addSteps", add_steps_js},
-      {"addPackedSteps", add_packed_steps_js},
-      {"cutEpisodes", cut_episodes},
-      {"laneEnds", lane_ends},
-      {"packLane", pack_lane_js},
-      {"readPlaces", read_places},
-      {"firstUnwritten", first_unwritten},
+      {"formatLanes", format_lanes_js}, {"lanesBytes", lanes_bytes_js},
+      {"openLanes", open_lanes_js},     {"laneCounts", lane_counts},
+      {"clearLanes", clear_js},         {"openWriter", open_writer},
+      {"addSteps", add_steps_js},       {"addPackedSteps", add_packed_steps_js},
+      {"cutEpisodes", cut_episodes},    {"laneSpan", lane_span},
+      {"laneEnds", lane_ends},          {"packLane", pack_lane_js},
+      {"readPlaces", read_places},      {"firstUnwritten", first_unwritten},
   };
   add_functions(env, exports, all);
 }

@@ -27,7 +27,6 @@ struct alignas(64) MirrorHeader {
   uint64_t brought;
   uint64_t none[6];
 };
-static_assert(sizeof(MirrorHeader) == 64, "the JavaScript side counts one line");
 
 class Mirror {
  public:
@@ -36,7 +35,8 @@ class Mirror {
 
   // Over zeroed memory of bytes(), or what a predecessor left there. A batch has room for `most` places.
   Mirror(void* memory, const Lanes& lanes, uint64_t most);
-  static uint64_t bytes(const Lanes& lanes) { return sizeof(MirrorHeader) + lanes.lanes * lanes.per_lane * 8; }
+  static uint64_t bytes_of(uint64_t places) { return sizeof(MirrorHeader) + places * sizeof(uint64_t); }
+  static uint64_t bytes(const Lanes& lanes) { return bytes_of(lanes.lanes * lanes.per_lane); }
   // Of what a batch brings: places and their numbers.
   static uint64_t batch_bytes(const Lanes& lanes, uint64_t most) { return most * (lanes.stride + 4); }
 

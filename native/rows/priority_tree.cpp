@@ -42,17 +42,18 @@ bool is_priority(double p) { return p >= 0 && p < infinite; }
 
 }  // namespace
 
+uint64_t tree_leaves_at(uint64_t lanes) { return sizeof(TreeHeader) + line_up(lanes * 8); }
+
 uint64_t tree_bytes(uint64_t leaves, uint64_t lanes) {
   uint64_t doubles = pad(leaves);
   for (const uint64_t n : nodes_of(leaves)) doubles += 2 * pad(n);
-  return sizeof(TreeHeader) + line_up(lanes * 8) + doubles * 8;
+  return tree_leaves_at(lanes) + doubles * 8;
 }
 
 PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
     : header_(static_cast<TreeHeader*>(memory)), count_(leaves), lanes_(lanes), per_lane_(leaves / lanes) {
-  auto* at = static_cast<uint8_t*>(memory) + sizeof(TreeHeader);
-  known_ = reinterpret_cast<uint64_t*>(at);
-  leaves_ = reinterpret_cast<double*>(at + line_up(lanes * 8));
+  known_ = reinterpret_cast<uint64_t*>(header_ + 1);
+  leaves_ = reinterpret_cast<double*>(static_cast<uint8_t*>(memory) + tree_leaves_at(lanes));
   double* next = leaves_ + pad(leaves);
   for (const uint64_t n : nodes_of(leaves)) {
     levels_.push_back({next, next + pad(n), n});
@@ -71,7 +72,7 @@ void PriorityTree::format(void* memory, uint64_t leaves, uint64_t lanes, double 
   auto* header = static_cast<TreeHeader*>(memory);
   ask_huge_pages(memory, tree_bytes(leaves, lanes));
   *header = {alpha, epsilon, 1, leaves, 0, 0, 0, 0, 0, 0, {}};
-  auto* first = reinterpret_cast<double*>(static_cast<uint8_t*>(memory) + sizeof(TreeHeader) + line_up(lanes * 8));
+  auto* first = reinterpret_cast<double*>(static_cast<uint8_t*>(memory) + tree_leaves_at(lanes));
   std::fill(first, first + pad(leaves), nobody);
   double* next = first + pad(leaves);
   for (const uint64_t n : nodes_of(leaves)) {

@@ -29,8 +29,9 @@ struct alignas(64) TreeHeader {
   uint64_t stale, odd;
   uint64_t none[6];
 };
-static_assert(sizeof(TreeHeader) == 128, "the JavaScript side counts two lines");
 
+// Behind the header lies how far each lane was looked at, then the leaves, then the levels above them.
+uint64_t tree_leaves_at(uint64_t lanes);
 uint64_t tree_bytes(uint64_t leaves, uint64_t lanes);
 
 class PriorityTree final : public Drawable::Listener {

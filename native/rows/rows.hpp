@@ -20,13 +20,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "wait/bell.hpp"
+
 namespace hotslot::rows {
 
 constexpr uint32_t format_magic = 0x52544f48;  // "HOTR"
 constexpr uint32_t format_version = 3;
 constexpr uint32_t board_places = 16;
 constexpr uint32_t bell_places = 8;
-constexpr uint32_t bell_words = 16;
 
 // Written rows [begin, end) whose turn has not come (R3).
 struct Written {
@@ -59,7 +60,6 @@ struct alignas(64) Header {
   // A BellBoard (src/shm/bell.ts); JavaScript's alone.
   alignas(64) int32_t bells[bell_places * bell_words];
 };
-static_assert(sizeof(Header) == 64 * (8 + bell_places), "the JavaScript side counts 16 lines");
 
 struct Source {
   Header* header = nullptr;

@@ -9,7 +9,15 @@
 namespace hotslot::rows {
 namespace {
 
-// (limiter memory) → handle; its four parameters are already written
+// (fresh limiter memory, samples per insert, least size, error buffer, whether adds are gated)
+void format_limiter(Info info) {
+  auto& limiter = *reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data);
+  limiter.samples_per_insert = number(info, 1);
+  limiter.min_size = number(info, 2);
+  limiter.error_buffer = number(info, 3);
+  limiter.gates_add = info[4].ToBoolean().Value() ? 1 : 0;
+}
+
 Napi::Value open_limiter(Info info) {
   return hold(info, 0, reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data));
 }
@@ -90,10 +98,10 @@ Napi::Value mailbox_read(Info info) {
 
 void export_words(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"openLimiter", open_limiter},   {"maySample", may_sample_rows},      {"takeSamples", take_sample_rows},
-      {"countSamples", count_samples}, {"mayInsert", may_insert_rows},      {"limiterCounts", limiter_counts},
-      {"mailboxBegin", mailbox_begin}, {"mailboxPublish", mailbox_publish}, {"mailboxWrite", mailbox_write},
-      {"mailboxRead", mailbox_read},
+      {"formatLimiter", format_limiter}, {"openLimiter", open_limiter},   {"maySample", may_sample_rows},
+      {"takeSamples", take_sample_rows}, {"countSamples", count_samples}, {"mayInsert", may_insert_rows},
+      {"limiterCounts", limiter_counts}, {"mailboxBegin", mailbox_begin}, {"mailboxPublish", mailbox_publish},
+      {"mailboxWrite", mailbox_write},   {"mailboxRead", mailbox_read},
   };
   add_functions(env, exports, all);
 }

@@ -1,5 +1,6 @@
 // Threads: how they wake each other, what is left when one ends, and the clock that all of them read.
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -99,7 +100,15 @@ void add_thread_functions(Napi::Env env, Napi::Object exports) {
       {"wakeNative", wake_native}, {"lookNative", look_native}, {"sleepNative", sleep_native}};
   static constexpr Exported threads[] = {{"watchThread", watch_thread}, {"unwatchThread", unwatch_thread}};
   static constexpr Exported clock[] = {{"nowMs", now_ms}};
-  add_functions(env, add_group(env, exports, "bells"), bells);
+  const Napi::Object group = add_group(env, exports, "bells");
+  add_functions(env, group, bells);
+  add_numbers(env, group, "layout",
+              {{"count", offsetof(Bell, count) / 4},
+               {"parked", offsetof(Bell, parked) / 4},
+               {"words", bell_words},
+               {"awake", Bell::awake},
+               {"javascript", Bell::javascript},
+               {"native", Bell::native}});
   add_functions(env, add_group(env, exports, "threads"), threads);
   add_functions(env, add_group(env, exports, "clock"), clock);
 }

@@ -66,6 +66,9 @@ inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   return false;
 }
 
+// Of a bell with what JavaScript has beside it: a cache line, so that two bells never share one.
+constexpr int bell_words = 16;
+
 struct Bell {
   enum Parked : int32_t { awake = 0, javascript = 1, native = 2 };
   int32_t count;

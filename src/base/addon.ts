@@ -33,6 +33,30 @@ export function answered<T>(answer: T | undefined): T {
   return answer;
 }
 
+/** The addon of that name in this thread, which is loaded when it is first asked for. */
+export function addonOf<T>(name: string): () => T {
+  let addon: T | undefined;
+  return () => {
+    addon ??= loadAddon<T>(name);
+    return addon;
+  };
+}
+
+/** Throws unless an addon was compiled with the same numbers as TypeScript has: both of them read and write these words. */
+export function checkLayout(
+  addon: string,
+  what: string,
+  ours: Readonly<Record<string, number>>,
+  theirs: Readonly<Record<string, number>>,
+): void {
+  for (const [name, number] of Object.entries(ours))
+    if (theirs[name] !== number)
+      throw unavailableError(
+        `Hotslot's native addon '${addon}' is of another build: of ${what}, ${name} is ${theirs[name]} there and ${number} here. Build it again: npx hotslot build`,
+        'ERR_HOTSLOT_ADDON',
+      );
+}
+
 interface Linkable {
   /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
   link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;

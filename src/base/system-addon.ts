@@ -1,5 +1,5 @@
 /** The functions of system.node by subject, as TypeScript sees them: what is asked of the operating system and the process. */
-import { loadAddon } from './addon.ts';
+import { addonOf } from './addon.ts';
 
 /** A file that this process has locked. */
 export type LockHandle = { readonly handleOf: 'lock' };
@@ -36,6 +36,8 @@ interface SystemAddon {
   };
   readonly processes: ProcessFunctions;
   readonly bells: {
+    /** words of a bell that native code knows, in words of 32 bits from its start; of all; and how its owner sleeps */
+    readonly layout: Readonly<Record<string, number>>;
     /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
     wakeNative(words: Int32Array, index: number): void;
     /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
@@ -60,9 +62,4 @@ interface SystemAddon {
   };
 }
 
-let addon: SystemAddon | undefined;
-
-export function systemAddon(): SystemAddon {
-  addon ??= loadAddon<SystemAddon>('system');
-  return addon;
-}
+export const systemAddon = addonOf<SystemAddon>('system');

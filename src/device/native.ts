@@ -2,7 +2,7 @@
  * The functions of device.node, as TypeScript sees them: for this folder, for what is built on devices and for the actors.
  * Handles are process-wide numbers.
  */
-import { loadAddon } from '../base/addon.ts';
+import { addonOf } from '../base/addon.ts';
 import type { TypedArray } from '../base/dtype.ts';
 import type { CacheCounts, DeviceFamily, DeviceInfo, DeviceTraits, MemoryInfo, Residency } from './facts.ts';
 
@@ -178,9 +178,4 @@ export const HandleKind = {
   kernels: 8,
 } as const;
 
-let addon: NativeDevice | undefined;
-
-export function native(): NativeDevice {
-  addon ??= loadAddon<NativeDevice>('device');
-  return addon;
-}
+export const native = addonOf<NativeDevice>('device');

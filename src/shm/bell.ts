@@ -6,8 +6,10 @@
  * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
  * change, or the count has moved and the park returns at once.
  */
+import { checkLayout } from '../base/addon.ts';
 import { systemAddon } from '../base/system-addon.ts';
 import { giveWord, nextClaim, takeWord } from './claim.ts';
+import type { Place } from './memory.ts';
 
 /** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
 export const BELL_WORDS = 16;
@@ -21,6 +23,17 @@ const CLAIMED = 2;
 const CLAIMS = 3;
 
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
+
+let bells: ReturnType<typeof systemAddon>['bells'] | undefined;
+/** What native code does with bells; it was compiled with the same words, or this throws. */
+function native() {
+  if (bells === undefined) {
+    const { layout } = systemAddon().bells;
+    checkLayout('system', 'bells', { count: COUNT, parked: PARKED, words: BELL_WORDS, ...Parked }, layout);
+    bells = systemAddon().bells;
+  }
+  return bells;
+}
 
 export class Bell {
   /** the words of this bell only, so that native code can be handed one view */
@@ -46,13 +59,13 @@ export class Bell {
     Atomics.add(this.words, COUNT, 1);
     const parked = Atomics.load(this.words, PARKED);
     if (parked === Parked.javascript) Atomics.notify(this.words, COUNT);
-    else if (parked === Parked.native) systemAddon().bells.wakeNative(this.words, COUNT);
+    else if (parked === Parked.native) native().wakeNative(this.words, COUNT);
   }
 
   /** Looks at the count for so long, and does not sleep; true as soon as it differs from `seen`. */
   look(seen: number, ms: number): boolean {
     if (Atomics.load(this.words, COUNT) !== seen) return true;
-    return ms > 0 && systemAddon().bells.lookNative(this.words, COUNT, seen, ms) === true;
+    return ms > 0 && native().lookNative(this.words, COUNT, seen, ms) === true;
   }
 
   /**
@@ -70,7 +83,7 @@ export class Bell {
 
   /** The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be ended meanwhile: at most `timeoutMs`. */
   parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
-    return this.look(seen, lookMs) || systemAddon().bells.sleepNative(this.words, COUNT, seen, timeoutMs) === true;
+    return this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true;
   }
 
   /** The same for a thread that must not block (main): resolves when the bell rings or the time is over. */
@@ -91,8 +104,14 @@ export class BellBoard {
   readonly words: Int32Array;
   readonly count: number;
 
+  /** So many bells in shared memory, from `offset` on. */
+  static over({ memory, offset }: Place, count: number): BellBoard {
+    return new BellBoard(new Int32Array(memory, offset, count * BELL_WORDS), count);
+  }
+
   /** `words` holds `count` × BELL_WORDS words, 64-byte aligned. */
   constructor(words: Int32Array, count: number) {
+    native();
     this.words = words.subarray(0, count * BELL_WORDS);
     this.count = count;
   }

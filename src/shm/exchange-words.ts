@@ -16,12 +16,12 @@
  *    A rank that failed while another was first is not missed before that one has said why, or for 100 ms if it died over it.
  */
 
-import { loadAddon } from '../base/addon.ts';
+import { addonOf, checkLayout } from '../base/addon.ts';
 import { rangeError, stateError } from '../base/errors.ts';
 import { BELL_WORDS, Bell } from './bell.ts';
 import { enterWord } from './claim.ts';
 import { LINE, type Place } from './memory.ts';
-import { NOTE_WORDS, SharedNote } from './note.ts';
+import { NOTE_WORDS, NOTE_WRITTEN, SharedNote } from './note.ts';
 
 /** Written by the rank itself, `lost` by its thread's environment: `open` becomes one of the three behind it, once. */
 export const RankState = { absent: 0, open: 1, closed: 2, failed: 3, lost: 4 } as const;
@@ -52,16 +52,26 @@ export interface RanksElsewhere {
 }
 
 interface Elsewhere {
+  readonly layout: Readonly<Record<string, number>>;
   /** looks at that word for at most `ms`, and does what MPI's thread has to do meanwhile; true when it is not `seen` */
   lookUntil(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
 }
+
+const elsewhere = addonOf<Elsewhere>('ranks');
 
 /** What a thread that can wait looks for: MPI's thread stands back for who helps so long (native/ranks/thread.cpp). */
 export const LOOK_ELSEWHERE_MS = 2;
 
 /** For so long at most this thread brings what comes from other processes itself; true when the bell has rung. */
 export function lookElsewhere(bell: Bell, seen: number, ms: number): boolean {
-  return loadAddon<Elsewhere>('ranks').lookUntil(bell.words, 0, seen, ms) === true;
+  return elsewhere().lookUntil(bell.words, 0, seen, ms) === true;
+}
+
+/** Before native code is given an exchange's words: throws unless it was compiled with the same. */
+export function checkElsewhere(): void {
+  const { absent, open } = RankState;
+  const ours = { line: LINE, absent, open, written: NOTE_WRITTEN, numbers: NUMBERS };
+  checkLayout('ranks', 'the words of an exchange', ours, elsewhere().layout);
 }
 
 export class ExchangeWords {

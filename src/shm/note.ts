@@ -3,6 +3,8 @@ import { decodeError, encodeError } from './error.ts';
 
 /** The writer moves it on: from none to writing takes the pen, written publishes all the other words. */
 const State = { none: 0, writing: 1, written: 2 } as const;
+/** The first word of a note that can be read. */
+export const NOTE_WRITTEN = State.written;
 /** words: state, bytes of text; then the facts as float64; then the error as JSON */
 const FACTS_AT = 2;
 const MOST_FACTS = 7;

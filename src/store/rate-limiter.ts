@@ -5,16 +5,18 @@
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { BELL_WORDS, BellBoard } from '../shm/bell.ts';
-import { allocateShared, checkRoom, checkShared } from '../shm/memory.ts';
+import { allocateShared, checkRoom, checkShared, LINE } from '../shm/memory.ts';
 import { keptAddon } from './rows/kept-addon.ts';
 import { type LimiterHandle, rowsAddon } from './rows/rows-addon.ts';
 
 /** collectors that can wait for room to add */
 const BELLS = 16;
-/** parameters, admitted, inserts, samples; a cache line each */
-const BATCH_AT = 4 * 64;
-const BELLS_AT = BATCH_AT + 64;
-const BYTES = BELLS_AT + BELLS * BELL_WORDS * 4;
+/** Behind what native code counts: a cache line with the largest batch, then the bells. */
+function placesOf() {
+  const batchAt = rowsAddon().layouts.limiter.bytes;
+  const bellsAt = batchAt + LINE * 4;
+  return { batchAt, bellsAt, bytes: bellsAt + BELLS * BELL_WORDS * 4 };
+}
 
 const KIND = 'hotslot.RateLimiter';
 
@@ -100,9 +102,11 @@ export class RateLimiter {
     this.minSize = shared.minSize;
     this.errorBuffer = shared.errorBuffer;
     this.gateAdd = shared.gateAdd;
-    this.#batch = new Int32Array(shared.memory, shared.offset + BATCH_AT, 1);
-    this.#bells = new BellBoard(new Int32Array(shared.memory, shared.offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
-    this.#memory = new Float64Array(shared.memory, shared.offset, BYTES / 8);
+    const { memory, offset } = shared;
+    const { batchAt, bellsAt, bytes } = placesOf();
+    this.#batch = new Int32Array(memory, offset + batchAt, 1);
+    this.#bells = BellBoard.over({ memory, offset: offset + bellsAt }, BELLS);
+    this.#memory = new Float64Array(memory, offset, bytes / 8);
     this.#handle = rowsAddon().openLimiter(this.#memory);
   }
 
@@ -114,9 +118,11 @@ export class RateLimiter {
     const { gateAdd = false, errorBuffer = minSize * Math.max(1, samplesPerInsert) } = options;
     checkPositive('errorBuffer', errorBuffer);
     checkFlag('gateAdd', gateAdd);
-    const place = allocateShared('a rate limiter', BYTES, 64);
+    const { bytes } = placesOf();
+    const place = allocateShared('a rate limiter', bytes, 64);
     // Read by other threads only after share(), which publishes it.
-    new Float64Array(place.memory, place.offset, 4).set([samplesPerInsert, minSize, errorBuffer, gateAdd ? 1 : 0]);
+    const memory = new Float64Array(place.memory, place.offset, bytes / 8);
+    rowsAddon().formatLimiter(memory, samplesPerInsert, minSize, errorBuffer, gateAdd);
     return new RateLimiter(
       OURS,
       Object.freeze({ kind: KIND, ...place, samplesPerInsert, minSize, errorBuffer, gateAdd }),
@@ -126,7 +132,7 @@ export class RateLimiter {
   /** The same limiter in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedRateLimiter): RateLimiter {
     checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs what share() of a rate limiter returned');
-    checkRoom(shared, BYTES);
+    checkRoom(shared, placesOf().bytes);
     return new RateLimiter(OURS, shared);
   }
 

@@ -191,4 +191,16 @@ describe('replay buffer', () => {
     expect(bell.read()).to.equal(seen + 1);
     insideOfBuffer(buffer).bells.release(bell);
   });
+
+  it('counts what writers own, and what they committed, where native code does', () => {
+    using buffer = ReplayBuffer.create({ capacity: 4, fields: { x: { shape: [] } } });
+    buffer.add({ x: Float32Array.of(0, 1, 2, 3) });
+    const { reserved, committed, ledger } = insideOfBuffer(buffer);
+    expect([reserved.load(), committed.load()]).to.deep.equal([4, 4]);
+    // As a writer does that has two rows to write: they go over the oldest two.
+    reserved.store(6);
+    expect([ledger.read(0, 0, 4, new Uint8Array(4 * buffer.rowBytes)), buffer.ptr]).to.deep.equal([2, 4]);
+    committed.store(6);
+    expect(buffer.ptr).to.equal(6);
+  });
 });

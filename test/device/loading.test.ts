@@ -10,7 +10,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
+import { checkLayout } from '../../src/base/addon.ts';
 import { openDevice } from '../../src/index.ts';
+import { refusal } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 
 /** The library is refused to the thread that asks for it, as where there is no memory for it; then the thread asks again. */
@@ -35,6 +37,17 @@ const programFor = (library: string) => `
 `;
 
 describe('device/loading', () => {
+  it('an addon that was compiled with other words than TypeScript has is refused, and says which', () => {
+    checkLayout('system', 'bells', { count: 0 }, { count: 0, parked: 1 });
+    const { code, message } = refusal(() =>
+      checkLayout('system', 'bells', { count: 0, parked: 1 }, { count: 0, parked: 2 }),
+    );
+    expect([code, message]).to.deep.equal([
+      'ERR_HOTSLOT_ADDON',
+      "Hotslot's native addon 'system' is of another build: of bells, parked is 2 there and 1 here. Build it again: npx hotslot build",
+    ]);
+  });
+
   for (const name of ['system', 'device'])
     (name === 'system' ? it : itAll)(
       `${name} is refused in a thread that could not have the binary of the others, which gets it when it asks again`,

@@ -6,6 +6,7 @@ import { HostHalves } from '../../src/engine/ring/host-halves.ts';
 import { Field, RECORD_FIELDS } from '../../src/engine/ring/slot.ts';
 import type { TrajectoryBuffer } from '../../src/index.ts';
 import { prioritized } from '../../src/store/prioritized.ts';
+import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
 import { type Case, clone, fillSteps, laneWords, rowsOf, steps } from './forged-rig.ts';
 
 type Numbers = { -readonly [K in keyof SharedView]: SharedView[K] };
@@ -104,7 +105,7 @@ export const packers: Record<string, Case> = {
   'a batch that grows while it is packed': {
     refused: () => {
       const { packer, record, memory } = packsRows(4, 32_000_000);
-      const reserved = new BigUint64Array(memory.memory, memory.offset + 64, 1);
+      const reserved = new BigUint64Array(memory.memory, memory.offset + rowsAddon().layouts.rows.reserved, 1);
       // A writer is over every row: the packer comes back for them.
       reserved[0] = 128n;
       packer.pack(0, record);

@@ -1,10 +1,12 @@
 /** What forgeries are made of. */
+
 import {
   ReplayBuffer,
   type SharedReplayBuffer,
   type SharedTrajectoryBuffer,
   TrajectoryBuffer,
 } from '../../src/index.ts';
+import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
 
 /** What must be refused with an error of ours, or may do anything but harm. */
 export type Case = { readonly refused: () => unknown } | { readonly harmless: () => unknown };
@@ -29,7 +31,7 @@ export function fillSteps(buffer: TrajectoryBuffer, count: number): void {
 /** What a lane has: begun, committed, steps, floor. */
 export function laneWords(buffer: TrajectoryBuffer): BigUint64Array {
   const { memory, offset } = buffer.share();
-  return new BigUint64Array(memory, offset + 640, 4);
+  return new BigUint64Array(memory, offset + rowsAddon().layouts.lanes.bytes, 4);
 }
 
 export function rowsOf(capacity: number, elements: number): ReplayBuffer {

@@ -21,7 +21,6 @@ using namespace hotslot::ranks;
 
 namespace {
 
-constexpr int line = 16;
 constexpr int32_t open_state = 1, closed_state = 2;
 constexpr size_t half_bytes = 192, stride = 256;
 

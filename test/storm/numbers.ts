@@ -2,6 +2,8 @@
  * What every step and row of a storm carries: who made it, which it is, and the same number in each word of its body. All numbers
  * are whole and below 2²⁴, so that sums and differences in float32 are exact wherever they are made.
  */
+import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
+
 export const BODY = 16;
 /** A number is kept in two words: how often it went round, and the rest. No ring has a multiple of so many places. */
 export const ROUND = 4001;
@@ -29,7 +31,7 @@ export const numberOf = (rounds: number, rest: number): number => rounds * ROUND
 
 /** Of a lane, what its header counts (native/rows/lanes.hpp): committed places, and steps. */
 export function laneCounts(shared: { memory: SharedArrayBuffer; offset: number }, lanes: number) {
-  const words = new BigUint64Array(shared.memory, shared.offset + 640, 4 * lanes);
+  const words = new BigUint64Array(shared.memory, shared.offset + rowsAddon().layouts.lanes.bytes, 4 * lanes);
   return {
     committed: (lane: number): number => Number(Atomics.load(words, 4 * lane + 1)),
     steps: (lane: number): number => Number(Atomics.load(words, 4 * lane + 2)),

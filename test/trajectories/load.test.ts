@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { type NamedTensors, readNpz, type TensorData } from '../../src/entries/formats.ts';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
-import { spanOf } from '../../src/store/lanes/lanes-addon.ts';
+import { lanesAddon, spanOf } from '../../src/store/lanes/lanes-addon.ts';
 import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { inFolder } from '../formats/tensors.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -29,9 +29,9 @@ interface Episode {
 /** What lies there, read place by place. */
 function episodesOf(buffer: Buffer): Episode[] {
   const found: Episode[] = [];
-  const { memory } = insideOfTrajectories(buffer as never);
+  const handle = lanesAddon().openLanes(insideOfTrajectories(buffer as never).memory);
   for (let lane = 0; lane < LANES; lane++) {
-    const { from, to } = spanOf(memory, lane, buffer.laneCapacity);
+    const { from, to } = spanOf(handle, lane);
     let open: Episode | null = null;
     let next = -1;
     for (let place = from; place < to; place++) {

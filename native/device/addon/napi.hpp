@@ -135,6 +135,19 @@ inline Napi::Object add_group(Napi::Env env, Napi::Object exports, const char* s
   return group;
 }
 
+// Numbers that JavaScript reads when it loads the addon, as exports[subject].
+struct NamedNumber {
+  const char* name;
+  double value;
+  template <class T>
+  constexpr NamedNumber(const char* name, T value) : name(name), value(double(value)) {}
+};
+inline void add_numbers(Napi::Env env, Napi::Object exports, const char* subject,
+                        std::initializer_list<NamedNumber> all) {
+  Napi::Object numbers = add_group(env, exports, subject);
+  for (const NamedNumber& each : all) numbers.Set(each.name, each.value);
+}
+
 // A class of JavaScript's over T, which is made from what `new` was given.
 struct Method {
   const char* name;

@@ -1,5 +1,5 @@
 /** The classes of submit.node, poll.node and replay.node, as TypeScript sees them. Backends and actors share them. */
-import { loadAddon } from '../../base/addon.ts';
+import { checkLayout, loadAddon } from '../../base/addon.ts';
 
 export interface Submitter {
   /** Enqueues the copy of `bytes` and the slot's `copied` event; the host seconds it took. */
@@ -88,7 +88,9 @@ export function newSubmitter(options: SubmitterOptions): Submitter {
   return new Submitter({ ...options, mode: Object.keys(TransferMode).indexOf(options.mode) });
 }
 export function newPoller(options: PollerOptions): Poller {
-  return new (loadAddon<{ Poller: new (o: PollerOptions) => Poller }>('poll').Poller)(options);
+  const { Poller, watch } = loadAddon<{ Poller: new (o: PollerOptions) => Poller; watch: typeof Watch }>('poll');
+  checkLayout('poll', 'watch words', Watch, watch);
+  return new Poller(options);
 }
 export function newReplayer(options: ReplayerOptions): Replayer {
   return new (loadAddon<{ Replayer: new (o: ReplayerOptions) => Replayer }>('replay').Replayer)(options);

@@ -9,7 +9,6 @@ import { lendHost } from '../../device/lend.ts';
 import { blockOnEvent } from '../../device/open.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { insideOfBuffer, type ReplayBuffer } from '../../store/rows/replay-buffer.ts';
-import { HEADER_BYTES } from '../../store/rows/shared-rows.ts';
 import type { SharedDeviceRows } from './attached.ts';
 import type { CheckedRing } from './options.ts';
 import type { KeptOnDevice, RingStatistics } from './statistics.ts';
@@ -77,7 +76,7 @@ export class DeviceRows extends Owner implements KeptOnDevice {
       events: this.#events.map((event) => event.handle),
       ring: this.#ring.handle,
       host: this.#host.handle,
-      rowsAt: HEADER_BYTES,
+      rowsAt: insideOfBuffer(this.#buffer).rowsAt,
       baseSeed: this.#baseSeed,
     };
   }

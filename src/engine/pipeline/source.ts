@@ -15,7 +15,7 @@ import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../../store
 import { rowStride } from '../../store/rows/pack-layout.ts';
 import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { type BatchLayout, columnsOf, placeColumns, viewNumbers } from '../../store/views/columns.ts';
-import { BROUGHT, type KeptLayout, keptLayout, mirrorBytes } from '../../store/views/kept-columns.ts';
+import { broughtTo, type KeptLayout, keptLayout, mirrorBytes } from '../../store/views/kept-columns.ts';
 import type { View, ViewSpec } from '../../store/views/views.ts';
 import type { RingStatistics } from '../device-rows/statistics.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
@@ -181,7 +181,6 @@ export class BatchSource {
     const bytes = mirrorBytes(places);
     const { memory, offset } = allocateShared(`what is known of ${places} places on the device`, bytes, 64);
     const mirror = new Float64Array(memory, offset, bytes / 8);
-    const brought = new BigUint64Array(memory, offset, BROUGHT + 1);
     const buffer = this.buffer as TrajectoryBuffer;
     return {
       bytes: freshAt + most * stepBytes,
@@ -198,7 +197,7 @@ export class BatchSource {
       },
       statistics: () => {
         const { ptr: visible, size } = buffer;
-        const ingestedRows = Number(Atomics.load(brought, BROUGHT));
+        const ingestedRows = broughtTo(mirror);
         return {
           visible,
           low: visible - size,

@@ -5,6 +5,7 @@ import { closedError, rangeError, stateError, typeError, unavailableError } from
 import { checkAgreed, recordOf } from '../../engine/group/agreement.ts';
 import type { SharedLearnerGroup } from '../../engine/group/group-shared.ts';
 import { BELL_WORDS, Bell } from '../../shm/bell.ts';
+import { checkElsewhere } from '../../shm/exchange-words.ts';
 import { allocateShared } from '../../shm/memory.ts';
 import type { HaloExchangeOptions, SharedHaloExchange } from '../halo/shared-exchange.ts';
 import { type ExchangeElsewhere, groupElsewhere, haloElsewhere, MOST_BYTES } from './exchange.ts';
@@ -143,6 +144,7 @@ class Inside {
     this.#bell = new Int32Array(memory, offset, BELL_WORDS);
     const opening = {} as { resolve(facts: Facts): void; reject(error: Error): void };
     this.opened = new Promise((resolve, reject) => Object.assign(opening, { resolve, reject }));
+    checkElsewhere();
     this.#native = newRanks(libraries, new Bell(this.#bell).words, (kind, job, a, b, c, bytes) => {
       if (kind === Notice.opened) {
         this.#native.hold(false);

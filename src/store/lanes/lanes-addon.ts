@@ -1,5 +1,5 @@
 /** The part of rows.node that trajectories call. Arguments are checked in this room before, and memory safety there. */
-import { loadAddon } from '../../base/addon.ts';
+import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import type { LimiterHandle } from '../rate-limiter.ts';
 
@@ -54,6 +54,8 @@ interface LanesAddon {
     value: number | undefined,
   ): number;
   cutEpisodes(writer: WriterHandle): void;
+  /** of a lane, the places [from, to) that a reader may take now */
+  laneSpan(lanes: LanesHandle, lane: number, out: Float64Array): void;
   /** of each lane, the place behind its last committed one */
   laneEnds(lanes: LanesHandle, out: Float64Array): void;
   /** places as rows, from byte `at` of `out` on; `counts` become the rows and the steps among them. False where they were written over. */
@@ -114,31 +116,16 @@ interface LanesAddon {
   ): boolean;
 }
 
-let addon: LanesAddon | undefined;
-
-export function lanesAddon(): LanesAddon {
-  addon ??= loadAddon<LanesAddon>('rows');
-  return addon;
-}
+export const lanesAddon = addonOf<LanesAddon>('rows');
 
 /** Bytes of a typed array, whatever its elements. */
 export function bytesOf(array: TypedArray): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-/** Where the words of lanes begin in their memory, and the words of each, 64 bits wide: LaneWords of native/rows/lanes.hpp. */
-const WORDS_AT = 10 * 64;
-const WORDS = 4;
-
-/** Places of a lane that a reader may take now, as span() of native/rows/lanes.cpp says it. */
-export function spanOf(memory: Float64Array, lane: number, perLane: number): { from: number; to: number } {
-  const words = new BigUint64Array(memory.buffer, memory.byteOffset + WORDS_AT + lane * WORDS * 8, WORDS);
-  const [begun, to, , floor] = Array.from(words, (_, i) => Number(Atomics.load(words, i))) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  const from = Math.max(begun - perLane, to - perLane, floor, 0);
-  return { from: Math.min(from, to), to };
+/** Places of a lane that a reader may take now. */
+export function spanOf(lanes: LanesHandle, lane: number): { from: number; to: number } {
+  const span = new Float64Array(2);
+  lanesAddon().laneSpan(lanes, lane, span);
+  return { from: span[0] as number, to: span[1] as number };
 }

@@ -1,11 +1,7 @@
 /** What a checkpoint needs of trajectories: their places, and the priorities by which they are drawn. */
 import { keptAddon } from '../rows/kept-addon.ts';
 import type { Ledger } from '../rows/ledger.ts';
-
-/** of a place, in front of its bytes, where it is copied out */
-const NOTE_BYTES = 16;
-/** from, to, steps, and the two words of the note in front of `to` */
-const LANE_NUMBERS = 5;
+import { rowsAddon } from '../rows/rows-addon.ts';
 
 /** A ring for each lane, as lanes.hpp has it. */
 export function lanesLedger(
@@ -14,10 +10,12 @@ export function lanesLedger(
 ): Ledger {
   const { lanes, laneCapacity, layout } = buffer;
   const addon = keptAddon();
+  // A place is copied out behind its note.
+  const { noteBytes, stateNumbers: numbers } = rowsAddon().layouts.kept;
   return {
-    ...{ lanes, perLane: laneCapacity, placeBytes: NOTE_BYTES + layout.placeBytes, numbers: LANE_NUMBERS, full: false },
+    ...{ lanes, perLane: laneCapacity, placeBytes: noteBytes + layout.placeBytes, numbers, full: false },
     states: () => {
-      const states = new Float64Array(lanes * LANE_NUMBERS);
+      const states = new Float64Array(lanes * numbers);
       addon.laneStates(memory, states);
       return states;
     },
@@ -26,10 +24,6 @@ export function lanesLedger(
     restore: (states) => addon.setLaneStates(memory, states),
   };
 }
-
-/** Words of a tree's header, in the order of native/rows/priority_tree.hpp; two lines of them. */
-const Word = { alpha: 0, epsilon: 1, largest: 2, stale: 8, odd: 9, count: 16 } as const;
-const LINE_WORDS = 8;
 
 /** A tree of priorities: what its leaves and their sums are made of. Views of its memory. */
 export interface TreeParts {
@@ -45,25 +39,32 @@ export interface TreeParts {
 }
 
 export function treeParts(tree: Float64Array, leaves: number, lanes: number): TreeParts {
-  const words = new BigUint64Array(tree.buffer, tree.byteOffset, tree.length);
-  const first = Word.count + Math.ceil(lanes / LINE_WORDS) * LINE_WORDS;
+  const { largest, stale, odd, known, first, words } = treeWords(tree, lanes);
   return {
     leaves: tree.subarray(first, first + leaves),
-    known: words.subarray(Word.count, Word.count + lanes),
-    largest: tree[Word.largest] as number,
-    stale: Number(words[Word.stale]),
-    odd: Number(words[Word.odd]),
+    known: words.subarray(known, known + lanes),
+    largest: tree[largest] as number,
+    stale: Number(words[stale]),
+    odd: Number(words[odd]),
   };
 }
 
 /** Into a tree that nobody uses yet. */
 export function restoreTree(tree: Float64Array, leaves: number, lanes: number, saved: TreeParts): void {
-  const words = new BigUint64Array(tree.buffer, tree.byteOffset, tree.length);
+  const { largest, stale, odd, words } = treeWords(tree, lanes);
   const into = treeParts(tree, leaves, lanes);
   into.leaves.set(saved.leaves);
   into.known.set(saved.known);
-  tree[Word.largest] = saved.largest;
-  words[Word.stale] = BigInt(saved.stale);
-  words[Word.odd] = BigInt(saved.odd);
+  tree[largest] = saved.largest;
+  words[stale] = BigInt(saved.stale);
+  words[odd] = BigInt(saved.odd);
   keptAddon().adoptTree(tree, leaves, lanes);
+}
+
+/** A tree's words of 64 bits as whole numbers, and where they are: of the header, of each lane, and the leaves. */
+function treeWords(tree: Float64Array, lanes: number) {
+  const { largest, stale, odd, bytes } = rowsAddon().layouts.tree;
+  const words = new BigUint64Array(tree.buffer, tree.byteOffset, tree.length);
+  const first = rowsAddon().treeLeavesAt(lanes) / 8;
+  return { largest: largest / 8, stale: stale / 8, odd: odd / 8, known: bytes / 8, first, words };
 }

@@ -70,7 +70,7 @@ class LanesOutgoing implements StepsOutgoing {
     this.#next = new Float64Array(lanes);
     this.#ends = new Float64Array(lanes);
     for (let lane = 0; lane < lanes; lane++) {
-      const { from } = spanOf(memory, lane, laneCapacity);
+      const { from } = spanOf(this.#handle, lane);
       if (from > 0)
         throw stateError('BUSY', `lane ${lane} has lost its first ${from} places: take them from the start on`);
     }

@@ -5,12 +5,8 @@ import { checkRoom } from '../../shm/memory.ts';
 import type { SharedRateLimiter } from '../rate-limiter.ts';
 import { checkNonFinite, type NonFiniteNumbers } from '../rows/field-roles.ts';
 import { checkFields } from '../rows/pack-layout.ts';
+import { rowsAddon } from '../rows/rows-addon.ts';
 import type { StepFields, StepLayout } from './schema.ts';
-
-/** Threads that can wait for steps of one buffer. */
-export const BELLS = 8;
-/** before the bells: identity, waiting readers; a cache line each */
-export const BELLS_AT = 2 * 64;
 
 export const KIND = 'hotslot.TrajectoryBuffer';
 
@@ -30,9 +26,11 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
 
 /** Throws unless the memory's header, written once before it was first shared, says what its description does. */
 export function checkHeader(shared: SharedTrajectoryBuffer): void {
-  checkRoom(shared, 24);
-  const [, , lanes = 0, placeBytes = 0, low = 0, high = 0] = new Uint32Array(shared.memory, shared.offset, 6);
-  const capacity = lanes * (high * 2 ** 32 + low);
+  const { lanes: at } = rowsAddon().layouts;
+  checkRoom(shared, at.bytes);
+  const header = new DataView(shared.memory, shared.offset);
+  const [lanes, placeBytes] = [header.getUint32(at.lanes, true), header.getUint32(at.placeBytes, true)];
+  const capacity = lanes * Number(header.getBigUint64(at.perLane, true));
   if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes || capacity !== shared.capacity)
     throw typeError(
       `the shared memory holds ${lanes} lanes, ${capacity} places of ${placeBytes} bytes, ` +

@@ -6,7 +6,7 @@
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
 import { closedError, rangeError, stateError } from '../../base/errors.ts';
-import { BELL_WORDS, BellBoard } from '../../shm/bell.ts';
+import { BellBoard } from '../../shm/bell.ts';
 import { nextClaim, takeWords } from '../../shm/claim.ts';
 import { allocateShared, checkRoom, checkShared, LINE, roundUp } from '../../shm/memory.ts';
 import type { PrioritizedSampler } from '../prioritized.ts';
@@ -14,6 +14,7 @@ import { checkLimiter, RateLimiter } from '../rate-limiter.ts';
 import type { LoadOptions } from '../rows/data-set.ts';
 import { checkNonFinite, type NonFiniteNumbers, stepKind } from '../rows/field-roles.ts';
 import type { Ledger } from '../rows/ledger.ts';
+import { rowsAddon } from '../rows/rows-addon.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../rows/sampler.ts';
 import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, windowsSpec } from '../views/views.ts';
 import { dumpSteps } from './dump.ts';
@@ -23,7 +24,7 @@ import { loadSteps } from './load.ts';
 import { BufferReader, type PlacesRead } from './reader.ts';
 import type { SampleOf } from './samples.ts';
 import { type StepFields, type StepLayout, stepLayout } from './schema.ts';
-import { BELLS, BELLS_AT, checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.ts';
+import { checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.ts';
 import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 
 /** For the package itself; not exported from it. */
@@ -79,7 +80,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const bytes = lanesAddon().lanesBytes(lanes, this.laneCapacity, layout.placeBytes);
     checkRoom(shared, bytes + (LINE + lanes) * 4);
     this.#memory = new Float64Array(memory, offset, bytes / 8);
-    this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    const { bells, bellCount } = rowsAddon().layouts.lanes;
+    this.#bells = BellBoard.over({ memory, offset: offset + bells }, bellCount);
     this.#claims = new Int32Array(memory, offset + bytes, LINE + lanes);
     this.#handle = lanesAddon().openLanes(this.#memory);
     this.#reader = new BufferReader(this.#handle, { memory, layout, lanes, perLane: this.laneCapacity });
@@ -261,7 +263,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
    * Rejects with ERR_HOTSLOT_STATE_EMPTY without any, and with ERR_HOTSLOT_STATE_BUSY when some are added meanwhile.
    */
   async dump(path: string | URL): Promise<number> {
-    return this.#open() && dumpSteps(this, (lane) => spanOf(this.#memory, lane, this.laneCapacity), path);
+    const handle = this.#open();
+    return dumpSteps(this, (lane) => spanOf(handle, lane), path);
   }
 
   /** Forgets all steps; ids go on. Episodes that run go on too, from their next step. */

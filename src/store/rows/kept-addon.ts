@@ -1,5 +1,5 @@
 /** The part of rows.node that brings ranges of rows out of shared memory and back. Arguments are checked before. */
-import { loadAddon } from '../../base/addon.ts';
+import { addonOf } from '../../base/addon.ts';
 
 interface KeptAddon {
   /** the lowest row that is whole in `out` */
@@ -17,9 +17,4 @@ interface KeptAddon {
   setLimiter(memory: Float64Array, inserts: number, samples: number): void;
 }
 
-let addon: KeptAddon | undefined;
-
-export function keptAddon(): KeptAddon {
-  addon ??= loadAddon<KeptAddon>('rows');
-  return addon;
-}
+export const keptAddon = addonOf<KeptAddon>('rows');

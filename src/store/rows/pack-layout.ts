@@ -3,8 +3,8 @@
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
-import { roundUp } from '../../shm/memory.ts';
 import type { FieldSpec } from './fields.ts';
+import { rowsAddon } from './rows-addon.ts';
 
 export interface FieldLayout {
   readonly dtype: DType;
@@ -29,7 +29,7 @@ const MAX_ROW_BYTES = 2 ** 31 - 1;
 
 /** Bytes from one row to the next in memory: native/rows/rows.hpp says why. Whatever leaves the memory is packed. */
 export function rowStride(rowBytes: number): number {
-  return roundUp(rowBytes, rowBytes >= 256 ? 64 : 16);
+  return rowsAddon().rowStride(rowBytes);
 }
 
 interface Draft {

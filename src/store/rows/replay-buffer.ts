@@ -7,7 +7,8 @@ import type { NamedTensors } from '../../base/arrays/tensors.ts';
 import { checkCount, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
-import { BELL_WORDS, BellBoard } from '../../shm/bell.ts';
+import { BellBoard } from '../../shm/bell.ts';
+import { Int64 } from '../../shm/int64.ts';
 import { allocateShared, checkRoom, checkShared } from '../../shm/memory.ts';
 import { checkLimiter, insideOfLimiter, RateLimiter } from '../rate-limiter.ts';
 import type { LoadOptions } from './data-set.ts';
@@ -30,7 +31,7 @@ import { checkPacked, type Mark } from './packed.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import { checkOut, checkSample, MAX_DRAW_SIZE, type Sample, type SampleOptions } from './sampler.ts';
-import { BELLS, BELLS_AT, KIND, memoryBytes, type SharedReplayBuffer } from './shared-rows.ts';
+import { KIND, type SharedReplayBuffer } from './shared-rows.ts';
 
 /** indices into rows are 32 bits wide */
 const MAX_CAPACITY = MAX_DRAW_SIZE;
@@ -44,6 +45,11 @@ export let insideOfBuffer: (buffer: ReplayBuffer) => {
   readonly bells: BellBoard;
   /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
   readonly memory: Float64Array;
+  /** where row 0 begins in it */
+  readonly rowsAt: number;
+  /** rows that writers own, and rows that were committed, of all that were ever added */
+  readonly reserved: Int64;
+  readonly committed: Int64;
   /** for checkpoints */
   readonly ledger: Ledger;
   /** For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed. */
@@ -76,6 +82,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     insideOfBuffer = (buffer) => ({
       bells: buffer.#bells,
       memory: buffer.#memory,
+      rowsAt: rowsAddon().layouts.rows.bytes,
+      reserved: buffer.#counter('reserved'),
+      committed: buffer.#counter('committed'),
       ledger: rowsLedger(buffer, buffer.#memory),
       setCounters: (ptr) => keptAddon().setRows(buffer.#memory, ptr),
     });
@@ -89,8 +98,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     this.rowBytes = layout.rowBytes;
     this.limiter = limiter;
     this.#limiting = limiter && insideOfLimiter(limiter);
-    this.#memory = new Float64Array(memory, offset, memoryBytes(capacity, layout.rowBytes) / 8);
-    this.#bells = new BellBoard(new Int32Array(memory, offset + BELLS_AT, BELLS * BELL_WORDS), BELLS);
+    this.#memory = new Float64Array(memory, offset, rowsAddon().rowsBytes(capacity, layout.rowBytes) / 8);
+    const { bells, bellCount } = rowsAddon().layouts.rows;
+    this.#bells = BellBoard.over({ memory, offset: offset + bells }, bellCount);
     this.#shared = shared;
     this.#input = new RowInput(layout, capacity, shared.offPolicy);
     const fields = Object.values(layout.fields);
@@ -117,6 +127,11 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
+  #counter(which: 'reserved' | 'committed'): Int64 {
+    const { buffer, byteOffset } = this.#memory;
+    return new Int64(new BigInt64Array(buffer, byteOffset + rowsAddon().layouts.rows[which], 1), 0);
+  }
+
   static offPolicy<C extends number = 0>(options: {
     capacity: number;
     obsDim: number;
@@ -134,16 +149,18 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     shared: SharedReplayBuffer<F, R>,
   ): ReplayBuffer<F, R> {
     checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs what share() of a replay buffer returned');
-    checkRoom(shared, 16);
+    const { rows: at } = rowsAddon().layouts;
+    checkRoom(shared, at.bytes);
     // Written once, before the buffer was first shared.
-    const [, , capacity, rowBytes] = new Uint32Array(shared.memory, shared.offset, 4);
+    const header = new DataView(shared.memory, shared.offset);
+    const [capacity, rowBytes] = [header.getUint32(at.capacity, true), header.getUint32(at.rowBytes, true)];
     if (capacity !== shared.capacity || rowBytes !== shared.layout?.rowBytes) {
       throw typeError(
         `the shared memory holds ${capacity} rows of ${rowBytes} bytes, ` +
           `its description says ${shared.capacity} of ${shared.layout?.rowBytes}`,
       );
     }
-    checkRoom(shared, memoryBytes(capacity, rowBytes));
+    checkRoom(shared, rowsAddon().rowsBytes(capacity, rowBytes));
     checkFields(Object.values(shared.layout.fields ?? {}), rowBytes);
     checkNonFinite(shared.nonFinite);
     return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
@@ -158,7 +175,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     const capacity = checkCount('capacity', options.capacity, 1, MAX_CAPACITY);
     const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
     checkLimiter(limiter);
-    const bytes = memoryBytes(capacity, layout.rowBytes);
+    const bytes = rowsAddon().rowsBytes(capacity, layout.rowBytes);
     const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
     rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);
     const how = { capacity, layout, offPolicy, nonFinite, limiter: limiter?.share() ?? null };

@@ -1,12 +1,34 @@
 /** What rows.node offers. Only src/store calls this: arguments are checked here before, and memory safety there. */
-import { loadAddon } from '../../base/addon.ts';
+import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 
 /** Native objects over shared memory; each keeps its view alive. */
 export type BufferHandle = { readonly handleOf: 'buffer' };
 export type LimiterHandle = { readonly handleOf: 'limiter' };
 
+type Numbers<K extends string> = Readonly<Record<K, number>>;
+/** Where numbers lie in headers of shared memory, in bytes from their start; `bytes`: of the header. Native code was compiled with them. */
+interface RowsLayouts {
+  readonly rows: Numbers<'capacity' | 'rowBytes' | 'reserved' | 'committed' | 'bells' | 'bellCount' | 'bytes'>;
+  readonly lanes: Numbers<'lanes' | 'placeBytes' | 'perLane' | 'bells' | 'bellCount' | 'bytes'>;
+  /** of a lane as checkpoints keep it: bytes of a place's note, numbers of its state */
+  readonly kept: Numbers<'noteBytes' | 'stateNumbers'>;
+  /** in front of a step on its way to another buffer; kinds: bits of a step that ended, a final observation, the bit of a first step */
+  readonly stepRow: Numbers<'lane' | 'kind' | 'reward' | 'bytes' | 'ended' | 'final' | 'first'>;
+  readonly tree: Numbers<'largest' | 'stale' | 'odd' | 'bytes'>;
+  readonly limiter: Numbers<'bytes'>;
+  readonly mailbox: Numbers<'begun' | 'published' | 'refused' | 'bytes'>;
+  readonly mirror: Numbers<'brought'>;
+}
+
 interface RowsAddon {
+  readonly layouts: RowsLayouts;
+  /** that a replay buffer takes */
+  rowsBytes(capacity: number, rowBytes: number): number;
+  /** from one row, or place, to the next in memory */
+  rowStride(rowBytes: number): number;
+  treeLeavesAt(lanes: number): number;
+  mirrorBytes(places: number): number;
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
   /** `fields`: offset, bytes and what rowKind() gives, of each; `result`: three numbers that later calls write */
   openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
@@ -44,6 +66,13 @@ interface RowsAddon {
   /** leaves [ptr, size] in the result array that openBuffer was given */
   sampleRows(buffer: BufferHandle, seed: number, count: number, out: ArrayBufferView, indices?: Uint32Array): void;
   drawIndices(seed: number, size: number, out: Uint32Array): void;
+  formatLimiter(
+    memory: Float64Array,
+    samplesPerInsert: number,
+    minSize: number,
+    errorBuffer: number,
+    gateAdd: boolean,
+  ): void;
   openLimiter(memory: Float64Array): LimiterHandle;
   maySample(limiter: LimiterHandle, rows: number): boolean;
   /** what was taken is said in `word[0]` by the same call */
@@ -60,9 +89,4 @@ interface RowsAddon {
   firstNotFinite(view: ArrayBufferView, byteOffset: number, count: number): number;
 }
 
-let addon: RowsAddon | undefined;
-
-export function rowsAddon(): RowsAddon {
-  addon ??= loadAddon<RowsAddon>('rows');
-  return addon;
-}
+export const rowsAddon = addonOf<RowsAddon>('rows');

@@ -5,6 +5,7 @@
  */
 import { roundUp } from '../../shm/memory.ts';
 import type { StepField } from '../lanes/schema.ts';
+import { rowsAddon } from '../rows/rows-addon.ts';
 import {
   type BatchLayout,
   COLUMN_ALIGNMENT,
@@ -86,6 +87,9 @@ export function keptLayout(columns: readonly Column[], spec: ViewSpec, rows: num
 }
 
 /** Bytes of what pack knows of the places: native/rows/mirror.hpp draws it. */
-export const mirrorBytes = (places: number): number => 64 + 8 * places;
-/** Word of 64 bits: places that ever travelled. */
-export const BROUGHT = 1;
+export const mirrorBytes = (places: number): number => rowsAddon().mirrorBytes(places);
+/** Places that ever travelled. */
+export function broughtTo(mirror: Float64Array): number {
+  const { brought } = rowsAddon().layouts.mirror;
+  return Number(Atomics.load(new BigUint64Array(mirror.buffer, mirror.byteOffset + brought, 1), 0));
+}

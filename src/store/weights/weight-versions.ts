@@ -6,27 +6,24 @@ import { answered } from '../../base/addon.ts';
 import { checkCount } from '../../base/checks.ts';
 import { rangeError, stateError } from '../../base/errors.ts';
 import { BELL_WORDS, BellBoard } from '../../shm/bell.ts';
-import { LINE, PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
+import { PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 
 const BELLS = 16;
-/** begun, published, refused: Int32, a cache line each, written by the writer only; the bells follow, then whole pages */
-const BEGUN = 0;
-const PUBLISHED = LINE;
-const REFUSED = 2 * LINE;
-const CONTROL_WORDS = 3 * LINE;
-const DATA_AT = roundUp((CONTROL_WORDS + BELLS * BELL_WORDS) * 4, PAGE);
+/** Behind the words of native/rows/mailbox.hpp, which the writer alone writes, follow the bells, then whole pages. */
+function placesOf(length: number) {
+  const { bytes: bellsAt } = rowsAddon().layouts.mailbox;
+  const dataAt = roundUp(bellsAt + BELLS * BELL_WORDS * 4, PAGE);
+  return { bellsAt, dataAt, dataBytes: roundUp(3 * roundUp(length * 4, STRIDE), PAGE) };
+}
 
 /** versions are Int32 */
 const LAST_VERSION = 2 ** 31 - 1;
 
 /** Bytes of a mailbox whose versions have `length` float32. */
 export function mailboxBytes(length: number): number {
-  return DATA_AT + dataBytes(length);
-}
-
-function dataBytes(length: number): number {
-  return roundUp(3 * roundUp(length * 4, STRIDE), PAGE);
+  const { dataAt, dataBytes } = placesOf(length);
+  return dataAt + dataBytes;
 }
 
 /** Where a version's bytes belong. */
@@ -45,26 +42,33 @@ export class WeightVersions {
   readonly stride: number;
   /** rung after every publish */
   readonly bells: BellBoard;
+  /** Int32, a cache line each */
   readonly control: Int32Array;
+  readonly #begun: number;
+  readonly #published: number;
+  readonly #refused: number;
   /** float32 weights of a version */
   readonly length: number;
 
   constructor({ memory, offset, length }: Place & { length: number }) {
     this.length = length;
     this.stride = roundUp(length * 4, STRIDE);
-    this.control = new Int32Array(memory, offset, CONTROL_WORDS);
-    this.bells = new BellBoard(new Int32Array(memory, offset + CONTROL_WORDS * 4, BELLS * BELL_WORDS), BELLS);
-    this.view = new Uint8Array(memory, offset + DATA_AT, dataBytes(length));
+    const { bellsAt, dataAt, dataBytes } = placesOf(length);
+    const { begun, published, refused } = rowsAddon().layouts.mailbox;
+    [this.#begun, this.#published, this.#refused] = [begun / 4, published / 4, refused / 4];
+    this.control = new Int32Array(memory, offset, bellsAt / 4);
+    this.bells = BellBoard.over({ memory, offset: offset + bellsAt }, BELLS);
+    this.view = new Uint8Array(memory, offset + dataAt, dataBytes);
   }
 
   /** The newest whole version; 0 before the first. */
   get published(): number {
-    return Atomics.load(this.control, PUBLISHED);
+    return Atomics.load(this.control, this.#published);
   }
 
   /** The highest version whose write has begun. */
   get begun(): number {
-    return Atomics.load(this.control, BEGUN);
+    return Atomics.load(this.control, this.#begun);
   }
 
   /** Begins the next version: from now until publish() its bytes may be written. Null means not yet. */
@@ -115,7 +119,7 @@ export class WeightVersions {
    * written again and refused again: the highest stays, or the second would be somebody's for ever.
    */
   refuse(version: number): void {
-    if (version > this.refused) Atomics.store(this.control, REFUSED, version);
+    if (version > this.refused) Atomics.store(this.control, this.#refused, version);
   }
   /** A pipeline closes, and the copies that it ordered are over: nobody will publish what it began and did not (M4). */
   abandon(): void {
@@ -126,13 +130,13 @@ export class WeightVersions {
   restore(version: number, weights: Float32Array): void {
     const { bytes } = this.bytesOf(version);
     bytes.set(new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength));
-    Atomics.store(this.control, BEGUN, version);
-    Atomics.store(this.control, PUBLISHED, version);
+    Atomics.store(this.control, this.#begun, version);
+    Atomics.store(this.control, this.#published, version);
     this.bells.ringAll();
   }
   /** The highest version that was refused; 0 for none. */
   get refused(): number {
-    return Atomics.load(this.control, REFUSED);
+    return Atomics.load(this.control, this.#refused);
   }
 
   /** Null, unless there can be no other version: then it throws. */

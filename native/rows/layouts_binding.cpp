@@ -1,0 +1,75 @@
+// What rows.node says of its memory: where in a header each number lies that JavaScript reads or writes by itself, in
+// bytes from the header's start. So the headers of this folder are the only place where that is written.
+#include <napi.h>
+
+#include <cstddef>
+
+#include "rows/arguments.hpp"
+#include "rows/lanes.hpp"
+#include "rows/limiter.hpp"
+#include "rows/mailbox.hpp"
+#include "rows/mirror.hpp"
+#include "rows/packed_steps.hpp"
+#include "rows/priority_tree.hpp"
+#include "rows/rows.hpp"
+
+namespace hotslot::rows {
+namespace {
+
+// (capacity, bytes of a row) → bytes that a replay buffer takes
+Napi::Value rows_bytes(Info info) {
+  return Napi::Number::New(info.Env(), double(bytes_needed(whole(info, 0), u32(info, 1))));
+}
+// (bytes of a row, or of a place) → bytes from one to the next
+Napi::Value stride_of(Info info) { return Napi::Number::New(info.Env(), double(row_stride(whole(info, 0)))); }
+// (lanes) → where a tree's leaves begin in its memory
+Napi::Value leaves_at(Info info) { return Napi::Number::New(info.Env(), double(tree_leaves_at(whole(info, 0)))); }
+// (places) → bytes that a mirror takes
+Napi::Value mirror_bytes(Info info) { return Napi::Number::New(info.Env(), double(Mirror::bytes_of(whole(info, 0)))); }
+
+}  // namespace
+
+void export_layouts(Napi::Env env, Napi::Object exports) {
+  static constexpr Exported all[] = {
+      {"rowsBytes", rows_bytes}, {"rowStride", stride_of}, {"treeLeavesAt", leaves_at}, {"mirrorBytes", mirror_bytes}};
+  add_functions(env, exports, all);
+  const Napi::Object layouts = add_group(env, exports, "layouts");
+  add_numbers(env, layouts, "rows",
+              {{"capacity", offsetof(Header, capacity)},
+               {"rowBytes", offsetof(Header, row_bytes)},
+               {"reserved", offsetof(Header, reserved)},
+               {"committed", offsetof(Header, committed)},
+               {"bells", offsetof(Header, bells)},
+               {"bellCount", bell_places},
+               {"bytes", sizeof(Header)}});
+  add_numbers(env, layouts, "lanes",
+              {{"lanes", offsetof(LanesHeader, lanes)},
+               {"placeBytes", offsetof(LanesHeader, place_bytes)},
+               {"perLane", offsetof(LanesHeader, per_lane)},
+               {"bells", offsetof(LanesHeader, bells)},
+               {"bellCount", lane_bells},
+               {"bytes", sizeof(LanesHeader)}});
+  add_numbers(env, layouts, "kept", {{"noteBytes", sizeof(Note)}, {"stateNumbers", lane_numbers}});
+  add_numbers(env, layouts, "stepRow",
+              {{"lane", offsetof(StepRow, lane)},
+               {"kind", offsetof(StepRow, kind)},
+               {"reward", offsetof(StepRow, reward)},
+               {"bytes", sizeof(StepRow)},
+               {"ended", ended_bits},
+               {"final", final_row},
+               {"first", first_bit}});
+  add_numbers(env, layouts, "tree",
+              {{"largest", offsetof(TreeHeader, largest)},
+               {"stale", offsetof(TreeHeader, stale)},
+               {"odd", offsetof(TreeHeader, odd)},
+               {"bytes", sizeof(TreeHeader)}});
+  add_numbers(env, layouts, "limiter", {{"bytes", sizeof(Limiter)}});
+  add_numbers(env, layouts, "mailbox",
+              {{"begun", offsetof(Mailbox, begun)},
+               {"published", offsetof(Mailbox, published)},
+               {"refused", offsetof(Mailbox, refused)},
+               {"bytes", sizeof(Mailbox)}});
+  add_numbers(env, layouts, "mirror", {{"brought", offsetof(MirrorHeader, brought)}});
+}
+
+}  // namespace hotslot::rows
