@@ -4,7 +4,7 @@
  * until that is done on the device too, and replay launches nothing meanwhile.
  */
 import { answered } from '../src/base/addon.ts';
-import { native } from '../src/device/native.ts';
+import { nativeEvents, nativeMemory, nativeStreams } from '../src/device/native.ts';
 import { GroupRank } from '../src/engine/group/group-rank.ts';
 import { Purpose } from '../src/engine/group/letter.ts';
 import type { Ended } from '../src/engine/group/verdict.ts';
@@ -149,17 +149,17 @@ export class Averager {
     const { tensors } = this.#ring.run.averagedTensors;
     const values = this.#all.subarray(0, tensors.reduce((sum, { bytes }) => sum + bytes, 0) / 4);
     if (homeHandle !== 0)
-      answered(native().copyOut(homeHandle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)));
+      answered(nativeMemory().copyOut(homeHandle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)));
     return values;
   }
 
   #write(slot: number, spent: number): void {
     const { run } = this.#ring;
-    const device = native();
+    const streams = nativeStreams();
     const stream = this.#stream;
     let at = 0;
     for (const { handle, byteOffset, bytes } of run.averagedTensors.tensors) {
-      answered(device.copy(stream, handle, byteOffset, this.#shared.valuesHandle, at, bytes));
+      answered(streams.copy(stream, handle, byteOffset, this.#shared.valuesHandle, at, bytes));
       at += bytes;
     }
     const version = this.#ring.record(slot)[Field.version] as number;
@@ -167,22 +167,22 @@ export class Averager {
     if (version > 0 && this.#mailbox && published) {
       const { byteOffset } = this.#mailbox.bytesOf(version);
       const { mailbox, weights, weightsOffset, weightsBytes } = published;
-      answered(device.copy(stream, mailbox, byteOffset, weights, weightsOffset, weightsBytes));
+      answered(streams.copy(stream, mailbox, byteOffset, weights, weightsOffset, weightsBytes));
     }
     if (this.#rank.isCompared) {
       const host = this.#shared.homeHandle || this.#shared.valuesHandle;
       at = 0;
       for (const { handle, byteOffset, bytes } of run.averagedTensors.tensors) {
-        answered(device.copy(stream, host, at, handle, byteOffset, bytes));
+        answered(streams.copy(stream, host, at, handle, byteOffset, bytes));
         at += bytes;
       }
     }
-    answered(device.record(stream, spent));
+    answered(streams.record(stream, spent));
   }
 
   /** False while the device is at it. */
   #readBack(spent: number): boolean {
-    if (!answered(native().waitEvent(this.#device, spent, LONGEST_NAP_MS))) return false;
+    if (!answered(nativeEvents().waitEvent(this.#device, spent, LONGEST_NAP_MS))) return false;
     this.#rank.compare(this.#brought());
     return true;
   }

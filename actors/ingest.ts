@@ -4,7 +4,7 @@
  */
 
 import { answered } from '../src/base/addon.ts';
-import { native } from '../src/device/native.ts';
+import { nativeStreams } from '../src/device/native.ts';
 import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
 import { eventOf, MOST_UNDER_WAY } from '../src/engine/device-rows/words.ts';
 import type { HostHalves } from '../src/engine/ring/host-halves.ts';
@@ -79,10 +79,10 @@ export class Ingest {
     for (let row = from; row < to; ) {
       const [at, place] = [row % buffer.capacity, row % places];
       const some = Math.min(to - row, buffer.capacity - at, places - place);
-      answered(native().copy(stream, ring, place * stride, host, rowsAt + at * stride, some * stride));
+      answered(nativeStreams().copy(stream, ring, place * stride, host, rowsAt + at * stride, some * stride));
       row += some;
     }
-    answered(native().record(stream, shared.events[eventOf(words.submitted)] as number));
+    answered(nativeStreams().record(stream, shared.events[eventOf(words.submitted)] as number));
     words.submit(from, to);
   }
 }

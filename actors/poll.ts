@@ -5,7 +5,7 @@
 
 import { answered } from '../src/base/addon.ts';
 import { nowMs } from '../src/base/clock.ts';
-import { native } from '../src/device/native.ts';
+import { nativeEvents, nativeMemory } from '../src/device/native.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/device/transfer/native.ts';
 import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
 import { eventOf, MOST_UNDER_WAY } from '../src/engine/device-rows/words.ts';
@@ -185,7 +185,7 @@ export class PollActor implements Actor {
 
   #elapsed(begins: readonly number[], ends: readonly number[], slot: number): number {
     const begin = begins[slot];
-    return begin === undefined ? -1 : native().elapsedMs(begin, ends[slot] as number);
+    return begin === undefined ? -1 : nativeEvents().elapsedMs(begin, ends[slot] as number);
   }
 
   /** The version that this tick's replay wrote, if any, unless its weights are no finite numbers. */
@@ -197,7 +197,7 @@ export class PollActor implements Actor {
     const { mailboxHome } = this.#setup;
     if (mailboxHome) {
       const { bytes, byteOffset } = mailbox.bytesOf(version);
-      answered(native().copyOut(mailboxHome, bytes, byteOffset));
+      answered(nativeMemory().copyOut(mailboxHome, bytes, byteOffset));
     }
     const next = version === mailbox.published + 1;
     if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version))) mailbox.publish(version);
@@ -237,7 +237,7 @@ export class PollActor implements Actor {
       const updated = (record[Field.updateMs] as number) >= 0;
       const home = slots.homes[slot];
       if (home !== undefined && (updated || slots.host.priorityBytes > 0))
-        answered(native().copyOut(home, halves.homeBytes(slot)));
+        answered(nativeMemory().copyOut(home, halves.homeBytes(slot)));
       if (updated) {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
         ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));

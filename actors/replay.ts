@@ -3,7 +3,7 @@
  * spent by the caller. An update is applied exactly once, whatever dies when (I8).
  */
 import { answered } from '../src/base/addon.ts';
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import type { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
 import { newReplayer, type Replayer } from '../src/device/transfer/native.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
@@ -97,7 +97,7 @@ export class ReplayActor implements Actor {
       at = place?.byteOffset ?? -1;
     }
     const home = this.#setup.slots.homes[slot];
-    if (this.#unsure && home !== undefined) answered(native().copyOut(home, this.#setup.halves.homeBytes(slot)));
+    if (this.#unsure && home !== undefined) answered(nativeMemory().copyOut(home, this.#setup.halves.homeBytes(slot)));
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
     const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
     this.#unsure = false;

@@ -4,7 +4,7 @@
  */
 import { parentPort } from 'node:worker_threads';
 import { ThreadEnding } from '../src/base/addon.ts';
-import { native } from '../src/device/native.ts';
+import { nativeDevices } from '../src/device/native.ts';
 import { GroupRank } from '../src/engine/group/group-rank.ts';
 import type { Actor, ThreadOfActors, ThreadSetup } from '../src/engine/pipeline/actors.ts';
 import { bellsOf } from '../src/engine/pipeline/source.ts';
@@ -39,7 +39,7 @@ export class ActorThread implements ThreadOfActors {
     this.#ring = ring;
     this.#bell = ring.bells.ofThread(setup.thread);
     // Loaded before the word is watched: what is loaded later is left earlier, and leaving devices may wait for them.
-    const { ownThread } = native();
+    const { ownThread } = nativeDevices();
     // However this thread ends, its word says so: the opener may be blocked when it happens.
     enterWord(threads, setup.thread, Atomics.load(threads, setup.thread), ThreadState.running, ThreadState.dead);
     // Actors of a learner group lend their thread to MPI, which may leave a context of its own in it.

@@ -1,6 +1,6 @@
 /** Packing and unpacking halos on the processor against numpy and memcpy; what a call costs; the same on a device. */
 import { Worker } from 'node:worker_threads';
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import {
   type Edge,
   edgeSlices,
@@ -98,7 +98,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       for (let round = quick ? -1 : -3; round < rounds; round++) {
         const got = {
           // One native call each, behind which is one memcpy.
-          memcpy: timed(calls, () => native().copyOut(source.handle, target)),
+          memcpy: timed(calls, () => nativeMemory().copyOut(source.handle, target)),
           ours: timed(calls, ours[way]),
           numpy: numpy ? await numpy.time(way) : Number.NaN,
         };
@@ -136,7 +136,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     using source = openDevice('host:0').allocate({ shape: [data.byteLength], dtype: 'uint8' });
     const target = new Uint8Array(data.byteLength);
     const { ours, memcpy } = await inTurn(rounds, {
-      memcpy: () => native().copyOut(source.handle, target),
+      memcpy: () => nativeMemory().copyOut(source.handle, target),
       ours: () => transformer.asyncPack([{ data }]),
     });
     report({

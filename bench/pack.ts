@@ -3,7 +3,7 @@
  * the same buffer, and beside the C library's memcpy of the same bytes to the same place: warm, where the last cache is large.
  */
 
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import { openDevice, type ReplayBuffer, uniformIndices } from '../src/index.ts';
 import { insideOfBuffer } from '../src/store/rows/replay-buffer.ts';
 import { rowsAddon } from '../src/store/rows/rows-addon.ts';
@@ -49,7 +49,7 @@ export const run: Benchmark = async (report, { quick }) => {
     using source = openDevice('host:0').allocate({ shape: [bytes], dtype: 'uint8' });
     const { random, inOrder } = gathers(buffer, rows, out);
     const { memcpy, cold, one, all } = await inTurn(quick ? Math.ceil(rounds / 5) : rounds, {
-      memcpy: () => native().copyOut(source.handle, out),
+      memcpy: () => nativeMemory().copyOut(source.handle, out),
       cold: () => inOrder(true),
       one: () => random(true),
       all: () => random(false),

@@ -2,7 +2,7 @@
  * Where the time of a small tick goes: each tick's record says when every role began and ended, and what lies between two of its
  * moments is a step of its own or the way from one role to the next. Beside them what the bytes alone cost.
  */
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
 import { Field } from '../src/engine/ring/slot.ts';
 import { openDevice, type ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
@@ -46,7 +46,7 @@ function bytesAlone(report: Report, buffer: ReplayBuffer, rows: number, device: 
   const bytes = new Uint8Array(out.buffer);
   const ways = {
     'the rows gathered': () => buffer.gather(indices, out),
-    'the batch copied': () => native().copyOut(target.handle, bytes),
+    'the batch copied': () => nativeMemory().copyOut(target.handle, bytes),
   };
   for (const [name, act] of Object.entries(ways)) {
     const us: number[] = [];

@@ -1,5 +1,5 @@
 /** Whole ticks through the four actors: small ones per second, large ones against one thread that gathers and copies. */
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import { openDevice, uniformIndices } from '../src/index.ts';
 import { allocateShared } from '../src/shm/memory.ts';
 import { type Benchmark, beside, filledRows, middle } from './harness.ts';
@@ -60,7 +60,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   const onHost = opened.family === 'host';
   const copy = async () => {
     // On the processor one call moves the bytes in this thread; a stream would only hand them to another.
-    if (onHost) return void native().copyOut(target.handle, new Uint8Array(shared.memory, shared.offset, bytes));
+    if (onHost) return void nativeMemory().copyOut(target.handle, new Uint8Array(shared.memory, shared.offset, bytes));
     opened.currentStream.copy(target, from);
     await opened.currentStream.synchronize();
   };

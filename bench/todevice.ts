@@ -1,5 +1,5 @@
 /** Moving tensors between two devices of a family: the copy, the part that the target's work hides, what a call costs. */
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import { DeviceGenerator } from '../src/entries/graph.ts';
 import { ToDevice } from '../src/entries/linop.ts';
 import { type Device, listDevices, openDevice, type Tensor } from '../src/index.ts';
@@ -47,7 +47,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     for (let round = -2; round < rounds; round++) {
       const moved = await timed(target, () => (op.forward(x) as Tensor).close());
       const begin = performance.now();
-      if (source.family === 'host') native().copyOut(x.handle, plain);
+      if (source.family === 'host') nativeMemory().copyOut(x.handle, plain);
       else {
         bare.copy(warm, x);
         await bare.synchronize();

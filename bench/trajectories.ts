@@ -1,5 +1,5 @@
 /** Steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a pipeline that draws by priority. */
-import { native } from '../src/device/native.ts';
+import { nativeMemory } from '../src/device/native.ts';
 import {
   openDevice,
   type PrioritizedSampler,
@@ -64,7 +64,7 @@ async function stacks(report: Report, quick: boolean): Promise<void> {
   const target = new Uint8Array(batches.bytes);
   let seed = 0;
   const { memcpy, stacked } = await inTurn(quick ? 20 : 100, {
-    memcpy: () => native().copyOut(source.handle, target),
+    memcpy: () => nativeMemory().copyOut(source.handle, target),
     stacked: () => batches.make(seed++),
   });
   report({

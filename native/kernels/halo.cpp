@@ -12,7 +12,6 @@
 namespace hotslot {
 namespace {
 
-constexpr int64_t unpacks = 1, negates = 2;
 // A wake across cores costs about as much as copying 200 KiB.
 constexpr int64_t piece_bytes = 512 << 10, most_parts = 64;
 
@@ -137,9 +136,9 @@ template <class T>
 void move_one(const HaloMove& move, void* buffer, const HaloArray* arrays) {
   T* const dense = static_cast<T*>(buffer) + move.buffer;
   T* const strided = static_cast<T*>(arrays[move.array].at) + move.base;
-  if (move.flags & unpacks)
+  if (move.flags & HaloMove::unpacks)
     walk_all<T, To::array>(move, dense, strided);
-  else if (move.flags & negates)
+  else if (move.flags & HaloMove::negates)
     walk_all<T, To::buffer_negated>(move, dense, strided);
   else
     walk_all<T, To::buffer>(move, dense, strided);
@@ -209,7 +208,8 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
   // Parts of the buffer are apart from each other. Parts of an array may not be, and then the later move is the one
   // that stays.
   const int helpers = IdleCores::helpers(uint64_t(bytes));
-  const bool in_order = std::any_of(moves, moves + n, [](const HaloMove& each) { return each.flags & unpacks; });
+  const bool in_order =
+      std::any_of(moves, moves + n, [](const HaloMove& each) { return each.flags & HaloMove::unpacks; });
   for (size_t from = 0, to; from < pieces.size(); from = to) {
     to = in_order ? from + size_t(pieces[from].parts) : pieces.size();
     IdleCores::run(int(to - from), helpers, [&](int at) { run(from + size_t(at)); });

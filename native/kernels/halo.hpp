@@ -11,8 +11,10 @@ constexpr int halo_max_rank = 8, halo_arrays = 10;
 
 // One array's part of the buffer, as src/extras/halo/moves.ts encodes it. All counts are elements.
 struct HaloMove {
+  // From the buffer into the array; the sign bit of every element is turned, into the buffer.
+  static constexpr int64_t unpacks = 1, negates = 2;
   int64_t array;   // which one
-  int64_t flags;   // 1: from the buffer into the array; 2: the sign bit of every element is turned, into the buffer
+  int64_t flags;   // of these two
   int64_t buffer;  // first element there
   int64_t count;   // the product of the extents
   int64_t base;    // the part's first element in the array
@@ -21,8 +23,7 @@ struct HaloMove {
     int64_t extent, step;  // steps are signed
   } dims[halo_max_rank];
 };
-static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t),
-              "src/extras/halo/moves.ts writes these words");
+static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t), "halo.gk reads these words");
 
 struct HaloArray {
   void* at;

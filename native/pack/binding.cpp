@@ -35,12 +35,12 @@ class Packer final {
     const Bytes buffer = bytes_of(info[0], "the replay buffer"), slots = bytes_of(info[1], "the slots"),
                 report = bytes_of(info[4], "the report");
     source_ = rows::open(buffer.data, buffer.size);
-    if (!source_.header) throw_js(info.Env(), argument("the first argument is not a replay buffer's memory"));
-    if (report.size < (pack_end + 1) * sizeof(double)) throw_js(info.Env(), argument("the report needs four float64"));
+    if (!source_.header) throw argument("the first argument is not a replay buffer's memory");
+    if (report.size < (pack_end + 1) * sizeof(double)) throw argument("the report needs four float64");
     slots_ = slots;
     first_ = whole(info, 2);
     stride_ = whole(info, 3);
-    if (stride_ == 0 || first_ > stride_) throw_js(info.Env(), range("there are no slots of ", stride_, " bytes"));
+    if (stride_ == 0 || first_ > stride_) throw range("there are no slots of ", stride_, " bytes");
     report_ = reinterpret_cast<double*>(report.data);
     for (size_t i : {0, 1, 4}) views_.push_back(Napi::Persistent(info[i].As<Napi::TypedArray>()));
   }
@@ -52,10 +52,7 @@ class Packer final {
  private:
   // pack(slot, seed, rows, least ptr): 0 until the buffer holds what is asked, 1 when the rows lie in the slot, 2 to be
   // called again. The report receives snapshot ptr, snapshot size, begin and end (ms).
-  Napi::Value pack(Info info) {
-    return guard(info, [&] { return Napi::Number::New(info.Env(), pack_some(info)); });
-  }
-  int pack_some(Info info) {
+  int pack(Info info) {
     const uint64_t slot = whole(info, 0);
     const uint64_t seed = whole(info, 1);
     const uint64_t count = whole(info, 2);
@@ -117,24 +114,24 @@ class ViewPacker final {
                 tree = bytes_if_any(info.Env(), given.Get("tree"));
     slots_ = bytes_of(given.Get("slots"), "the slots");
     const rows::Lanes lanes = rows::open_lanes(memory.data, memory.size);
-    if (lanes.header == nullptr) throw_js(info.Env(), argument("these lanes are not trajectories' memory"));
-    if (report.size < (brought + 1) * sizeof(double)) throw_js(info.Env(), argument("the report needs eight float64"));
-    if (rule.size < rows::rule_numbers * sizeof(double)) throw_js(info.Env(), argument("the rule is too short"));
+    if (lanes.header == nullptr) throw argument("these lanes are not trajectories' memory");
+    if (report.size < (brought + 1) * sizeof(double)) throw argument("the report needs eight float64");
+    if (rule.size < rows::rule_numbers * sizeof(double)) throw argument("the rule is too short");
     first_ = whole_of("firstRow");
     stride_ = whole_of("stride");
-    if (stride_ == 0 || first_ > stride_) throw_js(info.Env(), range("there are no slots of ", stride_, " bytes"));
+    if (stride_ == 0 || first_ > stride_) throw range("there are no slots of ", stride_, " bytes");
     report_ = reinterpret_cast<double*>(report.data);
     const auto *rule_numbers = reinterpret_cast<const double*>(rule.data),
                *column_numbers = reinterpret_cast<const double*>(columns.data);
     const size_t column_count = columns.size / (rows::column_numbers * sizeof(double));
     if (!rows::sound_rule(rule_numbers, lanes) ||
         !rows::sound_columns(column_numbers, column_count, rule_numbers[5], lanes))
-      throw_js(info.Env(), range("this is no view of these trajectories"));
+      throw range("this is no view of these trajectories");
     view_ = std::make_unique<rows::View>(lanes, rows::rule_of(rule_numbers),
                                          rows::columns_of(column_numbers, column_count));
     const uint64_t leaves = lanes.lanes * lanes.per_lane;
     if (tree.data != nullptr) {
-      if (tree.size < rows::tree_bytes(leaves, lanes.lanes)) throw_js(info.Env(), range("the tree is too small"));
+      if (tree.size < rows::tree_bytes(leaves, lanes.lanes)) throw range("the tree is too small");
       view_->follow(std::make_unique<rows::PriorityTree>(tree.data, leaves, lanes.lanes));
     }
     normalise_ = static_cast<rows::Weighing::Normalise>(whole_of("normalise"));
@@ -148,9 +145,9 @@ class ViewPacker final {
     const Bytes mirror = bytes_of(kept.Get("mirror"), "the mirror");
     const uint64_t most = most_ = whole(kept.Get("most"));
     fresh_at_ = whole(kept.Get("freshAt"));
-    if (mirror.size < rows::Mirror::bytes(lanes)) throw_js(info.Env(), range("the mirror is too small"));
+    if (mirror.size < rows::Mirror::bytes(lanes)) throw range("the mirror is too small");
     if (most > leaves || !fits(fresh_at_, most, lanes.stride + 4, stride_ - first_))
-      throw_js(info.Env(), range("what a batch brings does not fit the slot"));
+      throw range("what a batch brings does not fit the slot");
     view_->keep_on_device(std::make_unique<rows::Mirror>(mirror.data, lanes, most));
     keep_alive(kept.Get("mirror"));
   }
@@ -165,19 +162,15 @@ class ViewPacker final {
   void keep_alive(const Napi::Value& memory) { views_.push_back(Napi::Persistent(memory.As<Napi::TypedArray>())); }
 
   // Whether anything can be drawn now.
-  Napi::Value filled(Info info) {
+  bool filled(Info) {
     view_->look_around();
-    const bool yes = view_->tree() ? view_->tree()->total() > 0 : view_->drawable().count() > 0;
-    return Napi::Boolean::New(info.Env(), yes);
+    return view_->tree() ? view_->tree()->total() > 0 : view_->drawable().count() > 0;
   }
 
   // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there brought: it is made
   // again as it is, −1: a new one is drawn): 0 until there is what is asked, 1 when the batch lies in the slot, 2 to be
   // called again. Sizes of the snapshot are of steps.
-  Napi::Value pack(Info info) {
-    return guard(info, [&] { return Napi::Number::New(info.Env(), pack_some(info)); });
-  }
-  int pack_some(Info info) {
+  int pack(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
     if (slot >= slots_.size / stride_ || view_->batch_bytes(count) > stride_ - first_ ||
         !fits(ids_at_, count, sizeof(double), stride_ - first_) ||

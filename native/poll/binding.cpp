@@ -33,7 +33,7 @@ class Poller final {
     events_ = pins_.pin_all(options.Get("events"), HOTSLOT_EVENT, "event");
     const Bytes watch = bytes_of(options.Get("watch"), "watch"), times = bytes_of(options.Get("times"), "times");
     if (watch.size < events_.size() * 4 || times.size < events_.size() * 8)
-      throw_js(info.Env(), argument("watch and times need one element per event"));
+      throw argument("watch and times need one element per event");
     watch_ = reinterpret_cast<int32_t*>(watch.data);
     times_ = reinterpret_cast<double*>(times.data);
     if (options.Has("counts")) {
@@ -45,7 +45,7 @@ class Poller final {
         all += counts_.back();
       }
       if (all != events_.size() || oldest.size < counts_.size() * 4)
-        throw_js(info.Env(), argument("rings need as many events as there are, and where each one's oldest is"));
+        throw argument("rings need as many events as there are, and where each one's oldest is");
       oldest_ = reinterpret_cast<int32_t*>(oldest.data);
       views_.push_back(Napi::Persistent(options.Get("oldest").As<Napi::TypedArray>()));
     } else {
@@ -73,16 +73,16 @@ class Poller final {
 
  private:
   // check(ns): how many watched events became done, after helping the device for at most ns.
-  Napi::Value check(Info info) {
+  double check(Info info) {
     int found = look(info.Env());
     const uint64_t ns = whole(info, 0);
     if (found == 0 && ns > 0 && pins_.api().help(device_, ns)) found = look(info.Env());
-    return Napi::Number::New(info.Env(), found);
+    return found;
   }
 
   // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the time is over.
-  Napi::Value wait(Info info) {
-    if (!bell_) throw_js(info.Env(), argument("this poller has no bell to sleep on"));
+  double wait(Info info) {
+    if (!bell_) throw argument("this poller has no bell to sleep on");
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
     const uint64_t ns = std::min(uint64_t(number(info, 1) * 1e6), longest_wait_ns);
     const uint64_t deadline = now_ns() + ns;
@@ -90,14 +90,14 @@ class Poller final {
     sleep_exactly();
     for (;;) {
       // The events first: a device that went on while we slept is why we woke.
-      if (const int found = look(info.Env())) return Napi::Number::New(info.Env(), found);
-      if (bell_->read() != seen) return Napi::Number::New(info.Env(), 0);
+      if (const int found = look(info.Env())) return found;
+      if (bell_->read() != seen) return 0;
       if (pins_.api().help(device_, help_ns)) {
         idle_since = 0;
         continue;
       }
       const uint64_t now = now_ns();
-      if (now >= deadline) return Napi::Number::New(info.Env(), 0);
+      if (now >= deadline) return 0;
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < spin_ns_) continue;
       // A completion between the look and this sleep has rung: the count differs and the sleep returns at once.

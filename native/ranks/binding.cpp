@@ -48,7 +48,7 @@ class Ranks final {
                                       {"OMPI_MCA_mpi_yield_when_idle", "1"},
                                       {"OMPI_MCA_btl_vader_eager_limit", "131072"}})
       setenv(name, value, 0);
-    if (taken.exchange(true)) throw_js(info.Env(), state_busy("MPI was opened in this process before"));
+    if (taken.exchange(true)) throw state_busy("MPI was opened in this process before");
     std::vector<std::string> names;
     const auto list = info[0].As<Napi::Array>();
     for (uint32_t i = 0; i < list.Length(); ++i) names.push_back(list.Get(i).As<Napi::String>());
@@ -154,7 +154,7 @@ class Ranks final {
   void close(Info info) { thread(info).close(number(info, 0)); }
 
   ranks::Thread& thread(Info info) {
-    if (!thread_) throw_js(info.Env(), argument("this MPI is closed"));
+    if (!thread_) throw argument("this MPI is closed");
     return *thread_;
   }
   void keep(const Napi::Value& view) { views_.push_back(Napi::Persistent(view.As<Napi::TypedArray>())); }
@@ -174,14 +174,12 @@ class Ranks final {
 
 // lookUntil(words, index, seen, ms): whether the word is not `seen`, after at most `ms` in which it does what MPI's
 // thread has to do.
-Napi::Value look_helping(Info info) {
-  return guard(info, [&] {
-    const Bytes words = bytes_of(info[0], "words");
-    const size_t index = size_t(number(info, 1));
-    const uint64_t ns = uint64_t(std::clamp(number(info, 3), 0.0, 1000.0) * 1e6);
-    return index < words.size / 4 && ranks::Thread::look_until(reinterpret_cast<int32_t*>(words.data) + index,
-                                                               info[2].As<Napi::Number>().Int32Value(), ns);
-  });
+bool look_helping(Info info) {
+  const Bytes words = bytes_of(info[0], "words");
+  const size_t index = size_t(number(info, 1));
+  const uint64_t ns = uint64_t(std::clamp(number(info, 3), 0.0, 1000.0) * 1e6);
+  return index < words.size / 4 && ranks::Thread::look_until(reinterpret_cast<int32_t*>(words.data) + index,
+                                                             info[2].As<Napi::Number>().Int32Value(), ns);
 }
 
 }  // namespace

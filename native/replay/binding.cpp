@@ -22,7 +22,7 @@ class Replayer final {
     if (options.Has("begins")) begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
     const Bytes times = bytes_of(options.Get("times"), "times");
     if (times.size < 16 || graphs_.size() != spent_.size() || (!begins_.empty() && begins_.size() != spent_.size()))
-      throw_js(info.Env(), argument("a replayer needs one graph and one event per slot, and two float64 for times"));
+      throw argument("a replayer needs one graph and one event per slot, and two float64 for times");
     times_ = reinterpret_cast<double*>(times.data);
     view_ = Napi::Persistent(options.Get("times").As<Napi::TypedArray>());
     if (options.Get("weights").IsNumber()) {
@@ -44,21 +44,21 @@ class Replayer final {
  private:
   // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered()
   // in src/base/addon.ts for when it was not.
-  Napi::Value launch(Info info) {
+  bool launch(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
     checked(info.Env(), pins_.api().replay(stream_, graphs_[slot]));
     finish(info, slot);
-    return Napi::Boolean::New(info.Env(), true);
+    return true;
   }
 
   // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor
   // died.
-  Napi::Value mark(Info info) {
+  bool mark(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
     finish(info, slot);
-    return Napi::Boolean::New(info.Env(), true);
+    return true;
   }
 
   void begin(Info info, size_t slot) {
@@ -75,9 +75,7 @@ class Replayer final {
   }
 
   // drained(): everything launched so far is done. A new replay actor asks this before it looks at the marks.
-  Napi::Value drained(Info info) {
-    return Napi::Boolean::New(info.Env(), checked(info.Env(), pins_.api().stream_query(stream_)) == 1);
-  }
+  bool drained(Info info) { return checked(info.Env(), pins_.api().stream_query(stream_)) == 1; }
 
   Pins pins_;
   void* stream_ = nullptr;

@@ -32,7 +32,7 @@ void mean_of(Info info) {
   std::vector<const float*> vectors;
   for (uint32_t i = 0; i < list.Length(); ++i) {
     const Bytes each = bytes_of(list.Get(i), "a vector");
-    if (each.size != to.size) throw_js(info.Env(), argument("vectors of a mean are equally long"));
+    if (each.size != to.size) throw argument("vectors of a mean are equally long");
     vectors.push_back(reinterpret_cast<const float*>(each.data));
   }
   mean(reinterpret_cast<float*>(to.data), vectors, to.size / sizeof(float));
@@ -50,16 +50,16 @@ Napi::Value open_buffer(Info info) {
   const Bytes result = require_bytes(info, 2, 24);
   const Source source = open(memory.data, memory.size);
   if (source.header == nullptr)
-    throw_js(info.Env(), argument("this memory is not a Hotslot replay buffer of version ", format_version));
+    throw argument("this memory is not a Hotslot replay buffer of version ", format_version);
   std::vector<Field> fields;
   std::vector<FieldKind> kinds;
   uint64_t floats = 0;
   const auto* of = reinterpret_cast<const uint32_t*>(table.data);
   for (const uint32_t* end = of + table.size / 4; of + 4 < end; of += 5) {
     if (of[1] == 0 || uint64_t{of[0]} + of[1] > source.row_bytes)
-      throw_js(info.Env(), range("rows addon: a field is empty, or ends behind its row"));
+      throw range("rows addon: a field is empty, or ends behind its row");
     fields.push_back({nullptr, nullptr, of[0], of[1], of[1], nullptr});
-    kinds.push_back(kind_of(info.Env(), of + 2));
+    kinds.push_back(kind_of(of + 2));
     if (kinds.back().is_checked() && kinds.back().floats == FloatKind::float32) floats += of[1];
   }
   auto* out = reinterpret_cast<double*>(result.data);
@@ -68,16 +68,14 @@ Napi::Value open_buffer(Info info) {
 }
 
 // Writes row, field and element of a refused value to the result array → −1.
-Napi::Value refused(Info info, const Buffer& buffer, const Odd& odd) {
-  buffer.result[0] = static_cast<double>(odd.row);
-  buffer.result[1] = static_cast<double>(odd.field);
-  buffer.result[2] = static_cast<double>(odd.element);
-  return Napi::Number::New(info.Env(), -1);
+double refused(const Buffer& buffer, const Odd& odd) {
+  buffer.result[0] = double(odd.row);
+  buffer.result[1] = double(odd.field);
+  buffer.result[2] = double(odd.element);
+  return -1;
 }
 
-Napi::Value ptr(Info info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(snapshot(held<Buffer>(info, 0).source).ptr));
-}
+double ptr(Info info) { return double(snapshot(held<Buffer>(info, 0).source).ptr); }
 
 // Lines up what add() was given: a view of each field from argument `first` on, for an argument costs less than an
 // element of an array; `terminals`, given with a mask, holds each field's terminal rows or undefined.
@@ -88,7 +86,7 @@ void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes
     const Bytes from = bytes_if_any(env, info[first + i]);
     const Bytes instead = mask.data == nullptr ? Bytes{} : element(env, terminals, i);
     if (from.size / field.bytes < rows || (instead.data != nullptr && instead.size / field.bytes < rows))
-      throw_js(env, range("rows addon: a field is shorter than the rows to add"));
+      throw range("rows addon: a field is shorter than the rows to add");
     field.from = from.data;
     field.instead = instead.data;
     field.stride = field.bytes;
@@ -96,39 +94,38 @@ void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes
 }
 
 // (buffer, rows, ...sources) → −1 where add() would refuse a value, else 0
-Napi::Value look_at_rows(Info info) {
+double look_at_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
   line_up(info, buffer, rows, 2, {}, nullptr);
   Odd odd;
-  if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(info, buffer, odd);
-  return Napi::Number::New(info.Env(), 0);
+  if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(buffer, odd);
+  return 0;
 }
 
 // (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter says not yet, −1 where a
 // value is refused
-Napi::Value add_rows(Info info) {
+double add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
   const Bytes mask = info[2].IsUndefined() ? Bytes{} : bytes_if_any(env, info[2]);
-  if (mask.data != nullptr && mask.size < rows) throw_js(env, range("rows addon: mask too short"));
+  if (mask.data != nullptr && mask.size < rows) throw range("rows addon: mask too short");
   line_up(info, buffer, rows, 5, mask, info[3]);
   Odd odd;
-  if (!buffer.check.look(buffer.fields, mask.data, rows, odd)) return refused(info, buffer, odd);
+  if (!buffer.check.look(buffer.fields, mask.data, rows, odd)) return refused(buffer, odd);
   // One call from admission to commit: a terminated thread cannot leave a counted insert without its rows.
   Limiter* limiter = info[4].IsExternal() ? held<Limiter*>(info, 4) : nullptr;
-  if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
+  if (limiter != nullptr && !take_inserts(*limiter, rows)) return 0;
   add(buffer.source, buffer.fields.data(), buffer.fields.size(), mask.data, rows);
   if (limiter != nullptr) limiter->inserts.fetch_add(rows, std::memory_order_seq_cst);
-  return Napi::Number::New(env, static_cast<double>(rows));
+  return double(rows);
 }
 
 // (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says not yet, −1 where a
 // value is refused. The rows lie one after the other as gather() packs them; `words[index]` becomes `value` behind
 // their commit, also of no rows.
-Napi::Value add_packed_rows(Info info) {
-  const napi_env env = info.Env();
+double add_packed_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 2);
   const uint64_t row_bytes = buffer.source.row_bytes;
@@ -143,7 +140,7 @@ Napi::Value add_packed_rows(Info info) {
       field.stride = row_bytes;
     }
     Odd odd;
-    if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(info, buffer, odd);
+    if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(buffer, odd);
     if (some_zero(buffer.fields.data(), buffer.fields.size())) {
       fields = buffer.fields.data();
       field_count = buffer.fields.size();
@@ -151,11 +148,11 @@ Napi::Value add_packed_rows(Info info) {
   }
   const Mark mark = mark_of(info, 4);
   Limiter* limiter = rows > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
-  if (limiter != nullptr && !take_inserts(*limiter, rows)) return Napi::Number::New(env, 0);
+  if (limiter != nullptr && !take_inserts(*limiter, rows)) return 0;
   add(buffer.source, fields, field_count, nullptr, rows);
   if (limiter != nullptr) limiter->inserts.fetch_add(rows, std::memory_order_seq_cst);
   mark.move();
-  return Napi::Number::New(env, static_cast<double>(rows));
+  return double(rows);
 }
 
 void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, uint8_t* out, Hands hands = Hands::all) {
@@ -176,7 +173,7 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
 
 // (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index that is no row. Alone: without
 // idle cores, whatever the size.
-Napi::Value gather_rows(Info info) {
+double gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
   const bool wide = info[3].ToBoolean();
@@ -193,7 +190,7 @@ Napi::Value gather_rows(Info info) {
     beyond = first_beyond(narrow, count, size, nullptr);
   }
   if (beyond < 0) gather_all(buffer, narrow, count, out.data, info[5].ToBoolean() ? Hands::one : Hands::all);
-  return Napi::Number::New(info.Env(), static_cast<double>(beyond));
+  return double(beyond);
 }
 
 // (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them; result = [ptr, size]
@@ -202,8 +199,8 @@ void sample_rows(Info info) {
   const uint64_t count = whole(info, 2);
   const Bytes out = require_bytes(info, 3, count * buffer.source.row_bytes);
   const Snapshot now = snapshot(buffer.source);
-  buffer.result[0] = static_cast<double>(now.ptr);
-  buffer.result[1] = static_cast<double>(now.size);
+  buffer.result[0] = double(now.ptr);
+  buffer.result[1] = double(now.size);
   if (now.size == 0) return;
   const Bytes wanted = bytes_if_any(info.Env(), info[4]);
   auto* indices = reinterpret_cast<uint32_t*>(wanted.data);
@@ -222,12 +219,11 @@ void draw_indices(Info info) {
 }
 
 // (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where none is
-Napi::Value find_not_finite(Info info) {
+double find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
   const Bytes view = require_bytes(info, 0, 0);
-  if (at > view.size || count > (view.size - at) / 4)
-    throw_js(info.Env(), range("rows addon: there are no such floats"));
-  return Napi::Number::New(info.Env(), double(first_not_finite(view.data + at, count)));
+  if (at > view.size || count > (view.size - at) / 4) throw range("rows addon: there are no such floats");
+  return double(first_not_finite(view.data + at, count));
 }
 
 void init(Napi::Env env, Napi::Object exports) {

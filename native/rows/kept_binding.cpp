@@ -17,29 +17,29 @@ namespace {
 Source source_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Source source = open(memory.data, memory.size);
-  if (source.header == nullptr) throw_js(info.Env(), argument("rows addon: this is no replay buffer's memory"));
+  if (source.header == nullptr) throw argument("rows addon: this is no replay buffer's memory");
   return source;
 }
 
 Lanes lanes_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(LanesHeader));
   const Lanes lanes = open_lanes(memory.data, memory.size);
-  if (lanes.header == nullptr) throw_js(info.Env(), argument("rows addon: this is no trajectory buffer's memory"));
+  if (lanes.header == nullptr) throw argument("rows addon: this is no trajectory buffer's memory");
   return lanes;
 }
 
 uint64_t lane_of(Info info, const Lanes& lanes) {
   const uint64_t lane = whole(info, 1);
-  if (lane >= lanes.lanes) throw_js(info.Env(), range("rows addon: there is no lane ", lane));
+  if (lane >= lanes.lanes) throw range("rows addon: there is no lane ", lane);
   return lane;
 }
 
 // (memory, from, count, out) → the lowest row that is whole in out
-Napi::Value read_rows_js(Info info) {
+double read_rows_js(Info info) {
   const Source source = source_of(info);
   const uint64_t count = whole(info, 2);
   uint8_t* out = require_bytes(info, 3, count * source.row_bytes).data;
-  return Napi::Number::New(info.Env(), double(read_rows(source, whole(info, 1), count, out)));
+  return double(read_rows(source, whole(info, 1), count, out));
 }
 
 // (memory, from, count, bytes)
@@ -53,11 +53,11 @@ void put_rows_js(Info info) {
 void set_rows_js(Info info) { set_rows(source_of(info), whole(info, 1)); }
 
 // (memory, lane, from, count, out) → the lowest place that is whole in out
-Napi::Value read_range_js(Info info) {
+double read_range_js(Info info) {
   const Lanes lanes = lanes_of(info);
   const uint64_t count = whole(info, 3);
   uint8_t* out = require_bytes(info, 4, count * saved_bytes(lanes)).data;
-  return Napi::Number::New(info.Env(), double(read_range(lanes, lane_of(info, lanes), whole(info, 2), count, out)));
+  return double(read_range(lanes, lane_of(info, lanes), whole(info, 2), count, out));
 }
 
 // (memory, lane, from, count, bytes)

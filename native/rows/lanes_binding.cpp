@@ -22,24 +22,20 @@ void format_lanes_js(Info info) {
   format_lanes(require_bytes(info, 0, lanes_bytes(lanes, per_lane, place_bytes)).data, lanes, per_lane, place_bytes);
 }
 
-Napi::Value lanes_bytes_js(Info info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(lanes_bytes(u32(info, 0), whole(info, 1), u32(info, 2))));
-}
+double lanes_bytes_js(Info info) { return double(lanes_bytes(u32(info, 0), whole(info, 1), u32(info, 2))); }
 
 Napi::Value open_lanes_js(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(LanesHeader));
   const Lanes lanes = open_lanes(memory.data, memory.size);
   if (lanes.header == nullptr)
-    throw_js(info.Env(), argument("this memory is not a Hotslot trajectory buffer of version ", lanes_version));
+    throw argument("this memory is not a Hotslot trajectory buffer of version ", lanes_version);
   return hold(info, 0, lanes);
 }
 
 // (lanes, out of two float64) → steps ever committed, steps there now
 void lane_counts(Info info) {
   const LaneCounts counts = count_steps(held<Lanes>(info, 0));
-  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, 16).data);
-  out[0] = static_cast<double>(counts.ptr);
-  out[1] = static_cast<double>(counts.size);
+  give(info, 1, {double(counts.ptr), double(counts.size)});
 }
 
 void clear_js(Info info) { clear_lanes(held<Lanes>(info, 0)); }
@@ -60,14 +56,13 @@ struct Writer {
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {{}, {}, info[5].ToBoolean()}, {}, {}};
-  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first)
-    throw_js(info.Env(), range("rows addon: no such lanes"));
+  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first) throw range("rows addon: no such lanes");
   const Bytes table = require_bytes(info, 3, 0);
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
   for (uint64_t i = 0; i + 5 < table.size / 4; i += 6, row += 6) {
     if (row[1] == 0 || uint64_t{row[0]} + row[1] > lanes.place_bytes)
-      throw_js(info.Env(), range("rows addon: a field is empty, or ends behind its place"));
-    writer.rules.fields.push_back({nullptr, nullptr, row[0], row[1], kind_of(info.Env(), row + 3)});
+      throw range("rows addon: a field is empty, or ends behind its place");
+    writer.rules.fields.push_back({nullptr, nullptr, row[0], row[1], kind_of(row + 3)});
     writer.observation.push_back(row[2] != 0);
     if (row[2] != 0) writer.rules.observations.push_back(writer.rules.fields.back());
   }
@@ -82,7 +77,7 @@ Napi::Value open_writer(Info info) {
 
 // (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out of three float64) → 1, 0 when
 // the limiter says not yet, −1 where a value is refused: `out` says which (look_at_lanes)
-Napi::Value add_steps_js(Info info) {
+double add_steps_js(Info info) {
   const napi_env env = info.Env();
   Writer& writer = held<Writer>(info, 0);
   const bool finals = info[2].IsArray();
@@ -92,7 +87,7 @@ Napi::Value add_steps_js(Info info) {
     const Bytes from = element(env, info[1], i);
     const Bytes last = finals && writer.observation[i] ? element(env, info[2], i) : Bytes{};
     if (from.size < writer.count * field.bytes || (last.data != nullptr && last.size < writer.count * field.bytes))
-      throw_js(env, range("rows addon: a field is shorter than its lanes"));
+      throw range("rows addon: a field is shorter than its lanes");
     field.from = from.data;
     field.last = last.data;
   }
@@ -100,41 +95,37 @@ Napi::Value add_steps_js(Info info) {
   const uint8_t* terminated = require_bytes(info, 4, writer.count).data;
   const uint8_t* truncated = require_bytes(info, 5, writer.count).data;
   const Bytes skip = bytes_if_any(env, info[6]);
-  if (skip.data != nullptr && skip.size < writer.count) throw_js(env, range("rows addon: skip is too short"));
+  if (skip.data != nullptr && skip.size < writer.count) throw range("rows addon: skip is too short");
   const uint64_t steps = whole(info, 7);
   const StepsToAdd given{fields.data(), fields.size(), rewards, terminated, truncated, skip.data};
   Odd odd;
   if (writer.rules.finite_rewards && !look_at_lanes(given, writer.count, odd)) {
-    auto* out = reinterpret_cast<double*>(require_bytes(info, 9, 24).data);
-    out[0] = static_cast<double>(odd.row);
-    out[1] = static_cast<double>(odd.field);
-    out[2] = static_cast<double>(odd.element);
-    return Napi::Number::New(env, -1);
+    give(info, 9, {double(odd.row), double(odd.field), double(odd.element)});
+    return -1;
   }
   // One call from admission to commit: a terminated thread cannot leave a counted insert without its steps.
   Limiter* limiter = info[8].IsExternal() ? held<Limiter*>(info, 8) : nullptr;
-  if (limiter != nullptr && !take_inserts(*limiter, steps)) return Napi::Number::New(env, 0);
+  if (limiter != nullptr && !take_inserts(*limiter, steps)) return 0;
   add_steps(writer.lanes, writer.first, writer.count, given, writer.episode.data());
   if (limiter != nullptr) limiter->inserts.fetch_add(steps, std::memory_order_seq_cst);
-  return Napi::Number::New(env, 1);
+  return 1;
 }
 
 // (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter says not yet; −1 − the first
 // row that is wrong, where one is. `words[index]` becomes `value` behind the last commit, also of no rows.
-Napi::Value add_packed_steps_js(Info info) {
-  const napi_env env = info.Env();
+double add_packed_steps_js(Info info) {
   Writer& writer = held<Writer>(info, 0);
   const uint64_t rows = whole(info, 2);
   const PackedSteps given{require_bytes(info, 1, rows * step_row_bytes(writer.lanes)).data, rows};
   const Mark mark = mark_of(info, 4);
   const PackedLook look = look_at_steps(writer.lanes, writer.count, given, writer.rules);
-  if (look.good < rows) return Napi::Number::New(env, -1 - static_cast<double>(look.good));
+  if (look.good < rows) return -1 - double(look.good);
   Limiter* limiter = look.steps > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
-  if (limiter != nullptr && !take_inserts(*limiter, look.steps)) return Napi::Number::New(env, 0);
+  if (limiter != nullptr && !take_inserts(*limiter, look.steps)) return 0;
   add_packed_steps(writer.lanes, writer.first, writer.count, given, writer.rules, writer.episode.data());
   if (limiter != nullptr) limiter->inserts.fetch_add(look.steps, std::memory_order_seq_cst);
   mark.move();
-  return Napi::Number::New(env, static_cast<double>(rows));
+  return double(rows);
 }
 
 // (writer): what runs stays unended; the next step of each lane begins an episode.
@@ -149,11 +140,9 @@ void cut_episodes(Info info) {
 void lane_span(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1);
-  if (lane >= lanes.lanes) throw_js(info.Env(), range("rows addon: there is no lane ", lane));
+  if (lane >= lanes.lanes) throw range("rows addon: there is no lane ", lane);
   const Span now = span(lanes, lane);
-  auto* out = reinterpret_cast<double*>(require_bytes(info, 2, 16).data);
-  out[0] = static_cast<double>(now.from);
-  out[1] = static_cast<double>(now.to);
+  give(info, 2, {double(now.from), double(now.to)});
 }
 
 // (lanes, out): of each lane a float64, the place behind its last committed one
@@ -161,26 +150,24 @@ void lane_ends(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   auto* out = reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * 8).data);
   for (uint64_t lane = 0; lane < lanes.lanes; ++lane)
-    out[lane] = static_cast<double>(lanes.of[lane].committed.load(std::memory_order_acquire));
+    out[lane] = double(lanes.of[lane].committed.load(std::memory_order_acquire));
 }
 
 // (lanes, lane, from, count, out, at, counts): rows from `at` on; counts become the rows and the steps among them.
 // False where a writer was over them.
-Napi::Value pack_lane_js(Info info) {
+bool pack_lane_js(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1), count = whole(info, 3), at = whole(info, 5);
-  if (lane >= lanes.lanes) throw_js(info.Env(), range("rows addon: there is no lane ", lane));
+  if (lane >= lanes.lanes) throw range("rows addon: there is no lane ", lane);
   uint8_t* out = require_bytes(info, 4, at + count * step_row_bytes(lanes)).data + at;
-  auto* counts = reinterpret_cast<double*>(require_bytes(info, 6, 16).data);
   const PackedLane packed = pack_lane(lanes, lane, whole(info, 2), count, out);
-  counts[0] = static_cast<double>(packed.rows);
-  counts[1] = static_cast<double>(packed.steps);
-  return Napi::Boolean::New(info.Env(), packed.whole);
+  give(info, 6, {double(packed.rows), double(packed.steps)});
+  return packed.whole;
 }
 
 // (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards, steps, flags): → −1, or
 // the first id that is not there
-Napi::Value read_places(Info info) {
+double read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t count = whole(info, 2);
   const auto* ids = reinterpret_cast<const double*>(require_bytes(info, 1, count * 8).data);
@@ -192,7 +179,7 @@ Napi::Value read_places(Info info) {
   for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4)
     if (!(row[0] >= 0 && row[1] >= 1 && row[0] + row[1] <= lanes.place_bytes && row[2] >= 0 &&
           row[2] + double(count) * row[1] <= double(out.size)))
-      throw_js(info.Env(), range("rows addon: a field ends behind its place, or does not fit"));
+      throw range("rows addon: a field ends behind its place, or does not fit");
   for (uint64_t i = 0; i < count; ++i) {
     const auto id = static_cast<uint64_t>(ids[i]);
     const uint64_t lane = id % lanes.lanes, place = id / lanes.lanes;
@@ -217,22 +204,21 @@ Napi::Value read_places(Info info) {
       }
       kept = lowest_kept(lanes, lane) <= place;
     }
-    if (!kept) return Napi::Number::New(info.Env(), static_cast<double>(i));
+    if (!kept) return double(i);
   }
-  return Napi::Number::New(info.Env(), -1);
+  return -1;
 }
 
 // (lanes, ids) → −1, or the first whose place was never written
-Napi::Value first_unwritten(Info info) {
+double first_unwritten(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const Bytes given = require_bytes(info, 1, 0);
   const auto* ids = reinterpret_cast<const double*>(given.data);
   for (uint64_t i = 0; i < given.size / 8; ++i) {
     const auto id = static_cast<uint64_t>(ids[i]);
-    if (id / lanes.lanes >= span(lanes, id % lanes.lanes).to)
-      return Napi::Number::New(info.Env(), static_cast<double>(i));
+    if (id / lanes.lanes >= span(lanes, id % lanes.lanes).to) return double(i);
   }
-  return Napi::Number::New(info.Env(), -1);
+  return -1;
 }
 
 }  // namespace

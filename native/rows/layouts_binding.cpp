@@ -17,15 +17,13 @@ namespace hotslot::rows {
 namespace {
 
 // (capacity, bytes of a row) → bytes that a replay buffer takes
-Napi::Value rows_bytes(Info info) {
-  return Napi::Number::New(info.Env(), double(bytes_needed(whole(info, 0), u32(info, 1))));
-}
+double rows_bytes(Info info) { return double(bytes_needed(whole(info, 0), u32(info, 1))); }
 // (bytes of a row, or of a place) → bytes from one to the next
-Napi::Value stride_of(Info info) { return Napi::Number::New(info.Env(), double(row_stride(whole(info, 0)))); }
+double stride_of(Info info) { return double(row_stride(whole(info, 0))); }
 // (lanes) → where a tree's leaves begin in its memory
-Napi::Value leaves_at(Info info) { return Napi::Number::New(info.Env(), double(tree_leaves_at(whole(info, 0)))); }
+double leaves_at(Info info) { return double(tree_leaves_at(whole(info, 0))); }
 // (places) → bytes that a mirror takes
-Napi::Value mirror_bytes(Info info) { return Napi::Number::New(info.Env(), double(Mirror::bytes_of(whole(info, 0)))); }
+double mirror_bytes(Info info) { return double(Mirror::bytes_of(whole(info, 0))); }
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "device/addon/held.hpp"
+#include "device/addon/napi.hpp"
 
 namespace hotslot::rows {
 

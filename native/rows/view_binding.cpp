@@ -15,10 +15,10 @@ namespace {
 
 using ViewHandle = std::unique_ptr<View>;
 
-std::vector<Column> checked_columns(Info info, const Bytes& numbers, double frames, const Lanes& lanes) {
+std::vector<Column> checked_columns(const Bytes& numbers, double frames, const Lanes& lanes) {
   const auto* given = reinterpret_cast<const double*>(numbers.data);
   const size_t count = numbers.size / (column_numbers * 8);
-  if (!sound_columns(given, count, frames, lanes)) throw_js(info.Env(), range("rows addon: these are no columns"));
+  if (!sound_columns(given, count, frames, lanes)) throw range("rows addon: these are no columns");
   return columns_of(given, count);
 }
 
@@ -27,12 +27,12 @@ Napi::Value open_view(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const Bytes rule = require_bytes(info, 1, rule_numbers * 8), columns = require_bytes(info, 2, 0);
   const auto* numbers = reinterpret_cast<const double*>(rule.data);
-  if (!sound_rule(numbers, lanes)) throw_js(info.Env(), range("rows addon: this is no rule"));
-  auto view = std::make_unique<View>(lanes, rule_of(numbers), checked_columns(info, columns, numbers[5], lanes));
+  if (!sound_rule(numbers, lanes)) throw range("rows addon: this is no rule");
+  auto view = std::make_unique<View>(lanes, rule_of(numbers), checked_columns(columns, numbers[5], lanes));
   const Bytes tree = bytes_if_any(info.Env(), info[3]);
   if (tree.data != nullptr) {
     const uint64_t leaves = lanes.lanes * lanes.per_lane;
-    if (tree.size < tree_bytes(leaves, lanes.lanes)) throw_js(info.Env(), range("rows addon: the tree is too small"));
+    if (tree.size < tree_bytes(leaves, lanes.lanes)) throw range("rows addon: the tree is too small");
     view->follow(std::make_unique<PriorityTree>(tree.data, leaves, lanes.lanes));
   }
   return hold(info, 0, std::move(view));
@@ -44,11 +44,11 @@ View& view(Info info) { return *held<ViewHandle>(info, 0); }
 void set_columns(Info info) {
   const Bytes columns = require_bytes(info, 1, 0);
   const View& here = view(info);
-  view(info).set_columns(checked_columns(info, columns, here.rule().frames, here.lanes()));
+  view(info).set_columns(checked_columns(columns, here.rule().frames, here.lanes()));
 }
 
 // (view, out?): how many steps are drawable; their ids, as many as fit
-Napi::Value view_count(Info info) {
+double view_count(Info info) {
   View& here = view(info);
   here.look_around();
   const uint64_t count = here.drawable().count();
@@ -56,13 +56,13 @@ Napi::Value view_count(Info info) {
   auto* ids = reinterpret_cast<double*>(out.data);
   for (uint64_t i = 0; i < std::min<uint64_t>(count, out.size / 8); ++i) {
     const Drawable::Step step = here.drawable().at(i);
-    ids[i] = static_cast<double>(step.place * here.lanes().lanes + step.lane);
+    ids[i] = double(step.place * here.lanes().lanes + step.lane);
   }
-  return Napi::Number::New(info.Env(), static_cast<double>(count));
+  return double(count);
 }
 
 // (view, seed, count, out, beta, normalise) → rows drawn again, or −1 while nothing can be drawn
-Napi::Value sample_view(Info info) {
+double sample_view(Info info) {
   View& here = view(info);
   const Request request{whole(info, 2), require_bytes(info, 3, 0).data, number(info, 4),
                         static_cast<Weighing::Normalise>(u32(info, 5))};
@@ -70,27 +70,25 @@ Napi::Value sample_view(Info info) {
   here.look_around();
   View::Result result = here.draw(request, u32(info, 1));
   if (result == View::Result::done) result = here.gather(0);
-  const double again = result == View::Result::empty ? -1 : static_cast<double>(here.drawn_again());
-  return Napi::Number::New(info.Env(), again);
+  const double again = result == View::Result::empty ? -1 : double(here.drawn_again());
+  return again;
 }
 
 // (view, ids, goals?, count, out) → −1, or the first that cannot be had
-Napi::Value take_view(Info info) {
+double take_view(Info info) {
   const uint64_t count = whole(info, 3);
   const auto* ids = reinterpret_cast<const double*>(require_bytes(info, 1, count * 8).data);
   const Bytes goals = bytes_if_any(info.Env(), info[2]);
-  if (goals.data != nullptr && goals.size < count * 8) throw_js(info.Env(), range("rows addon: too few goals"));
+  if (goals.data != nullptr && goals.size < count * 8) throw range("rows addon: too few goals");
   const Request request{count, require_bytes(info, 4, 0).data, 0, Weighing::tree};
   require_bytes(info, 4, view(info).batch_bytes(count));
   const uint64_t taken = view(info).take(request, ids, reinterpret_cast<const double*>(goals.data));
-  return Napi::Number::New(info.Env(), taken == count ? -1 : static_cast<double>(taken));
+  return taken == count ? -1 : double(taken);
 }
 
 // ---- priorities -----------------------------------------------------------------------------------------------------
 
-Napi::Value tree_bytes_js(Info info) {
-  return Napi::Number::New(info.Env(), static_cast<double>(tree_bytes(whole(info, 0), whole(info, 1))));
-}
+double tree_bytes_js(Info info) { return double(tree_bytes(whole(info, 0), whole(info, 1))); }
 
 // (memory, leaves, lanes, alpha, epsilon)
 void format_tree(Info info) {
@@ -124,13 +122,9 @@ void inspect_tree(Info info) {
     auto* leaves = reinterpret_cast<double*>(require_bytes(info, 2, tree.leaves() * 8).data);
     for (uint64_t i = 0; i < tree.leaves(); ++i) leaves[i] = tree.leaf(i);
   }
-  auto* facts = reinterpret_cast<double*>(require_bytes(info, 3, 48).data);
-  facts[0] = header.largest;
-  facts[1] = tree.total() + 0.0;
-  facts[2] = static_cast<double>(header.drawn_from);
-  facts[3] = static_cast<double>(header.stale);
-  facts[4] = static_cast<double>(header.odd);
-  facts[5] = static_cast<double>(header.applied);
+  give(info, 3,
+       {header.largest, tree.total() + 0.0, double(header.drawn_from), double(header.stale), double(header.odd),
+        double(header.applied)});
 }
 
 // (memory, sequence): updates from this one on are not applied yet
@@ -139,7 +133,7 @@ void begin_updates(Info info) {
 }
 
 // (leaves, seed, count, beta, normalise, masses?, indices, probabilities, weights) → false where all leaves are zero
-Napi::Value draw_leaves(Info info) {
+bool draw_leaves(Info info) {
   const Bytes given = require_bytes(info, 0, 8);
   const uint64_t leaves = given.size / 8, count = whole(info, 2);
   const auto* masses = reinterpret_cast<const double*>(bytes_if_any(info.Env(), info[5]).data);
@@ -152,8 +146,8 @@ Napi::Value draw_leaves(Info info) {
   PriorityTree tree(aligned, leaves, 1);
   tree.set_all(reinterpret_cast<const double*>(given.data));
   Weighing how{static_cast<Weighing::Normalise>(u32(info, 4)), number(info, 3), tree.total(), tree.least(),
-               static_cast<double>(tree.header().drawn_from)};
-  if (!(how.total > 0)) return Napi::Boolean::New(info.Env(), false);
+               double(tree.header().drawn_from)};
+  if (!(how.total > 0)) return false;
   Generator generator(u32(info, 1));
   std::vector<double> mass(count);
   for (uint64_t i = 0; i < count; ++i) mass[i] = masses != nullptr ? masses[i] : generator.next_double() * how.total;
@@ -173,7 +167,7 @@ Napi::Value draw_leaves(Info info) {
     indices[i] = static_cast<uint32_t>(drawn[i].leaf);
     probabilities[i] = drawn[i].value / how.total;
   }
-  return Napi::Boolean::New(info.Env(), true);
+  return true;
 }
 
 }  // namespace

@@ -22,10 +22,9 @@ Napi::Value open_limiter(Info info) {
   return hold(info, 0, reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data));
 }
 
-Napi::Value may_sample_rows(Info info) {
+bool may_sample_rows(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
-  const bool yes = may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
-  return Napi::Boolean::New(info.Env(), yes);
+  return may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
 }
 
 // What was counted, by whoever counts for itself: a thread that is ended lets a native call come to its end, so it
@@ -37,10 +36,10 @@ void say_counted(Info info, size_t at) {
 }
 
 // (limiter, rows, word?, value) → whether they were taken; then `word[0]` is `value`
-Napi::Value take_sample_rows(Info info) {
+bool take_sample_rows(Info info) {
   const bool taken = take_samples(*held<Limiter*>(info, 0), whole(info, 1));
   if (taken) say_counted(info, 2);
-  return Napi::Boolean::New(info.Env(), taken);
+  return taken;
 }
 
 // (limiter, rows, which may be less than none, word?, value)
@@ -49,49 +48,42 @@ void count_samples(Info info) {
   say_counted(info, 2);
 }
 
-Napi::Value may_insert_rows(Info info) {
+bool may_insert_rows(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
-  const bool yes = may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), whole(info, 1));
-  return Napi::Boolean::New(info.Env(), yes);
+  return may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), whole(info, 1));
 }
 
 // (limiter, out of three float64) → admitted, inserts, samples
 void limiter_counts(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
-  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, 24).data);
-  out[0] = static_cast<double>(limiter.admitted.load());
-  out[1] = static_cast<double>(limiter.inserts.load());
-  out[2] = static_cast<double>(limiter.samples.load());
+  give(info, 1, {double(limiter.admitted.load()), double(limiter.inserts.load()), double(limiter.samples.load())});
 }
 
 Mailbox& mailbox(Info info) { return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data); }
 
-Napi::Value mailbox_begin(Info info) { return Napi::Number::New(info.Env(), begin_version(mailbox(info))); }
+double mailbox_begin(Info info) { return begin_version(mailbox(info)); }
 
-Napi::Value mailbox_publish(Info info) {
-  return Napi::Boolean::New(info.Env(), publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1))));
-}
+bool mailbox_publish(Info info) { return publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1))); }
 
 // (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two are unpublished
-Napi::Value mailbox_write(Info info) {
+double mailbox_write(Info info) {
   Mailbox& box = mailbox(info);
   const Bytes from = require_bytes(info, 3, 1);
   const uint64_t stride = whole(info, 2);
   const Bytes buffers = require_bytes(info, 1, 2 * stride + from.size);
   const int32_t version = take_version(box);
-  if (version == 0) return Napi::Number::New(info.Env(), 0);
+  if (version == 0) return 0;
   to_shared(buffers.data + static_cast<uint64_t>(version % 3) * stride, from.data, from.size);
-  return Napi::Number::New(info.Env(), publish_version(box, version) ? version : 0);
+  return publish_version(box, version) ? version : 0;
 }
 
 // (control words, buffers, stride, into, newer than) → version, 0 when none is newer
-Napi::Value mailbox_read(Info info) {
+double mailbox_read(Info info) {
   const Bytes into = require_bytes(info, 3, 1);
   const uint64_t stride = whole(info, 2);
   const Bytes buffers = require_bytes(info, 1, 2 * stride + into.size);
   const int32_t newer_than = info[4].As<Napi::Number>().Int32Value();
-  return Napi::Number::New(info.Env(),
-                           read_version(mailbox(info), buffers.data, stride, into.size, into.data, newer_than));
+  return read_version(mailbox(info), buffers.data, stride, into.size, into.data, newer_than);
 }
 
 }  // namespace

@@ -27,8 +27,7 @@ class Submitter final {
     mode_ = options.Get("mode").As<Napi::Number>().Int32Value();
     if ((!begins_.empty() && begins_.size() != copied_.size()) || devices_.size() != copied_.size() ||
         offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
-      throw_js(info.Env(),
-               argument("a submitter needs one event, one host memory, one offset and one device slot per slot"));
+      throw argument("a submitter needs one event, one host memory, one offset and one device slot per slot");
   }
 
   static void define(Napi::Env env, Napi::Object exports) {
@@ -40,23 +39,23 @@ class Submitter final {
 
  private:
   // submit(slot, bytes): the host seconds it took.
-  Napi::Value submit(Info info) {
+  double submit(Info info) {
     const size_t slot = slot_of(info, 0, copied_.size());
     const uint64_t bytes = whole(info, 1);
     const uint64_t begin = now_ns();
     if (!begins_.empty()) checked(info.Env(), pins_.api().record(stream_, begins_[slot]));
     if (mode_ == 0) checked(info.Env(), copy(stream_, slot, bytes));
     if (mode_ == 0) checked(info.Env(), pins_.api().record(stream_, copied_[slot]));
-    return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
+    return double(now_ns() - begin) / 1e9;
   }
 
   // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes, makes the deferred
   // copy on it now and records the slot's event behind it. The host seconds it took.
-  Napi::Value wait_ready(Info info) {
+  double wait_ready(Info info) {
     const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = number(info, 0);
     void* stream = pins_.api().pin(handle, HOTSLOT_STREAM);
-    if (!stream) throw_js(info.Env(), stale("stream"));
+    if (!stream) throw stale("stream");
     const uint64_t begin = now_ns();
     const uint64_t bytes = whole(info, 2);
     int result;
@@ -68,7 +67,7 @@ class Submitter final {
       result = pins_.api().record(stream, copied_[slot]);
     pins_.api().unpin(handle);
     checked(info.Env(), result);
-    return Napi::Number::New(info.Env(), double(now_ns() - begin) / 1e9);
+    return double(now_ns() - begin) / 1e9;
   }
 
   int copy(void* stream, size_t slot, uint64_t bytes) {

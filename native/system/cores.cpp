@@ -13,7 +13,7 @@ Napi::Value cores_now(Info info) {
   const CorePool& pool = CorePool::of_process();
   const int found[] = {pool.cores(), pool.threads(), pool.spare()};
   Napi::Array numbers = Napi::Array::New(info.Env(), 3);
-  for (uint32_t i = 0; i < 3; ++i) numbers.Set(i, Napi::Number::New(info.Env(), found[i]));
+  for (uint32_t i = 0; i < 3; ++i) numbers.Set(i, found[i]);
   return numbers;
 }
 

@@ -1,13 +1,31 @@
 // What system.node keeps for each thread, and what its files export, an object for each subject.
 #pragma once
 #include <napi.h>
+#include <unistd.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "device/addon/held.hpp"
+#include "device/addon/napi.hpp"
 
 namespace hotslot::system {
+
+// An open file, or an end of a pipe; it closes when it goes.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() { close(); }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
 
 class Thread;
 

@@ -7,9 +7,9 @@ namespace hotslot::system {
 namespace {
 
 // misalignment(view, to): the address of the view's first byte mod `to`
-Napi::Value misalignment(Info info) {
+double misalignment(Info info) {
   const Bytes view = require_bytes(info, 0, 1);
-  return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1)));
+  return double(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1));
 }
 
 void init(Napi::Env env, Napi::Object exports) {

@@ -10,35 +10,33 @@
 namespace hotslot::system {
 namespace {
 
-Napi::Value wake_native(Info info) {
-  const Bytes words = bytes_of(info[0], "the bell");
-  const size_t index = size_t(whole(info, 1));
-  if (index < words.size / 4) futex_wake(reinterpret_cast<int32_t*>(words.data) + index, 1);
-  return info.Env().Undefined();
+// Arguments words, index: the word there, of so many that the view has from there on at least.
+int32_t* word(Info info, size_t least = 1) {
+  const Bytes words = bytes_of(info[0], "the words");
+  const size_t index = size_t(whole(info, 1)), count = words.size / 4;
+  if (count < least || index > count - least) throw range("the word lies outside its view");
+  return reinterpret_cast<int32_t*>(words.data) + index;
+}
+int32_t state(Info info, size_t i) { return info[i].As<Napi::Number>().Int32Value(); }
+// Milliseconds that a call may take, a second at most.
+uint64_t bounded_ns(Info info, size_t i) {
+  const double ms = number(info, i);
+  return ms > 0 ? uint64_t(std::min(ms, 1000.0) * 1e6) : 0;
 }
 
+void wake_native(Info info) { futex_wake(word(info), 1); }
+
 // lookNative(words, index, seen, ms): looks at the word for so long; true as soon as it differs from `seen`.
-Napi::Value look_native(Info info) {
-  const Bytes words = bytes_of(info[0], "the bell");
-  const size_t index = size_t(whole(info, 1));
-  const double ms = number(info, 3);
-  const bool moved = index < words.size / 4 && ms > 0 &&
-                     look_until(reinterpret_cast<int32_t*>(words.data) + index, info[2].As<Napi::Number>().Int32Value(),
-                                uint64_t(std::min(ms, 1000.0) * 1e6));
-  return Napi::Boolean::New(info.Env(), moved);
+bool look_native(Info info) {
+  const uint64_t ns = bounded_ns(info, 3);
+  return ns > 0 && look_until(word(info), state(info, 2), ns);
 }
 
 // sleepNative(words, index, seen, ms): sleeps on the bell at `index` where native code can wake it; true when its count
 // is not `seen`.
-Napi::Value sleep_native(Info info) {
-  const Bytes words = bytes_of(info[0], "the bell");
-  const size_t index = size_t(whole(info, 1));
-  if (words.size / 4 < 2 || index > words.size / 4 - 2) return Napi::Boolean::New(info.Env(), true);
-  auto* const bell = reinterpret_cast<Bell*>(reinterpret_cast<int32_t*>(words.data) + index);
-  const int32_t seen = info[2].As<Napi::Number>().Int32Value();
+bool sleep_native(Info info) {
   sleep_exactly();
-  const double ms = number(info, 3);
-  return Napi::Boolean::New(info.Env(), bell->sleep(seen, ms > 0 ? uint64_t(std::min(ms, 1000.0) * 1e6) : 0));
+  return reinterpret_cast<Bell*>(word(info, 2))->sleep(state(info, 2), bounded_ns(info, 3));
 }
 
 // watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this
@@ -53,34 +51,26 @@ void thread_ends(void* given) {
   watches.erase(std::find_if(watches.begin(), watches.end(), same));
 }
 
-int32_t* thread_word(Info info) {
-  const Bytes words = bytes_of(info[0], "the thread's words");
-  const size_t index = size_t(whole(info, 1));
-  if (index >= words.size / 4) throw_js(info.Env(), range("the thread's word lies outside its view"));
-  return reinterpret_cast<int32_t*>(words.data) + index;
-}
-int32_t state(Info info, size_t i) { return info[i].As<Napi::Number>().Int32Value(); }
-
-Napi::Value watch_thread(Info info) {
-  int32_t* const word = thread_word(info);
+double watch_thread(Info info) {
+  int32_t* const at = word(info);
   int32_t was = state(info, 2);
   // Made before the word is set: what cannot be watched is not claimed.
   auto watch = std::make_unique<Watch>(
-      Watch{here(info), word, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
+      Watch{here(info), at, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
   auto& watches = here(info).watches;
   watches.reserve(watches.size() + 1);
-  if (!word_at(word).compare_exchange_strong(was, watch->from)) return Napi::Number::New(info.Env(), was);
+  if (!word_at(at).compare_exchange_strong(was, watch->from)) return was;
   napi_add_env_cleanup_hook(info.Env(), thread_ends, watch.get());
   watches.push_back(std::move(watch));
-  return Napi::Number::New(info.Env(), was);
+  return was;
 }
 
 // unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was
 // watched.
-Napi::Value unwatch_thread(Info info) {
-  int32_t* const word = thread_word(info);
+bool unwatch_thread(Info info) {
+  int32_t* const at = word(info);
   const int32_t from = state(info, 2);
-  const auto same = [&](const auto& each) { return each->word == word && each->from == from; };
+  const auto same = [&](const auto& each) { return each->word == at && each->from == from; };
   auto& watches = here(info).watches;
   const auto found = std::find_if(watches.begin(), watches.end(), same);
   const bool watched = found != watches.end();
@@ -88,10 +78,10 @@ Napi::Value unwatch_thread(Info info) {
     napi_remove_env_cleanup_hook(info.Env(), thread_ends, found->get());
     watches.erase(found);
   }
-  return Napi::Boolean::New(info.Env(), watched);
+  return watched;
 }
 
-Napi::Value now_ms(Info info) { return Napi::Number::New(info.Env(), double(now_ns()) / 1e6); }
+double now_ms(Info) { return double(now_ns()) / 1e6; }
 
 }  // namespace
 

@@ -33,12 +33,12 @@ export function answered<T>(answer: T | undefined): T {
   return answer;
 }
 
-/** The addon of that name in this thread, which is loaded when it is first asked for. */
-export function addonOf<T>(name: string): () => T {
-  let addon: T | undefined;
+/** What an addon exports, or what it exports of one subject. It is loaded when it is first asked for; later that costs a call. */
+export function addonOf<T>(name: string, subject?: string): () => T {
+  let found: T | undefined;
   return () => {
-    addon ??= loadAddon<T>(name);
-    return addon;
+    found ??= subject === undefined ? loadAddon<T>(name) : loadAddon<Record<string, T>>(name)[subject];
+    return found as T;
   };
 }
 
@@ -49,12 +49,10 @@ export function checkLayout(
   ours: Readonly<Record<string, number>>,
   theirs: Readonly<Record<string, number>>,
 ): void {
-  for (const [name, number] of Object.entries(ours))
-    if (theirs[name] !== number)
-      throw unavailableError(
-        `Hotslot's native addon '${addon}' is of another build: of ${what}, ${name} is ${theirs[name]} there and ${number} here. Build it again: npx hotslot build`,
-        'ERR_HOTSLOT_ADDON',
-      );
+  const wrong = Object.keys(ours).find((name) => theirs[name] !== ours[name]);
+  if (wrong === undefined) return;
+  const text = `Hotslot's native addon '${addon}' is of another build: of ${what}, ${wrong} is ${theirs[wrong]} there and ${ours[wrong]} here`;
+  throw unavailableError(`${text}. Build it again: npx hotslot build`, 'ERR_HOTSLOT_ADDON');
 }
 
 interface Linkable {

@@ -3,10 +3,10 @@
  * Everyone may know it.
  */
 import { answered } from './addon.ts';
-import { systemAddon } from './system-addon.ts';
+import { systemClock } from './system-addon.ts';
 
 export function nowMs(): number {
-  return answered(systemAddon().clock.nowMs());
+  return answered(systemClock().nowMs());
 }
 
 /** Node fires a timer of more milliseconds after 1 ms. */

@@ -1,6 +1,6 @@
 /** How many cores there are for large jobs: gathers of large batches, the host device's own products, halos. */
 import { answered } from './addon.ts';
-import { systemAddon } from './system-addon.ts';
+import { systemCores } from './system-addon.ts';
 
 export interface CoresNow {
   /** cores that the process may use: those of its affinity, of its control group's limit, and HOTSLOT_CORES, whichever are fewest */
@@ -12,6 +12,6 @@ export interface CoresNow {
 }
 
 export function coresNow(): CoresNow {
-  const [cores, threads, helpers] = answered(systemAddon().cores.coresNow());
+  const [cores, threads, helpers] = answered(systemCores().coresNow());
   return { cores, threads, helpers };
 }

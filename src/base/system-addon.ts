@@ -6,8 +6,21 @@ export type LockHandle = { readonly handleOf: 'lock' };
 /** A child process and the two pipes to it. */
 export type ChildHandle = { readonly handleOf: 'child' };
 
-/** Of child processes. */
-export interface ProcessFunctions {
+/** Where shared memory lies. */
+export const systemMemory = addonOf<{
+  /** the address of the view's first byte mod `to` */
+  misalignment(view: ArrayBufferView, to: number): number;
+}>('system', 'memory');
+
+/** Locks on files. */
+export const systemFiles = addonOf<{
+  /** a handle; null where another has it; else why not, in the system's words. `shared`: whoever shares it may have it too */
+  lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
+  unlockFile(lock: LockHandle): void;
+}>('system', 'files');
+
+/** Child processes. */
+export const systemProcesses = addonOf<{
   /** pipes that hold so many bytes; out: the descriptors that the child reads from, and writes to */
   openChild(bytes: number, out: Int32Array): ChildHandle;
   /** the child has them now: they close here, and the child is ended with the handle */
@@ -22,44 +35,37 @@ export interface ProcessFunctions {
   writeChild(child: ChildHandle, bytes: Uint8Array, from: number, milliseconds: number): number | undefined;
   /** This process, whose parent is said to be `pid`, is killed when the thread that started it ends. */
   endWithParent(pid: number): void;
-}
+}>('system', 'processes');
 
-interface SystemAddon {
-  readonly memory: {
-    /** the address of the view's first byte mod `to` */
-    misalignment(view: ArrayBufferView, to: number): number;
-  };
-  readonly files: {
-    /** a handle; null where another has it; else why not, in the system's words. `shared`: whoever shares it may have it too */
-    lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
-    unlockFile(lock: LockHandle): void;
-  };
-  readonly processes: ProcessFunctions;
-  readonly bells: {
-    /** words of a bell that native code knows, in words of 32 bits from its start; of all; and how its owner sleeps */
-    readonly layout: Readonly<Record<string, number>>;
-    /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
-    wakeNative(words: Int32Array, index: number): void;
-    /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
-    lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
-    /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
-    sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
-  };
-  readonly threads: {
-    /**
-     * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to` if it is `from` then.
-     * Answers what it was, see `answered`: nothing is done when it was not `before`.
-     */
-    watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
-    unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
-  };
-  readonly clock: {
-    nowMs(): number | undefined;
-  };
-  readonly cores: {
-    /** cores of the process, threads that run the library's code, helpers that a large job has now */
-    coresNow(): [number, number, number] | undefined;
-  };
-}
+/** How threads wake each other. */
+export const systemBells = addonOf<{
+  /** words of a bell that native code knows, in words of 32 bits from its start; of all; and how its owner sleeps */
+  readonly layout: Readonly<Record<string, number>>;
+  /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
+  wakeNative(words: Int32Array, index: number): void;
+  /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
+  lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
+  sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+}>('system', 'bells');
 
-export const systemAddon = addonOf<SystemAddon>('system');
+/** Threads' ends. */
+export const systemThreads = addonOf<{
+  /**
+   * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to` if it is `from` then.
+   * Answers what it was, see `answered`: nothing is done when it was not `before`.
+   */
+  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
+  unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
+}>('system', 'threads');
+
+/** The clock that all threads read. */
+export const systemClock = addonOf<{
+  nowMs(): number | undefined;
+}>('system', 'clock');
+
+/** The process's cores. */
+export const systemCores = addonOf<{
+  /** cores of the process, threads that run the library's code, helpers that a large job has now */
+  coresNow(): [number, number, number] | undefined;
+}>('system', 'cores');

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { loadAddon } from '../base/addon.ts';
 import { coresNow } from '../base/cores.ts';
-import { native } from '../device/native.ts';
+import { nativeKernels } from '../device/native.ts';
 import { listDevices } from '../device/open.ts';
 import { placementOf } from '../engine/pipeline/options.ts';
 import { asJson, asText, type Finding } from './finding.ts';
@@ -92,7 +92,7 @@ function cores(): Finding {
 }
 
 function blas(): Finding {
-  const provider = native().gemmProvider;
+  const provider = nativeKernels().gemmProvider;
   const [, set = '', why = ''] = /^built-in(?:, ([\w-]+))?(?: \((.*)\))?$/.exec(provider) ?? [];
   const own = provider.startsWith('built-in');
   return {

@@ -1,7 +1,7 @@
 /** What a handle of the core names, closed at most once and by its owner only. */
 import { isMainThread } from 'node:worker_threads';
 import { stateError } from '../base/errors.ts';
-import { native } from './native.ts';
+import { nativeHandles } from './native.ts';
 
 /** How long a call waits for what other threads have in use. The main thread never waits. */
 export const PATIENCE_MS = isMainThread ? 0 : 2000;
@@ -42,10 +42,10 @@ export class Handle implements Disposable {
     if (this.#owner === 'pipeline')
       throw stateError('BUSY', `this ${this.called} belongs to the pipeline: close the pipeline instead`);
     if (this.#owner === 'device' || this.#closed) return;
-    native().close(this.handle, PATIENCE_MS);
+    nativeHandles().close(this.handle, PATIENCE_MS);
     this.#closed = true;
     // The handle is closed. The process keeps what the driver refused twice to take back, and the warning says so.
-    for (const text of native().releaseFailures()) process.emitWarning(text, 'DeviceWarning');
+    for (const text of nativeHandles().releaseFailures()) process.emitWarning(text, 'DeviceWarning');
   }
   [Symbol.dispose](): void {
     this.close();

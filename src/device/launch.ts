@@ -5,7 +5,7 @@ import { rangeError, typeError } from '../base/errors.ts';
 import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
 import { kernels } from './kernels.ts';
-import { native } from './native.ts';
+import { nativeKernels } from './native.ts';
 import type { LoadedKernel } from './own-kernels/declarations.ts';
 import { layOut } from './strides.ts';
 
@@ -77,7 +77,7 @@ export function touched(
   }
   const shape = Object.hasOwn(kernels, kernel) ? kernels[kernel as keyof typeof kernels] : null;
   if (shape === null || tensors.length !== shape.tensors.length) return { reads: [], writes: [] };
-  const reach = native().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
+  const reach = nativeKernels().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
   const parts = tensors.map((tensor, i): Named => {
     const name = shape.tensors[i] as string;
     const [bytes, step] = [reach[2 * i] as number, reach[2 * i + 1] as number];

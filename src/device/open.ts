@@ -8,7 +8,7 @@ import { checkFunction, checkTensor, openedDevices } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { Handle } from './handle.ts';
-import { native } from './native.ts';
+import { nativeDevices, nativeEvents, nativeManaged, nativeMemory, nativeStreams } from './native.ts';
 import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
 import { loadKernels } from './own-kernels/load.ts';
 import { MemoryStorage, RegisteredHost } from './storage.ts';
@@ -16,7 +16,7 @@ import { OpenedEvent, OpenedStream } from './stream.ts';
 
 /** Every family with what it has or why it is unavailable. */
 export function listDevices(): DeviceInfo[] {
-  return native().listDevices();
+  return nativeDevices().listDevices();
 }
 
 /** Opens a device: 'auto' picks the best there is, 'cpu' means 'host:0'. Throws RangeError for an unknown name. */
@@ -38,7 +38,7 @@ class OpenedDevice implements Device {
   #closed = false;
 
   constructor(name: string) {
-    const opened = answered(native().openDevice(name));
+    const opened = answered(nativeDevices().openDevice(name));
     this.family = opened.family;
     this.index = opened.index;
     this.handle = opened.handle;
@@ -48,12 +48,12 @@ class OpenedDevice implements Device {
   }
 
   get traits(): DeviceTraits {
-    return native().deviceTraits(this.handle);
+    return nativeDevices().deviceTraits(this.handle);
   }
 
   memoryInfo() {
     this.#check();
-    return native().memoryInfo(this.handle);
+    return nativeDevices().memoryInfo(this.handle);
   }
 
   createStream(options: { priority?: number } = {}): Stream {
@@ -61,7 +61,7 @@ class OpenedDevice implements Device {
     checkKeys('createStream', options, ['priority']);
     const { priority = 0 } = options;
     checkCount('priority', priority, -8, 8);
-    return new OpenedStream(this, native().createStream(this.handle, priority), priority);
+    return new OpenedStream(this, nativeStreams().createStream(this.handle, priority), priority);
   }
 
   createEvent(options: { timing?: boolean } = {}): DeviceEvent {
@@ -69,7 +69,7 @@ class OpenedDevice implements Device {
     checkKeys('createEvent', options, ['timing']);
     const { timing = false } = options;
     checkFlag('timing', timing);
-    return new OpenedEvent(this, native().createEvent(this.handle, timing), timing);
+    return new OpenedEvent(this, nativeEvents().createEvent(this.handle, timing), timing);
   }
 
   allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D; zeroed?: boolean }): Tensor<D> {
@@ -77,14 +77,19 @@ class OpenedDevice implements Device {
     checkKeys('allocate', options, ['shape', 'dtype', 'zeroed']);
     const { zeroed = true } = options;
     checkFlag('zeroed', zeroed);
-    const allocate = zeroed ? native().allocate : native().scratch;
+    const allocate = zeroed ? nativeMemory().allocate : nativeMemory().scratch;
     return this.#tensor('allocate', options, (bytes) => allocate(this.handle, bytes), false);
   }
 
   allocateManaged<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
     this.#check();
     checkKeys('allocateManaged', options, ['shape', 'dtype']);
-    return this.#tensor('allocateManaged', options, (bytes) => native().allocateManaged(this.handle, bytes), true);
+    return this.#tensor(
+      'allocateManaged',
+      options,
+      (bytes) => nativeManaged().allocateManaged(this.handle, bytes),
+      true,
+    );
   }
 
   #tensor<D extends DType>(
@@ -105,14 +110,14 @@ class OpenedDevice implements Device {
     checkTensor('advise', tensor).checkOpen();
     const { preferredLocation, accessedBy } = advice;
     const range = [tensor.handle, tensor.byteOffset, tensor.spanBytes] as const;
-    if (preferredLocation !== undefined) native().advise(...range, 0, preferredLocation);
-    if (accessedBy !== undefined) native().advise(...range, 1, accessedBy);
+    if (preferredLocation !== undefined) nativeManaged().advise(...range, 0, preferredLocation);
+    if (accessedBy !== undefined) nativeManaged().advise(...range, 1, accessedBy);
   }
 
   residency(tensor: Tensor): Residency {
     this.#check();
     checkTensor('residency', tensor).checkOpen();
-    return native().residency(tensor.handle, tensor.byteOffset, tensor.spanBytes);
+    return nativeManaged().residency(tensor.handle, tensor.byteOffset, tensor.spanBytes);
   }
 
   registerHost(view: TypedArray, options: { pin?: boolean } = {}): HostMemory {
@@ -169,7 +174,7 @@ class OpenedDevice implements Device {
     if (this.#closed) return;
     // First, for the core counts a closing also where it then throws.
     this.#closed = true;
-    native().closeDevice(this.handle);
+    nativeDevices().closeDevice(this.handle);
   }
   [Symbol.dispose](): void {
     this.close();
@@ -196,7 +201,7 @@ export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): 
 export function blockOnEvent(device: Device, event: DeviceEvent, ms?: number): boolean {
   const deadline = new Deadline(ms);
   for (;;) {
-    if (answered(native().waitEvent(device.handle, event.handle, sliceOf(deadline)))) return true;
+    if (answered(nativeEvents().waitEvent(device.handle, event.handle, sliceOf(deadline)))) return true;
     if (deadline.left <= 0) return false;
   }
 }

@@ -8,7 +8,7 @@ import { checkStream, handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
 import { type HostKind, hostKinds } from './facts.ts';
 import { Handle, type HandleOwner, PATIENCE_MS } from './handle.ts';
-import { native } from './native.ts';
+import { nativeMemory } from './native.ts';
 import { checkTakesPart } from './stream.ts';
 
 interface StorageOptions {
@@ -43,10 +43,12 @@ export class MemoryStorage extends Handle implements Storage {
     checkCount('byteOffset', byteOffset, 0);
     checkCount('bytes', bytes, 0);
     checkStream('read', stream);
-    using staging = new Handle(native().read(handleOf('read', 'a stream', stream), this.handle, byteOffset, bytes));
+    using staging = new Handle(
+      nativeMemory().read(handleOf('read', 'a stream', stream), this.handle, byteOffset, bytes),
+    );
     await stream.synchronize();
     const out = new Uint8Array(bytes);
-    native().copyOut(staging.handle, out);
+    nativeMemory().copyOut(staging.handle, out);
     return out;
   }
 
@@ -55,7 +57,7 @@ export class MemoryStorage extends Handle implements Storage {
     if (!(bytes instanceof Uint8Array)) throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
     checkStream('write', stream);
     checkTakesPart('a write', stream);
-    native().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
+    nativeMemory().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
   }
 
   override close(): void {
@@ -86,7 +88,7 @@ function shared(view: TypedArray): TypedArray {
 /** Pinned host memory of the driver's own, which only native calls reach: for what comes home where no other can be pinned. */
 export class PinnedHost extends MemoryStorage {
   constructor(device: Device, bytes: number) {
-    super(device, native().allocateHost(device.handle, bytes), bytes, { host: true });
+    super(device, nativeMemory().allocateHost(device.handle, bytes), bytes, { host: true });
   }
 }
 
@@ -95,10 +97,10 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
   view: TypedArray | null;
   readonly kind: HostKind;
   constructor(device: Device, view: TypedArray, pin: boolean) {
-    super(device, native().registerHost(device.handle, shared(view), pin, PATIENCE_MS), view.byteLength, {
+    super(device, nativeMemory().registerHost(device.handle, shared(view), pin, PATIENCE_MS), view.byteLength, {
       host: true,
     });
-    this.kind = hostKinds[native().hostKind(this.handle)] as HostKind;
+    this.kind = hostKinds[nativeMemory().hostKind(this.handle)] as HostKind;
     this.view = view;
   }
   tensor<D extends DType>(options: { shape: readonly number[]; dtype: D; byteOffset?: number }): Tensor<D> {

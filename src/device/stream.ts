@@ -19,7 +19,7 @@ import type {
 import { Handle, type HandleOwner } from './handle.ts';
 import type { KernelName } from './kernels.ts';
 import { type LooseArguments, lineUp, numbers } from './launch.ts';
-import { native } from './native.ts';
+import { nativeEvents, nativeGraphs, nativeKernels, nativeManaged, nativeShared, nativeStreams } from './native.ts';
 import { checkNeed, isLoadedKernel, type LoadedKernel } from './own-kernels/declarations.ts';
 
 const none: readonly never[] = [];
@@ -40,7 +40,7 @@ export function capturedBy<T>(stream: Stream, fn: () => T): T {
 
 /** Throws ERR_HOTSLOT_STATE_CAPTURE for work beside the capture: it would run now, once, and in no replay. */
 export function checkTakesPart(what: string, stream: { readonly handle: number }): void {
-  if (captures === null || stream.handle === captures.handle || native().capturing(stream.handle)) return;
+  if (captures === null || stream.handle === captures.handle || nativeGraphs().capturing(stream.handle)) return;
   throw stateError(
     'CAPTURE',
     `${what} on a stream that takes no part in this capture would run once, now, and in no replay: use the stream that the captured function is given, or let this one wait for an event recorded there`,
@@ -56,17 +56,17 @@ export class OpenedEvent extends Handle implements DeviceEvent {
     this.timing = timing;
   }
   query(): boolean {
-    return native().eventQuery(this.handle);
+    return nativeEvents().eventQuery(this.handle);
   }
   elapsedMs(start: DeviceEvent): number {
-    return native().elapsedMs(handleOf('elapsedMs', 'an event', start), this.handle);
+    return nativeEvents().elapsedMs(handleOf('elapsedMs', 'an event', start), this.handle);
   }
   async done(options: { signal?: AbortSignal } = {}): Promise<void> {
     checkKeys('done', options, ['signal']);
     const { signal } = options;
     checkSignal(signal);
     const over = async () => {
-      while (!signal?.aborted && !(await native().waitEventAsync(this.#device.handle, this.handle)));
+      while (!signal?.aborted && !(await nativeEvents().waitEventAsync(this.#device.handle, this.handle)));
     };
     await orAborted(over(), signal);
   }
@@ -93,13 +93,13 @@ export class OpenedStream extends Handle implements Stream {
     checkKeys('record', options, ['external']);
     const { external = false } = options;
     checkFlag('external', external);
-    native().record(this.handle, handleOf('record', 'an event', event), external);
+    nativeStreams().record(this.handle, handleOf('record', 'an event', event), external);
   }
   wait(event: DeviceEvent, options: { orderOnly?: boolean } = {}): void {
     checkKeys('wait', options, ['orderOnly']);
     const { orderOnly = false } = options;
     checkFlag('orderOnly', orderOnly);
-    native().wait(this.handle, handleOf('wait', 'an event', event), orderOnly);
+    nativeStreams().wait(this.handle, handleOf('wait', 'an event', event), orderOnly);
   }
   copy(to: Tensor, from: Tensor): void {
     checkTensor('copy', to);
@@ -110,13 +110,13 @@ export class OpenedStream extends Handle implements Stream {
     checkTakesPart('a copy', this);
     if (to.bytes !== from.bytes)
       throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
-    native().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
+    nativeStreams().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
   }
   fill(to: Tensor, value: number | bigint): void {
     if (!checkTensor('fill', to).contiguous)
       throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
     checkTakesPart('a fill', this);
-    native().fill(this.handle, to.handle, to.byteOffset, to.bytes, elementOf(to.dtype, value));
+    nativeStreams().fill(this.handle, to.handle, to.byteOffset, to.bytes, elementOf(to.dtype, value));
   }
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   launch(kernel: LoadedKernel, args: LoadedArguments): void;
@@ -130,39 +130,39 @@ export class OpenedStream extends Handle implements Stream {
     lineUp(name, tensors, wholes, reals);
     checkTakesPart(`'${name}'`, this);
     const counts = [tensors.length, wholes.length, reals.length] as const;
-    if (named) native().launch(this.handle, name, numbers, ...counts);
+    if (named) nativeKernels().launch(this.handle, name, numbers, ...counts);
     else {
       checkNeed(kernel, tensors, { wholes, reals });
-      native().launchBrought(this.handle, kernel.handle, numbers, ...counts, kernel.index);
+      nativeKernels().launchBrought(this.handle, kernel.handle, numbers, ...counts, kernel.index);
     }
   }
   replay(exec: GraphExec): void {
     checkTakesPart('a replay', this);
-    native().replay(this.handle, handleOf('replay', 'a graph made ready by instantiate()', exec));
+    nativeGraphs().replay(this.handle, handleOf('replay', 'a graph made ready by instantiate()', exec));
   }
   prefetch(tensor: Tensor, device: number): void {
     checkTensor('prefetch', tensor).checkOpen();
     if (typeof device !== 'number') throw typeError(`prefetch takes a device's index, got ${shown(device)}`);
-    native().prefetch(this.handle, tensor.handle, tensor.byteOffset, tensor.spanBytes, device);
+    nativeManaged().prefetch(this.handle, tensor.handle, tensor.byteOffset, tensor.spanBytes, device);
   }
   query(): boolean {
-    return native().streamQuery(this.handle);
+    return nativeStreams().streamQuery(this.handle);
   }
   async synchronize(options: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.capturing) this.query(); // refused, as asking is
     // Not through the device: a stream outlives the object it was made with.
-    using event = new OpenedEvent(this.device, native().createEvent(this.device.handle, false), false);
+    using event = new OpenedEvent(this.device, nativeEvents().createEvent(this.device.handle, false), false);
     this.record(event);
     await event.done(options);
   }
   beginCapture(): void {
-    native().beginCapture(this.handle);
+    nativeGraphs().beginCapture(this.handle);
   }
   endCapture(): Graph {
-    return new CapturedGraph(native().endCapture(this.handle));
+    return new CapturedGraph(nativeGraphs().endCapture(this.handle));
   }
   get capturing(): boolean {
-    return native().capturing(this.handle);
+    return nativeGraphs().capturing(this.handle);
   }
   protected override get called(): string {
     return 'stream';
@@ -174,14 +174,14 @@ export class LentStream extends OpenedStream {
   #returned = false;
   /** Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture. */
   constructor(device: Device) {
-    super(device, native().lendStream(device.handle));
+    super(device, nativeShared().lendStream(device.handle));
   }
   override get closed(): boolean {
     return this.#returned;
   }
   override close(): void {
     if (this.#returned) return;
-    native().takeBackStream(this.device.handle, this.handle);
+    nativeShared().takeBackStream(this.device.handle, this.handle);
     this.#returned = true;
   }
 }
@@ -200,16 +200,16 @@ function elementOf(dtype: DType, value: number | bigint): TypedArray {
 
 class CapturedGraph extends Handle implements Graph {
   get nodeCount(): number {
-    return native().nodeCount(this.handle);
+    return nativeGraphs().nodeCount(this.handle);
   }
   instantiate(): GraphExec {
-    return new ReadyGraph(native().instantiate(this.handle));
+    return new ReadyGraph(nativeGraphs().instantiate(this.handle));
   }
 }
 
 class ReadyGraph extends Handle implements GraphExec {
   update(graph: Graph): boolean {
-    return native().update(this.handle, handleOf('update', 'a graph', graph));
+    return nativeGraphs().update(this.handle, handleOf('update', 'a graph', graph));
   }
 }
 
@@ -229,7 +229,7 @@ export function belongingStream(device: Device, handle: number): Stream {
 export function dropFailed(stream: Stream): boolean {
   if (!failed(stream)) return false;
   // Does nothing to a caller's own stream, as closing does to a device's.
-  native().dropBelonging(stream.device.handle, stream.handle);
+  nativeShared().dropBelonging(stream.device.handle, stream.handle);
   stream.close();
   return true;
 }

@@ -7,7 +7,7 @@
  * change, or the count has moved and the park returns at once.
  */
 import { checkLayout } from '../base/addon.ts';
-import { systemAddon } from '../base/system-addon.ts';
+import { systemBells } from '../base/system-addon.ts';
 import { giveWord, nextClaim, takeWord } from './claim.ts';
 import type { Place } from './memory.ts';
 
@@ -24,15 +24,15 @@ const CLAIMS = 3;
 
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
 
-let bells: ReturnType<typeof systemAddon>['bells'] | undefined;
+let checked: ReturnType<typeof systemBells> | undefined;
 /** What native code does with bells; it was compiled with the same words, or this throws. */
 function native() {
-  if (bells === undefined) {
-    const { layout } = systemAddon().bells;
-    checkLayout('system', 'bells', { count: COUNT, parked: PARKED, words: BELL_WORDS, ...Parked }, layout);
-    bells = systemAddon().bells;
+  if (checked === undefined) {
+    const bells = systemBells();
+    checkLayout('system', 'bells', { count: COUNT, parked: PARKED, words: BELL_WORDS, ...Parked }, bells.layout);
+    checked = bells;
   }
-  return bells;
+  return checked;
 }
 
 export class Bell {

@@ -6,7 +6,7 @@
  */
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../base/addon.ts';
-import { systemAddon } from '../base/system-addon.ts';
+import { systemThreads } from '../base/system-addon.ts';
 
 /** The next number of a word that counts claims. */
 export function nextClaim(words: Int32Array, counter: number): number {
@@ -19,7 +19,7 @@ export function nextClaim(words: Int32Array, counter: number): number {
  */
 export function enterWord(words: Int32Array, at: number, before: number, now: number, ended: number): number {
   if (isMainThread) return Atomics.compareExchange(words, at, before, now);
-  return answered(systemAddon().threads.watchThread(words, at, before, now, ended));
+  return answered(systemThreads().watchThread(words, at, before, now, ended));
 }
 
 /** 0 → `claim`, until it is given back or the calling thread ends; false when it is taken. */
@@ -41,5 +41,5 @@ export function takeWords(words: Int32Array, first: number, count: number, claim
 export function giveWord(words: Int32Array, at: number, claim: number): void {
   if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;
   // Else this thread would hold on to the shared memory until it ends.
-  answered(systemAddon().threads.unwatchThread(words, at, claim));
+  answered(systemThreads().unwatchThread(words, at, claim));
 }

@@ -3,7 +3,7 @@ import { freemem } from 'node:os';
 import { types } from 'node:util';
 import { checkCount, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
-import { systemAddon } from '../base/system-addon.ts';
+import { systemMemory } from '../base/system-addon.ts';
 
 /** Int32 words of a cache line: words that different threads write are a line apart. */
 export const LINE = 16;
@@ -40,7 +40,7 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
   } catch (error) {
     throw rangeError(`${refusal()}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
   }
-  const astray = systemAddon().memory.misalignment(new Uint8Array(memory, 0, 1), alignment);
+  const astray = systemMemory().misalignment(new Uint8Array(memory, 0, 1), alignment);
   return { memory, offset: (alignment - astray) % alignment };
 }
 

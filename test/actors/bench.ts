@@ -1,7 +1,7 @@
 /** The four actors in one thread, stepped in whatever order a test wants, checked after every step. */
 import { expect } from 'chai';
 import { makeActors } from '../../actors/make.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeEvents } from '../../src/device/native.ts';
 import type { CheckedRing } from '../../src/engine/device-rows/options.ts';
 import type { Actor } from '../../src/engine/pipeline/actors.ts';
 import { captureSlots, learnerOf } from '../../src/engine/pipeline/capture.ts';
@@ -125,7 +125,7 @@ export class Bench {
 
   close(): void {
     for (const actor of this.actors) actor.close();
-    native().waitEvent(this.slots.device.handle, (this.slots.spent[0] as { handle: number }).handle, 1000);
+    nativeEvents().waitEvent(this.slots.device.handle, (this.slots.spent[0] as { handle: number }).handle, 1000);
     this.slots.updates?.applyPending(this.slots.host, this.slots.comeHome(this.ring));
     this.source.release();
     for (const graph of this.#graphs) graph.close();

@@ -7,7 +7,7 @@
 
 import { makeActors } from '../../actors/make.ts';
 import { answered } from '../../src/base/addon.ts';
-import { systemAddon } from '../../src/base/system-addon.ts';
+import { systemClock } from '../../src/base/system-addon.ts';
 import { ActorThreads } from '../../src/engine/pipeline/actor-threads.ts';
 import type { Actor } from '../../src/engine/pipeline/actors.ts';
 import { ThreadState } from '../../src/engine/ring/header.ts';
@@ -144,7 +144,7 @@ export class World implements Disposable {
           while (running()) await new Promise(setImmediate);
         },
     );
-    this.replace(systemAddon().clock, 'nowMs', (now) => () => answered(now()) + world.#skew);
+    this.replace(systemClock(), 'nowMs', (now) => () => answered(now()) + world.#skew);
     this.#now = performance.now.bind(performance);
     this.replace(performance, 'now', () => () => world.#now() + world.#skew);
     // This clock makes every wait a long one, which a pipeline warns of.

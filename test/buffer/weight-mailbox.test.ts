@@ -1,6 +1,6 @@
 /** Versions arrive whole, in order and newest first, also for threads that read while they are written. */
 import { expect } from 'chai';
-import { systemAddon } from '../../src/base/system-addon.ts';
+import { systemMemory } from '../../src/base/system-addon.ts';
 import { versionsOf, WeightMailbox } from '../../src/store/weights/weight-mailbox.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TestThread } from '../rig/test-thread.ts';
@@ -116,7 +116,7 @@ describe('weight mailbox', () => {
   });
 
   it('offers whole pages of its own for registration', () => {
-    const { misalignment } = systemAddon().memory;
+    const { misalignment } = systemMemory();
     const box = WeightMailbox.create({ length: 1500 });
     expect([misalignment(versionsOf(box).view, 4096), versionsOf(box).view.byteLength % 4096]).to.deep.equal([0, 0]);
     expect(versionsOf(box).stride % 256).to.equal(0);

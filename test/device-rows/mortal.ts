@@ -3,7 +3,7 @@
  * share, and what native calls write or enqueue, before it and behind it. Words that are published by a store count as it does.
  */
 import { loadAddon } from '../../src/base/addon.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeStreams } from '../../src/device/native.ts';
 import { HostHalves } from '../../src/engine/ring/host-halves.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';
 
@@ -28,7 +28,7 @@ export class Mortals implements Disposable {
   constructor() {
     for (const name of ['store', 'add', 'sub', 'exchange', 'compareExchange'] as const)
       this.#patch(Atomics, name, false);
-    for (const name of ['copy', 'record'] as const) this.#patch(native(), name, true);
+    for (const name of ['copy', 'record'] as const) this.#patch(nativeStreams(), name, true);
     for (const [addon, [type, ...names]] of Object.entries(methods)) {
       const file = loadAddon<Record<string, new (...given: never[]) => object>>(addon as 'pack');
       const Whole = file[type]!;

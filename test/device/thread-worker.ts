@@ -1,6 +1,6 @@
 /** What other threads do with handles that the test's thread made: numbers alone came here. */
 import { Handle } from '../../src/device/handle.ts';
-import { HandleKind, native } from '../../src/device/native.ts';
+import { nativeGraphs, nativeHandles, nativeMemory, nativeStreams } from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
 import {
   newPoller,
@@ -78,27 +78,27 @@ const tasks = {
     for (const actor of [submit, again, replay]) actor.close();
     return drained;
   },
-  query: () => native().streamQuery(stream),
+  query: () => nativeStreams().streamQuery(stream),
   /** Asks until the answer is the stream's error. */
   untilFailed() {
-    for (const end = performance.now() + 60_000; performance.now() < end; ) native().streamQuery(stream);
+    for (const end = performance.now() + 60_000; performance.now() < end; ) nativeStreams().streamQuery(stream);
     return 'a minute without an error';
   },
-  endCapture: () => native().endCapture(stream),
+  endCapture: () => nativeGraphs().endCapture(stream),
   /** Joins a capture that another thread began, adds to it and leaves the event to join it back. */
   joinCapture() {
-    native().wait(side, fork);
-    native().fill(side, memory, 0, bytes, new Int32Array([7]));
-    native().record(side, event);
-    return native().capturing(side);
+    nativeStreams().wait(side, fork);
+    nativeStreams().fill(side, memory, 0, bytes, new Int32Array([7]));
+    nativeStreams().record(side, event);
+    return nativeGraphs().capturing(side);
   },
   /** Allocates while another thread captures: each thread answers for itself. */
-  allocate: () => native().close(native().allocate(openDevice(name).handle, 64)),
+  allocate: () => nativeHandles().close(nativeMemory().allocate(openDevice(name).handle, 64)),
   /** Replays without end, and counts. */
   replays() {
     say('replaying');
     for (;;) {
-      native().replay(stream, exec);
+      nativeGraphs().replay(stream, exec);
       Atomics.add(words, 0, 1);
     }
   },
@@ -107,20 +107,20 @@ const tasks = {
     say('waiting');
     for (let round = 1; ; round++) {
       while (Atomics.load(words, 0) !== round) Atomics.wait(words, 0, round - 1, 100);
-      native().close(Atomics.load(words, 3) * 2 ** 20 + Atomics.load(words, 1));
+      nativeHandles().close(Atomics.load(words, 3) * 2 ** 20 + Atomics.load(words, 1));
       Atomics.store(words, 2, round);
     }
   },
   /** Has a capture open until word 0 changes. */
   captures() {
-    native().beginCapture(stream);
+    nativeGraphs().beginCapture(stream);
     say('capturing');
     Atomics.wait(words, 0, 0);
-    return native().close(native().endCapture(stream));
+    return nativeHandles().close(nativeGraphs().endCapture(stream));
   },
   beginCapture() {
-    native().beginCapture(stream);
-    return native().capturing(stream);
+    nativeGraphs().beginCapture(stream);
+    return nativeGraphs().capturing(stream);
   },
   current() {
     const device = openDevice(name);
@@ -165,7 +165,7 @@ const tasks = {
         if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY') throw error;
       }
     }
-    return native().handleCount(HandleKind.event).pinned;
+    return nativeHandles().handleCount(nativeHandles().kinds.event).pinned;
   },
   /** Pins the event until it is told to let go. */
   letGo() {

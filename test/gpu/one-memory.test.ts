@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { dtypes, type TypedArray } from '../../src/base/dtype.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeKernels } from '../../src/device/native.ts';
 import { CpuTensor, type Device, openDevice } from '../../src/index.ts';
 import { firstDifference } from '../rig/same-bits.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -22,7 +22,7 @@ interface Reach {
 }
 
 function reachOf(kernel: string, { wholes = [], reals = [] }: LaunchCase): Reach[] {
-  const list = native().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
+  const list = nativeKernels().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
   return Array.from({ length: list.length / 2 }, (_, i) => ({ bytes: list[2 * i]!, step: list[2 * i + 1]! }));
 }
 
@@ -75,7 +75,7 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
       return [memory.handle, memory.byteOffset + places[i]!, values.byteLength, dtypes[dtype].code, -1, 2 ** 52];
     });
     const numbers = Float64Array.of(...fields, ...wholes, ...reals);
-    native().launch(stream.handle, kernel, numbers, tensors.length, wholes.length, reals.length);
+    nativeKernels().launch(stream.handle, kernel, numbers, tensors.length, wholes.length, reals.length);
     const got: TypedArray[] = [];
     for (const [i, values] of tensors.entries()) {
       const raw = (await part(i).toArray(stream)) as Uint8Array;
@@ -85,7 +85,7 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
   }
 
   const facts = new Map(
-    native()
+    nativeKernels()
       .kernels()
       .map((each) => [each.name, each]),
   );

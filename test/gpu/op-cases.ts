@@ -1,11 +1,11 @@
 /** One launch of every kernel of ops, networks and learners, with awkward numbers in tensors as large as the numbers ask for. */
 import { type KernelName, kernels } from '../../src/device/kernels.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeKernels } from '../../src/device/native.ts';
 import { awkward, type LaunchCase, random } from './kernel-cases.ts';
 
 /** Tensors of the sizes that the core asks for; every other one of numbers from −1 to 1. */
 function sized(kernel: KernelName, wholes: readonly number[], reals: readonly number[]): LaunchCase {
-  const reach = native().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
+  const reach = nativeKernels().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
   const tensors = kernels[kernel].tensors.map((name, i) => {
     const n = Math.ceil((reach[2 * i] as number) / 4);
     if (name === 'ends') return Int32Array.from({ length: n }, (_, part) => 17 * (part + 1));

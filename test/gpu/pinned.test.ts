@@ -1,7 +1,7 @@
 /** Memory that a driver pins in place: that it does, that it lets go, and that it takes no byte twice. */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
+import { nativeEvents, nativeHandles } from '../../src/device/native.ts';
 import { newSubmitter, TransferMode } from '../../src/device/transfer/native.ts';
 import { type Device, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 import { allocateShared } from '../../src/shm/memory.ts';
@@ -47,11 +47,11 @@ describe(`pinned memory of ${TESTED}`, () => {
     const memory = pages(256);
     const cycle = () => device.registerHost(memory).close();
     for (let i = 0; i < 50; i++) cycle();
-    native().releaseFailures();
+    nativeHandles().releaseFailures();
     const [handles, { free }, { rss }] = [openHandles(), device.memoryInfo(), process.memoryUsage()];
     // The driver refuses what is pinned already: each cycle shows that the one before has let go.
     for (let i = 0; i < 1000; i++) cycle();
-    expect(native().releaseFailures()).to.deep.equal([]);
+    expect(nativeHandles().releaseFailures()).to.deep.equal([]);
     expect(openHandles()).to.deep.equal(handles);
     expect(free - device.memoryInfo().free, 'device memory').to.be.at.most(2 ** 20);
     // A cycle that kept its megabyte, or a page of books about it, would show.
@@ -137,13 +137,13 @@ describe(`pinned memory of ${TESTED}`, () => {
     const made: number[] = [];
     expect(
       refusal(() => {
-        for (;;) made.push(native().createEvent(handle, false));
+        for (;;) made.push(nativeEvents().createEvent(handle, false));
       }).code,
     ).to.equal('ERR_HOTSLOT_MEMORY');
     try {
       expect(refusal(() => device.registerHost(memory)).code).to.equal('ERR_HOTSLOT_MEMORY');
     } finally {
-      for (const event of made) native().close(event);
+      for (const event of made) nativeHandles().close(event);
     }
     device.registerHost(memory).close();
   });

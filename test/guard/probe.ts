@@ -10,7 +10,7 @@ import { countAddons, tallyOf, uncounted } from './counted.ts';
 const [what = 'calls', kind = 'rows'] = process.argv.slice(2);
 if (what === 'calls') countAddons();
 const { Bench } = await import('../actors/bench.ts');
-const { native } = await import('../../src/device/native.ts');
+const { nativeEvents } = await import('../../src/device/native.ts');
 const { SlotState } = await import('../../src/engine/ring/slot.ts');
 const { SAMPLE } = await import('../pipeline/fixture.ts');
 const { BatchSource } = await import('../../src/engine/pipeline/source.ts');
@@ -44,7 +44,7 @@ const step = (role: number) => void actors[role]!.work();
 const [pack, submit, poll, replay] = [0, 1, 2, 3] as const;
 const copied = slots.backend.share().copied;
 const spent = slots.spent.map((event) => (event as unknown as { handle: number }).handle);
-const waitFor = (event: number) => uncounted(() => native().waitEvent(slots.device.handle, event, 10_000));
+const waitFor = (event: number) => uncounted(() => nativeEvents().waitEvent(slots.device.handle, event, 10_000));
 
 let at = 0;
 /** One tick, and nothing under way at its end: whoever polls finds what it looks for at its first look. */

@@ -1,5 +1,5 @@
 /** What happens between two lines of a rank's code, and what only a thread that may block can show: updater-step.ts runs it. */
-import { systemAddon } from '../../src/base/system-addon.ts';
+import { systemThreads } from '../../src/base/system-addon.ts';
 import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { Bell } from '../../src/shm/bell.ts';
@@ -98,7 +98,7 @@ async function notStarted(): Promise<unknown[]> {
 function claims({ shared }: Plane): unknown[] {
   const words = wordsOf(shared);
   const taken = words.claim(0);
-  const addon = systemAddon().threads;
+  const addon = systemThreads();
   const { watchThread } = addon;
   addon.watchThread = () => undefined as unknown as number;
   const { name } = refusal(() => new HaloUpdater(shared, 1));

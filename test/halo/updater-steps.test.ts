@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { ThreadEnding } from '../../src/base/addon.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeHalos } from '../../src/device/native.ts';
 import { wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { RankState } from '../../src/shm/exchange-words.ts';
@@ -104,7 +104,7 @@ describe('halo/updater: one step at a time', () => {
     const parts = [0, 1].map((rank) => new Part(all, rank).fill(1));
     using a = new HaloUpdater(all.shared, 0);
     using b = new HaloUpdater(all.shared, 1);
-    const addon = native();
+    const addon = nativeHalos();
     const { moveHalo } = addon;
     const unanswered = () => {
       addon.moveHalo = moveHalo;

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
+import { nativeKernels } from '../../src/device/native.ts';
 import { buildDriverProgram } from '../drivers/build.ts';
 import { itAll, itLong, SETTING } from '../rig/setting.ts';
 import { cppOf, UnknownPtx } from './ptx.ts';
@@ -71,7 +71,7 @@ function run(program: string, ...args: string[]): string {
 /** What the core passes to each kernel, in order: a letter per pointer (p), whole number (w) and real (r). */
 function registry(): Map<string, string> {
   return new Map(
-    native()
+    nativeKernels()
       .kernels()
       .map(({ name, tensors, wholes, reals }) => [name, 'p'.repeat(tensors) + 'w'.repeat(wholes) + 'r'.repeat(reals)]),
   );
@@ -405,7 +405,7 @@ describe('kernels/images', function () {
   });
 
   it('code objects are for AMD, and have every kernel', () => {
-    const names = native()
+    const names = nativeKernels()
       .kernels()
       .map(({ name }) => name);
     const objects = imagesIn(images, 'hsaco');

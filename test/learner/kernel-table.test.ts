@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { kernels } from '../../src/device/kernels.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeKernels } from '../../src/device/native.ts';
 import { root } from '../types/rig.ts';
 
 describe('the table of kernels', () => {
-  const known = native()
+  const known = nativeKernels()
     .kernels()
     .filter(({ name }) => !/^halo\d+$/.test(name));
 

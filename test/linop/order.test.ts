@@ -1,6 +1,6 @@
 /** What a transfer waits for and who waits for it: proven by holding streams. */
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
+import { nativeDevices } from '../../src/device/native.ts';
 import { Chain, DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import type { Device, Stream, Tensor } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
@@ -143,7 +143,7 @@ describe('linop: the order of transfers', () => {
   }
 
   it('through pinned memory, where devices do not reach each other, the order is the same', async () => {
-    const core = native();
+    const core = nativeDevices();
     const { reaches } = core;
     core.reaches = () => false;
     try {

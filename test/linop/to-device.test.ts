@@ -1,7 +1,7 @@
 /** ToDevice as a linear operator: what it must be whatever it moves, and what it refuses. */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeDevices } from '../../src/device/native.ts';
 import { Identity, ToDevice } from '../../src/entries/linop.ts';
 import { CpuTensor, type Device, type Tensor } from '../../src/index.ts';
 import { Thread } from '../device/thread.ts';
@@ -146,7 +146,7 @@ describe('linop/to-device', () => {
 
   it('devices that cannot reach each other are joined through pinned memory, and nobody blocks', async function () {
     if (!paired) this.skip();
-    const core = native();
+    const core = nativeDevices();
     const { reaches } = core;
     core.reaches = () => false;
     try {

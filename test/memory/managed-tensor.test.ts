@@ -1,7 +1,7 @@
 /** Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its values. */
 import { expect } from 'chai';
 import { shown } from '../../src/base/checks.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeMemory } from '../../src/device/native.ts';
 import {
   adviseManagedTensorAccessedBy,
   adviseManagedTensorPreferredLocation,
@@ -144,7 +144,7 @@ describe('memory/managed-tensor', () => {
     const { device } = pool();
     using tensor = pool().allocate({ shape: [4, 8] });
     const part = tensor.view({ shape: [2, 8], offset: 16 });
-    const address = (native().address(tensor.handle) + 64).toString(16);
+    const address = (nativeMemory().address(tensor.handle) + 64).toString(16);
     for (const [what, call] of [
       ['the prefetch to device', (stream: object) => prefetchManagedTensor(part, { device: device.index, ...stream })],
       ['advice to prefer device', () => adviseManagedTensorPreferredLocation(part, { device: device.index })],

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
-import { native } from '../../src/device/native.ts';
+import { nativeManaged } from '../../src/device/native.ts';
 import {
   compilationError,
   compilationState,
@@ -174,8 +174,10 @@ const scenarios: Record<string, () => Promise<unknown>> = {
   },
 
   async 'a family failed'() {
-    native().claimProbe();
-    native().publishProbe(JSON.stringify({ error: null, reasons: { host: 'the test says so', cuda: 'no driver' } }));
+    nativeManaged().claimProbe();
+    nativeManaged().publishProbe(
+      JSON.stringify({ error: null, reasons: { host: 'the test says so', cuda: 'no driver' } }),
+    );
     return { here: look(), gpu: told(() => createUnifiedMempool('cuda:0')) };
   },
 };

@@ -1,11 +1,11 @@
 /** The clock of records and deadlines, in the thread of the test: a test moves it on instead of waiting. */
-import { systemAddon } from '../../src/base/system-addon.ts';
+import { systemClock } from '../../src/base/system-addon.ts';
 
 export class ClockAhead implements Disposable {
   /** milliseconds */
   ahead = 0;
   #reads = 0;
-  readonly #clock = systemAddon().clock as { nowMs(): number };
+  readonly #clock = systemClock() as { nowMs(): number };
   readonly #before = this.#clock.nowMs;
 
   constructor() {

@@ -1,6 +1,6 @@
 /** What a backend refuses: at its making, at registration, and at a submit, naming both sides. */
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
+import { nativeEvents } from '../../src/device/native.ts';
 import type { SubmitH2dOptions } from '../../src/device/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/entries/transfer.ts';
 import { listDevices, openDevice } from '../../src/index.ts';
@@ -41,7 +41,7 @@ describe('transfer backends are built', () => {
 
   it('for no device that refuses half-way: what there was is closed', () => {
     const before = openHandles();
-    const addon = native();
+    const addon = nativeEvents();
     const { createEvent } = addon;
     let made = 0;
     addon.createEvent = (...given) => {

@@ -1,5 +1,5 @@
 /** A backend with its host and device slots, as a pipeline would set it up. */
-import { native } from '../../src/device/native.ts';
+import { nativeStreams } from '../../src/device/native.ts';
 import type { ReplayTransferBackend } from '../../src/device/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
 import type { TransferMode } from '../../src/device/transfer/native.ts';
@@ -48,7 +48,7 @@ export class Bench implements Disposable {
     this.holdStream();
     using event = this.device.createEvent();
     this.stream.record(event);
-    native().wait(this.backend.share().stream, event.handle);
+    nativeStreams().wait(this.backend.share().stream, event.handle);
   }
   letCopiesGo(): void {
     this.#latch.open();

@@ -1,7 +1,7 @@
 /** A worker that blocks in native code behind a stream which the test's thread holds; it says when it goes to sleep there. */
 
 import { onCaptureStream } from '../../src/device/graph/shared.ts';
-import { native } from '../../src/device/native.ts';
+import { nativeEvents, nativeGraphs } from '../../src/device/native.ts';
 import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import { ReplayPipeline, type Tensor } from '../../src/index.ts';
@@ -24,13 +24,14 @@ const { way, words } = givenTask<Waiter>();
 function hold(stream: { handle: number }): void {
   say(stream.handle);
   Atomics.wait(words, 0, 0);
-  const addon = native();
-  const { waitEvent, enterCapture } = addon;
-  addon.waitEvent = (...given) => {
+  const [events, graphs] = [nativeEvents(), nativeGraphs()];
+  const { waitEvent } = events;
+  const { enterCapture } = graphs;
+  events.waitEvent = (...given) => {
     Atomics.store(words, 1, 1);
     return waitEvent(...given);
   };
-  addon.enterCapture = (...given) => {
+  graphs.enterCapture = (...given) => {
     Atomics.store(words, 1, 1);
     return enterCapture(...given);
   };

@@ -1,6 +1,6 @@
 /** A worker that is told to end while it waits in native code for what does not come. */
 import { expect } from 'chai';
-import { native } from '../../src/device/native.ts';
+import { nativeGraphs } from '../../src/device/native.ts';
 import { OpenedStream } from '../../src/device/stream.ts';
 import { openDevice } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
@@ -21,7 +21,7 @@ describe(`wait/terminated on ${TESTED}`, () => {
         const latch = new Latch(device);
         const opened = device.createEvent();
         const words = new Int32Array(new SharedArrayBuffer(64));
-        native().enterCapture(device.handle, 0, 0);
+        nativeGraphs().enterCapture(device.handle, 0, 0);
         const thread = new TestThread<Waiter>(ENTRY, { way, words });
         try {
           const stream = new OpenedStream(device, await thread.next<number>(), 0, 'device');
@@ -36,7 +36,7 @@ describe(`wait/terminated on ${TESTED}`, () => {
           expect(opened.query()).to.equal(false);
         } finally {
           latch.open();
-          native().leaveCapture(device.handle);
+          nativeGraphs().leaveCapture(device.handle);
           await thread.terminate();
           await device.currentStream.synchronize();
           latch[Symbol.dispose]();

@@ -1,5 +1,5 @@
-// device.node: the core's face to JavaScript. Everything is a flat function over handles; src/device/ makes objects of
-// them.
+// device.node: the core's face to JavaScript. Functions over handles, an object of them for each subject; src/device/
+// makes objects of the handles.
 #include "device/addon/arguments.hpp"
 #include "device/core/own_thread.hpp"
 #include "device/gpu/give_back.hpp"
@@ -8,82 +8,68 @@ namespace hotslot {
 namespace {
 
 Napi::Value list_devices(Info info) {
-  return guard(info, [&] {
-    auto list = Napi::Array::New(info.Env());
-    uint32_t n = 0;
-    for (auto& facts : Core::instance().list()) {
-      auto entry = Napi::Object::New(info.Env());
-      entry.Set("name", facts.name);
-      entry.Set("family", facts.family);
-      entry.Set("available", facts.available);
-      if (!facts.reason.empty()) entry.Set("reason", facts.reason);
-      if (!facts.description.empty()) entry.Set("description", facts.description);
-      list.Set(n++, entry);
-    }
-    return list;
-  });
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& facts : Core::instance().list()) {
+    auto entry = Napi::Object::New(info.Env());
+    entry.Set("name", facts.name);
+    entry.Set("family", facts.family);
+    entry.Set("available", facts.available);
+    if (!facts.reason.empty()) entry.Set("reason", facts.reason);
+    if (!facts.description.empty()) entry.Set("description", facts.description);
+    list.Set(n++, entry);
+  }
+  return list;
 }
 
 Napi::Value open_device(Info info) {
-  return guard(info, [&] {
-    const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
-    try {
-      open.device->prepare();  // without the core's mutex: it may take seconds
-      own(info).opened(open.handle);
-    } catch (...) {
-      Core::instance().close(open.handle);
-      throw;
-    }
-    auto out = Napi::Object::New(info.Env());
-    out.Set("handle", open.handle);
-    out.Set("family", open.device->family);
-    out.Set("index", open.device->index);
-    out.Set("stream", open.stream);
-    return out;
-  });
+  const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
+  try {
+    open.device->prepare();  // without the core's mutex: it may take seconds
+    own(info).opened(open.handle);
+  } catch (...) {
+    Core::instance().close(open.handle);
+    throw;
+  }
+  auto out = Napi::Object::New(info.Env());
+  out.Set("handle", open.handle);
+  out.Set("family", open.device->family);
+  out.Set("index", open.device->index);
+  out.Set("stream", open.stream);
+  return out;
 }
 
 // The device goes on; what belongs to it goes when no thread has it open any more.
-Napi::Value close_device(Info info) {
-  return guard(info, [&] { own(info).closed(number(info, 0)); });
-}
+void close_device(Info info) { own(info).closed(number(info, 0)); }
 
 Napi::Value device_traits(Info info) {
-  return guard(info, [&] {
-    const DeviceTraits traits = device(info, 0)->traits();
-    auto out = Napi::Object::New(info.Env());
-    out.Set("description", traits.description);
-    out.Set("timingEvents", traits.timing_events);
-    out.Set("graphEvents", traits.graph_events);
-    out.Set("rings", traits.rings);
-    out.Set("noManaged", traits.no_managed);
-    out.Set("watchdog", traits.watchdog);
-    out.Set("movesPages", traits.moves_pages);
-    out.Set("submitter", traits.submitter);
-    out.Set("matrixProducts", traits.matrix_products);
-    return out;
-  });
+  const DeviceTraits traits = device(info, 0)->traits();
+  auto out = Napi::Object::New(info.Env());
+  out.Set("description", traits.description);
+  out.Set("timingEvents", traits.timing_events);
+  out.Set("graphEvents", traits.graph_events);
+  out.Set("rings", traits.rings);
+  out.Set("noManaged", traits.no_managed);
+  out.Set("watchdog", traits.watchdog);
+  out.Set("movesPages", traits.moves_pages);
+  out.Set("submitter", traits.submitter);
+  out.Set("matrixProducts", traits.matrix_products);
+  return out;
 }
 
 Napi::Value memory_info(Info info) {
-  return guard(info, [&] {
-    const MemoryInfo facts = device(info, 0)->memory_info();
-    auto out = Napi::Object::New(info.Env());
-    out.Set("total", double(facts.total));
-    out.Set("free", double(facts.free));
-    return out;
-  });
+  const MemoryInfo facts = device(info, 0)->memory_info();
+  auto out = Napi::Object::New(info.Env());
+  out.Set("total", double(facts.total));
+  out.Set("free", double(facts.free));
+  return out;
 }
 
 // Whether copies between two devices are one operation on either's streams.
-Napi::Value reaches(Info info) {
-  return guard(info, [&] { return device(info, 0)->reaches(*device(info, 1)); });
-}
+bool reaches(Info info) { return device(info, 0)->reaches(*device(info, 1)); }
 
 // Whether streams of one can wait for events of the other.
-Napi::Value orders(Info info) {
-  return guard(info, [&] { return device(info, 0)->orders(*device(info, 1)); });
-}
+bool orders(Info info) { return device(info, 0)->orders(*device(info, 1)); }
 
 // ownThread(): the calling thread runs the library's code alone, until it ends.
 void own_thread(Info) { is_own_thread = true; }
@@ -93,15 +79,13 @@ void own_thread(Info) { is_own_thread = true; }
 // close(handle, ms): true when it was open. Memory stays until queued work that touches it is done. A thread that may
 // sleep gives `ms`: it sleeps until other threads have unpinned the handle, and STATE_BUSY is thrown when they have not
 // by then. With 0 this returns at once, and the last unpin frees the object.
-Napi::Value close(Info info) {
-  return guard(info, [&] {
-    const double handle = number(info, 0);
-    const uint64_t ns = patience_ns(info, 1);
-    const bool open = ns > 0 ? handles().remove(handle, ns) != nullptr : handles().retire(handle).has_value();
-    own(info).forget(number(info, 0));
-    own(info).sweep();
-    return open;
-  });
+bool close(Info info) {
+  const double handle = number(info, 0);
+  const uint64_t ns = patience_ns(info, 1);
+  const bool open = ns > 0 ? handles().remove(handle, ns) != nullptr : handles().retire(handle).has_value();
+  own(info).forget(number(info, 0));
+  own(info).sweep();
+  return open;
 }
 
 // Open handles and pins of a kind; leak tests read it.
@@ -121,29 +105,12 @@ Napi::Value release_failures(Info info) {
   return list;
 }
 
-Napi::Value kernels(Info info) {
-  auto list = Napi::Array::New(info.Env());
-  uint32_t n = 0;
-  for (auto& kernel : all_kernels()) {
-    auto out = Napi::Object::New(info.Env());
-    out.Set("name", kernel.name);
-    out.Set("tensors", kernel.pointers);
-    out.Set("wholes", kernel.wholes);
-    out.Set("reals", kernel.reals);
-    out.Set("writes", kernel.writes);
-    out.Set("inPlace", kernel.in_place);
-    list.Set(n++, out);
-  }
-  return list;
-}
-
 }  // namespace
 
 static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable<EnvironmentHandles>(env, exports);
   exports.Set("table", Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));
-  exports.Set("gemmProvider", gemm_provider());
-  static constexpr Exported all[] = {
+  static constexpr Exported devices[] = {
       {"listDevices", list_devices},
       {"openDevice", open_device},
       {"closeDevice", close_device},
@@ -152,12 +119,24 @@ static void init_addon(Napi::Env env, Napi::Object exports) {
       {"reaches", reaches},
       {"orders", orders},
       {"ownThread", own_thread},
+  };
+  static constexpr Exported handles[] = {
       {"close", close},
       {"handleCount", handle_count},
       {"releaseFailures", release_failures},
-      {"kernels", kernels},
   };
-  add_functions(env, exports, all);
+  add_functions(env, add_group(env, exports, "devices"), devices);
+  const Napi::Object group = add_group(env, exports, "handles");
+  add_functions(env, group, handles);
+  add_numbers(env, group, "kinds",
+              {{"device", Kind::device},
+               {"memory", Kind::memory},
+               {"event", Kind::event},
+               {"stream", Kind::stream},
+               {"graph", Kind::graph},
+               {"exec", Kind::exec},
+               {"pool", Kind::pool},
+               {"kernels", Kind::kernels}});
   add_stream_functions(env, exports);
   add_graph_functions(env, exports);
   add_memory_functions(env, exports);

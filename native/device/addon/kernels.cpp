@@ -1,4 +1,4 @@
-// The core's face to JavaScript: kernels that a program brings.
+// The core's face to JavaScript: kernels, launches of them, and those that a program brings.
 #include "device/addon/arguments.hpp"
 #include "device/addon/async.hpp"
 #include "device/core/kernel_module.hpp"
@@ -52,26 +52,189 @@ ModuleRequest request_of(const Napi::Object& given) {
 }
 
 // loadedKernels(device, key): the module's handle, 0 where nothing is loaded under that key.
-Napi::Value loaded_kernels(Info info) {
-  return guard(info, [&] { return Core::instance().module(number(info, 0), info[1].As<Napi::String>()); });
-}
+double loaded_kernels(Info info) { return Core::instance().module(number(info, 0), info[1].As<Napi::String>()); }
 
 // loadKernels(device, key, { name, kernels, images, file, source, headers }): a promise of the module's handle.
 Napi::Value load_kernels(Info info) {
-  return guard(info, [&] {
-    return Async<double>::start(
-        info, [handle = number(info, 0), on = device(info, 0).ref(), key = std::string(info[1].As<Napi::String>()),
-               request = request_of(info[2].As<Napi::Object>())] {
-          return Core::instance().add_module(handle, key, on->load_kernels(request));
-        });
-  });
+  return Async<double>::start(
+      info, [handle = number(info, 0), on = device(info, 0).ref(), key = std::string(info[1].As<Napi::String>()),
+             request = request_of(info[2].As<Napi::Object>())] {
+        return Core::instance().add_module(handle, key, on->load_kernels(request));
+      });
+}
+
+// ---- all kernels ----------------------------------------------------------------------------------------------------
+
+Napi::Value kernels(Info info) {
+  auto list = Napi::Array::New(info.Env());
+  uint32_t n = 0;
+  for (auto& kernel : all_kernels()) {
+    auto out = Napi::Object::New(info.Env());
+    out.Set("name", kernel.name);
+    out.Set("tensors", kernel.pointers);
+    out.Set("wholes", kernel.wholes);
+    out.Set("reals", kernel.reals);
+    out.Set("writes", kernel.writes);
+    out.Set("inPlace", kernel.in_place);
+    list.Set(n++, out);
+  }
+  return list;
+}
+
+std::string kernel_names() {
+  std::string names;
+  for (auto& kernel : all_kernels()) names += std::string(" ") + kernel.name;
+  return names;
+}
+
+const char* name_of_type(char letter) {
+  for (auto& type : element_types)
+    if (type.letter == letter) return type.name;
+  return "";
+}
+
+// The whole numbers of a launch, then its reals.
+void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
+  for (int i = 0; i < kernel.wholes; ++i) args.whole[i] = int64_t(*at++);
+  for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
+}
+
+// numbers, tensors, wholes, reals from info[2] on: per tensor handle, offset, bytes, element type by gk.hpp's number,
+// step and run as in Rows; then the whole numbers, then the reals. The last three count them.
+void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Object> module) {
+  const auto differ = [&](const char* what, double got, int want) {
+    if (got != want) throw argument("kernel '", kernel.name, "' takes ", want, " ", what, ", got ", got);
+  };
+  differ("tensors", number(info, 3), kernel.pointers);
+  differ("whole numbers", number(info, 4), kernel.wholes);
+  differ("reals", number(info, 5), kernel.reals);
+  constexpr int fields = 6;
+  const auto* at = reinterpret_cast<const double*>(given.data);
+  if (given.size < size_t(fields * kernel.pointers + kernel.wholes + kernel.reals) * sizeof *at)
+    throw range("a launch of '", kernel.name, "' needs more than ", given.size, " bytes of numbers");
+  Launch call;
+  call.kernel = &kernel;
+  call.module = std::move(module);
+  call.spans.reserve(size_t(kernel.pointers));
+  Rows rows[max_pointers];
+  for (int i = 0; i < kernel.pointers; ++i, at += fields) {
+    const char wanted = kernel.types[size_t(i)];
+    const ElementType* type = element_type(at[3]);
+    if (!type) throw argument("kernel '", kernel.name, "': tensor ", i, " has no element type ", at[3]);
+    if (wanted && wanted != type->letter)
+      throw argument("kernel '", kernel.name, "': tensor ", i, " must be ", name_of_type(wanted), ", got ", type->name);
+    call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
+    rows[i] = {int64_t(at[4]), uint64_t(at[5]), type};
+  }
+  read_numbers(kernel, at, call.args);
+  check_launch(call, rows);
+  stream(info, 0)->launch(std::move(call));
+}
+
+// launch(stream, kernel name, numbers, tensors, wholes, reals)
+void launch(Info info) {
+  const Bytes given = bytes_of(info[2], "the numbers");
+  const std::string name = info[1].As<Napi::String>();
+  const Kernel* kernel = find_kernel(name.c_str());
+  if (!kernel) throw argument("there is no kernel '", name, "'; there are:", kernel_names());
+  launch_kernel(info, *kernel, given, nullptr);
+}
+
+// launchBrought(stream, module, numbers, tensors, wholes, reals, index)
+void launch_brought(Info info) {
+  const Bytes given = bytes_of(info[2], "the numbers");
+  const Pinned<KernelModule> module{number(info, 1), Kind::kernels, "kernel"};
+  const auto to = stream(info, 0);
+  const Kernel* kernel = module->kernel(size_t(number(info, 6)));
+  if (!kernel) throw argument("kernels '", module->name, "' have none at ", number(info, 6));
+  if (&to->device != &module->device)
+    throw argument("kernel '", kernel->name, "' was loaded on ", module->device.family, ":", module->device.index,
+                   ", the stream is of ", to->device.family, ":", to->device.index, ": load it there too");
+  launch_kernel(info, *kernel, given, module.ref());
+}
+
+// kernelReach(kernel name, numbers, wholes, reals): per tensor the bytes that such a launch touches from its start, and
+// the bytes from row to row (0: one run). The numbers are the whole ones, then the reals.
+Napi::Value kernel_reach(Info info) {
+  const Bytes given = bytes_of(info[1], "the numbers");
+  const std::string name = info[0].As<Napi::String>();
+  const Kernel* kernel = find_kernel(name.c_str());
+  if (!kernel || number(info, 2) != kernel->wholes || number(info, 3) != kernel->reals ||
+      given.size < size_t(kernel->wholes + kernel->reals) * sizeof(double))
+    throw argument("'", name, "' is no kernel that takes such numbers");
+  KernelArgs args{};
+  read_numbers(*kernel, reinterpret_cast<const double*>(given.data), args);
+  Reach reach[max_pointers];
+  if (const char* wrong = kernel->need(args, reach)) throw range("kernel '", name, "': ", wrong);
+  auto out = Napi::Array::New(info.Env());
+  for (int i = 0; i < kernel->pointers; ++i) {
+    out.Set(uint32_t(2 * i), double(reach[i].bytes));
+    out.Set(uint32_t(2 * i + 1), double(reach[i].step));
+  }
+  return out;
 }
 
 }  // namespace
 
+namespace {
+
+// Whatever is wrong with how the tensor lies, for what the launch takes of it; '' when nothing is.
+std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
+  if (rows.step == Rows::dense) return {};
+  if (reach.step == 0) {
+    if (reach.bytes <= rows.run) return {};
+    return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes, " are needed: it is strided");
+  }
+  const uint64_t element = reach.type ? reach.type->bytes : 4, said = reach.step / element;
+  const uint64_t row = (reach.bytes - 1) % reach.step + 1;
+  if (rows.step == Rows::none) return sentence(" has no rows at one distance, ", reach.step_name, " says ", said);
+  if (uint64_t(rows.step) != reach.step)
+    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said, " elements of ",
+                    element, ": pass the tensor's own strides[0]");
+  if (row > rows.run) return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
+  return {};
+}
+
+}  // namespace
+
+void check_launch(const Launch& call, const Rows* rows) {
+  const Kernel& kernel = *call.kernel;
+  const auto which = [&](size_t i) { return sentence("kernel '", kernel.name, "': tensor ", i); };
+  Reach reach[max_pointers];
+  uintptr_t at[max_pointers];
+  if (const char* wrong = kernel.need(call.args, reach)) throw range("kernel '", kernel.name, "': ", wrong);
+  for (size_t i = 0; i < call.spans.size(); ++i) {
+    const Span& span = call.spans[i];
+    const ElementType* const type = reach[i].type;
+    if (rows && type && type != rows[i].type)
+      throw argument(which(i), " is ", rows[i].type->name, ", its number of a dtype says ", type->name);
+    if (rows)
+      if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty()) throw range(which(i), wrong);
+    if (span.bytes < reach[i].bytes)
+      throw range(which(i), " covers ", span.bytes, " bytes, ", reach[i].bytes, " are needed");
+    at[i] = uintptr_t(span.address());
+    if (const uint64_t unit = kernel.alignment(i, reach[i]); at[i] % unit != 0)
+      throw range(which(i), " begins at byte ", span.offset, ", it must be a multiple of ", unit);
+  }
+  if (const auto [written, other] = clash(kernel, at, reach); written >= 0) {
+    const bool in_place = (kernel.in_place >> std::max(written, other) & 1) != 0;
+    throw range(which(size_t(written)), " is written and shares memory with tensor ", other, ": pass ",
+                in_place ? "the same tensor for both, or " : "", "tensors without an element in common");
+  }
+}
+
 void add_kernel_functions(Napi::Env env, Napi::Object exports) {
-  static constexpr Exported all[] = {{"loadedKernels", loaded_kernels}, {"loadKernels", load_kernels}};
-  add_functions(env, exports, all);
+  static constexpr Exported kernel[] = {
+      {"kernels", kernels},
+      {"kernelReach", kernel_reach},
+      {"launch", launch},
+      {"launchBrought", launch_brought},
+      {"loadedKernels", loaded_kernels},
+      {"loadKernels", load_kernels},
+  };
+  const Napi::Object group = add_group(env, exports, "kernels");
+  add_functions(env, group, kernel);
+  group.Set("gemmProvider", gemm_provider());
 }
 
 }  // namespace hotslot

@@ -10,15 +10,9 @@
 namespace hotslot {
 namespace {
 
-Napi::Value allocate(Info info) {
-  return guard(info, [&] { return own(info).make(device(info, 0)->allocate(whole(info, 1))); });
-}
-Napi::Value scratch(Info info) {
-  return guard(info, [&] { return own(info).make(device(info, 0)->scratch(whole(info, 1))); });
-}
-Napi::Value address(Info info) {
-  return guard(info, [&] { return double(uintptr_t(memory(number(info, 0))->address)); });
-}
+double allocate(Info info) { return own(info).make(device(info, 0)->allocate(whole(info, 1))); }
+double scratch(Info info) { return own(info).make(device(info, 0)->scratch(whole(info, 1))); }
+double address(Info info) { return double(uintptr_t(memory(number(info, 0))->address)); }
 
 // ---- host memory ----------------------------------------------------------------------------------------------------
 
@@ -28,85 +22,71 @@ constexpr int already_registered = 712;
 // registerHost(device, view, pin, ms): the driver may still have a registration whose handle was closed, because work
 // or an actor holds it. Of the same bytes it is used again. Of other bytes in the same pages this thread sleeps for up
 // to `ms` until the driver lets go; 0 on the main thread.
-Napi::Value register_host(Info info) {
+double register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
-  return guard(info, [&] {
-    const auto lend = [&] {
-      return own(info).lend(info[1].As<Napi::TypedArray>(), [&] {
-        return device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value());
-      });
-    };
-    const uint64_t ns = patience_ns(info, 3);
-    long nap_ns = 50'000;
-    for (const uint64_t begin = now_ns();; nap_ns = std::min(2 * nap_ns, 10'000'000L)) {
-      try {
-        return lend();
-      } catch (const Error& error) {
-        if (error.status != already_registered || !own(info).has_closed(bytes.data, bytes.size)) throw;
-        if (const double again = own(info).lend_again(*device(info, 0), bytes.data, bytes.size)) return again;
-        own(info).sweep(true);
-        if (!own(info).has_closed(bytes.data, bytes.size)) continue;
-        if (now_ns() - begin >= ns) throw;
-      }
-      const timespec nap{0, nap_ns};
-      nanosleep(&nap, nullptr);
+  const auto lend = [&] {
+    return own(info).lend(info[1].As<Napi::TypedArray>(), [&] {
+      return device(info, 0)->register_host(bytes.data, bytes.size, info[2].ToBoolean().Value());
+    });
+  };
+  const uint64_t ns = patience_ns(info, 3);
+  long nap_ns = 50'000;
+  for (const uint64_t begin = now_ns();; nap_ns = std::min(2 * nap_ns, 10'000'000L)) {
+    try {
+      return lend();
+    } catch (const Error& error) {
+      if (error.status != already_registered || !own(info).has_closed(bytes.data, bytes.size)) throw;
+      if (const double again = own(info).lend_again(*device(info, 0), bytes.data, bytes.size)) return again;
+      own(info).sweep(true);
+      if (!own(info).has_closed(bytes.data, bytes.size)) continue;
+      if (now_ns() - begin >= ns) throw;
     }
-  });
+    const timespec nap{0, nap_ns};
+    nanosleep(&nap, nullptr);
+  }
 }
 
 // allocateHost(device, bytes): the driver's own, pinned and zeroed.
-Napi::Value allocate_host(Info info) {
-  return guard(info, [&] {
-    Ref<Memory> memory = device(info, 0)->allocate_host(whole(info, 1));
-    memset(memory->address, 0, size_t(whole(info, 1)));  // it may have been somebody's
-    return own(info).make(std::move(memory));
-  });
+double allocate_host(Info info) {
+  Ref<Memory> memory = device(info, 0)->allocate_host(whole(info, 1));
+  memset(memory->address, 0, size_t(whole(info, 1)));  // it may have been somebody's
+  return own(info).make(std::move(memory));
 }
 
 // How the driver reaches it: 0 pageable, 1 registered, 2 imported.
-Napi::Value host_kind(Info info) {
-  return guard(info, [&] { return int(memory(number(info, 0))->host_kind); });
-}
+double host_kind(Info info) { return int(memory(number(info, 0))->host_kind); }
 
 // write(stream, memory, offset, bytes): the bytes are copied before this returns, the transfer follows in stream order.
-Napi::Value write(Info info) {
+void write(Info info) {
   const Bytes bytes = bytes_of(info[3], "the values");
-  return guard(info, [&] {
-    Span to = span(number(info, 1), whole(info, 2), bytes.size);
-    Ref<Memory> staging = to.memory->device.allocate_host(bytes.size);
-    memcpy(staging->address, bytes.data, bytes.size);
-    stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
-  });
+  Span to = span(number(info, 1), whole(info, 2), bytes.size);
+  Ref<Memory> staging = to.memory->device.allocate_host(bytes.size);
+  memcpy(staging->address, bytes.data, bytes.size);
+  stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
 }
 
 // read(stream, memory, offset, bytes): handles of a staging copy; copyOut it when the stream has come this far.
-Napi::Value read(Info info) {
-  return guard(info, [&] {
-    Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
-    Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
-    stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
-    return own(info).make(staging);
-  });
+double read(Info info) {
+  Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
+  Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
+  stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
+  return own(info).make(staging);
 }
 // copyOut(staging, to, from = 0): true, see answered() in src/base/addon.ts.
-Napi::Value copy_out(Info info) {
+bool copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
-  return guard(info, [&] {
-    Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
-    // All that the host device has is the processor's.
-    const bool ours = from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
-    if (!ours) throw argument("copyOut takes memory of the host");
-    if (from.memory->revoked.load()) throw argument("copyOut: ", lender_gone, ": ", keep_the_lender);
-    memcpy(to.data, from.address(), to.size);
-    return Napi::Boolean::New(info.Env(), true);
-  });
+  Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
+  // All that the host device has is the processor's.
+  const bool ours = from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
+  if (!ours) throw argument("copyOut takes memory of the host");
+  if (from.memory->revoked.load()) throw argument("copyOut: ", lender_gone, ": ", keep_the_lender);
+  memcpy(to.data, from.address(), to.size);
+  return true;
 }
 
 // ---- managed memory -------------------------------------------------------------------------------------------------
 
-Napi::Value allocate_managed(Info info) {
-  return guard(info, [&] { return own(info).make(device(info, 0)->allocate_managed(whole(info, 1))); });
-}
+double allocate_managed(Info info) { return own(info).make(device(info, 0)->allocate_managed(whole(info, 1))); }
 
 Span managed_span(Info info, size_t i) {
   Span pages = span(number(info, i), whole(info, i + 1), whole(info, i + 2));
@@ -126,78 +106,62 @@ int location(const char* family, const Napi::Value& where, int least) {
 }
 
 // checkLocation(family, device, least)
-Napi::Value check_location(Info info) {
-  return guard(info, [&] { location(info[0].As<Napi::String>().Utf8Value().c_str(), info[1], int(number(info, 2))); });
+void check_location(Info info) {
+  location(info[0].As<Napi::String>().Utf8Value().c_str(), info[1], int(number(info, 2)));
 }
 
 // prefetch(stream, memory, offset, bytes, device)
-Napi::Value prefetch(Info info) {
-  return guard(info, [&] {
-    const Span range = managed_span(info, 1);
-    const int where = location(range.memory->family, info[4], on_cpu);
-    stream(info, 0)->prefetch(range, where);
-  });
+void prefetch(Info info) {
+  const Span range = managed_span(info, 1);
+  const int where = location(range.memory->family, info[4], on_cpu);
+  stream(info, 0)->prefetch(range, where);
 }
 
 // advise(memory, offset, bytes, advice: 0 preferred location, 1 accessed by, device)
-Napi::Value advise(Info info) {
-  return guard(info, [&] {
-    const Span range = managed_span(info, 0);
-    const auto advice = Advice(info[3].As<Napi::Number>().Int32Value());
-    const int where = location(range.memory->family, info[4], advice == Advice::accessed_by ? 0 : on_cpu);
-    range.memory->device.advise(range, advice, where);
-  });
+void advise(Info info) {
+  const Span range = managed_span(info, 0);
+  const auto advice = Advice(info[3].As<Napi::Number>().Int32Value());
+  const int where = location(range.memory->family, info[4], advice == Advice::accessed_by ? 0 : on_cpu);
+  range.memory->device.advise(range, advice, where);
 }
 
 Napi::Value residency(Info info) {
-  return guard(info, [&] {
-    const Span range = managed_span(info, 0);
-    const Residency found = range.memory->device.residency(range);
-    auto out = Napi::Object::New(info.Env()), by = Napi::Object(Napi::Array::New(info.Env()));
-    uint32_t n = 0;
-    for (const int each : found.accessed_by) by.Set(n++, each);
-    out.Set("location", found.location);
-    out.Set("preferred", found.preferred);
-    out.Set("accessedBy", by);
-    return out;
-  });
+  const Span range = managed_span(info, 0);
+  const Residency found = range.memory->device.residency(range);
+  auto out = Napi::Object::New(info.Env()), by = Napi::Object(Napi::Array::New(info.Env()));
+  uint32_t n = 0;
+  for (const int each : found.accessed_by) by.Set(n++, each);
+  out.Set("location", found.location);
+  out.Set("preferred", found.preferred);
+  out.Set("accessedBy", by);
+  return out;
 }
 
 // ---- the probe of managed memory ------------------------------------------------------------------------------------
 
 // See Probe::claim.
-Napi::Value claim_probe(Info info) {
-  return guard(info, [&] { return Core::instance().probe.claim(&own(info)); });
-}
+std::string claim_probe(Info info) { return Core::instance().probe.claim(&own(info)); }
 // publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/base/addon.ts.
-Napi::Value publish_probe(Info info) {
-  return guard(info, [&] {
-    try {
-      Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
-    } catch (...) {
-      Core::instance().probe.leave(&own(info));  // anybody's again
-      throw;
-    }
-    return true;
-  });
+bool publish_probe(Info info) {
+  try {
+    Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
+  } catch (...) {
+    Core::instance().probe.leave(&own(info));  // anybody's again
+    throw;
+  }
+  return true;
 }
-Napi::Value probe_outcome(Info info) {
-  return guard(info, [&] { return Core::instance().probe.outcome(); });
-}
+std::string probe_outcome(Info) { return Core::instance().probe.outcome(); }
 
 }  // namespace
 
 void add_memory_functions(Napi::Env env, Napi::Object exports) {
-  static constexpr Exported all[] = {
-      {"allocate", allocate},
-      {"scratch", scratch},
-      {"address", address},
-      {"registerHost", register_host},
-      {"allocateHost", allocate_host},
-      {"hostKind", host_kind},
-      {"write", write},
-      {"read", read},
+  static constexpr Exported memory[] = {
+      {"allocate", allocate},          {"scratch", scratch},    {"address", address}, {"registerHost", register_host},
+      {"allocateHost", allocate_host}, {"hostKind", host_kind}, {"write", write},     {"read", read},
       {"copyOut", copy_out},
+  };
+  static constexpr Exported managed[] = {
       {"allocateManaged", allocate_managed},
       {"checkLocation", check_location},
       {"prefetch", prefetch},
@@ -207,7 +171,8 @@ void add_memory_functions(Napi::Env env, Napi::Object exports) {
       {"publishProbe", publish_probe},
       {"probeOutcome", probe_outcome},
   };
-  add_functions(env, exports, all);
+  add_functions(env, add_group(env, exports, "memory"), memory);
+  add_functions(env, add_group(env, exports, "managed"), managed);
 }
 
 }  // namespace hotslot

@@ -4,13 +4,16 @@
 #pragma once
 #include <napi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "device/core/api.h"
@@ -79,27 +82,24 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   return nullptr;
 }
 
-// What a function of ours gives, as JavaScript's value.
-template <class F>
-auto guard(Info info, F&& f) -> Napi::Value {
-  if constexpr (std::is_void_v<decltype(f())>) {
-    f();
-    return info.Env().Undefined();
-  } else {
-    return Napi::Value::From(info.Env(), f());
-  }
-}
-
 // ---- functions and classes ------------------------------------------------------------------------------------------
 
-// A function that an addon exports; of static storage, for JavaScript's function refers to it.
+// A function that an addon exports, and what it gives; of static storage, for JavaScript's function refers to it.
 struct Exported {
-  constexpr Exported(const char* name, Napi::Value (*answers)(Info)) : name(name), answers(answers) {}
-  constexpr Exported(const char* name, void (*acts)(Info)) : name(name), acts(acts) {}
   const char* name;
-  Napi::Value (*answers)(Info) = nullptr;
-  void (*acts)(Info) = nullptr;
+  std::variant<Napi::Value (*)(Info), void (*)(Info), double (*)(Info), bool (*)(Info), std::string (*)(Info)> call;
 };
+
+// What `call` gives, as JavaScript's value.
+template <class F>
+napi_value value_of(napi_env env, F&& call) {
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    return nullptr;
+  } else {
+    return Napi::Value::From(env, call());
+  }
+}
 
 inline void check(napi_env env, napi_status status) {
   if (status != napi_ok) throw Napi::Error::New(env);
@@ -111,9 +111,7 @@ inline napi_value call_exported(napi_env env, napi_callback_info raw) {
   const auto& called = *static_cast<const Exported*>(data);
   return enter(env, called.name, [&]() -> napi_value {
     const Napi::CallbackInfo info(env, raw);
-    if (called.answers) return called.answers(info);
-    called.acts(info);
-    return nullptr;
+    return std::visit([&](auto* call) { return value_of(env, [&] { return call(info); }); }, called.call);
   });
 }
 
@@ -133,6 +131,14 @@ inline Napi::Object add_group(Napi::Env env, Napi::Object exports, const char* s
   Napi::Object group = Napi::Object::New(env);
   exports.Set(subject, group);
   return group;
+}
+
+// A JavaScript object of named values; numbers, text and flags become JavaScript's.
+template <class... V>
+Napi::Object object(Napi::Env env, const std::pair<const char*, V>&... values) {
+  Napi::Object made = Napi::Object::New(env);
+  (made.Set(values.first, values.second), ...);
+  return made;
 }
 
 // Numbers that JavaScript reads when it loads the addon, as exports[subject].
@@ -198,12 +204,7 @@ napi_value call_method(napi_env env, napi_callback_info raw) {
   return enter(env, static_cast<const char*>(data), [&]() -> napi_value {
     const Napi::CallbackInfo info(env, raw);
     T& object = object_of<T>(env, info.This());
-    if constexpr (std::is_void_v<decltype((object.*M)(info))>) {
-      (object.*M)(info);
-      return nullptr;
-    } else {
-      return (object.*M)(info);
-    }
+    return value_of(env, [&] { return (object.*M)(info); });
   });
 }
 
@@ -304,6 +305,46 @@ inline Bytes bytes_if_any(napi_env env, napi_value value) {
 inline Bytes bytes_of(const Napi::Value& value, const char* name) {
   if (!value.IsTypedArray()) throw_js(value.Env(), argument(name, " must be a typed array"));
   return bytes_if_any(value.Env(), value);
+}
+
+inline Bytes require_bytes(Info info, size_t at, uint64_t least) {
+  const Bytes bytes = bytes_if_any(info.Env(), info[at]);
+  if (bytes.size < least || (bytes.data == nullptr && least > 0))
+    throw range("native call: argument ", at, " has ", bytes.size, " bytes, needs ", least);
+  return bytes;
+}
+
+inline uint32_t u32(Info info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
+
+// Writes results to an array of float64 that JavaScript gave for them.
+inline void give(Info info, size_t at, std::initializer_list<double> results) {
+  std::copy(results.begin(), results.end(),
+            reinterpret_cast<double*>(require_bytes(info, at, 8 * results.size()).data));
+}
+
+// ---- handles of addons that have no classes ----------------------------------------------------------------------------
+
+// With the view that keeps its memory alive.
+template <typename T>
+struct Held {
+  T value;
+  Napi::Reference<Napi::Value> view;
+};
+
+template <typename T>
+Napi::Value hold(Info info, size_t view_at, T value) {
+  auto held = std::make_unique<Held<T>>(Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)});
+  const auto gone = [](napi_env, void* data, void*) { delete static_cast<Held<T>*>(data); };
+  napi_value made = nullptr;
+  check(info.Env(), napi_create_external(info.Env(), held.get(), gone, nullptr, &made));
+  held.release();
+  return {info.Env(), made};
+}
+
+template <typename T>
+T& held(Info info, size_t at) {
+  if (!info[at].IsExternal()) throw argument("native call: argument ", at, " is no handle");
+  return info[at].As<Napi::External<Held<T>>>().Data()->value;
 }
 
 }  // namespace hotslot

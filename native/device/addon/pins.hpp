@@ -10,7 +10,7 @@ namespace hotslot {
 class Pins {
  public:
   explicit Pins(Napi::Env env) : env_(env), api_(environment(env).api) {
-    if (!api_) throw_js(env, wrong_addon("load this addon through Hotslot: it is not linked to device.node"));
+    if (!api_) throw wrong_addon("load this addon through Hotslot: it is not linked to device.node");
   }
   ~Pins() {
     for (double handle : held_) api_->unpin(handle);
@@ -43,7 +43,7 @@ class Pins {
 // A slot index out of JavaScript, checked.
 inline size_t slot_of(Info info, size_t i, size_t depth) {
   const int64_t slot = int64_t(whole(info, i));
-  if (slot < 0 || size_t(slot) >= depth) throw_js(info.Env(), range("slot ", slot, " is not one of ", depth));
+  if (slot < 0 || size_t(slot) >= depth) throw range("slot ", slot, " is not one of ", depth);
   return size_t(slot);
 }
 

@@ -11,7 +11,7 @@ import { Deadline } from '../../shm/wait.ts';
 import { checkDevice } from '../checks.ts';
 import { type Device, type GraphExec, type Stream, Tensor } from '../device.ts';
 import { Handle, type HandleOwner } from '../handle.ts';
-import { native } from '../native.ts';
+import { nativeGraphs, nativePools, nativeShared } from '../native.ts';
 import { sliceOf } from '../open.ts';
 import { MemoryStorage } from '../storage.ts';
 import { belongingStream, capturedBy, dropFailed } from '../stream.ts';
@@ -22,7 +22,7 @@ const WAIT_MS = isMainThread ? 50 : 5000;
 /** The device's capture stream: one per process, the same handle in every thread. */
 export function getSharedCaptureStream(device: Device): Stream {
   checkDevice('getSharedCaptureStream', device);
-  return belongingStream(device, native().sharedCaptureStream(device.handle));
+  return belongingStream(device, nativeShared().sharedCaptureStream(device.handle));
 }
 
 const shared = new WeakMap<Device, GraphPool>();
@@ -30,7 +30,7 @@ const shared = new WeakMap<Device, GraphPool>();
 /** The device's graph pool: one per process, the same handle in every thread. Closing it does nothing. */
 export function getSharedGraphPool(device: Device): GraphPool {
   checkDevice('getSharedGraphPool', device);
-  const handle = native().sharedGraphPool(device.handle);
+  const handle = nativeShared().sharedGraphPool(device.handle);
   const known = shared.get(device);
   if (known?.handle === handle) return known;
   const pool = new GraphPool(device, handle, 'device');
@@ -43,7 +43,7 @@ export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPo
   checkFlag('useSingleMempool', useSingleMempool);
   if (useSingleMempool) return getSharedGraphPool(device);
   checkDevice('getGraphPool', device);
-  return new GraphPool(device, native().createGraphPool(device.handle));
+  return new GraphPool(device, nativePools().createGraphPool(device.handle));
 }
 
 /** Runs `fn` with `pool` lending to it: what it allocates stays until the next one, or until forgetEager(). */
@@ -67,7 +67,7 @@ export class GraphPool extends Handle {
 
   /** Bytes of device memory that its graphs share. */
   get bytes(): number {
-    return native().graphPoolBytes(this.handle);
+    return nativePools().graphPoolBytes(this.handle);
   }
 
   /** Whatever is in it; only inside a function that is captured or warmed up with this pool, else ERR_HOTSLOT_STATE_CAPTURE. */
@@ -81,7 +81,7 @@ export class GraphPool extends Handle {
       return tensor;
     }
     const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
-    const [handle, offset] = native().poolAllocate(this.handle, bytes);
+    const [handle, offset] = nativePools().poolAllocate(this.handle, bytes);
     // A part of the pool's block: closing the tensor does nothing, closing the pool takes it away.
     const storage = new MemoryStorage(this.device, handle, offset + bytes, { owner: 'device', lender: this });
     return new Tensor(storage, [...shape], dtype, offset);
@@ -125,7 +125,7 @@ export function onCaptureStream<T>(device: Device, pool: GraphPool | null, fn: (
 function enterCapture(device: Device, pool: number): number {
   const deadline = new Deadline(WAIT_MS);
   for (;;) {
-    const handle = answered(native().enterCapture(device.handle, pool, sliceOf(deadline)));
+    const handle = answered(nativeGraphs().enterCapture(device.handle, pool, sliceOf(deadline)));
     if (handle !== 0) return handle;
     if (deadline.left > 0) continue;
     const why = 'is in use by another thread: try again when it has finished';
@@ -139,7 +139,7 @@ function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T 
   try {
     // An error on a stream is sticky: only the thread whose work made it may meet it.
     if (dropFailed(stream)) {
-      native().leaveCapture(device.handle);
+      nativeGraphs().leaveCapture(device.handle);
       stream = enter();
     }
     return device.withStream(stream, () => fn(stream));
@@ -147,7 +147,7 @@ function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T 
     dropFailed(stream);
     throw error;
   } finally {
-    native().leaveCapture(device.handle);
+    nativeGraphs().leaveCapture(device.handle);
   }
 }
 

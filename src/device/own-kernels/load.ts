@@ -6,7 +6,7 @@ import { checkKeys, shown } from '../../base/checks.ts';
 import { dtypes } from '../../base/dtype.ts';
 import { type CodedError, typeError, unavailableError } from '../../base/errors.ts';
 import type { DeviceFamily } from '../facts.ts';
-import { native } from '../native.ts';
+import { nativeKernels } from '../native.ts';
 import { cachedBytes, contentKey } from './cache.ts';
 import { compileWith, formats, missingFor } from './compilers.ts';
 import {
@@ -41,11 +41,11 @@ export async function loadKernels<K extends string>(
     );
   const text = ready.length === 0 ? await readSource(name, source as string | URL) : null;
   const key = contentKey(name, JSON.stringify(declared), text?.text ?? '', ...ready.map(({ bytes }) => bytes));
-  const known = native().loadedKernels(device.handle, key);
+  const known = nativeKernels().loadedKernels(device.handle, key);
   if (known !== 0) return loadedKernels<K>(known, declared);
   const put = async (these: readonly Named[], from: KernelSource | null) => {
     const request = requestOf(name, declared, these, from);
-    return loadedKernels<K>(await native().loadKernels(device.handle, key, request), declared);
+    return loadedKernels<K>(await nativeKernels().loadKernels(device.handle, key, request), declared);
   };
   if (text === null) return put(await Promise.all(ready.map((image) => named(device.family, image))), null);
   const format = { host: formats.host, cuda: formats.ptx, rocm: null, xpu: formats.spirv }[device.family];

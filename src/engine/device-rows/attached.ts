@@ -29,24 +29,21 @@ export class AttachedDeviceRows {
   readonly shared: SharedDeviceRows;
   readonly words: DeviceRowsWords;
   readonly buffer: ReplayBuffer;
-  readonly #reserved: Int64;
-  readonly #committed: Int64;
+  readonly #writers: { readonly reserved: Int64; readonly committed: Int64 };
 
   constructor(shared: SharedDeviceRows) {
     this.shared = shared;
     this.words = new DeviceRowsWords(shared.words);
     this.buffer = ReplayBuffer.attach(shared.buffer);
-    const { reserved, committed } = insideOfBuffer(this.buffer);
-    this.#reserved = reserved;
-    this.#committed = committed;
+    this.#writers = insideOfBuffer(this.buffer);
   }
 
   /** Rows that were ever committed. */
   get committed(): number {
-    return this.#committed.load();
+    return this.#writers.committed.load();
   }
   /** Rows before it may be under a writer's pen, or overwritten. */
   get lost(): number {
-    return this.#reserved.load() - this.buffer.capacity;
+    return this.#writers.reserved.load() - this.buffer.capacity;
   }
 }

@@ -8,7 +8,7 @@ import { checkCount, shown } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { type Device, type HostMemory, type Stream, Tensor } from '../../device/device.ts';
 import { homeFor, lendHost } from '../../device/lend.ts';
-import { native } from '../../device/native.ts';
+import { nativeMemory } from '../../device/native.ts';
 import type { Parts } from '../../device/owner.ts';
 import type { PinnedHost } from '../../device/storage.ts';
 import { Ending } from '../../shm/ending.ts';
@@ -206,7 +206,7 @@ export class Averaging {
     const values = this.#hostValues(parameters);
     if (this.#home)
       answered(
-        native().copyOut(this.#home.handle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)),
+        nativeMemory().copyOut(this.#home.handle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)),
       );
     return values;
   }

@@ -1,6 +1,6 @@
 /** Whether the device's work on a pipeline's slots is over, when the pipeline closes. */
 import { ThreadEnding } from '../../base/addon.ts';
-import { native } from '../../device/native.ts';
+import { nativeEvents } from '../../device/native.ts';
 import { Deadline } from '../../shm/wait.ts';
 import type { Ring } from '../ring/ring.ts';
 import { SlotState } from '../ring/slot.ts';
@@ -19,7 +19,7 @@ export async function drained(slots: Slots, ring: Ring, ms: number): Promise<boo
   for (const event of [...replaying, last]) {
     while (!doneOrFailed(() => event.query())) {
       if (deadline.left <= 0) return false;
-      await native()
+      await nativeEvents()
         .waitEventAsync(device.handle, event.handle)
         .catch(() => true);
     }

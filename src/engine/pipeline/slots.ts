@@ -6,7 +6,7 @@ import { answered } from '../../base/addon.ts';
 import { rangeError } from '../../base/errors.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../../device/device.ts';
 import { homeFor } from '../../device/lend.ts';
-import { native } from '../../device/native.ts';
+import { nativeMemory } from '../../device/native.ts';
 import { openDevice } from '../../device/open.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { MemoryStorage, type PinnedHost } from '../../device/storage.ts';
@@ -221,7 +221,7 @@ export class Slots extends Owner {
       const home = this.#homes[slot];
       // Poll did so for every other one, and a close() that was refused behind this for all.
       if (home && !home.closed && state >= SlotState.Ready)
-        answered(native().copyOut(home.handle, this.host.homeBytes(slot)));
+        answered(nativeMemory().copyOut(home.handle, this.host.homeBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
       return { slot, sequence: sequence - (state === SlotState.Replaying || marked ? 0 : ring.depth) };
     });

@@ -5,7 +5,7 @@ import { stateError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../../device/device.ts';
 import { lendHost } from '../../device/lend.ts';
-import { native } from '../../device/native.ts';
+import { nativeEvents, nativeGraphs } from '../../device/native.ts';
 import { waitEventSync } from '../../device/open.ts';
 import { Parts } from '../../device/owner.ts';
 import { LONGEST_PARK_MS } from '../../shm/wait.ts';
@@ -91,10 +91,10 @@ export class DeviceHaloCarrier implements HaloCarrier {
     stream.record(this.#left);
   }
   packed(): boolean {
-    return !native().threadCaptures() && this.#left.query();
+    return !nativeGraphs().threadCaptures() && this.#left.query();
   }
   awaitPackedSync(ms: number): void {
-    if (native().threadCaptures()) return;
+    if (nativeGraphs().threadCaptures()) return;
     try {
       waitEventSync(this.#device, this.#left, Math.min(ms, LONGEST_PARK_MS));
     } catch {
@@ -106,7 +106,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     const over = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, Math.min(ms, LONGEST_PARK_MS));
     });
-    await (native().threadCaptures() ? over : Promise.race([this.#packing(), over]));
+    await (nativeGraphs().threadCaptures() ? over : Promise.race([this.#packing(), over]));
     clearTimeout(timer);
   }
   /** One thread of Node's pool waits, however often it is asked; packed() throws what went wrong. */
@@ -114,7 +114,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     const done = () => {
       this.#awaited = null;
     };
-    this.#awaited ??= native().waitEventAsync(this.#device.handle, this.#left.handle).then(done, done);
+    this.#awaited ??= nativeEvents().waitEventAsync(this.#device.handle, this.#left.handle).then(done, done);
     return this.#awaited;
   }
   caller(): Stream {
@@ -123,7 +123,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     return currentStream;
   }
   check(caller: Stream): void {
-    if (caller.capturing || native().threadCaptures())
+    if (caller.capturing || nativeGraphs().threadCaptures())
       throw stateError('CAPTURE', "a halo exchange is the host's work too: it cannot be part of a capture");
   }
   unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null, caller: Stream): void {

@@ -4,13 +4,12 @@ import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../device/device.ts';
 import { Handle } from '../../device/handle.ts';
-import { native } from '../../device/native.ts';
+import { nativeHalos, nativeShared } from '../../device/native.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
-/** Arrays and elements that a halo kernel takes. */
-const MOST_ARRAYS = 10;
+/** Elements that a halo kernel takes. */
 const MOST_ELEMENTS = 2 ** 32 - 1;
 
 interface Launch {
@@ -37,6 +36,7 @@ export class HaloLaunches extends Owner {
     super('these launches');
     this.#itemsize = dtypes[buffer.dtype].bytes;
     using making = makingOf(this);
+    const { arrays: most } = nativeHalos().layout;
     let [some, total]: [Move[], number] = [[], 0];
     const launch = () => {
       if (total > 0) this.#launches.push(this.#launch(device, specs, some, total, direction, buffer));
@@ -46,7 +46,7 @@ export class HaloLaunches extends Owner {
       const elements = count(move);
       if (elements > MOST_ELEMENTS)
         throw rangeError(`a part of ${elements} elements is more than a launch can move: at most ${MOST_ELEMENTS}`);
-      if (some.length === MOST_ARRAYS || total + elements > MOST_ELEMENTS) launch();
+      if (some.length === most || total + elements > MOST_ELEMENTS) launch();
       some.push(move);
       total += elements;
     }
@@ -63,7 +63,7 @@ export class HaloLaunches extends Owner {
         spans[6 + 3 * i] = tensor.handle;
         spans[7 + 3 * i] = tensor.byteOffset;
       }
-      native().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes);
+      nativeHalos().launchHalo(stream.handle, first, mark.handle, this.#itemsize, spans, wholes);
       first = 0;
     }
   }
@@ -81,14 +81,15 @@ export class HaloLaunches extends Owner {
     // By their places among the kernel's arguments.
     const numbered = moves.map((move, i) => ({ ...move, array: i }));
     const table = encode(numbered, direction);
-    const { handle } = own(this, new Handle(native().deviceTable(device.handle, table)));
+    const { handle } = own(this, new Handle(nativeShared().deviceTable(device.handle, table)));
     const size = this.#itemsize;
     const start = buffer.byteOffset + (moves[0] as Move).buffer * size;
     const spans = [buffer.handle, start, total * size, handle, 0, table.byteLength];
     for (const each of elements) spans.push(0, 0, each * size);
     const written = direction === 'unpack' ? encodeWritten(table, numbered) : new BigInt64Array();
-    const words = new BigInt64Array(2 + MOST_ARRAYS + written.length);
-    words.set(written, 2 + MOST_ARRAYS);
+    const { arrays: most } = nativeHalos().layout;
+    const words = new BigInt64Array(2 + most + written.length);
+    words.set(written, 2 + most);
     const wholes = new Float64Array(words.buffer);
     wholes.set([moves.length, total, ...elements]);
     return { spans: Float64Array.from(spans), wholes, arrays };

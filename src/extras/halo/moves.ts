@@ -4,7 +4,7 @@
  */
 
 import { rangeError } from '../../base/errors.ts';
-import { native } from '../../device/native.ts';
+import { nativeHalos } from '../../device/native.ts';
 import type { Components } from './descriptors.ts';
 import { type HaloExchangeSpec, type HaloRange, type QuantityHaloSpec, quarterTurns } from './spec.ts';
 
@@ -22,13 +22,6 @@ export interface Move {
   /** of every element, on its way into the buffer */
   readonly negate: boolean;
 }
-
-/** Dimensions that a copy may have once neighbours that are one run are taken together. */
-const MAX_RANK = 8;
-/** int64 words per move: array, flags, buffer, count, base, rank, and per dimension extent and step */
-const MOVE_WORDS = 6 + 2 * MAX_RANK;
-const UNPACK = 1;
-const NEGATE = 2;
 
 /** Arrays → buffer: each descriptor's x part, then its y part. An odd turn of a vector puts y's elements in x's place. */
 export function packMoves(descriptors: readonly Components[]): Move[] {
@@ -59,7 +52,7 @@ export function unpackMoves(descriptors: readonly Components[]): Move[] {
   for (const [i, components] of descriptors.entries())
     for (const [place, { specification }] of components.entries()) {
       const { dims, strides } = specification;
-      if (native().haloMeets(table, m, m))
+      if (nativeHalos().haloMeets(table, m, m))
         throw rangeError(
           `${'xy'[place]}[${i}]: strides [${strides}] of [${dims}] put two elements of unpackSlices in one place`,
         );
@@ -111,9 +104,10 @@ function walk(
     if (before && before.step === extent * step) runs[runs.length - 1] = { extent: before.extent * extent, step };
     else runs.push({ extent, step });
   });
-  if (runs.length > MAX_RANK)
+  const { maxRank } = nativeHalos().layout;
+  if (runs.length > maxRank)
     throw rangeError(
-      `a part of [${dims}] has ${runs.length} dimensions that lie apart, at most ${MAX_RANK} can be moved`,
+      `a part of [${dims}] has ${runs.length} dimensions that lie apart, at most ${maxRank} can be moved`,
     );
   return { base, extents: runs.map(({ extent }) => extent), steps: runs.map(({ step }) => step) };
 }
@@ -122,18 +116,16 @@ export function count({ extents }: Pick<Move, 'extents'>): number {
   return extents.reduce((n, extent) => n * extent, 1);
 }
 
-/**
- * As native code and kernels read it: MOVE_WORDS int64 words per move, in the buffer's order, which counts from the first one's
- * place.
- */
+/** As native code and kernels read it: a HaloMove of native/kernels/halo.hpp for each move. Places in the buffer count from the first's. */
 export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): BigInt64Array {
-  const table = new BigInt64Array(moves.length * MOVE_WORDS);
+  const { words, unpacks, negates } = nativeHalos().layout;
+  const table = new BigInt64Array(moves.length * words);
   const { buffer } = moves[0] as Move;
   moves.forEach((move, m) => {
-    const flags = (direction === 'unpack' ? UNPACK : 0) | (move.negate ? NEGATE : 0);
+    const flags = (direction === 'unpack' ? unpacks : 0) | (move.negate ? negates : 0);
     const head = [move.array, flags, move.buffer - buffer, count(move), move.base, move.extents.length];
     const row = [...head, ...move.extents.flatMap((extent, d) => [extent, move.steps[d] as number])];
-    table.set(row.map(BigInt), m * MOVE_WORDS);
+    table.set(row.map(BigInt), m * words);
   });
   return table;
 }
@@ -153,7 +145,7 @@ export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): Big
       (sum, extent, d) => sum + Math.max(0, (extent - 1) * (move.steps[d] as number)),
       move.base,
     );
-    const meets = moves.map((_, other) => other !== m && native().haloMeets(table, m, other));
+    const meets = moves.map((_, other) => other !== m && nativeHalos().haloMeets(table, m, other));
     return [
       low,
       count(move) === 0 ? low : high + 1,

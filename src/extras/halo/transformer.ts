@@ -9,7 +9,7 @@ import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import type { Device, DeviceEvent, Tensor } from '../../device/device.ts';
 import type { CacheCounts } from '../../device/facts.ts';
-import { native } from '../../device/native.ts';
+import { nativeHalos, nativeShared } from '../../device/native.ts';
 import { waitEventSync } from '../../device/open.ts';
 import { Parts } from '../../device/owner.ts';
 import { LentStream } from '../../device/stream.ts';
@@ -184,7 +184,7 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     const { array } = dtypes[this.dtype];
     if (!(buffer instanceof array) || buffer.length !== this.length)
       throw typeError(`${what} takes a ${array.name} of ${this.length} elements (${this.dtype}), got ${shown(buffer)}`);
-    answered(native().moveHalo(table, this.#itemsize, buffer, arrays));
+    answered(nativeHalos().moveHalo(table, this.#itemsize, buffer, arrays));
   }
 }
 
@@ -249,7 +249,7 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     return this.#buffers.unpack;
   }
   override stats(): HaloStats {
-    const { buffers, streams, tables } = native().caches(this.#device.handle);
+    const { buffers, streams, tables } = nativeShared().caches(this.#device.handle);
     return { buffers, streams, descriptors: tables };
   }
   protected override release(): void {

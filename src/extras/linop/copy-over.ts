@@ -4,7 +4,7 @@ import { arrayOf, type TypedArray } from '../../base/dtype.ts';
 import type { CpuTensor } from '../../device/cpu-tensor.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../device/device.ts';
 import { Handle } from '../../device/handle.ts';
-import { native } from '../../device/native.ts';
+import { nativeDevices, nativeEvents, nativeMemory, nativeStreams } from '../../device/native.ts';
 import { waitEventSync } from '../../device/open.ts';
 import { allOrNothing } from '../../device/owner.ts';
 import { OpenedEvent } from '../../device/stream.ts';
@@ -16,7 +16,7 @@ function follow(later: Stream, earlier: Stream): void {
   if (later.handle === earlier.handle) return;
   // Not through the device object: a stream outlives it. A wait is for the record there was, so the event may go at once.
   const { device } = earlier;
-  using mark = new OpenedEvent(device, native().createEvent(device.handle, false), false);
+  using mark = new OpenedEvent(device, nativeEvents().createEvent(device.handle, false), false);
   earlier.record(mark);
   later.wait(mark);
 }
@@ -46,15 +46,15 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
     using made = x.contiguous ? null : denseCopy(x, source, transfer);
     const dense = made ?? x;
     const { current } = to;
-    if (native().reaches(source.handle, target.handle)) {
+    if (nativeDevices().reaches(source.handle, target.handle)) {
       transfer.copy(out, dense);
       follow(current, transfer);
       return;
     }
     // In two steps, through pinned memory of the source, which is kept until the second is done: that one is the target's.
-    using staging = new Handle(native().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes));
+    using staging = new Handle(nativeMemory().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes));
     follow(current, transfer);
-    native().copy(current.handle, out.handle, out.byteOffset, staging.handle, 0, dense.bytes);
+    nativeStreams().copy(current.handle, out.handle, out.byteOffset, staging.handle, 0, dense.bytes);
   });
 }
 
@@ -72,10 +72,10 @@ export function readSync(x: Tensor, reader: Stream, from: DeviceSpec): TypedArra
   const source = from.device as Device;
   using made = x.contiguous ? null : denseCopy(x, source, reader);
   const { handle, byteOffset, bytes } = made ?? x;
-  using staging = new Handle(native().read(reader.handle, handle, byteOffset, bytes));
+  using staging = new Handle(nativeMemory().read(reader.handle, handle, byteOffset, bytes));
   using done = source.createEvent();
   reader.record(done);
   waitEventSync(source, done);
-  native().copyOut(staging.handle, new Uint8Array(data.buffer));
+  nativeMemory().copyOut(staging.handle, new Uint8Array(data.buffer));
   return data;
 }

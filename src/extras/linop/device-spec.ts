@@ -5,7 +5,7 @@ import { typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import type { Device, Stream } from '../../device/device.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
-import { native } from '../../device/native.ts';
+import { nativeShared } from '../../device/native.ts';
 import { openDevice } from '../../device/open.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { belongingStream, dropFailed } from '../../device/stream.ts';
@@ -88,7 +88,7 @@ export class DeviceSpec extends Owner {
     const [from, to] = [source, target].map((each) =>
       checkDevice('getTransferStream', (each instanceof DeviceSpec ? each.device : each) as Device),
     ) as [Device, Device];
-    return belongingStream(from, native().transferStream(from.handle, to.handle));
+    return belongingStream(from, nativeShared().transferStream(from.handle, to.handle));
   }
 
   static {

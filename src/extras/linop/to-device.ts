@@ -6,7 +6,7 @@ import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../../device/device.ts';
-import { native } from '../../device/native.ts';
+import { nativeDevices } from '../../device/native.ts';
 import { Parts } from '../../device/owner.ts';
 import { refuseMainThread } from '../../shm/wait.ts';
 import { copyOver, enter, readerOf, readSync } from './copy-over.ts';
@@ -126,7 +126,7 @@ export class ToDevice extends NamedLinop implements Disposable {
   /** The target's streams can wait for the source's events; else the host carries the bytes. */
   get #ordered(): boolean {
     const [source, target] = [this.ispec.device, this.ospec.device];
-    return source !== 'cpu' && target !== 'cpu' && native().orders(source.handle, target.handle);
+    return source !== 'cpu' && target !== 'cpu' && nativeDevices().orders(source.handle, target.handle);
   }
   #reader(startEvent: DeviceEvent | undefined): Stream {
     return this.#renewing(() => readerOf(this.ispec, startEvent));

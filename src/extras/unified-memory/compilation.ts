@@ -9,7 +9,7 @@ import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError, UnifiedMemoryCompileTimeoutError } from '../../base/errors.ts';
 import { fromPlain, toPlain } from '../../base/plain-error.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
-import { native } from '../../device/native.ts';
+import { nativeManaged } from '../../device/native.ts';
 import { checkSignal, orAborted } from '../../shm/wait.ts';
 import { notStarted, type Outcome, probe, probeSync, type Reasons } from './probe-process.ts';
 
@@ -28,7 +28,7 @@ const LOOK_MS = 10;
 /** Read once per thread: it never changes. */
 let known: Outcome | undefined;
 
-function outcome(text = native().probeOutcome()): Outcome | undefined {
+function outcome(text = nativeManaged().probeOutcome()): Outcome | undefined {
   if (known || text === '') return known;
   const { error, reasons } = JSON.parse(text) as { error: unknown; reasons: Reasons };
   known = { error: fromPlain(error) as Outcome['error'], reasons };
@@ -56,7 +56,7 @@ export async function compileAllocator(
 
 async function compiled(timeoutMs: number): Promise<CompilationState> {
   for (;;) {
-    const claimed = answered(native().claimProbe());
+    const claimed = answered(nativeManaged().claimProbe());
     if (claimed === 'mine') publish(await probe(timeoutMs).catch(notStarted));
     else if (claimed === 'here' || claimed === 'running') await sleep(LOOK_MS);
     else outcome(claimed);
@@ -67,7 +67,7 @@ async function compiled(timeoutMs: number): Promise<CompilationState> {
 /** The same, with the calling thread blocked meanwhile; throws where that could never end. */
 export function compileAllocatorSync(): void {
   while (!known) {
-    const claimed = answered(native().claimProbe());
+    const claimed = answered(nativeManaged().claimProbe());
     if (claimed === 'mine') publish(probeSync(TIMEOUT_MS));
     else if (claimed === 'here' || (claimed === 'running' && isMainThread))
       throw stateError(
@@ -80,7 +80,7 @@ export function compileAllocatorSync(): void {
 }
 
 function publish({ error, reasons }: Outcome): void {
-  answered(native().publishProbe(JSON.stringify({ error: error && toPlain(error), reasons })));
+  answered(nativeManaged().publishProbe(JSON.stringify({ error: error && toPlain(error), reasons })));
   outcome();
   if (error instanceof UnifiedMemoryCompileTimeoutError) process.emitWarning(error.message, 'UnifiedMemoryWarning');
 }

@@ -6,7 +6,7 @@ import { DeviceError, typeError, UnifiedMemoryUnsupportedError } from '../../bas
 import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
-import { native } from '../../device/native.ts';
+import { nativeManaged, nativeMemory } from '../../device/native.ts';
 
 /** What stands where a tensor may stand: null, undefined and whatever has no elements are passed over. */
 export type MaybeTensor = Tensor | CpuTensor | TypedArray | null | undefined;
@@ -91,7 +91,7 @@ export const poolAdvice = 'allocate it from a unified memory pool (createUnified
 /** Throws unless `device` is a whole number from `least` to the family's last device. */
 export function checkLocation(family: DeviceFamily, device: unknown, least: -1 | 0): void {
   if (typeof device !== 'number') throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
-  native().checkLocation(family, device, least);
+  nativeManaged().checkLocation(family, device, least);
 }
 
 /** The stream to use for a tensor of `device`. */
@@ -121,7 +121,7 @@ export const shapeOf = (tensor: { shape: readonly number[] }) => tensor.shape.jo
 
 /** Shape, dtype, bytes and address, as every refusal names them. */
 export function inWords(tensor: Tensor): string {
-  const address = (native().address(tensor.handle) + tensor.byteOffset).toString(16);
+  const address = (nativeMemory().address(tensor.handle) + tensor.byteOffset).toString(16);
   return `${shapeOf(tensor)} ${tensor.dtype} (${tensor.spanBytes} bytes at 0x${address})`;
 }
 

@@ -4,14 +4,14 @@
  */
 import { writeSync } from 'node:fs';
 import { DeviceError } from '../../base/errors.ts';
-import { systemAddon } from '../../base/system-addon.ts';
+import { systemProcesses } from '../../base/system-addon.ts';
 import { listDevices, openDevice } from '../../device/open.ts';
 import type { Told, Trying } from './probe-process.ts';
 
 /** CUDA: another process has the device, which takes one at a time. */
 const EXCLUSIVE = 46;
 
-systemAddon().processes.endWithParent(Number(process.argv[2]));
+systemProcesses().endWithParent(Number(process.argv[2]));
 const seen = new Set<string>();
 for (const { name, family, available, reason = 'no reason was given' } of listDevices()) {
   if (seen.has(family)) continue;

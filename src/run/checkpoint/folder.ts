@@ -13,7 +13,7 @@ import {
 } from '../../base/arrays/files.ts';
 import { checkPath } from '../../base/checks.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
-import { type LockHandle, systemAddon } from '../../base/system-addon.ts';
+import { type LockHandle, systemFiles } from '../../base/system-addon.ts';
 
 /** What a manifest knows of a file. */
 export interface FileFacts {
@@ -99,7 +99,7 @@ export class Folder {
 
   /** Nobody else saves there until unlock(). `reads`: others may read too, and a folder that cannot be written needs no lock. */
   lock({ reads = false } = {}): void {
-    const lock = systemAddon().files.lockFile(join(this.path, LOCK), new Uint8Array(1), reads);
+    const lock = systemFiles().lockFile(join(this.path, LOCK), new Uint8Array(1), reads);
     if (lock === null)
       throw stateError(
         'BUSY',
@@ -109,7 +109,7 @@ export class Folder {
     else if (!reads) throw unavailableError(`'${this.path}' cannot be locked for saving: ${lock}`);
   }
   unlock(): void {
-    if (this.#lock) systemAddon().files.unlockFile(this.#lock);
+    if (this.#lock) systemFiles().unlockFile(this.#lock);
     this.#lock = null;
   }
 

@@ -66,13 +66,8 @@ interface RowsAddon {
   /** leaves [ptr, size] in the result array that openBuffer was given */
   sampleRows(buffer: BufferHandle, seed: number, count: number, out: ArrayBufferView, indices?: Uint32Array): void;
   drawIndices(seed: number, size: number, out: Uint32Array): void;
-  formatLimiter(
-    memory: Float64Array,
-    samplesPerInsert: number,
-    minSize: number,
-    errorBuffer: number,
-    gateAdd: boolean,
-  ): void;
+  /** its parameters: samplesPerInsert, minSize, errorBuffer, gateAdd */
+  formatLimiter(memory: Float64Array, ratio: number, least: number, buffer: number, gate: boolean): void;
   openLimiter(memory: Float64Array): LimiterHandle;
   maySample(limiter: LimiterHandle, rows: number): boolean;
   /** what was taken is said in `word[0]` by the same call */

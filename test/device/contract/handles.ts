@@ -1,6 +1,6 @@
 /** Handles: stale ones are refused, closing twice is fine, pins hold things open. */
 import { expect } from 'chai';
-import { HandleKind, native } from '../../../src/device/native.ts';
+import { nativeHandles, nativeStreams } from '../../../src/device/native.ts';
 import { newPoller, newReplayer, newSubmitter, TransferMode, Watch } from '../../../src/device/transfer/native.ts';
 import type { Device, DeviceEvent } from '../../../src/index.ts';
 import { pinnedHandles } from '../../rig/handles.ts';
@@ -58,21 +58,21 @@ export function handleContract(device: () => Device): void {
     using event = device().createEvent();
     using tensor = device().allocate({ shape: [1] });
     for (const handle of [event.handle, tensor.handle, 0, -1, 1.5, Number.NaN, Infinity, 2 ** 60, 2 ** 20 + 2 ** 19])
-      expect(refusal(() => native().streamQuery(handle)).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+      expect(refusal(() => nativeStreams().streamQuery(handle)).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
   });
 
   it('pinned by an actor, are stale after close(), and the actor uses the object until it is closed', () => {
-    const { open } = native().handleCount(HandleKind.event);
+    const { open } = nativeHandles().handleCount(nativeHandles().kinds.event);
     const event = device().createEvent();
     const watch = new Int32Array([Watch.pending]);
     const poller = newPoller({ ...pollerOf(event), watch });
     event.close();
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
     expect(refusal(() => newPoller(pollerOf(event))).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
-    expect(native().handleCount(HandleKind.event)).to.deep.equal({ open: open + 1, pinned: 1 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open: open + 1, pinned: 1 });
     expect([poller.check(0), watch[0]]).to.deep.equal([1, Watch.done]);
     poller.close();
-    expect(native().handleCount(HandleKind.event)).to.deep.equal({ open, pinned: 0 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open, pinned: 0 });
   });
 
   it('of events in rings, are asked for in order, up to the first that is not done', async () => {
@@ -103,14 +103,14 @@ export function handleContract(device: () => Device): void {
   it('pinned by an actor, stay open when a thread that may sleep gives up closing them', () => {
     const event = device().createEvent();
     const poller = newPoller(pollerOf(event));
-    const error = refusal(() => native().close(event.handle, 1));
+    const error = refusal(() => nativeHandles().close(event.handle, 1));
     expect([error.code, error.message]).to.deep.equal([
       'ERR_HOTSLOT_STATE_BUSY',
       'still in use by another thread: stop what uses it, then close it again',
     ]);
     expect(event.query()).to.equal(true);
     poller.close();
-    expect(native().close(event.handle, 1)).to.equal(true);
+    expect(nativeHandles().close(event.handle, 1)).to.equal(true);
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
   });
 

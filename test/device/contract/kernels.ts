@@ -1,6 +1,6 @@
 /** Kernel launches: by name, checked at the door. */
 import { expect } from 'chai';
-import { native } from '../../../src/device/native.ts';
+import { nativeKernels } from '../../../src/device/native.ts';
 import type { Device, Tensor } from '../../../src/index.ts';
 import { launchAnything } from '../../rig/launch.ts';
 import { refusal } from '../../rig/refusal.ts';
@@ -22,7 +22,7 @@ export function kernelContract(device: () => Device): void {
     const error = refusal(() => launchAnything(device().currentStream, 'axpy', {}));
     expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(error.message).to.include("'axpy'");
-    for (const { name } of native().kernels()) expect(error.message).to.include(name);
+    for (const { name } of nativeKernels().kernels()) expect(error.message).to.include(name);
   });
 
   it('refuse wrong counts, saying what is wanted and what came', () => {

@@ -1,6 +1,6 @@
 /** What is closed goes when no work can touch it any more, however that work hides; and no thread waits for another because of it. */
 import { expect } from 'chai';
-import { native } from '../../../src/device/native.ts';
+import { nativeMemory } from '../../../src/device/native.ts';
 import type { Device, Tensor } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal } from '../../rig/refusal.ts';
@@ -73,7 +73,7 @@ export function lifetimeContract(device: () => Device): void {
     using fork = device().createEvent();
     using join = device().createEvent();
     const fresh = () => device().allocate({ shape: [4096], dtype: 'uint8', zeroed: false });
-    const addressOf = (tensor: Tensor) => native().address(tensor.storage.handle);
+    const addressOf = (tensor: Tensor) => nativeMemory().address(tensor.storage.handle);
     for (const stream of [origin, side]) {
       const memory = fresh();
       const at = addressOf(memory);
@@ -184,7 +184,7 @@ export function lifetimeContract(device: () => Device): void {
     if (device().family === 'host') launch();
     else expect(refusal(launch).message).to.match(/cannot reach host memory/);
     await device().currentStream.synchronize();
-    expect(native().hostKind(host.handle)).to.equal(0);
+    expect(nativeMemory().hostKind(host.handle)).to.equal(0);
     using exec = captured(device().currentStream, () => device().currentStream.copy(view, there));
     device().currentStream.fill(there, 5);
     device().currentStream.replay(exec);

@@ -3,7 +3,7 @@
  * closed, and the process goes on without the device. Each test is a process of its own.
  */
 import { expect } from 'chai';
-import { native } from '../../../src/device/native.ts';
+import { nativeHandles } from '../../../src/device/native.ts';
 import { type Device, DeviceError, type GraphExec, openDevice } from '../../../src/index.ts';
 import { itAlone } from '../../rig/error-scope.ts';
 import { refusal, rejection } from '../../rig/refusal.ts';
@@ -124,13 +124,13 @@ export function lostContract(device: () => Device, name: string): void {
     const exec = graph.instantiate();
     stream.replay(exec);
     stream.record(event);
-    native().releaseFailures();
+    nativeHandles().releaseFailures();
     await lose(device());
     for (const part of [stream, event, tensor, host, graph, exec]) {
       part.close();
       part.close();
     }
-    expect(native().releaseFailures()).to.deep.equal([]);
+    expect(nativeHandles().releaseFailures()).to.deep.equal([]);
   });
 
   lost('takes nothing but that device: the host device goes on', async () => {

@@ -7,7 +7,7 @@ import {
   getSharedGraphPool,
   onCaptureStream,
 } from '../../../src/device/graph/shared.ts';
-import { native } from '../../../src/device/native.ts';
+import { nativeMemory } from '../../../src/device/native.ts';
 import { type Device, openDevice, type Tensor } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
 import { refusal } from '../../rig/refusal.ts';
@@ -71,7 +71,7 @@ export function poolContract(device: () => Device, name: string): void {
       const stream = device().currentStream;
       const [a, b] = [pool.allocate({ shape: [64] }), pool.allocate({ shape: [1000] })];
       made.push(a, b);
-      places.push([a, b].map((each) => native().address(each.handle) + each.byteOffset).join());
+      places.push([a, b].map((each) => nativeMemory().address(each.handle) + each.byteOffset).join());
       stream.copy(a, three);
       stream.fill(b, 1);
       add(stream, out, a);

@@ -1,6 +1,6 @@
 /** Several threads: handles are the process's, captures and current streams the thread's, pins die with their thread. */
 import { expect } from 'chai';
-import { HandleKind, native } from '../../../src/device/native.ts';
+import { nativeHandles } from '../../../src/device/native.ts';
 import { waitEventSync } from '../../../src/device/open.ts';
 import { newPoller } from '../../../src/device/transfer/native.ts';
 import type { Device } from '../../../src/index.ts';
@@ -100,18 +100,18 @@ export function threadContract(device: () => Device): void {
   });
 
   it('the last unpin, in another thread, frees what the main thread closed', async () => {
-    const { open } = native().handleCount(HandleKind.event);
+    const { open } = nativeHandles().handleCount(nativeHandles().kinds.event);
     const event = device().createEvent();
     const words = new Int32Array(new SharedArrayBuffer(4));
     const holder = new Thread('letGo', { device: device().name, event: event.handle, words });
     await holder.next();
     event.close();
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
-    expect(native().handleCount(HandleKind.event)).to.deep.equal({ open: open + 1, pinned: 1 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open: open + 1, pinned: 1 });
     Atomics.store(words, 0, 1);
     Atomics.notify(words, 0);
     await holder.result();
-    expect(native().handleCount(HandleKind.event)).to.deep.equal({ open, pinned: 0 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open, pinned: 0 });
   });
 
   it('close() in a worker thread returns after the last unpin', async () => {

@@ -12,7 +12,7 @@ import { answered } from '../../../base/addon.ts';
 import { nowMs } from '../../../base/clock.ts';
 import { closedError, unavailableError } from '../../../base/errors.ts';
 import { packageRoot } from '../../../base/package-root.ts';
-import { type ChildHandle, type ProcessFunctions, systemAddon } from '../../../base/system-addon.ts';
+import { type ChildHandle, systemProcesses } from '../../../base/system-addon.ts';
 import type { Greeting } from './frames.ts';
 import type { GymnasiumPlan } from './options.ts';
 
@@ -49,7 +49,7 @@ export class Child {
   private constructor(plan: GymnasiumPlan) {
     const ends = new Int32Array(2);
     this.#plan = plan;
-    this.#handle = systemAddon().processes.openChild(PIPE_BYTES, ends);
+    this.#handle = systemProcesses().openChild(PIPE_BYTES, ends);
     this.#printed = plan.output === 'shown' ? null : unnamedFile();
     const prints = this.#printed ?? 2;
     // Its standard input ends with this thread, whatever becomes of it.
@@ -62,7 +62,7 @@ export class Child {
       () => this.#gone(),
       () => this.#gone(),
     );
-    systemAddon().processes.childStarted(this.#handle, this.#process.pid ?? 0);
+    systemProcesses().childStarted(this.#handle, this.#process.pid ?? 0);
     // Who forgets to close it can still end.
     this.#process.unref();
     (this.#process.stdin as unknown as { unref(): void } | null)?.unref();
@@ -91,17 +91,21 @@ export class Child {
 
   /** Where it does not read, what it writes says why. */
   async #send(bytes: Uint8Array, end: number): Promise<void> {
-    await this.#moved(bytes, systemAddon().processes.writeChild, end);
+    await this.#moved(bytes, systemProcesses().writeChild, end);
   }
 
   async #receive(length: number, end: number): Promise<Uint8Array> {
     const bytes = new Uint8Array(length);
-    if (!(await this.#moved(bytes, systemAddon().processes.readChild, end))) throw await this.#early();
+    if (!(await this.#moved(bytes, systemProcesses().readChild, end))) throw await this.#early();
     return bytes;
   }
 
   /** Without holding this thread. False: the other end is closed. */
-  async #moved(bytes: Uint8Array, move: ProcessFunctions['readChild'], end: number): Promise<boolean> {
+  async #moved(
+    bytes: Uint8Array,
+    move: ReturnType<typeof systemProcesses>['readChild'],
+    end: number,
+  ): Promise<boolean> {
     for (let done = 0, pause = 1; done < bytes.length; pause = Math.min(2 * pause, SLICE_MS)) {
       const some = answered(move(this.#handle, bytes, done, 0));
       if (some < 0) return false;
@@ -131,7 +135,7 @@ export class Child {
 
   /** Sends a frame and waits for its answer. Throws when the process is gone, or silent for too long. */
   exchange(request: Uint8Array, answer: Uint8Array): void {
-    const addon = systemAddon().processes;
+    const addon = systemProcesses();
     const end = nowMs() + this.#plan.timeoutMs;
     this.#move(request, addon.writeChild, end);
     this.#move(answer, addon.readChild, end);
@@ -141,11 +145,11 @@ export class Child {
   /** As many bytes of text, which follow an answer. */
   text(length: number): string {
     const bytes = new Uint8Array(length);
-    this.#move(bytes, systemAddon().processes.readChild, nowMs() + this.#plan.timeoutMs);
+    this.#move(bytes, systemProcesses().readChild, nowMs() + this.#plan.timeoutMs);
     return new TextDecoder().decode(bytes);
   }
 
-  #move(bytes: Uint8Array, move: ProcessFunctions['readChild'], end: number): void {
+  #move(bytes: Uint8Array, move: ReturnType<typeof systemProcesses>['readChild'], end: number): void {
     if (!this.#open || this.#failed) throw closedError(`the Python of ${this.#plan.name}`);
     try {
       for (let done = 0; done < bytes.length; ) {
@@ -165,7 +169,7 @@ export class Child {
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
-    systemAddon().processes.endWriting(this.#handle);
+    systemProcesses().endWriting(this.#handle);
     const ended = () => this.#ended(ENDING_MS).catch(() => null);
     const code = await ended();
     if (code === undefined) {
@@ -173,7 +177,7 @@ export class Child {
       await ended();
     }
     const printed = this.#words();
-    systemAddon().processes.closeChild(this.#handle);
+    systemProcesses().closeChild(this.#handle);
     this.#process.stdin?.destroy();
     if (this.#printed !== null) closeSync(this.#printed);
     if (this.#failed || code === 0 || code === undefined) return;
@@ -193,7 +197,7 @@ export class Child {
 
   #gone(): void {
     this.#exited = true;
-    systemAddon().processes.childGone(this.#handle);
+    systemProcesses().childGone(this.#handle);
   }
 
   /** Also while this thread's events do not turn: a child that ended stays a zombie until then. */
