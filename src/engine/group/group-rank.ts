@@ -12,9 +12,10 @@
  */
 import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
+import type { Bell } from '../../shm/bell.ts';
 import { Ending } from '../../shm/ending.ts';
+import { ExchangeMember, type ExchangeTexts } from '../../shm/exchange-member.ts';
 import { lookElsewhere, RankState } from '../../shm/exchange-words.ts';
-import { GroupMember } from './group-member.ts';
 import {
   type Counts,
   checkGroup,
@@ -31,6 +32,15 @@ import type { Ended, Outcome, Verdict } from './verdict.ts';
 
 /** Exchanges from one comparison of means to the next. */
 const CHECKED_EVERY = 1000;
+
+const texts: ExchangeTexts = {
+  whole: 'the learner group',
+  of: ' of the learner group',
+  closed: 'left',
+  failed: 'left',
+  sent: 'told',
+  next: 'close every rank, and join a new group from a checkpoint or from what rank 0 has',
+};
 
 interface Means {
   /** in the order of the vectors, each as long as `to`, which may be one of them; summed in float64 */
@@ -51,11 +61,13 @@ interface Half {
   readonly vector: Float32Array;
 }
 
-export class GroupRank extends GroupMember {
+export class GroupRank extends ExchangeMember {
   readonly #elsewhere: boolean;
   readonly #counts: Counts;
   readonly #verdict: Verdict;
   readonly #routes: readonly Route[];
+  /** of the others */
+  readonly #bells: readonly Bell[];
   #vector: Float32Array | null = null;
   readonly #letter = new Float64Array(Letter.count);
   /** of each half, in the order of ranks, this rank's own among them */
@@ -72,7 +84,7 @@ export class GroupRank extends GroupMember {
   constructor(shared: SharedLearnerGroup, rank: number) {
     checkGroup('LearnerGroup', shared);
     const { ranks, parameters, data } = shared;
-    super(groupWords(shared), rank);
+    super(groupWords(shared), rank, texts);
     this.#elsewhere = shared.elsewhere !== null;
     this.#counts = countsOf(shared, rank);
     this.#verdict = verdictOf(shared);
@@ -90,12 +102,31 @@ export class GroupRank extends GroupMember {
       const [outgoing, incoming] = [routeOf(ranks, other, rank), routeOf(ranks, rank, other)];
       return { rank: other, outgoing, incoming, out: halves(outgoing), in: halves(incoming) };
     });
+    this.#bells = others.map((other) => this.words.bell(other));
     const letters = (half: number) => this.#routes.map((route) => (route.in[half] as Half).letter);
     this.#letters = [0, 1].map((half) => letters(half).toSpliced(rank, 0, this.#letter));
   }
 
+  /** This rank has left the group. */
+  get hasLeft(): boolean {
+    return this.words.state(this.rank) === RankState.closed;
+  }
+  /** Throws when the group has failed, or this rank has left it. */
+  check(): void {
+    this.checkFailed();
+    if (this.words.state(this.rank) !== RankState.open)
+      throw stateError('CLOSED', `rank ${this.rank} has left the learner group`);
+  }
+  /** Throws too when another rank has left. */
+  checkWhole(): void {
+    this.check();
+    for (let rank = 0; rank < this.words.ranks; rank++)
+      if (this.words.state(rank) > RankState.open)
+        throw stateError('CLOSED', `rank ${rank} has left the learner group: close every rank, and join a new group`);
+  }
+
   /** of the latest exchange that was begun; they count from 1, below 2^41 */
-  get exchange(): number {
+  override get exchange(): number {
     return this.#counts.begun.load();
   }
   /** an exchange was begun, is not over, and was not left; by whichever thread */
@@ -122,8 +153,8 @@ export class GroupRank extends GroupMember {
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, this.exchange)) continue;
         if (state === RankState.closed && inRun) return { rank: route.rank, why: Ending.stopped };
-        if (state > RankState.open && !this.mayExplain(state)) throw this.missed(route.rank, state);
-        if (this.words.failed) throw this.failure();
+        this.checkComes(route.rank, state);
+        this.checkFailed();
         return false;
       }
       this.finish();
@@ -137,7 +168,7 @@ export class GroupRank extends GroupMember {
     const before = this.exchange;
     if (before !== this.#counts.over.load())
       this.failing(() => {
-        throw stateError('BUSY', `exchange ${before} of rank ${this.rank} is under way, or its thread ended in it`);
+        throw stateError('BUSY', `${this.where()} is under way, or its thread ended in it`);
       });
     const exchange = before + 1;
     const half = exchange % 2;
@@ -150,11 +181,7 @@ export class GroupRank extends GroupMember {
       (out[half] as Half).letter.set(this.#letter);
       (out[half] as Half).vector.set(vector);
     }
-    // H1: what came before is read by now.
-    if (exchange > 1) for (const { incoming } of this.#routes) this.words.empty(incoming, exchange - 1);
-    for (const { outgoing } of this.#routes) this.words.fill(outgoing, exchange);
-    // H3
-    for (const { rank } of this.#routes) this.words.bell(rank).ring();
+    this.send(this.#routes, this.#bells);
   }
 
   /** Ranks whose part is not there, of the exchange that this rank waits for. */
@@ -186,7 +213,7 @@ export class GroupRank extends GroupMember {
         if (this.words.holds(route.incoming, exchange)) continue;
         whole = false;
         if (state === RankState.closed && this.#inRun) return this.#end({ rank: route.rank, why: Ending.stopped });
-        if (state > RankState.open && !this.mayExplain(state)) throw this.missed(route.rank, state);
+        this.checkComes(route.rank, state);
       }
       if (whole) {
         const ended = this.#verdict.take(exchange);
@@ -196,7 +223,7 @@ export class GroupRank extends GroupMember {
         this.#ended = ended;
         return true;
       }
-      if (this.words.failed) throw this.failure();
+      this.checkFailed();
       if (this.hasLeft && this.#inRun) return this.#end({ rank: this.rank, why: Ending.stopped });
       this.#ended = this.#verdict.endedBy(exchange);
       return this.#ended !== null;
@@ -242,7 +269,7 @@ export class GroupRank extends GroupMember {
   /** G1: the mean of all vectors, into `to`. */
   average(to: Float32Array): void {
     this.#checked();
-    const vectors = Array.from({ length: this.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
+    const vectors = Array.from({ length: this.words.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
     loadAddon<Means>('rows').mean(to, vectors);
     if (this.isCompared) this.compare(to);
   }

@@ -2,24 +2,25 @@
  * One rank of a halo exchange: what it packs, sends and receives, and how it leaves. It waits for nothing, which is its
  * HaloUpdater's part. The rules are in exchange-words.ts.
  */
-import { ThreadEnding } from '../../base/addon.ts';
-import {
-  type CodedError,
-  closedError,
-  DeviceError,
-  type ErrorCode,
-  stateError,
-  unavailableError,
-} from '../../base/errors.ts';
+import { closedError, DeviceError, stateError } from '../../base/errors.ts';
 import type { Device, Stream } from '../../device/device.ts';
 import type { Bell } from '../../shm/bell.ts';
-import { checkFree, type ExchangeWords, RankState } from '../../shm/exchange-words.ts';
-import { Deadline, LONGEST_PARK_MS } from '../../shm/wait.ts';
+import { ExchangeMember, type ExchangeTexts } from '../../shm/exchange-member.ts';
+import { checkFree, RankState } from '../../shm/exchange-words.ts';
 import { type HaloCarrier, type HaloRoute, HostHaloCarrier } from './carrier.ts';
 import { DeviceHaloCarrier } from './device-carrier.ts';
 import type { HaloQuantities } from './quantity.ts';
 import { type SharedHaloExchange, wordsOf } from './shared-exchange.ts';
 import type { HaloNeighbour } from './topology.ts';
+
+const texts: ExchangeTexts = {
+  whole: 'the halo exchange',
+  of: '',
+  closed: 'closed',
+  failed: 'failed',
+  sent: 'sent',
+  next: 'close every rank and share another exchange',
+};
 
 /** What an exchange that is under way still needs. */
 interface UnderWay {
@@ -43,12 +44,10 @@ export function packingRank(): HaloRank | undefined {
 }
 
 /** What its methods say and throw is told at HaloUpdater's, which have the same names. */
-export class HaloRank {
-  readonly rank: number;
+export class HaloRank extends ExchangeMember {
   readonly #neighbours: readonly HaloNeighbour[];
   readonly #routes: readonly HaloRoute[];
   readonly #id: string;
-  readonly #words: ExchangeWords;
   /** this rank's own: read it before a look */
   readonly bell: Bell;
   /** of the neighbours, each once */
@@ -56,14 +55,12 @@ export class HaloRank {
   readonly carrier: HaloCarrier;
   #exchange = 0;
   #underWay: UnderWay | null = null;
-  /** a rank failed but has not written why; after this moment its reason is no longer waited for */
-  #reasonUntil: Deadline | null = null;
   /** it failed */
   #gone = false;
   #closed = false;
 
   constructor(shared: SharedHaloExchange, rank: number, device: 'cpu' | Device) {
-    this.rank = rank;
+    super(wordsOf(shared), rank, texts);
     this.#neighbours = shared.neighbours[rank] as readonly HaloNeighbour[];
     const buffer = (of: number, edge: string) =>
       shared.buffers.findIndex((each) => each.rank === of && each.edge === edge);
@@ -73,18 +70,17 @@ export class HaloRank {
       incoming: buffer(rank, there.edge),
     }));
     this.#id = shared.id;
-    this.#words = wordsOf(shared);
-    this.#words.checkHere(rank);
-    this.bell = this.#words.bell(rank);
-    this.#bells = [...new Set(this.#neighbours.map((there) => there.rank))].map((reader) => this.#words.bell(reader));
-    checkFree(rank, this.#words.state(rank));
+    this.words.checkHere(rank);
+    this.bell = this.words.bell(rank);
+    this.#bells = [...new Set(this.#neighbours.map((there) => there.rank))].map((reader) => this.words.bell(reader));
+    checkFree(rank, this.words.state(rank));
     this.carrier =
       device === 'cpu'
         ? new HostHaloCarrier(shared, rank, this.#routes)
         : new DeviceHaloCarrier(device, shared, rank, this.#routes);
     try {
       // Last: a rank whose carrier cannot be made is free for another try.
-      checkFree(rank, this.#words.claim(rank));
+      checkFree(rank, this.words.claim(rank));
     } catch (error) {
       this.carrier.close(() => false);
       throw error;
@@ -93,7 +89,7 @@ export class HaloRank {
   }
 
   /** Number of the latest exchange that was started. */
-  get exchange(): number {
+  override get exchange(): number {
     return this.#exchange;
   }
   /** its part is on its way, or nothing is under way */
@@ -107,7 +103,7 @@ export class HaloRank {
     if (this.#underWay) throw stateError('BUSY', `${this.where()} is under way: wait() for it before the next start()`);
     for (const [k, { outgoing }] of this.#routes.entries()) {
       // H2
-      if (this.#words.isEmpty(outgoing, exchange)) continue;
+      if (this.words.isEmpty(outgoing, exchange)) continue;
       const { rank, edgeThere } = this.#neighbours[k] as HaloNeighbour;
       throw stateError(
         'BUSY',
@@ -126,26 +122,25 @@ export class HaloRank {
     this.#exchange = exchange;
     this.#underWay = { ...given, sent: false, missing: this.#routes.map((_, k) => k) };
     unsent.add(this);
-    this.#failing(() => this.#send());
+    this.failing(() => this.#send());
   }
 
   progress(): boolean {
     this.#check();
-    return this.sent || this.#failing(() => this.#send());
+    return this.sent || this.failing(() => this.#send());
   }
 
-  fail(error: unknown): void {
+  override fail(error: unknown): void {
     if (this.#closed) return;
     unsent.delete(this);
     this.#gone = true;
-    this.#words.fail({ rank: this.rank, exchange: this.#exchange, error });
-    this.#words.leave(this.rank, RankState.failed);
+    super.fail(error);
   }
 
   close(): void {
     if (!this.#closed) {
       try {
-        if (this.#underWay?.sent === false) this.#failing(() => this.#send());
+        if (this.#underWay?.sent === false) this.failing(() => this.#send());
       } catch {
         // all ranks are told
       }
@@ -153,35 +148,29 @@ export class HaloRank {
       this.#underWay = null;
       for (const set of [here, unsent]) set.delete(this);
       // H3, H5: after what was sent, and rings this rank's own waiter too.
-      this.#words.leave(this.rank, RankState.closed);
+      this.words.leave(this.rank, RankState.closed);
     }
     // Again, if something was not given back the first time.
-    this.carrier.close((other) => this.#words.state(other) <= RankState.open);
+    this.carrier.close((other) => this.words.state(other) <= RankState.open);
   }
 
   /** Fills the neighbours' halves, once they are packed. */
   #send(): boolean {
     const underWay = this.#underWay as UnderWay;
     if (!this.carrier.packed()) return false;
-    const words = this.#words;
-    const exchange = this.#exchange;
-    // H1: by now everything of the exchange before is read, on a device too. Before the first, there was none.
-    if (exchange > 1) for (const { incoming } of this.#routes) words.empty(incoming, exchange - 1);
-    for (const { outgoing } of this.#routes) words.fill(outgoing, exchange);
+    this.send(this.#routes, this.#bells);
     underWay.sent = true;
     unsent.delete(this);
-    // H3
-    for (const bell of this.#bells) bell.ring();
     return true;
   }
 
   /** H4, H5: one look; the bell was read before it. True when nothing is missing. */
   look(caller: Stream | null): boolean {
-    const failed = this.#words.failed;
+    const failed = this.words.failed;
     this.#checkOpen();
     this.carrier.check(caller);
-    const whole = this.#failing(() => this.#take(caller));
-    if (!whole && failed) throw this.#failure();
+    const whole = this.failing(() => this.#take(caller));
+    if (!whole && failed) this.checkFailed();
     return whole;
   }
 
@@ -195,11 +184,11 @@ export class HaloRank {
       const route = missing[i] as number;
       const { sender, incoming } = this.#routes[route] as HaloRoute;
       // H5: the state first.
-      const state = this.#words.state(sender);
-      if (this.#words.holds(incoming, exchange)) {
+      const state = this.words.state(sender);
+      if (this.words.holds(incoming, exchange)) {
         this.carrier.unpack(route, exchange, x, y, caller);
         missing.splice(i, 1);
-      } else if (state > RankState.open && !this.#mayExplain(state)) throw this.#missed(route, state);
+      } else this.checkComes(sender, state, (this.#neighbours[route] as HaloNeighbour).edge);
     }
     if (missing.length > 0) return false;
     this.carrier.finish(caller);
@@ -209,59 +198,16 @@ export class HaloRank {
 
   #sendIfCan(): void {
     try {
-      this.#failing(() => this.#send());
+      this.failing(() => this.#send());
     } catch {
       // All ranks of its exchange are told, it at its next call.
     }
   }
 
-  /** H6: another thread is just writing down why a rank has failed, and rings then. */
-  #mayExplain(state: RankState): boolean {
-    if (state !== RankState.failed || this.#words.failed) return false;
-    this.#reasonUntil ??= new Deadline(LONGEST_PARK_MS);
-    return this.#reasonUntil.left > 0;
-  }
-
-  #missed(route: number, state: RankState): Error {
-    // It said why before it left.
-    if (this.#words.failed) return this.#failure();
-    const { edge, rank } = this.#neighbours[route] as HaloNeighbour;
-    const what = `what ${this.where()} waits for over edge ${edge}`;
-    const next = 'close every rank and share another exchange';
-    if (state === RankState.closed) return stateError('CLOSED', `rank ${rank} closed before it sent ${what}: ${next}`);
-    if (state === RankState.failed) return stateError('CLOSED', `rank ${rank} failed before it sent ${what}: ${next}`);
-    return unavailableError(
-      `the thread of rank ${rank} ended before it sent ${what}: ${next}`,
-      'ERR_HOTSLOT_THREAD_LOST',
-    );
-  }
-
-  /** What `fn` throws is the end of the exchange for every rank. */
-  #failing<T>(fn: () => T): T {
-    try {
-      return fn();
-    } catch (error) {
-      // A thread that is being terminated is lost, which is found out without it.
-      if (!(error instanceof ThreadEnding)) this.fail(error);
-      throw error;
-    }
-  }
-
-  #failure(): CodedError {
-    const { rank, exchange, error } = this.#words.failure as NonNullable<ExchangeWords['failure']>;
-    const { code } = error as { code?: unknown };
-    const who =
-      rank < 0
-        ? 'the halo exchange was ended from outside'
-        : `rank ${rank} failed ${exchange === 0 ? 'before its first exchange' : `in exchange ${exchange}`}`;
-    const ours = typeof code === 'string' && code.startsWith('ERR_HOTSLOT_');
-    return unavailableError(`${who}: ${error.message}`, ours ? (code as ErrorCode) : 'ERR_HOTSLOT_STATE_CLOSED', error);
-  }
-
   #checkOpen(): void {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
     // Its reason may have got lost with the thread that was writing one down.
-    if (this.#gone && !this.#words.failed) throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
+    if (this.#gone && !this.words.failed) throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
   }
   /** Throws where a wait would be for ever: for a rank of this thread that has not started. */
   checkStarted(): void {
@@ -275,7 +221,7 @@ export class HaloRank {
   }
   #check(): void {
     this.#checkOpen();
-    if (this.#words.failed) throw this.#failure();
+    this.checkFailed();
   }
 
   checkUnderWay(): void {
@@ -283,10 +229,5 @@ export class HaloRank {
     if (this.#underWay) return;
     this.#check();
     throw stateError('EMPTY', `rank ${this.rank} has no exchange under way: start() one before wait()`);
-  }
-
-  /** in errors */
-  where(): string {
-    return `exchange ${this.#exchange} of rank ${this.rank}`;
   }
 }
