@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { readFolder } from '../monitor/event-reader.ts';
 import { itAll } from '../rig/setting.ts';
-import { run } from './run-command.ts';
+import { run, runEach } from './run-command.ts';
 
 const MAIN = 'examples/cartpole-dqn/main.js';
 
@@ -136,8 +136,12 @@ describe('cli/cartpole', () => {
   ];
   itAll('wrong usage is refused with one sentence and exit code 2', async function () {
     this.timeout(30_000 * misuse.length);
-    for (const [args, sentence] of misuse) {
-      const { code, stdout, stderr } = await run(MAIN, args);
+    const all = await runEach(
+      MAIN,
+      misuse.map(([args]) => args),
+    );
+    for (const [i, { code, stdout, stderr }] of all.entries()) {
+      const [args, sentence] = misuse[i]!;
       const what = args.join(' ');
       expect(stderr, what).to.match(sentence);
       expect(stderr.trim().split('\n'), what).to.have.length(1);

@@ -8,7 +8,7 @@ import { RateLimiter } from '../../src/store/rate-limiter.ts';
 import { ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { freePort, needServer, startServer, type TestServer } from '../remote/server.ts';
 import { itAll } from '../rig/setting.ts';
-import { type RunOptions, run } from './run-command.ts';
+import { type RunOptions, run, runEach } from './run-command.ts';
 
 const collect = (args: readonly string[], options: RunOptions = {}) =>
   run('src/cli/main.js', ['collect', ...args], options);
@@ -40,14 +40,17 @@ describe('cli/collect', () => {
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
     const given = ['--url', 'redis://127.0.0.1:1', '--run', 'x'];
-    for (const [args, sentence] of [
+    const wrong = [
       [given, 'collect takes a --entry'],
       [[...given, '--entry', 'c.mjs', '--workers', '0'], "--workers must be a whole number from 1 to 64, got '0'"],
       [[...given, '--entry', 'c.mjs', '--lanes', 'two'], "--lanes must be a whole number from 1 to 65536, got 'two'"],
-    ] as const) {
-      const { code, stdout, stderr } = await collect(args);
-      expect([code, stdout, stderr]).to.deep.equal([2, '', `hotslot: ${sentence}; hotslot --help says more\n`]);
-    }
+    ] as const;
+    const all = await runEach(
+      'src/cli/main.js',
+      wrong.map(([args]) => ['collect', ...args]),
+    );
+    for (const [i, { code, stdout, stderr }] of all.entries())
+      expect([code, stdout, stderr]).to.deep.equal([2, '', `hotslot: ${wrong[i]![1]}; hotslot --help says more\n`]);
   });
 
   it('a module that is not there, and a network without TLS, are a sentence each', async () => {

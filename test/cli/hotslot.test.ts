@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { itAll } from '../rig/setting.ts';
-import { run } from './run-command.ts';
+import { run, runEach } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
 const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
@@ -102,16 +102,16 @@ describe('cli/hotslot', () => {
     [['doctor', '--json', '--json'], /--json is given twice/],
     [['build', '--json'], /build takes no --json/],
   ];
-  for (const [args, sentence] of misuse) {
-    (args[0] === 'operate' ? it : itAll)(
-      `'hotslot ${args.join(' ')}' is refused with a sentence and exit code 2`,
-      async () => {
-        const { code, stdout, stderr } = await run(MAIN, args);
-        expect(code).to.equal(2);
-        expect(stdout).to.equal('');
-        expect(stderr).to.match(sentence);
-        expect(stderr.trim().split('\n')).to.have.length(1);
-      },
+  it('wrong usage is refused with a sentence and exit code 2', async () => {
+    const all = await runEach(
+      MAIN,
+      misuse.map(([args]) => args),
     );
-  }
+    for (const [i, { code, stdout, stderr }] of all.entries()) {
+      const [args, sentence] = misuse[i]!;
+      expect([code, stdout], args.join(' ')).to.deep.equal([2, '']);
+      expect(stderr).to.match(sentence);
+      expect(stderr.trim().split('\n')).to.have.length(1);
+    }
+  });
 });

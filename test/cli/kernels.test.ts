@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { openDevice } from '../../src/index.ts';
 import { saxpySource } from '../device/saxpy.ts';
 import { itAll } from '../rig/setting.ts';
-import { run } from './run-command.ts';
+import { run, runEach } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
 
@@ -53,15 +53,19 @@ describe('cli/kernels', () => {
       .and.match(/broken\.gk:3:\d+: error: .*n/);
     writeFileSync(broken, 'int main() {}');
     expect((await run(MAIN, ['kernels', broken])).stderr).to.include('has no kernel: GK_KERNEL');
-    for (const [args, words] of [
+    const wrong = [
       [['kernels'], 'takes the file'],
       [['kernels', '/no/such.gk'], '/no/such.gk cannot be read'],
       [['kernels', source, 'more'], "got 'more'"],
       [['kernels', source, '--out'], '--out needs a value'],
       [['kernels', source, '--json'], 'kernels takes no --json'],
       [['doctor', '--out', 'x'], 'doctor takes no --out'],
-    ] as const)
-      expect((await run(MAIN, args)).stderr, args.join(' ')).to.include(words);
+    ] as const;
+    const all = await runEach(
+      MAIN,
+      wrong.map(([args]) => args),
+    );
+    for (const [i, { stderr }] of all.entries()) expect(stderr, wrong[i]![0].join(' ')).to.include(wrong[i]![1]);
   });
 
   itAll('the example shifts frames as JavaScript does', async () => {

@@ -9,7 +9,7 @@ import { freePort, needServer, startServer, type TestServer } from '../remote/se
 import { aHost, aStatus } from '../remote/statuses.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
-import { run } from './run-command.ts';
+import { run, runEach } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
 const hotslot = (args: string[], password = '') => run(MAIN, args, { env: { HOTSLOT_REDIS_PASSWORD: password } });
@@ -29,10 +29,15 @@ describe('cli/remote', () => {
         [['doctor', '--insecure'], '--insecure is for a --url'],
         [['doctor', '--ca', 'ca.pem'], '--ca is for a --url'],
       ];
-      for (const [args, sentence] of misuse) {
-        const { code, stdout, stderr } = await hotslot(args);
-        expect([code, stdout, stderr]).to.deep.equal([2, '', `hotslot: ${sentence}; hotslot --help says more\n`]);
-      }
+      const all = await runEach(
+        MAIN,
+        misuse.map(([args]) => args),
+        { HOTSLOT_REDIS_PASSWORD: '' },
+      );
+      for (const [i, { code, stdout, stderr }] of all.entries())
+        expect([code, stdout, stderr]).to.deep.equal([
+          ...[2, '', `hotslot: ${misuse[i]![1]}; hotslot --help says more\n`],
+        ]);
     });
 
     it('a url that is none, a network without TLS, and a user without a password are a sentence each', async () => {

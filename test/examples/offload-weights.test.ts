@@ -1,6 +1,6 @@
 /** The example with weights beyond a budget: what it prints is checked, and wrong usage is one clear sentence. */
 import { expect } from 'chai';
-import { run } from '../cli/run-command.ts';
+import { run, runEach } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
@@ -36,22 +36,27 @@ describe('examples/offload-weights', () => {
     expect(/host device and the CPU\s+share their memory/.test(stdout)).to.equal(ON_HOST);
   });
 
-  for (const [args, sentence] of [
-    [['--budget', '4'], /unknown option '--budget'/],
-    [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
-    [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
-    [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
-    [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; --help says more/],
-    [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
-    [['--json', '-1'], /--json takes no value, got '-1'/],
-    [['--device', 'gpu'], /unknown device 'gpu'/],
-  ] as const)
-    itAll(`refuses ${args.join(' ')}`, async () => {
-      const { code, stdout, stderr } = await example(...args);
+  it('refuses wrong usage, each with one sentence', async () => {
+    const wrong = [
+      [['--budget', '4'], /unknown option '--budget'/],
+      [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
+      [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
+      [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
+      [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; --help says more/],
+      [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
+      [['--json', '-1'], /--json takes no value, got '-1'/],
+      [['--device', 'gpu'], /unknown device 'gpu'/],
+    ] as const;
+    const all = await runEach(
+      'examples/offload-weights/main.js',
+      wrong.map(([args]) => args),
+    );
+    for (const [i, { code, stdout, stderr }] of all.entries()) {
       expect([code, stdout]).to.deep.equal([2, '']);
       expect(stderr.trim().split('\n')).to.have.length(1);
-      expect(stderr).to.match(sentence);
-    });
+      expect(stderr).to.match(wrong[i]![1]);
+    }
+  });
 
   itAll('a device whose driver is left out is wrong usage', async function () {
     const args = [

@@ -83,7 +83,7 @@ describe('examples/pixels', () => {
   });
 
   itAll('it runs, counts, and says what stacks would have taken', async () => {
-    const { code, stderr, lines } = await run(main, ['--json', '--seconds', '3', '--lanes', '4', '--capacity', '2000']);
+    const { code, stderr, lines } = await run(main, ['--json', '--seconds', '2', '--lanes', '4', '--capacity', '2000']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
     const objects = lines.map((line) => JSON.parse(line));
@@ -106,7 +106,7 @@ describe('examples/pixels', () => {
   });
 
   itAll('a result is drawn, in 80 columns', async () => {
-    const { code, stdout, lines } = await run(main, ['--seconds', '2', '--samples-per-step', '0']);
+    const { code, stdout, lines } = await run(main, ['--seconds', '1', '--samples-per-step', '0']);
     expect(code).to.equal(0);
     const result = lines.slice(lines.findIndex((line) => line.startsWith('┌')));
     for (const line of result) expect(line.length, line).to.be.at.most(80);

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { run } from '../cli/run-command.ts';
+import { run, runEach } from '../cli/run-command.ts';
 import { untilAsked } from '../remote/runs.ts';
 import { needServer, startServer } from '../remote/server.ts';
 import { itAll, itLong } from '../rig/setting.ts';
@@ -19,16 +19,19 @@ describe('examples/remote', function () {
   this.timeout(200_000);
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
-    for (const [args, says] of [
+    const wrong = [
       [['--env', 'Chess'], /^remote: --env must be CartPole or Pendulum, got 'Chess'; --help says more$/m],
       [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
       [['--hosts', '0'], /^remote: --hosts 0 is for a --url that other machines reach/m],
       [['--insecure'], /^remote: --insecure and --ca are for a --url/m],
       [['--max-seconds', '0'], /^remote: --max-seconds must be a number above 0/m],
-    ] as const) {
-      const { code, stderr } = await remote(...args);
-      expect([code, says.test(stderr)], stderr).to.deep.equal([2, true]);
-    }
+    ] as const;
+    const all = await runEach(
+      'examples/remote/main.js',
+      wrong.map(([args]) => args),
+    );
+    for (const [i, { code, stderr }] of all.entries())
+      expect([code, wrong[i]![1].test(stderr)], stderr).to.deep.equal([2, true]);
     expect((await remote('--help')).stdout).to.include('--hosts N');
   });
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { drawSvg, drawText, type Row } from '../../examples/to-device/timeline.ts';
-import { run } from '../cli/run-command.ts';
+import { run, runEach } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
 const main = 'examples/to-device/main.js';
@@ -100,7 +100,7 @@ describe('examples/to-device', () => {
   });
 
   itAll('wrong usage is one sentence', async () => {
-    for (const [args, text] of [
+    const wrong = [
       [['--devices', 'host:0'], "--devices takes two names, got 'host:0'"],
       [['--devices', 'host:0,host:0'], "two different devices of one family, got 'host:0,host:0'; --help"],
       [['--devices', 'host:0,cpu'], "one family, got 'host:0,cpu' (host:0 and host:0); --help"],
@@ -109,11 +109,16 @@ describe('examples/to-device', () => {
       [['--batches', '-3'], "--batches must be a whole number from 1 to 1000, got '-3'"],
       [['--batches', '0'], "--batches must be a whole number from 1 to 1000, got '0'"],
       [['--fast'], '--fast'],
-    ] as const) {
-      const { code, stderr } = await run(main, args, { env: { HOTSLOT_CUDA: 'none' } });
+    ] as const;
+    const all = await runEach(
+      main,
+      wrong.map(([args]) => args),
+      { HOTSLOT_CUDA: 'none' },
+    );
+    for (const [i, { code, stderr }] of all.entries()) {
       expect(code).to.equal(2);
       expect(stderr)
-        .to.include(text)
+        .to.include(wrong[i]![1])
         .and.match(/^to-device: .+; --help says more\n$/);
     }
     const { code, stdout, lines } = await run(main, ['--help', '--devices', 'none']);

@@ -1,7 +1,7 @@
 /** `npm run train` as it is called: what it says, how it ends, and that its presets solve what they are for. */
 import { expect } from 'chai';
 import { tasks } from '../../examples/train/presets.ts';
-import { run } from '../cli/run-command.ts';
+import { run, runEach } from '../cli/run-command.ts';
 import { describeAll, itAll, itLong } from '../rig/setting.ts';
 
 const train = (...args: string[]) => run('examples/train/main.js', args);
@@ -45,17 +45,20 @@ describe('examples/train', () => {
   });
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
-    for (const [args, says] of [
+    const wrong = [
       [['--env', 'Chess'], /^train: --env must be one of CartPole, Acrobot, .* got 'Chess'; --help says more$/m],
       [['--algo', 'dqn'], /^train: --algo for Pendulum must be sac or td3, got 'dqn'/m],
       [['--steps', '10'], /^train: --steps must be a whole number of at least 1001, got '10'/m],
       [['--max-seconds', '0'], /^train: --max-seconds must be a number above 0/m],
       [['--device', 'cuda:77'], /^train: /m],
       [['--evn', 'Pendulum'], /^train: unknown option '--evn'/m],
-    ] as const) {
-      const { code, stderr } = await train(...args);
-      expect([code, says.test(stderr)], stderr).to.deep.equal([2, true]);
-    }
+    ] as const;
+    const all = await runEach(
+      'examples/train/main.js',
+      wrong.map(([args]) => args),
+    );
+    for (const [i, { code, stderr }] of all.entries())
+      expect([code, wrong[i]![1].test(stderr)], stderr).to.deep.equal([2, true]);
     expect((await train('--help')).stdout).to.include('MountainCarContinuous  sac, td3');
   });
 });
