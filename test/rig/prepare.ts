@@ -10,37 +10,40 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas', 'nvrtc', 'hiprtc'];
 const programs = ['test/drivers/level_zero_check.cpp', 'test/drivers/cuda_check.cpp', 'test/drivers/hip_check.cpp'];
 
-/** What does not build, or cannot be had here, is left to the tests that need it. */
-export function buildForTests(setting: string): void {
-  const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
-  const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
-    can(driver) ? [{ units: unitsOfDriver(driver, sanitizer), sanitizer }] : [];
+const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
+const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
+  can(driver) ? [{ units: unitsOfDriver(driver, sanitizer), sanitizer }] : [];
+
+/** A short run has one family of GPUs and no harness. */
+function partsOf(setting: string): Part[] {
+  if (setting === 'short') return of('cuda', '');
   // The longest runs alone have the harness on every family, and drivers whose memory is watched: see test/native.
   const sanitized = (sanitizer: Sanitizer, some: readonly SoftwareDriver[]): Part[] =>
     (setting === 'long' ? (['cuda', 'hip', 'level_zero'] as const) : some).flatMap((driver) => of(driver, sanitizer));
   const parts: Part[] = drivers.flatMap((driver) => of(driver, ''));
   const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
-  parts.push({
-    units: [...checks.map((source) => ({ source, defines: [] })), ...unitsOf('kernels', '')],
-    sanitizer: '',
-  });
-  if (setting !== 'short' && missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
+  parts.push({ units: checks.map((source) => ({ source, defines: [] })), sanitizer: '' });
+  if (setting === 'long') parts.push({ units: unitsOf('kernels'), sanitizer: '' });
+  if (missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
   if (missing('thread') === null) {
-    const harnesses =
-      setting === 'short' ? (['cores'] as const) : (['cores', 'rows', 'lanes', 'ranks', 'core'] as const);
-    parts.push({ units: harnesses.flatMap((harness) => unitsOf(harness, 'thread')), sanitizer: 'thread' });
-    if (setting !== 'short') parts.push(...sanitized('thread', ['cuda']));
+    const harnesses = ['cores', 'rows', 'lanes', 'ranks', 'core'] as const;
+    parts.push({ units: harnesses.flatMap(unitsOf), sanitizer: 'thread' }, ...sanitized('thread', ['cuda']));
   }
-  if (setting !== 'short' && missing('address,undefined') === null) {
+  if (missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
     const harnesses = ['core', 'cores', 'rows', 'tree', 'lanes', 'ranks', 'kernels'] as const;
-    parts.push({ units: harnesses.flatMap((harness) => unitsOf(harness, sanitizer)), sanitizer }, ...partsOfAddons());
+    parts.push({ units: harnesses.flatMap(unitsOf), sanitizer }, ...partsOfAddons());
     parts.push(...sanitized(sanitizer, []));
   }
+  return parts;
+}
+
+/** What does not build, or cannot be had here, is left to the tests that need it. */
+export function buildForTests(setting: string): void {
   const begin = performance.now();
   process.stderr.write('hotslot: building what the tests need … ');
   try {
-    compileAll(parts);
+    compileAll(partsOf(setting));
   } catch {
     process.stderr.write('not all of it: ');
   }

@@ -8,37 +8,21 @@ import { availableParallelism, cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { makeOneFiles } from './one-file.ts';
 import { buildForTests } from './prepare.ts';
+import { inOrder } from './times.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const [setting = 'short', ...args] = process.argv.slice(2);
 process.env.HOTSLOT_TEST_SETTING = setting;
 
-/** What takes longest begins first: at the end no core waits for it. */
-const first = [
-  'ranks/mpi',
-  'package/',
-  'drivers/families',
-  'storm/',
-  'native/',
-  'kernels/',
-  'model/',
-  'halo/',
-  'actors/',
-];
-const rank = (file: string) => {
-  const at = first.findIndex((each) => file.includes(`/test/${each}`));
-  return at < 0 ? first.length : at;
-};
-/** What `npm test` has not run already: a file with a longer form imports the settings itself. */
-const longer = (file: string) => /from '.*rig\/setting\.js'/.test(readFileSync(file, 'utf8'));
+/** What `npm test` has not run already: a file with a longer form imports the settings itself, or placements that take them. */
+const longer = (file: string) => /from '.*\/(setting|placements)\.js'/.test(readFileSync(file, 'utf8'));
 
 function testFiles(): string[] {
   // By their sources: dist keeps what was compiled from a file that is gone.
   const all = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
-    .map((name) => `${root}dist/test/${name.slice(0, -3)}.js`)
-    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
-  return setting === 'all' ? all.filter(longer) : all;
+    .map((name) => `${root}dist/test/${name.slice(0, -3)}.js`);
+  return inOrder(setting, setting === 'all' ? all.filter(longer) : all);
 }
 
 function run(command: string[]): boolean {

@@ -1,10 +1,12 @@
 /**
  * The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before the sums and what failed.
  * What failed is also added to the file HOTSLOT_TEST_FAILURES, for who runs it more than once and says it again at the end.
+ * HOTSLOT_TEST_TIMES=write keeps the files' seconds, by which later runs are ordered: see times.ts.
  */
 import { appendFileSync } from 'node:fs';
-import { basename } from 'node:path';
 import Mocha from 'mocha';
+import { SETTING } from './setting.ts';
+import { keepTimes, nameOf } from './times.ts';
 
 interface Took {
   readonly seconds: number;
@@ -27,7 +29,7 @@ export default class Slowest extends Mocha.reporters.Spec {
       this.#took.push({
         seconds: (test.duration ?? 0) / 1000,
         title: test.fullTitle(),
-        file: basename(test.file ?? 'unknown', '.test.js'),
+        file: nameOf(test.file ?? 'unknown'),
       });
     runner.on('pass', note);
     runner.on('fail', note);
@@ -45,6 +47,7 @@ export default class Slowest extends Mocha.reporters.Spec {
       [...files].map(([title, seconds]) => ({ title, seconds })),
       80,
     );
+    if (process.env.HOTSLOT_TEST_TIMES === 'write') keepTimes(SETTING, files);
     super.epilogue();
     // The list of failures can be long; the sums come last, where a log's end shows them.
     const { passes, failures, pending } = this.stats;

@@ -1,0 +1,33 @@
+/**
+ * How long each test file took in its last measured run: `npm test` begins with what takes longest, so that at the end no core
+ * waits for it. A run with HOTSLOT_TEST_TIMES=write keeps the seconds of the files that it ran in times.json.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+type Seconds = Record<string, number>;
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const kept = `${root}test/rig/times.json`;
+const read = () => JSON.parse(readFileSync(kept, 'utf8')) as Record<string, Seconds>;
+
+/** `…/dist/test/ring/slot.test.js` is ring/slot. */
+export const nameOf = (file: string): string => file.replace(/^.*\/dist\/test\//, '').replace(/\.test\.js$/, '');
+
+/** What took longest first. What has not been measured comes in the middle. */
+export function inOrder(setting: string, files: readonly string[]): string[] {
+  const seconds = read()[setting] ?? {};
+  const all = Object.values(seconds).sort((a, b) => a - b);
+  const middle = all[all.length >> 1] ?? 0;
+  const of = (file: string) => seconds[nameOf(file)] ?? middle;
+  return [...files].sort((a, b) => of(b) - of(a) || (a < b ? -1 : 1));
+}
+
+/** Keeps these files' seconds, and forgets files that are gone. */
+export function keepTimes(setting: string, took: ReadonlyMap<string, number>): void {
+  const times = read();
+  const all = { ...times[setting], ...Object.fromEntries(took) };
+  const names = Object.keys(all).filter((name) => existsSync(`${root}test/${name}.test.ts`));
+  times[setting] = Object.fromEntries(names.sort().map((name) => [name, Number(all[name]!.toFixed(1))]));
+  writeFileSync(kept, `${JSON.stringify(times, null, 2)}\n`);
+}
