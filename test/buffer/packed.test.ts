@@ -114,6 +114,6 @@ describe('buffer/packed', () => {
   };
   itLonger(
     'a thread that is terminated leaves rows and mark, or neither',
-    ended(setting({ short: 5, all: 12, long: 500 })),
+    ended(setting({ short: 2, all: 12, long: 500 })),
   );
 });

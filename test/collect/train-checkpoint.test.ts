@@ -113,7 +113,7 @@ describe('collect/train-checkpoint', () => {
     }),
   );
 
-  it('counts seconds of all runs, as its result does, and is over when a run has reached them', () =>
+  itAll('counts seconds of all runs, as its result does, and is over when a run has reached them', () =>
     withFolder(async (folder) => {
       const DAY = 86_400;
       const enough = new AbortController();
@@ -133,7 +133,8 @@ describe('collect/train-checkpoint', () => {
       expect(again.weights).to.deep.equal(then.weights);
       const more = await train(training({ ...shared, seconds: 2 * DAY, onPoint: () => timers.fire() }));
       expect(more.updates).to.be.greaterThan(then.updates);
-    }));
+    }),
+  );
 
   itAll('is over when a run was solved; with a higher goal it goes on', () =>
     withFolder(async (folder) => {

@@ -32,7 +32,17 @@ describe('a driver that does as a card did', () => {
     // A second process, with the kernels compiled, said the same.
     expect(differences(recorded('facts-warm.jsonl'), card)).to.deep.equal([]);
     const first = toldBy([]);
-    expect(first.status).to.equal(0);
+    expect([first.status, first.stderr]).to.deep.equal([0, '']);
+    // One by one, and that each part ended well is a fact too.
+    const lines = first.stdout.trim().split('\n');
+    for (const line of lines)
+      expect(Object.keys(JSON.parse(line)))
+        .to.have.length(2)
+        .and.include('part');
+    expect(Object.keys(first.told)).to.have.length(lines.length);
+    const ends = Object.entries(first.told).filter(([name]) => name.endsWith('.end'));
+    expect(ends).to.have.length(12);
+    for (const [name, end] of ends) expect(end, name).to.equal('ok');
     const told: Record<string, unknown> = { ...first.told };
     const wrong = () => differences(told, card).filter((name) => !Object.hasOwn(differs, name));
     // A busy machine keeps a call from returning now and then: its part is asked again, and the shortest time counts.

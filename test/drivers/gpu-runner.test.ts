@@ -84,36 +84,6 @@ describe("a driver's own facts", () => {
       ends: Object.fromEntries(ends.map(([name, end]) => [name.slice(0, -'.end'.length), end])),
     };
   };
-  /** What each part tells besides its device and its end: a sample. */
-  const parts: Readonly<Record<string, readonly string[]>> = {
-    loading: ['secondsOfModuleLoad', 'usFirstReplay100', 'usFirstReplay100AfterUpload', 'bytesPerExec10Replayed'],
-    firsts: ['msBeside_firstMemsetD32', 'msUntilDone_firstMemsetD32', 'msBeside_firstReplay'],
-    waiting: ['msBeside_memFree', 'msBeside_execUpdate', 'msBeside_prefetch', 'msWhileAnotherFrees_eventQuery'],
-    products: ['cublas', 'msBeside_cublasCreate', 'msBeside_sgemmFirst', 'endCapture_sgemmNewShape'],
-    synchronizing: ['usOfMemsetAndSynchronize', 'usOfMemsetAndAsking'],
-    marks: ['usOfStreamQueryBusy', 'usOfEventMadeRecordedDestroyedBusy', 'usOfContextGet', 'usOfExchangeMode'],
-    events: ['eventQueryAfterGraphLaunch', 'eventQueryAfterSecondLaunch', 'waiterQueryAfterSecondLaunch'],
-    registering: ['registerOverlapping', 'registerSamePageApart'],
-    capturing: ['endCapture_memAlloc', 'unjoined_sideMemset', 'destroyed_streamDestroy'],
-    managed: ['smallAddressesApart', 'prefetchedOfTheNextPage', 'msOfPrefetch_toDevice'],
-    holding: ['streamsHeldBesideAFreeOne', 'streamsHeldWithWorkBehindThem'],
-    losing: ['lost_memFree', 'lost_hostRegister', 'lost_eventRecord', 'lostStatuses'],
-  };
-
-  itAll('are told one by one, a process for each part', () => {
-    const { status, told, ends, stdout, stderr } = facts([]);
-    expect([status, stderr]).to.deep.equal([0, '']);
-    expect(ends).to.deep.equal(Object.fromEntries(Object.keys(parts).map((part) => [part, 'ok'])));
-    const lines = stdout.trim().split('\n');
-    for (const line of lines)
-      expect(Object.keys(JSON.parse(line)))
-        .to.have.length(2)
-        .and.include('part');
-    expect(Object.keys(told)).to.have.length(lines.length);
-    for (const [part, names] of Object.entries(parts))
-      expect(told).to.include.keys(names.map((name) => `${part}.${name}`));
-  });
-
   itAll('of one part are lost alone, when a call fails or never returns', () => {
     const failed = facts(['registering', 'capturing', 'losing'], 30, {
       HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:2:forever',

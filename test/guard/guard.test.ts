@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { environmentOf, type Mode, missing, modes } from '../drivers/software.ts';
-import { itAll } from '../rig/setting.ts';
+import { itAll, itLong } from '../rig/setting.ts';
 import { compiled, countInstructions, missingCallgrind } from './instructions.ts';
 import { type Costs, changes, known, RENEW, renew, renewing } from './table.ts';
 
@@ -59,19 +59,22 @@ describe('what a tick costs', function () {
     });
   });
 
+  /** One code makes the calls of CUDA and of HIP. */
+  const ofFamily = (mode: Mode) => (mode === modes.hip ? itLong : itAll);
+
   for (const kind of ['rows', 'prioritized'])
     itAll(`native calls and bytes copied: ${kind}`, () => {
       compare(`calls of a tick, ${kind}`, probed(['calls', kind]), 0);
     });
 
   for (const mode of [modes.cuda13, modes.hip, modes.ze] as const)
-    itAll(`driver calls: ${mode.name}`, function () {
+    ofFamily(mode)(`driver calls: ${mode.name}`, function () {
       leave(this, missing(mode));
       compare(`calls of a tick, ${mode.name}`, probed(['calls', 'rows'], mode), 0);
     });
 
   for (const mode of [modes.cuda13, modes.hip, modes.ze] as const)
-    itAll(`driver calls of actors in threads: ${mode.name}`, function () {
+    ofFamily(mode)(`driver calls of actors in threads: ${mode.name}`, function () {
       leave(this, missing(mode));
       compare(`calls of a tick in threads, ${mode.name}`, probed([], mode, threads), 0);
     });

@@ -51,11 +51,11 @@ describe('native harnesses', function () {
 
   describe('without a sanitizer', () => {
     // These have no threads of their own.
-    finds('kernels', '');
+    finds('kernels', '', itLong);
     finds('tree', '', itLong);
   });
   describe('under the thread sanitizer', () => {
-    finds('cores', 'thread');
+    finds('cores', 'thread', itAll);
     finds('rows', 'thread', itAll);
     finds('lanes', 'thread', itAll);
     finds('ranks', 'thread', itAll);

@@ -90,16 +90,8 @@ export function missing(sanitizer: Sanitizer): string | null {
   }
 }
 
-/** Families that `test:all` has no rig of under the thread sanitizer. */
-const idle = ({ source }: Unit, sanitizer: Sanitizer) =>
-  SETTING !== 'long' && sanitizer === 'thread' && /\/device\/(hip|level_zero)\//.test(source);
-
-export function unitsOf(harness: Harness, sanitizer: Sanitizer): Unit[] {
-  const units = sources[harness].map((source) => stressed({ source, defines: [] }));
-  // Last, so that of each inline function the linker takes the copy that is under the sanitizer.
-  const last = units.filter((unit) => idle(unit, sanitizer)).map((unit) => ({ ...unit, idle: true }));
-  return [...units.filter((unit) => !idle(unit, sanitizer)), ...last];
-}
+export const unitsOf = (harness: Harness): Unit[] =>
+  sources[harness].map((source) => stressed({ source, defines: [] }));
 
 /** What instructions are counted of, see test/guard. */
 export const unitsOfPieces = (): Unit[] =>
@@ -107,7 +99,7 @@ export const unitsOfPieces = (): Unit[] =>
 
 /** The program's path. */
 export function build(harness: Harness, sanitizer: Sanitizer): string {
-  return buildDriverProgram(unitsOf(harness, sanitizer), ['-ldl'], sanitizer);
+  return buildDriverProgram(unitsOf(harness), ['-ldl'], sanitizer);
 }
 
 /** What a family's devices are here. */

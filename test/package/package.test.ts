@@ -108,7 +108,7 @@ describeAll('package/installed', function () {
 
   const matrix = setting<[string, string[]][]>({
     short: [],
-    all: [['npm 12 and Node 24', ['npm@12', 'node@24']]],
+    all: [['the npm and Node of this machine', []]],
     long: [
       ['the npm and Node of this machine', []],
       ['npm 10 and Node 20', ['npm@10', 'node@20']],

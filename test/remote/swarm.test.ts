@@ -49,7 +49,7 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
   });
 
   const kills = setting({ short: 1, all: 1, long: 3 });
-  it(`so it is when the server is killed ${kills} times, comes back with nothing, and stands still for a while`, async () => {
+  it(`so it is when the server is killed (${kills} ×), comes back with nothing, and stands still for a while`, async () => {
     const swarm = await open();
     const rows = Math.floor(ROWS / (kills + 2));
     const some = async () => {
