@@ -137,6 +137,16 @@ describe('the house', () => {
     expect(wrong).to.deep.equal([]);
   });
 
+  it('a file of tests is named *.long.test.ts when some of them are longer in `npm run test:all`, and only then', () => {
+    // Of test/rig/setting.ts; and files that make such tests for others.
+    const makes = /^import \{[^}]*\b(itLonger|itAll|describeAll)\b[^}]*\} from '[^']*rig\/setting\.ts';$/m;
+    const makers = filesOf('test', '.ts').filter((file) => !file.endsWith('.test.ts') && makes.test(textOf(file)));
+    const tests = filesOf('test', '.test.ts');
+    const longer = (file: string) =>
+      makes.test(textOf(file)) || importsOf(file).some((imported) => makers.includes(imported));
+    expect(tests.filter(longer)).to.deep.equal(tests.filter((file) => file.endsWith('.long.test.ts')));
+  });
+
   it('a room that is compiled in one piece leaves no file out', () => {
     for (const all of natives.filter((file) => file.endsWith('/all.cpp'))) {
       const there = filesOf(dirname(all), '.cpp').filter((file) => !/\/(all|(\w+_)?binding)\.cpp$/.test(file));

@@ -2,7 +2,7 @@
 // line of JSON per fact; a process per part, ended after so many seconds. After each fact: what an H100 said on
 // 27 November 2026 (bench/results/h100/facts.jsonl: driver 580.159, CUDA 13.0; ms, µs or a status), and below it what
 // in the library rests on it. test/drivers/cuda_card.hpp makes the software driver of CUDA 13 do the same, and
-// test/drivers/card-facts.test.ts compares them.
+// test/drivers/card-facts.long.test.ts compares them.
 //
 // loading        secondsOfContext secondsOfModuleLoad     1.2, 1.7; in later processes 0.7, 0.003
 //                  The driver keeps compiled kernels: Hotslot keeps none. Openers share one context (cuda/find.cpp).

@@ -1,7 +1,7 @@
 // How a card behaves where NVIDIA's documents leave it open. A driver of 13.0 or newer does as one H100 did on 27
 // November 2026; an older one, and HIP's, does what is hardest on the caller. The source of each line is the fact of
 // that name in bench/results/h100/facts.jsonl, which bench/native/cuda_facts.hpp explains.
-// test/drivers/card-facts.test.ts asks the driver for all of them and compares.
+// test/drivers/card-facts.long.test.ts asks the driver for all of them and compares.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -5,22 +5,23 @@
 import { expect } from 'chai';
 import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
 import { itAll, itLong, type itShort, SETTING, setting } from '../rig/setting.ts';
+import { testFile } from '../rig/test-file.ts';
 import { environmentOf, libraryOf, type Mode, need, run, runTests } from './software.ts';
 
-const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
+const folders = (...names: string[]) => names.map((name) => testFile(`${name}/*`));
 /** What has tests of its own above devices: what asks most of one, and all of it. */
 const closest = folders('transfer', 'graph', 'memory');
 const above = [
   ...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'),
-  'dist/test/ranks/group.test.js',
+  testFile('ranks/group'),
   ...closest,
 ];
 /** And parts of halos that overlap. */
-const inPart = [...closest, 'dist/test/halo/overlap.test.js'];
+const inPart = [...closest, testFile('halo/overlap')];
 /** Has run on the host, and asks nothing of a device. */
 const elsewhere = [
   ...['--fgrep', ' on cpu', '--invert'],
-  ...['memory/compilation', 'halo/topology'].flatMap((name) => ['--ignore', `dist/test/${name}.test.js`]),
+  ...['memory/compilation', 'halo/topology'].flatMap((name) => ['--ignore', testFile(name)]),
 ];
 
 const hostRuns = new Map<string, Promise<object>>();
@@ -65,7 +66,7 @@ export function describeMode(
         const sections = part ? ` (${differs.join('|')}) ` : '';
         const own = ['--grep', `device contract on ${mode.device}${sections}`];
         const least = part ? 6 * differs.length : 100;
-        expect(await runTests(mode, ['dist/test/device/contract.test.js', ...own])).to.be.at.least(least);
+        expect(await runTests(mode, [testFile('device/contract'), ...own])).to.be.at.least(least);
       },
     );
 
@@ -113,7 +114,7 @@ export function describeMode(
 
     (newest && mode.driver === 'cuda' ? itAll : itLong)('keeps rows on the device', async () => {
       const names = setting({ short: [], all: ['bytes', 'head', 'pipeline'], long: ['*'] });
-      const files = names.map((name) => `dist/test/device-rows/${name}.test.js`);
+      const files = names.map((name) => testFile(`device-rows/${name}`));
       expect(await runTests(mode, files, { HOTSLOT_TEST_SETTING: 'short' })).to.be.at.least(15);
     });
 
@@ -147,9 +148,9 @@ export function hasPeers(
   declare: typeof itAll | typeof itShort = itAll,
 ): void {
   declare('copies between two devices', async () => {
-    expect(await runTests(mode, ['dist/test/device/peers.test.js'], told)).to.equal(8);
+    expect(await runTests(mode, [testFile('device/peers')], told)).to.equal(8);
   });
   declare('copies between two devices, every linear operator', async () => {
-    expect(await runTests(mode, ['dist/test/linop/*.test.js'], told)).to.be.at.least(140);
+    expect(await runTests(mode, [testFile('linop/*')], told)).to.be.at.least(140);
   });
 }

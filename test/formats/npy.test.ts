@@ -1,4 +1,4 @@
-/** Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused. numpy itself: numpy.test.ts. */
+/** Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused. numpy itself: numpy.long.test.ts. */
 import { expect } from 'chai';
 import { decodeNpy, encodeNpy, type TensorData } from '../../src/entries/formats.ts';
 import { refusal } from '../rig/refusal.ts';

@@ -10,7 +10,7 @@ export type Known = Record<string, Costs>;
 
 export const known = (): Known => JSON.parse(readFileSync(file, 'utf8')) as Known;
 
-export const RENEW = 'HOTSLOT_GUARD=renew node dist/test/rig/run.js all dist/test/guard/guard.test.js';
+export const RENEW = 'HOTSLOT_GUARD=renew node dist/test/rig/run.js all dist/test/guard/guard.long.test.js';
 
 /** Whether this run writes the table anew instead of comparing. */
 export const renewing = (): boolean => process.env.HOTSLOT_GUARD === 'renew';

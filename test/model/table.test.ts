@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { testFile } from '../rig/test-file.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
@@ -30,7 +31,7 @@ describe('the table of what is proved', () => {
     it(`${model}: ${count}, each of them tested`, () => {
       const mutations = mutationsOf(model);
       expect(mutations.length).to.equal(count);
-      const tests = read(`test/model/${model === 'setup' ? 'model' : model}.test.ts`);
+      const tests = read(testFile(`model/${model === 'setup' ? 'model' : model}`).replace(/^dist\/(.*)js$/, '$1ts'));
       for (const each of mutations) expect(tests).to.include(each);
     });
 });

@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { testFile } from '../rig/test-file.ts';
 import { missing } from './harnesses.ts';
 import { buildSanitizedAddons } from './sanitized.ts';
 
@@ -35,7 +36,7 @@ const most: Readonly<Record<string, readonly string[]>> = {
 };
 const otherPlacements = brief ? ['--grep', '(runs|ticks), (inline|auto) |placement (inline|auto)$', '--invert'] : [];
 const folders = Object.entries(most).flatMap(([folder, names]) =>
-  brief ? names.map((name) => `dist/test/${folder}/${name}.test.js`) : [`test/${folder}`],
+  brief ? names.map((name) => testFile(`${folder}/${name}`)) : [`test/${folder}`],
 );
 const chosen =
   specs.length > 0
@@ -43,9 +44,7 @@ const chosen =
     : [
         ...folders,
         // A bridge to Python takes longest, and has least that is native.
-        ...['door/forged', 'fuzz/fuzz', ...(brief ? [] : ['collect/gymnasium'])].map(
-          (name) => `dist/test/${name}.test.js`,
-        ),
+        ...['door/forged', 'fuzz/fuzz', ...(brief ? [] : ['collect/gymnasium'])].map(testFile),
       ];
 
 const why = missing('address,undefined');

@@ -1,4 +1,4 @@
-/** Tests that hang, for timed-out.test.ts: a mocha of its own runs them, and the test reads their errors. */
+/** Tests that hang, for timed-out.long.test.ts: a mocha of its own runs them, and the test reads their errors. */
 import { expect } from 'chai';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { CollectorPool, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';

@@ -1,7 +1,7 @@
 /**
  * How long tests go on. `npm test` is short; `npm run test:all` runs whatever has a longer form, at full length; `npm run
- * test:long` runs everything, for as long as it may find something. A test file imports this itself: that is how
- * `test:all` knows that it has more to do than `npm test` did.
+ * test:long` runs everything, for as long as it may find something. A file with tests that `test:all` makes or lengthens is named
+ * *.long.test.ts: of the others, `npm test` has run all.
  */
 const settings = ['short', 'all', 'long'] as const;
 export type Setting = (typeof settings)[number];

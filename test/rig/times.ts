@@ -11,8 +11,9 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const kept = `${root}test/rig/times.json`;
 const read = () => JSON.parse(readFileSync(kept, 'utf8')) as Record<string, Seconds>;
 
-/** `…/dist/test/ring/slot.test.js` is ring/slot. */
-export const nameOf = (file: string): string => file.replace(/^.*\/dist\/test\//, '').replace(/\.test\.js$/, '');
+/** `…/dist/test/ring/slot.test.js` and `…/dist/test/ring/slot.long.test.js` are ring/slot. */
+export const nameOf = (file: string): string =>
+  file.replace(/^.*\/dist\/test\//, '').replace(/(\.long)?\.test\.js$/, '');
 
 /** What took longest first. What has not been measured comes in the middle. */
 export function inOrder(setting: string, files: readonly string[]): string[] {
@@ -27,7 +28,9 @@ export function inOrder(setting: string, files: readonly string[]): string[] {
 export function keepTimes(setting: string, took: ReadonlyMap<string, number>): void {
   const times = read();
   const all = { ...times[setting], ...Object.fromEntries(took) };
-  const names = Object.keys(all).filter((name) => existsSync(`${root}test/${name}.test.ts`));
+  const names = Object.keys(all).filter((name) =>
+    ['.test.ts', '.long.test.ts'].some((ending) => existsSync(`${root}test/${name}${ending}`)),
+  );
   times[setting] = Object.fromEntries(names.sort().map((name) => [name, Number(all[name]!.toFixed(1))]));
   writeFileSync(kept, `${JSON.stringify(times, null, 2)}\n`);
 }

@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { describeAll, itLong, setting } from '../rig/setting.ts';
+import { testFile } from '../rig/test-file.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
 const { cuda12, cuda13, hip } = modes;
-const folders = (...names: string[]) => names.map((name) => `dist/test/${name}/*.test.js`);
+const folders = (...names: string[]) => names.map((name) => testFile(`${name}/*`));
 
 async function probe(mode: Mode, args: readonly string[], more: Record<string, string> = {}) {
   const { stdout, stderr, status } = await run(mode, ['dist/test/drivers/contact-probe.js', ...args], more);
@@ -70,7 +71,7 @@ describeAll('first contact with a driver', function () {
   it('pinned memory stays the device’s through forks', async () => {
     // With memory of its own: the machine's free memory is everybody's.
     const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
-    expect(await runTests(own, ['dist/test/gpu/pinned.test.js'])).to.be.at.least(8);
+    expect(await runTests(own, [testFile('gpu/pinned')])).to.be.at.least(8);
   });
 
   it('a GPU that ends long kernels says so', async () => {
@@ -109,13 +110,13 @@ describeAll('first contact with a driver', function () {
 
   it('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
     const late = { HOTSLOT_SOFTWARE_CUDA: '13.0,graph_events=late' };
-    const own = ['dist/test/device/contract.test.js', '--fgrep', 'record events for outsiders at every replay'];
+    const own = [testFile('device/contract'), '--fgrep', 'record events for outsiders at every replay'];
     expect(await runTests(cuda13, own, late)).to.equal(2);
   });
 
   it('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
     const part = setting({ short: '', all: 'cuda:0 graphs', long: 'cuda:0' });
-    const contract = ['dist/test/device/contract.test.js', '--fgrep', part];
+    const contract = [testFile('device/contract'), '--fgrep', part];
     const least = setting({ short: 0, all: 10, long: 100 });
     expect(await runTests(cuda12, contract)).to.be.at.least(least);
     const fills = { HOTSLOT_SOFTWARE_CUDA: '13.0,fill=loads' };
@@ -126,7 +127,7 @@ describeAll('first contact with a driver', function () {
 
   itLong('allocations that wait for all work keep no test', async () => {
     const waits = { HOTSLOT_SOFTWARE_CUDA: '13.0,alloc=waits' };
-    const contract = ['dist/test/device/contract.test.js', '--fgrep', 'device contract on cuda:0'];
+    const contract = [testFile('device/contract'), '--fgrep', 'device contract on cuda:0'];
     expect(await runTests(cuda13, contract, waits)).to.be.at.least(100);
     const above = folders('halo', 'graph', 'memory', 'transfer');
     expect(await runTests(cuda13, [...above, '--fgrep', ' on cpu', '--invert'], waits)).to.be.at.least(200);

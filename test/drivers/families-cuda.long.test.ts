@@ -1,6 +1,7 @@
 /** CUDA over its software driver. */
 import { expect } from 'chai';
 import { describeAll, itAll, itShort, setting } from '../rig/setting.ts';
+import { testFile } from '../rig/test-file.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
@@ -16,7 +17,7 @@ describeMode(modes.cuda13, { newest: true }, () => {
   itAll('multiplies matrices by cuBLAS where it is, inside captures too', async () => {
     const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
     const files = setting({ short: [], all: ['dqn'], long: ['*'] });
-    const learners = files.map((name) => `dist/test/learner/${name}.test.js`);
+    const learners = files.map((name) => testFile(`learner/${name}`));
     expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(setting({ short: 0, all: 8, long: 50 }));
     const { stdout } = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], cublas);
     expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);

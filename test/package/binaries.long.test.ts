@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { describeAll } from '../rig/setting.ts';
+import { testFile } from '../rig/test-file.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const addons = ['device', 'pack', 'poll', 'ranks', 'replay', 'rows', 'submit', 'system'];
@@ -78,9 +79,7 @@ describeAll('package/binaries', function () {
     const env = { HOTSLOT_ADDONS: join(root, `prebuilds/linux-${process.arch}`), HOTSLOT_TEST_SETTING: 'short' };
     need(this, `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu-g++`, 'g++');
     // Refusals of the core, the rows and each actor's addon are among these.
-    const files = ['device/contract', 'buffer/replay-buffer', 'transfer/backends', 'pipeline/manual'].map(
-      (name) => `dist/test/${name}.test.js`,
-    );
+    const files = ['device/contract', 'buffer/replay-buffer', 'transfer/backends', 'pipeline/manual'].map(testFile);
     const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '60000', '--reporter', 'dot'];
     expect(run(process.execPath, [...mocha, ...files], env)).to.match(/\d{3} passing/);
   });
@@ -107,7 +106,7 @@ describeAll('package/binaries', function () {
       expect(doctor).to.match(/on linux-arm64/);
       expect(doctor).to.match(/test host:0 .*one tick through the actors/);
       const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '60000'];
-      expect(emulated(...mocha, 'dist/test/buffer/sampler.test.js')).to.match(/\d+ passing/);
+      expect(emulated(...mocha, testFile('buffer/sampler'))).to.match(/\d+ passing/);
     } finally {
       rmSync(folder, { recursive: true });
     }

@@ -6,6 +6,7 @@ import { expect } from 'chai';
 import { compileWith, formats, missingFor } from '../../src/device/own-kernels/compilers.ts';
 import { saxpySource } from '../device/saxpy.ts';
 import { itAll, setting } from '../rig/setting.ts';
+import { testFile } from '../rig/test-file.ts';
 import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
@@ -53,7 +54,7 @@ describe('drivers/own-kernels', function () {
       });
 
       itAll('are loaded from source, launched, captured and refused as on the host', async () => {
-        expect(await runTests(mode, ['dist/test/device/own-kernels.test.js'], await beside(mode))).to.be.at.least(12);
+        expect(await runTests(mode, [testFile('device/own-kernels')], await beside(mode))).to.be.at.least(12);
       });
 
       itAll('shift frames in the example', async () => {
@@ -98,7 +99,7 @@ describe('drivers/own-kernels', function () {
 
   itAll('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
     const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
-    const all = ['dist/test/device/own-kernels.test.js'];
+    const all = [testFile('device/own-kernels')];
     const some = [...all, '--grep', 'launches kernels of a source|a source that does not compile'];
     const [tests, least] = setting({ short: [[], 0], all: [some, 2], long: [all, 12] } as const);
     expect(await runTests(modes.cuda13, tests, env)).to.be.at.least(least);

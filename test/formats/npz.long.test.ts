@@ -1,4 +1,4 @@
-/** Npz: tensors there and back, zip64, and zip files that are damaged or made to deceive. numpy itself: numpy.test.ts. */
+/** Npz: tensors there and back, zip64, and zip files that are damaged or made to deceive. numpy itself: numpy.long.test.ts. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync, crc32 as zlibsCrc32 } from 'node:zlib';
