@@ -97,7 +97,6 @@ export class Averager {
   #settle(): boolean | Ended {
     const rank = this.#rank;
     const { header } = this.#ring;
-    if (rank.hasLeft) return { rank: rank.rank, why: Ending.stopped };
     const settled = rank.settle(true);
     if (settled !== false || !header.alone) return settled;
     return { rank: rank.rank, why: header.ending };

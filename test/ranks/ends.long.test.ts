@@ -4,9 +4,11 @@ import { GroupRank } from '../../src/engine/group/group-rank.ts';
 import { layOutGroup } from '../../src/engine/group/group-shared.ts';
 import { Purpose } from '../../src/engine/group/letter.ts';
 import { LearnerGroup } from '../../src/entries/ranks.ts';
+import { Ending } from '../../src/shm/ending.ts';
+import { RankState } from '../../src/shm/exchange-words.ts';
 import { closeAll, filled } from '../pipeline/fixture.ts';
 import { onlyOn, placements } from '../pipeline/placements.ts';
-import { rejection } from '../rig/refusal.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { average, closeGroups, expected, join, keep, learner, PARAMETERS, read, update, vector } from './learners.ts';
 
@@ -246,12 +248,42 @@ describe('ranks/the end of a run in a learner group', function () {
     }
   });
 
-  it('an exchange that was ended is used by nobody, and one that was taken is not ended', () => {
+  /** Two ranks of one thread, and how one of them starts an exchange of a run. */
+  function twoRanks() {
     const shared = layOutGroup({ ranks: 2, parameters: 1 }, null);
     const ranks = [0, 1].map((rank) => new GroupRank(shared, rank));
     for (const { words, rank } of ranks) words.claim(rank);
-    const start = ({ rank }: GroupRank) => ranks[rank]!.start(Purpose.average, Float32Array.of(rank), 1);
+    const start = (each: GroupRank) => each.start(Purpose.average, Float32Array.of(each.rank), 1);
     const [a, b] = ranks as [GroupRank, GroupRank];
+    return { ranks, a, b, start };
+  }
+
+  it('a group that another thread closes between two words of a run ends the run, and is no failure', () => {
+    const moments = ['before settle()', 'before start()', 'before look()'] as const;
+    for (const moment of moments) {
+      const { a, b, start } = twoRanks();
+      const closing = (now: string) => moment === now && a.words.leave(a.rank, RankState.closed);
+      const stopped = { rank: 0, why: Ending.stopped };
+      closing('before settle()');
+      const settled = a.settle(true);
+      if (moment === 'before settle()') expect(settled).to.deep.equal(stopped);
+      else {
+        expect(settled).to.equal(true);
+        closing('before start()');
+        start(a);
+        closing('before look()');
+        expect(a.look()).to.equal(true);
+        expect(a.outcome()).to.deep.equal({ averages: false, ended: stopped });
+      }
+      start(b);
+      expect(b.look()).to.equal(true);
+      expect(b.outcome(), moment).to.deep.equal({ averages: false, ended: stopped });
+      expect(refusal(() => a.start(Purpose.average, Float32Array.of(0), 0)).message).to.include('rank 0 has left');
+    }
+  });
+
+  it('an exchange that was ended is used by nobody, and one that was taken is not ended', () => {
+    const { ranks, a, b, start } = twoRanks();
     start(a);
     expect(a.look()).to.equal(false);
     expect(a.endExchange(1, 2)).to.equal(true);

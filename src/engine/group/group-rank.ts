@@ -125,6 +125,12 @@ export class GroupRank extends ExchangeMember {
         throw stateError('CLOSED', `rank ${rank} has left the learner group: close every rank, and join a new group`);
   }
 
+  /** In a run another thread may close the group between any two words: look() finds it, and the run ends without a mean. */
+  #checkMay(inRun: boolean): void {
+    if (inRun) this.checkFailed();
+    else this.check();
+  }
+
   /** of the latest exchange that was begun; they count from 1, below 2^41 */
   override get exchange(): number {
     return this.#counts.begun.load();
@@ -142,7 +148,8 @@ export class GroupRank extends ExchangeMember {
    * while parts of an exchange that this rank left are missing.
    */
   settle(inRun: boolean): boolean | Ended {
-    this.check();
+    if (inRun && this.hasLeft) return { rank: this.rank, why: Ending.stopped };
+    this.#checkMay(inRun);
     if (this.#isLeft) {
       this.#settling = this.exchange;
       this.#counts.left.store(0);
@@ -164,7 +171,7 @@ export class GroupRank extends ExchangeMember {
 
   /** Sends this rank's part to everybody. `vector` is this rank's own until finish(). `ends`: this rank's run ends with this exchange. */
   start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
-    this.check();
+    this.#checkMay(every !== 0);
     const before = this.exchange;
     if (before !== this.#counts.over.load())
       this.failing(() => {
