@@ -207,7 +207,7 @@ describe('monitor/serve', () => {
   });
 
   it('a pipeline that fails while somebody looks is told, and its failure still thrown', async () => {
-    const made = await counting();
+    const made = await counting({ placement: 'auto' });
     const monitor = await served({ pipeline: made });
     const heard = listening(monitor.port);
     await until('somebody looks', () => heard.events.length > 0);
@@ -231,7 +231,7 @@ describe('monitor/serve', () => {
   });
 
   it('metrics are of the exposition format, and say what the pipeline says', async () => {
-    const made = await counting();
+    const made = await counting({ placement: 'auto' });
     const collectors = await pool();
     const checkpoint = Object.assign(new EventEmitter<{ saved: [WatchedSave]; error: [Error] }>(), {
       folder: 'runs/a "b"\\c',

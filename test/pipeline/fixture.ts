@@ -1,7 +1,8 @@
 /** What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are always closed. */
 import { openDevice, type PipelineOptions, ReplayBuffer, ReplayPipeline, type Tensor } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
-import { TESTED } from '../rig/tested-device.ts';
+import { setting } from '../rig/setting.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 export const SAMPLE = 16;
 export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
@@ -30,10 +31,15 @@ export function filled(n = 100, capacity = 1000): ReplayBuffer {
 
 const open: ReplayPipeline[] = [];
 
+/**
+ * Opens one. In a short run on the host its actors are `inline` unless a test says otherwise: a thread costs an eighth of a second of a
+ * core.
+ */
 export async function pipeline(options: Partial<PipelineOptions> = {}): Promise<ReplayPipeline> {
   // A copy of its own: a mistake in the order of things shows as wrong bytes.
   const copied = { transfer: 'immediate', device: TESTED, sampleCount: SAMPLE } as const;
-  const made = await ReplayPipeline.open({ buffer: filled(), ...copied, ...options });
+  const placement = setting<'inline' | 'auto'>({ short: ON_HOST ? 'inline' : 'auto', all: 'auto' });
+  const made = await ReplayPipeline.open({ buffer: filled(), placement, ...copied, ...options });
   open.push(made);
   return made;
 }

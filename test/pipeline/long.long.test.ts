@@ -6,7 +6,7 @@ import { residentEnvironment, residentFlags } from '../rig/resident.ts';
 import { itAll, setting } from '../rig/setting.ts';
 
 /** In the longest runs 10⁸ ticks, ten times 10⁷: of more a float32 could not count the updates. */
-const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [8, 30_000], long: [10, 10_000_000] });
+const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [8, 8_000], long: [10, 10_000_000] });
 /** Of the most memory after a round of the first half: a short round is not over all that a process grows by at first. */
 const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
 
