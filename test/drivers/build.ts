@@ -137,9 +137,15 @@ export interface Part {
   sanitizer: string;
 }
 
-/** What no thread runs under the thread sanitizer in `test:all`: families without a rig, kernels that its programs do not launch. */
-const idle = /^native\/(device\/(hip|level_zero)\/|kernels\/(blas|gemm|gemm_builtin|halo|overlap)\.)/;
-const isIdle = (source: string, sanitizer: string) => SETTING !== 'long' && sanitizer === 'thread' && idle.test(source);
+/**
+ * What no program runs under a sanitizer in `test:all`: families without a rig; and under that of threads, kernels that its programs do
+ * not launch.
+ */
+const idle: Readonly<Record<string, RegExp>> = {
+  thread: /^native\/(device\/(hip|level_zero)\/|kernels\/(blas|gemm|gemm_builtin|halo|overlap)\.)/,
+  'address,undefined': /^native\/device\/(cuda|hip|level_zero)\//,
+};
+const isIdle = (source: string, sanitizer: string) => SETTING !== 'long' && (idle[sanitizer]?.test(source) ?? false);
 
 /** What node-gyp compiled for the addons is taken as it is: that is what users run. So is what only has to be there. */
 const ofAddon = ({ source, defines }: Unit, sanitizer: string): string | null => {
