@@ -31,7 +31,7 @@ const DEATHS = setting<Partial<Record<Kind, Deaths>>>({
   long: { rows: everyDeath, steps: everyDeath },
 });
 /** Of the calls at which a process may die, every so manyth. */
-const DEATH_STRIDE = setting({ short: 1, all: 8, long: 1 });
+const DEATH_STRIDE = setting({ short: 1, all: 5, long: 1 });
 
 /** The same in the first save of a folder, of which every so manyth call is struck. */
 const FIRST_DEATHS = setting({

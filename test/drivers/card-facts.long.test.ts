@@ -26,7 +26,8 @@ const differs: Readonly<Record<string, string>> = {
 };
 
 describe('a driver that does as a card did', () => {
-  itAll('tells the facts that the H100 told', () => {
+  itAll('tells the facts that the H100 told', function () {
+    this.timeout(600_000);
     const card = recorded('facts.jsonl');
     expect(Object.keys(card)).to.have.length.at.least(150);
     // A second process, with the kernels compiled, said the same.
@@ -45,8 +46,8 @@ describe('a driver that does as a card did', () => {
     for (const [name, end] of ends) expect(end, name).to.equal('ok');
     const told: Record<string, unknown> = { ...first.told };
     const wrong = () => differences(told, card).filter((name) => !Object.hasOwn(differs, name));
-    // A busy machine keeps a call from returning now and then: its part is asked again, and the shortest time counts.
-    for (let again = 0; again < 5 && wrong().length > 0; again++) {
+    // A busy machine keeps a call from returning for 20 ms now and then: its part is asked again, and the shortest time counts.
+    for (let again = 0; again < 30 && wrong().length > 0; again++) {
       const parts = [...new Set(wrong().map((name) => name.split('.')[0]!))];
       for (const [name, value] of Object.entries(toldBy(parts).told))
         told[name] = /\.ms/.test(name) ? Math.min(told[name] as number, value as number) : value;
