@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { nativeKernels } from '../../src/device/native.ts';
 import { buildDriverProgram } from '../drivers/build.ts';
-import { itAll, itLong, SETTING } from '../rig/setting.ts';
+import { itAll, itLong, itLonger, setting } from '../rig/setting.ts';
 import { cppOf, UnknownPtx } from './ptx.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -191,8 +191,8 @@ describe('kernels/images', function () {
       return change(body);
     }
 
-    it('gives the bits of the host forms without a race, threads and blocks in drawn orders', function () {
-      const much = SETTING === 'long' ? 'all' : 'short';
+    itLonger('gives the bits of the host forms without a race, threads and blocks in drawn orders', function () {
+      const much = setting({ short: 'quick', all: 'short', long: 'all' });
       expect(executed(compiled(this, ptx()), much)).to.match(nothingFound);
     });
 
@@ -328,7 +328,7 @@ describe('kernels/images', function () {
       run(validator as string, '--target-env', 'opencl1.2', join(images, 'kernels.spv'));
     });
 
-    itAll('gives the bits of the host forms without a race, executed on this processor', function () {
+    itLong('gives the bits of the host forms without a race, executed on this processor', function () {
       const tools = ['clang-14', 'llvm-spirv-14', 'llvm-dis-14', 'opt-14'];
       const [clang, translate, disassemble, optimise] = need(
         this,

@@ -23,12 +23,12 @@ const RESIDENT = 8 * 2 ** 20;
 
 /** `all` leaves to `short` what that does, but finds itself what is there to be found. */
 const [few, most]: [string[], string[]] = [[], []];
-for (const [name, { when, keeps }] of Object.entries(operations)) {
+for (const [name, { when }] of Object.entries(operations)) {
   if (when === 'short') few.push(name);
-  if (when === undefined || keeps) most.push(name);
+  if (when === undefined) most.push(name);
 }
 const names = setting({ short: few, all: most, long: Object.keys(operations) });
-const TIMES = setting({ short: 200, all: 250, long: 20_000 });
+const TIMES = setting({ short: 200, all: 150, long: 20_000 });
 /** What keeps memory on purpose must be found: noise hides more of it the fewer times it is done. */
 const timesOf = (name: string): number => (operations[name]!.keeps ? Math.max(TIMES, 400) : TIMES);
 /**

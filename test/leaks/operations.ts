@@ -226,8 +226,8 @@ const outside = () => new Float64Array(128);
 const inside = () => Array.from({ length: 128 }, Math.random);
 
 export const operations: Record<string, Operation> = {
-  'what keeps native memory': { weight: 1, when: 'short', keeps: 'native memory', open: () => keeping(outside) },
-  'what keeps objects': { weight: 1, when: 'short', keeps: 'the heap', open: () => keeping(inside) },
+  'what keeps native memory': { weight: 1, keeps: 'native memory', open: () => keeping(outside) },
+  'what keeps objects': { weight: 1, keeps: 'the heap', open: () => keeping(inside) },
   ...Object.fromEntries(
     Object.entries(placements).flatMap(([name, placement]) => [
       [`run ${name}`, onOne({ placement }, run)],

@@ -19,7 +19,7 @@ describe('rows on their way to a device', function () {
   holds({ ...small, death: true });
   holds(wide);
   holds({ ...small, rows: 6, ticks: 3, death: true }, itLong);
-  holds({ ...small, capacity: 2, places: 2, rows: 6, ticks: 3, death: true }, itAll);
+  holds({ ...small, capacity: 2, places: 2, rows: 6, ticks: 3, death: true }, itLong);
   holds({ ...small, capacity: 4, places: 3, most: 2, rows: 6, death: true }, itAll);
 
   caught('visible before the event', 'D1', small);

@@ -35,7 +35,7 @@ describe('the halo exchange protocol', function () {
       holds({ pairs, exchanges: 3 });
       holds({ pairs, exchanges: 3, faults: ALL });
     }
-    holds({ pairs: CHAIN, exchanges: 1, faults: ALL }, itAll);
+    holds({ pairs: CHAIN, exchanges: 1, faults: ALL }, itLong);
     holds({ pairs: CHAIN, exchanges: 2, faults: ['death'] });
   });
 

@@ -12,8 +12,8 @@ interface AnySetup<Mutation> {
 
 export interface Proofs<Mutation, Setup> {
   /**
-   * A test that no run of the setup breaks a rule; one of more than a million states is for `itAll`, of more than one and a half
-   * million for `itLong`.
+   * A test that no run of the setup breaks a rule; one of more than half a million states is for `itAll`, of more than a million
+   * for `itLong`.
    */
   holds(setup: Setup, declare?: Declare): void;
   /** A test that the broken protocol is caught, and the same setup unbroken holds: the rule is what makes the difference. */

@@ -4,7 +4,7 @@ import type { HostMemoryKind } from '../../src/device/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
 import { openDevice, type Tensor } from '../../src/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
-import { itAll } from '../rig/setting.ts';
+import { itLong } from '../rig/setting.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { until } from '../rig/until.ts';
@@ -221,7 +221,7 @@ describe(`transfer backend of ${TESTED}`, () => {
 // A copy's bytes once shared a signed word of 32 bits with its state: from 2 GiB on the copy counted as made.
 if (ON_HOST)
   describe('transfer backend of 2 GiB slots', () => {
-    itAll('copies a deferred slot of 2 GiB whole, and once', async () => {
+    itLong('copies a deferred slot of 2 GiB whole, and once', async () => {
       const bytes = 2 ** 31 + 4096;
       const backend = buildReplayTransferBackend({ device: TESTED, ringDepth: 1, transfer: 'deferred' });
       const host = new Uint8Array(new SharedArrayBuffer(bytes));
