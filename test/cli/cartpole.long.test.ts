@@ -61,7 +61,7 @@ describe('cli/cartpole', () => {
     expect(first).to.include({ lockStep: true, placement: 'inline', ticks: 30 });
   });
 
-  it('--trace writes a Chrome trace with a lane per actor and a span per stage and tick', async () => {
+  itAll('--trace writes a Chrome trace with a lane per actor and a span per stage and tick', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
     try {
       const file = join(folder, 'trace.json');

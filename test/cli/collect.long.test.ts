@@ -53,7 +53,7 @@ describe('cli/collect', () => {
       expect([code, stdout, stderr]).to.deep.equal([2, '', `hotslot: ${wrong[i]![1]}; hotslot --help says more\n`]);
   });
 
-  it('a module that is not there, and a network without TLS, are a sentence each', async () => {
+  itAll('a module that is not there, and a network without TLS, are a sentence each', async () => {
     const missing = await collect(['--url', 'redis://127.0.0.1:1', '--run', 'x', '--entry', join(folder, 'none.mjs')]);
     expect(missing.code).to.equal(1);
     expect(missing.stderr).to.equal(

@@ -152,7 +152,7 @@ describe('collect/train-checkpoint', () => {
     }),
   );
 
-  it('refuses another training by its differences, and options that are none', () =>
+  itAll('refuses another training by its differences, and options that are none', () =>
     withFolder(async (folder) => {
       await train(training({ checkpoint: { folder }, steps: 300 }));
       const other = await rejection(train(training({ checkpoint: { folder }, steps: 300, nStep: 3 })));
@@ -161,5 +161,6 @@ describe('collect/train-checkpoint', () => {
       expect(odd.message).to.match(/every must be a number of ms, s, min or h/);
       const unknown = await rejection(train(training({ checkpoint: { place: folder } as never })));
       expect(unknown.message).to.match(/place/);
-    }));
+    }),
+  );
 });

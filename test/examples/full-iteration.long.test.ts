@@ -21,14 +21,14 @@ describe('examples/full-iteration', () => {
     expect(summary.graph.callerMicroseconds).to.be.below(summary.eager.callerMicroseconds);
   });
 
-  it('says what it took, in words', async () => {
+  itAll('says what it took, in words', async () => {
     const { code, lines } = await run(script, ['--iterations', '20', '--seed', '3']);
     expect(code).to.equal(0);
     expect(lines.join('\n')).to.match(/one graph, replayed +[0-9.]+ +[0-9.]+/);
     expect(lines.at(-1)).to.match(/^mean squared error [0-9.]+; the weights are equal bit for bit$/);
   });
 
-  it('refuses wrong usage, each with one sentence', async () => {
+  itAll('refuses wrong usage, each with one sentence', async () => {
     const wrong = [
       [['--iterations', '1'], "--iterations must be a whole number of at least 2, got '1'"],
       [['--iterations', '-3'], "--iterations must be a whole number of at least 2, got '-3'"],

@@ -239,7 +239,7 @@ describe('examples/halo-exchange', () => {
     expect(stderr).to.match(/^halo-exchange: --png \/no\/such\/folder\/x\.png cannot be written: ENOENT.*\n$/);
   });
 
-  it('refuses wrong usage, each with one sentence', async () => {
+  itAll('refuses wrong usage, each with one sentence', async () => {
     const wrong = [
       [['--mode', 'torus'], "--mode is plane, sphere or both, got 'torus'"],
       [['--mode'], '--mode needs a value'],

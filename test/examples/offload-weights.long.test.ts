@@ -36,7 +36,7 @@ describe('examples/offload-weights', () => {
     expect(/host device and the CPU\s+share their memory/.test(stdout)).to.equal(ON_HOST);
   });
 
-  it('refuses wrong usage, each with one sentence', async () => {
+  itAll('refuses wrong usage, each with one sentence', async () => {
     const wrong = [
       [['--budget', '4'], /unknown option '--budget'/],
       [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],

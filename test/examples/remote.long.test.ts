@@ -35,7 +35,7 @@ describe('examples/remote', function () {
     expect((await remote('--help')).stdout).to.include('--hosts N');
   });
 
-  it('without a server it says what to install', async () => {
+  itAll('without a server it says what to install', async () => {
     const { code, stderr } = await run('examples/remote/main.js', [], { env: { PATH: '/nowhere' } });
     expect(code).to.equal(1);
     expect(stderr).to.match(

@@ -29,7 +29,7 @@ describe('examples/to-device', () => {
       .and.at.most(copiedMs as number);
   });
 
-  it('draws it, in the terminal and as a picture', async () => {
+  itAll('draws it, in the terminal and as a picture', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-to-device-'));
     try {
       const file = join(folder, 'timeline.svg');

@@ -25,10 +25,10 @@ describe('fuzzing', function () {
   this.timeout(3_600_000);
   const plan = (kind: Plan['kind'], calls: number): Plan => ({ kind, device: 'host:0', seed: 1, calls });
 
-  itLonger('the doors', () => fine(plan('door', setting({ short: 70, all: 3_000, long: 200_000 })), 0.3));
-  itLonger('files', () => fine(plan('files', setting({ short: 40, all: 500, long: 30_000 })), 0.1));
-  itLonger('messages', () => fine(plan('messages', setting({ short: 80, all: 4_000, long: 200_000 })), 0.3));
-  itLonger('requests to a monitor', () => fine(plan('http', setting({ short: 15, all: 500, long: 30_000 })), 0.9));
+  itLonger('the doors', () => fine(plan('door', setting({ short: 40, all: 3_000, long: 200_000 })), 0.3));
+  itLonger('files', () => fine(plan('files', setting({ short: 30, all: 500, long: 30_000 })), 0.1));
+  itLonger('messages', () => fine(plan('messages', setting({ short: 40, all: 4_000, long: 200_000 })), 0.3));
+  itLonger('requests to a monitor', () => fine(plan('http', setting({ short: 8, all: 500, long: 30_000 })), 0.9));
   itAll('command lines', () => fine(plan('commands', setting({ short: 0, all: 4, long: 400 })), 0.9));
   itAll('environment variables', () => fine(plan('environment', setting({ short: 0, all: 3, long: 100 })), 0.9));
 

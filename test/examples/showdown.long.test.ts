@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import { evaluate } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
+import { itAll } from '../rig/setting.ts';
 
 const { resolve } = createRequire(import.meta.url);
 const installed = (() => {
@@ -28,7 +29,7 @@ describe('examples/showdown', () => {
     ]);
   });
 
-  it('wrong usage', async () => {
+  itAll('wrong usage', async () => {
     const { code, stderr } = await run('examples/showdown/main.js', ['--goal', 'all']);
     expect([code, stderr]).to.deep.equal([
       2,
