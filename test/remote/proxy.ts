@@ -8,6 +8,8 @@ export class BadNetwork {
   delayMs = 0;
   /** of each direction */
   bytesPerSecond = Infinity;
+  /** Connections beyond so many are taken, and nothing goes through them. */
+  most = Infinity;
   /** port of the server that new connections go to */
   target: number;
   readonly #server = createServer((client) => this.#join(client));
@@ -64,6 +66,14 @@ export class BadNetwork {
   }
 
   #join(client: Socket): void {
+    if (this.connections >= this.most) {
+      this.#sockets.add(client);
+      client
+        .resume()
+        .on('error', () => {})
+        .on('close', () => this.#sockets.delete(client));
+      return;
+    }
     const server = connect(this.target, '127.0.0.1');
     for (const [from, to] of [
       [client, server],
