@@ -143,7 +143,7 @@ export interface Part {
  */
 const idle: Readonly<Record<string, RegExp>> = {
   thread: /^native\/(device\/(hip|level_zero)\/|kernels\/(blas|gemm|gemm_builtin|halo|overlap)\.)/,
-  'address,undefined': /^native\/device\/(cuda|hip|level_zero)\//,
+  'address,undefined': /^native\/device\/hip\//,
 };
 const isIdle = (source: string, sanitizer: string) => SETTING !== 'long' && (idle[sanitizer]?.test(source) ?? false);
 
