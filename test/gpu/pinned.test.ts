@@ -48,14 +48,20 @@ describe(`pinned memory of ${TESTED}`, () => {
     const cycle = () => device.registerHost(memory).close();
     for (let i = 0; i < 50; i++) cycle();
     nativeHandles().releaseFailures();
-    const [handles, { free }, { rss }] = [openHandles(), device.memoryInfo(), process.memoryUsage()];
-    // The driver refuses what is pinned already: each cycle shows that the one before has let go.
-    for (let i = 0; i < 1000; i++) cycle();
+    const [handles, { free }] = [openHandles(), device.memoryInfo()];
+    /** The driver refuses what is pinned already: each cycle shows that the one before has let go. */
+    const growth = () => {
+      const { rss } = process.memoryUsage();
+      for (let i = 0; i < 1000; i++) cycle();
+      return process.memoryUsage().rss - rss;
+    };
+    // A cycle that kept its megabyte, or a page of books about it, would show each time. What V8 compiles shows once.
+    const all = [growth()];
+    while (all.length < 4 && Math.min(...all) > 16 * 2 ** 20) all.push(growth());
+    expect(Math.min(...all), `host memory: ${all}`).to.be.at.most(16 * 2 ** 20);
     expect(nativeHandles().releaseFailures()).to.deep.equal([]);
     expect(openHandles()).to.deep.equal(handles);
     expect(free - device.memoryInfo().free, 'device memory').to.be.at.most(2 ** 20);
-    // A cycle that kept its megabyte, or a page of books about it, would show.
-    expect(process.memoryUsage().rss - rss, 'host memory').to.be.at.most(16 * 2 ** 20);
   });
 
   it('is refused where it overlaps what is pinned, which goes on; beside it, it is not', async () => {
