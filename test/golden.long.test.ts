@@ -199,7 +199,7 @@ describe('the golden runner', () => {
     expect([lines.at(-1), code]).to.deep.equal([`${made.length} cases, ${made.length} failed`, 1]);
   });
 
-  it('names kinds that it does not know, checks the others, and fails', async () => {
+  itAll('names kinds that it does not know, checks the others, and fails', async () => {
     const { prioritized } = read('replay_reference.json') as { prioritized: Json };
     const file = { prioritized: { refused: prioritized.refused, halved: [{}, {}] }, riddles: [{}], set: 'any' };
     const path = write('unknown.json', file);

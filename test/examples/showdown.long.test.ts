@@ -16,7 +16,7 @@ const installed = (() => {
 })();
 /** It is no dependency: 50 MB. */
 const itWhere = (there: boolean, title: string, run: () => Promise<void>): void => {
-  if (there === installed) it(title, run);
+  if (there === installed) itAll(title, run);
   else it(`${title} (where @pkmn/sim is ${there ? '' : 'not '}installed)`);
 };
 

@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { buildLibrary } from '../drivers/build.ts';
 import { needServer } from '../remote/server.ts';
 import { residentEnvironment, residentFlags } from '../rig/resident.ts';
-import { itLonger, setting } from '../rig/setting.ts';
+import { describeAll, itLonger, setting } from '../rig/setting.ts';
 import type { Held } from './child.ts';
 import { operations } from './operations.ts';
 
@@ -21,14 +21,9 @@ const GARBAGE = 64 * 2 ** 20;
 /** Bytes of all memory, also of the heaps of other threads, that all times together may add: compiled code, pages that are not full. */
 const RESIDENT = 8 * 2 ** 20;
 
-/** `all` leaves to `short` what that does, but finds itself what is there to be found. */
-const [few, most]: [string[], string[]] = [[], []];
-for (const [name, { when }] of Object.entries(operations)) {
-  if (when === 'short') few.push(name);
-  if (when === undefined) most.push(name);
-}
-const names = setting({ short: few, all: most, long: Object.keys(operations) });
-const TIMES = setting({ short: 200, all: 150, long: 20_000 });
+const every = Object.keys(operations);
+const names = setting({ short: [], all: every.filter((name) => !operations[name]!.long), long: every });
+const TIMES = setting({ short: 0, all: 150, long: 20_000 });
 /** What keeps memory on purpose must be found: noise hides more of it the fewer times it is done. */
 const timesOf = (name: string): number => (operations[name]!.keeps ? Math.max(TIMES, 400) : TIMES);
 /**
@@ -62,7 +57,7 @@ function wrongWith(held: Held): string | null {
   return null;
 }
 
-describe('leaks', function () {
+describeAll('leaks', function () {
   const MS = setting({ short: 600_000, all: 600_000, long: 7_200_000 });
   this.timeout(MS);
   const measured = (some: readonly string[], times: number): Held[] => {

@@ -36,8 +36,8 @@ export interface Operation {
   keeps?: 'native memory' | 'the heap';
   /** whether it needs a Redis or Valkey server */
   server?: true;
-  /** the shortest setting that has it; 'all' when left out */
-  when?: 'short' | 'long';
+  /** `test:all` leaves it out */
+  long?: true;
   open(): Opened | Promise<Opened>;
 }
 type Options = NonNullable<Parameters<typeof pipeline>[0]>;
@@ -247,10 +247,10 @@ export const operations: Record<string, Operation> = {
   'metrics asked for': { weight: 2, open: () => asked('/metrics') },
   'a page asked for': { weight: 2, open: () => asked('/') },
   'a page looked at': { weight: 5, open: watched },
-  'a tensor': { weight: 1, when: 'short', open: tensors },
+  'a tensor': { weight: 1, open: tensors },
   'messages of a host': { weight: 10, server: true, open: messages },
   'a host that comes and goes': { weight: 50, opens: true, server: true, open: comeAndGo },
-  'a training': { weight: 100, opens: true, when: 'long', open: () => trainings },
+  'a training': { weight: 100, opens: true, long: true, open: () => trainings },
   'a pool': { weight: 50, opens: true, open: () => pools },
 };
 
@@ -268,5 +268,5 @@ for (const [name, part] of Object.entries(parts)) {
       close: () => rmSync(folder, { recursive: true }),
     };
   };
-  operations[`part ${name}`] = { weight, opens: true, when: 'long', open };
+  operations[`part ${name}`] = { weight, opens: true, long: true, open };
 }

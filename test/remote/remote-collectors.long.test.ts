@@ -122,44 +122,41 @@ describe('remote collectors', () => {
   });
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? it : itAll)(
-      `drops ${kind} that are acted by weights of too long ago, and counts them`,
-      async () => {
-        const run = newRun();
-        const buffer = bufferOf(kind, 1);
-        const mailbox = WeightMailbox.create({ length: 1 });
-        mailbox.write(filled(1, 1));
-        // What comes later stays with the learner.
-        const remote = await learn({
-          url: shared.url,
-          run,
-          buffer,
-          mailbox,
-          weightsEveryMs: 600_000,
-          maxVersionLag: 1,
-        });
-        const { entry, to } = leash();
-        const machine = await host({ url: shared.url, run, entry, name: 'ann' });
-        await untilAsked('weights are there', () => machine.statistics().version === 1);
-        const acknowledged = () => machine.statistics().acknowledged;
-        const sent = (steps: number) => (kind === 'rows' ? steps : steps + Math.floor(steps / 5));
-        to(2);
-        await untilAsked('it is told which one', () => acknowledged() === sent(2));
-        mailbox.write(filled(1, 2));
-        to(13);
-        await untilAsked('one version is fine', () => acknowledged() === sent(13));
-        mailbox.write(filled(1, 3));
-        to(27);
-        await untilAsked('two are too many', () => acknowledged() === sent(27));
-        await untilAsked('it is told', () => remote.statistics().stale === sent(27) - sent(13), {
-          tell: () => JSON.stringify(remote.statistics()),
-          ms: 4000,
-        });
-        const numbers = [...numbersIn(buffer).values()];
-        expect(numbers).to.deep.equal([Array.from({ length: 13 }, (_, i) => i)]);
-        expect(remote.statistics()).to.include({ rows: sent(13), lost: 0, refused: 0 });
-      },
-    );
+    itAll(`drops ${kind} that are acted by weights of too long ago, and counts them`, async () => {
+      const run = newRun();
+      const buffer = bufferOf(kind, 1);
+      const mailbox = WeightMailbox.create({ length: 1 });
+      mailbox.write(filled(1, 1));
+      // What comes later stays with the learner.
+      const remote = await learn({
+        url: shared.url,
+        run,
+        buffer,
+        mailbox,
+        weightsEveryMs: 600_000,
+        maxVersionLag: 1,
+      });
+      const { entry, to } = leash();
+      const machine = await host({ url: shared.url, run, entry, name: 'ann' });
+      await untilAsked('weights are there', () => machine.statistics().version === 1);
+      const acknowledged = () => machine.statistics().acknowledged;
+      const sent = (steps: number) => (kind === 'rows' ? steps : steps + Math.floor(steps / 5));
+      to(2);
+      await untilAsked('it is told which one', () => acknowledged() === sent(2));
+      mailbox.write(filled(1, 2));
+      to(13);
+      await untilAsked('one version is fine', () => acknowledged() === sent(13));
+      mailbox.write(filled(1, 3));
+      to(27);
+      await untilAsked('two are too many', () => acknowledged() === sent(27));
+      await untilAsked('it is told', () => remote.statistics().stale === sent(27) - sent(13), {
+        tell: () => JSON.stringify(remote.statistics()),
+        ms: 4000,
+      });
+      const numbers = [...numbersIn(buffer).values()];
+      expect(numbers).to.deep.equal([Array.from({ length: 13 }, (_, i) => i)]);
+      expect(remote.statistics()).to.include({ rows: sent(13), lost: 0, refused: 0 });
+    });
 
   for (const kind of ['rows', 'steps'] as const)
     itAll(`lets ${kind} wait for the learner's limiter, loses none, and tells of it`, async () => {
