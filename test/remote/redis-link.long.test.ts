@@ -175,7 +175,7 @@ describe('a link and odd servers', () => {
     const address = checkAddress({ url: server.url });
     for (const name of ['ann', 'bob']) {
       const noting = { ...library, createClient, RedisClient: { factory } } as unknown as typeof library;
-      const line = new RedisConnection({ library: noting, address, name, silenceMs: 1000 });
+      const line = new RedisConnection({ library: noting, address, name, silenceMs: 60_000 });
       await line.open();
       line.end(new LinkError('lost', 'the test is over'));
     }

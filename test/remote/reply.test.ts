@@ -133,7 +133,7 @@ describe('messages that are read', () => {
   });
   const open = async (answer: (args: readonly string[]) => string | null, told = new Told()) => {
     server = await OddServer.open({ XREAD: answer });
-    const link = await links.redis({ url: server.url, name: 'test', silenceMs: 1000 });
+    const link = await links.redis({ url: server.url, name: 'test', silenceMs: 60_000 });
     await link.connect(told);
     return link;
   };
@@ -166,7 +166,7 @@ describe('messages that are read', () => {
     expect(await lengths('5-0')).to.deep.equal([0, 4]);
     await links.close();
     const url = server.url;
-    const wide = await links.redis({ url, name: 'test', silenceMs: 1000, rowBytes: 9 * 2 ** 20 });
+    const wide = await links.redis({ url, name: 'test', silenceMs: 60_000, rowBytes: 9 * 2 ** 20 });
     await wide.connect(new Told());
     const read = async () => await wide.read('s', '5-0', 1, 0);
     const [first] = await read();
