@@ -10,7 +10,7 @@
 namespace hotslot::system {
 namespace {
 
-// Arguments words, index: the word there, of so many that the view has from there on at least.
+// Reads the arguments (words, index). Throws unless the view has `least` words from that index on.
 int32_t* word(Info info, size_t least = 1) {
   const Bytes words = bytes_of(info[0], "the words");
   const size_t index = size_t(whole(info, 1)), count = words.size / 4;

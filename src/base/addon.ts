@@ -33,7 +33,7 @@ export function answered<T>(answer: T | undefined): T {
   return answer;
 }
 
-/** What an addon exports, or what it exports of one subject. It is loaded when it is first asked for; later that costs a call. */
+/** Returns a function that returns an addon's exports, or its exports of one subject. The first call loads the addon. */
 export function addonOf<T>(name: string, subject?: string): () => T {
   let found: T | undefined;
   return () => {

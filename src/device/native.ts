@@ -88,7 +88,7 @@ export const nativeMemory = addonOf<{
   copyOut(staging: number, to: Uint8Array, from?: number): boolean;
 }>('device', 'memory');
 
-/** Managed memory, and what the process knows of it. */
+/** Managed memory, and the probe of it that a process runs once. */
 export const nativeManaged = addonOf<{
   allocateManaged(device: number, bytes: number): number;
   /** Throws unless `device` is the index of one of the family's devices, or −1, the CPU, where `least` is that. */

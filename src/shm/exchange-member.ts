@@ -11,13 +11,13 @@ import { Deadline, LONGEST_PARK_MS } from './wait.ts';
 /** What errors say of this kind of exchange. */
 export interface ExchangeTexts {
   readonly whole: string;
-  /** behind a rank's number */
+  /** follows a rank's number */
   readonly of: string;
-  /** what a rank did that left */
+  /** verbs, for a rank that closed, one that failed, and one that sent its part */
   readonly closed: string;
   readonly failed: string;
   readonly sent: string;
-  /** what to do once a rank is missed */
+  /** what the user does next */
   readonly next: string;
 }
 

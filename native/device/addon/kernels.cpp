@@ -178,7 +178,7 @@ Napi::Value kernel_reach(Info info) {
 
 namespace {
 
-// Whatever is wrong with how the tensor lies, for what the launch takes of it; '' when nothing is.
+// Returns why the tensor's layout does not fit what the launch reads of it, or ''.
 std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
   if (rows.step == Rows::dense) return {};
   if (reach.step == 0) {

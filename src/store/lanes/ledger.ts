@@ -10,7 +10,7 @@ export function lanesLedger(
 ): Ledger {
   const { lanes, laneCapacity, layout } = buffer;
   const addon = keptAddon();
-  // A place is copied out behind its note.
+  // A place's note is copied out in front of its bytes.
   const { noteBytes, stateNumbers: numbers } = rowsAddon().layouts.kept;
   return {
     ...{ lanes, perLane: laneCapacity, placeBytes: noteBytes + layout.placeBytes, numbers, full: false },
