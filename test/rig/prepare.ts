@@ -5,6 +5,7 @@ import { compileAll, missingForDriver, type Part, type SoftwareDriver, unitsOfDr
 import { missingCallgrind } from '../guard/instructions.ts';
 import { missing, type Sanitizer, unitsOf, unitsOfPieces } from '../native/harnesses.ts';
 import { partsOfAddons } from '../native/sanitized.ts';
+import { SETTING } from './setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas', 'nvrtc', 'hiprtc'];
@@ -40,6 +41,7 @@ function partsOf(setting: string): Part[] {
 
 /** What does not build, or cannot be had here, is left to the tests that need it. */
 export function buildForTests(setting: string): void {
+  if (setting !== SETTING) throw new Error(`HOTSLOT_TEST_SETTING must be '${setting}' before setting.js is imported`);
   const begin = performance.now();
   process.stderr.write('hotslot: building what the tests need … ');
   try {

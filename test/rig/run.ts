@@ -7,12 +7,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:f
 import { availableParallelism, cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { makeOneFiles } from './one-file.ts';
-import { buildForTests } from './prepare.ts';
 import { inOrder } from './times.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const [setting = 'short', ...args] = process.argv.slice(2);
 process.env.HOTSLOT_TEST_SETTING = setting;
+// Imported after the setting is known: it chooses the compilers' flags, and tests would build everything again with others.
+const { buildForTests } = await import('./prepare.ts');
 
 function testFiles(): string[] {
   // By their sources: dist keeps what was compiled from a file that is gone.
