@@ -42,7 +42,8 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   for (const [name, values] of Object.entries(manual))
     report({
       ...{ case: `256 rows × 172 B, ${name}`, metric: 'ticks per second', ...middle(values), unit: '1/s' },
-      ...(name.endsWith("'auto'") && { goal: { least: 30_000 } }),
+      // The few ticks of --quick run code that V8 has not optimized yet.
+      ...(!quick && name.endsWith("'auto'") && { goal: { least: 30_000 } }),
     });
   small.close();
 

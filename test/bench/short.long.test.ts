@@ -31,7 +31,7 @@ describe('bench', () => {
       const missed = goals.filter((line) => line.endsWith(', missed'));
       const [, met, all] = /^(\d+) of (\d+) goals met/m.exec(stdout)!.map(Number);
       expect([met, all]).to.deep.equal([goals.length - missed.length, goals.length]);
-      expect(all).to.be.at.least(6);
+      expect(all).to.be.at.least(4);
       expect(stdout.match(/^ {2}(?:pack|tick): .*\)$/gm) ?? []).to.have.length(missed.length);
     },
   );
