@@ -1,7 +1,8 @@
 /**
- * Averages parameters behind a tick, in poll's thread: the graph has brought them to the host; they are told to the group, and when
- * all others' are there, their mean is written over them, and into the version that the tick publishes. The slot stays Replaying
- * until that is done on the device too, and replay launches nothing meanwhile.
+ * Averages parameters behind a tick, in poll's thread: the graph has brought them to the host; they
+ * are told to the group, and when all others' are there, their mean is written over them, and into
+ * the version that the tick publishes. The slot stays Replaying until that is done on the device
+ * too, and replay launches nothing meanwhile.
  */
 import { answered } from '../src/base/addon.ts';
 import { nativeEvents, nativeMemory, nativeStreams } from '../src/device/native.ts';
@@ -16,7 +17,10 @@ import { Ending } from '../src/shm/ending.ts';
 import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-words.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 
-/** How long a thread looks for what is nearly there, and how long it sleeps between two looks then: an eighth of what it has waited. */
+/**
+ * How long a thread looks for what is nearly there, and how long it sleeps between two looks then:
+ * an eighth of what it has waited.
+ */
 const LOOK_MS = 0.05;
 const SHORTEST_NAP_MS = 0.05;
 const LONGEST_NAP_MS = 1;
@@ -38,7 +42,13 @@ export class Averager {
   #ended: Ended | null = null;
   #begin = 0;
 
-  constructor(ring: Ring, shared: SharedAveraging, device: number, stream: number, mailbox: WeightVersions | null) {
+  constructor(
+    ring: Ring,
+    shared: SharedAveraging,
+    device: number,
+    stream: number,
+    mailbox: WeightVersions | null,
+  ) {
     const { memory, offset } = shared.values;
     this.#ring = ring;
     this.#shared = shared;
@@ -60,7 +70,10 @@ export class Averager {
     return !run.averages(sequence) || header.isAveraged(sequence);
   }
 
-  /** Sends, or looks what has been sent. True: the mean is on its way to the device, and `spent` was recorded behind it. */
+  /**
+   * Sends, or looks what has been sent. True: the mean is on its way to the device, and `spent` was
+   * recorded behind it.
+   */
   advance(slot: number, sequence: number, spent: number): boolean {
     const rank = this.#rank;
     if (this.#values === null) {
@@ -71,7 +84,12 @@ export class Averager {
       const settled = this.#settle();
       if (settled === false) return false;
       if (settled !== true) return this.#endWithout(sequence, settled);
-      rank.start(Purpose.average, this.#values, this.#ring.run.averageEvery, this.#endsAt(sequence));
+      rank.start(
+        Purpose.average,
+        this.#values,
+        this.#ring.run.averageEvery,
+        this.#endsAt(sequence),
+      );
       this.#started = true;
     }
     if (!this.#written) {
@@ -79,7 +97,8 @@ export class Averager {
       const outcome = rank.outcome();
       if (!outcome.averages) return this.#endWithout(sequence, outcome.ended as Ended);
       rank.average(this.#values);
-      // What goes wrong from here on is the end of the group: the others have this rank's part, and it would not have theirs.
+      // What goes wrong from here on is the end of the group: the others have this rank's part, and
+      // it would not have theirs.
       rank.failing(() => this.#write(slot, spent));
       this.#written = true;
       this.#ended = outcome.ended;
@@ -93,7 +112,10 @@ export class Averager {
     return true;
   }
 
-  /** Parts of an exchange that this rank left come before the next one: true, none are missing; or how the run ends without them. */
+  /**
+   * Parts of an exchange that this rank left come before the next one: true, none are missing; or
+   * how the run ends without them.
+   */
   #settle(): boolean | Ended {
     const rank = this.#rank;
     const { header } = this.#ring;
@@ -111,7 +133,10 @@ export class Averager {
     return this.#ring.isLast(sequence) ? header.ending : Ending.none;
   }
 
-  /** There is no mean: the parameters stay this learner's own, and the run ends with this tick. `spent` is done already. */
+  /**
+   * There is no mean: the parameters stay this learner's own, and the run ends with this tick.
+   * `spent` is done already.
+   */
   #endWithout(sequence: number, ended: Ended): true {
     this.#end(sequence, ended);
     this.#pass(sequence);
@@ -120,7 +145,9 @@ export class Averager {
     return true;
   }
 
-  /** Sequences after this one are given back. Stored before `averaged`: replay reads it after that. */
+  /**
+   * Sequences after this one are given back. Stored before `averaged`: replay reads it after that.
+   */
   #end(sequence: number, { rank, why }: Ended): void {
     const { run, header } = this.#ring;
     run.endAt(sequence + 1, rank, why);
@@ -140,7 +167,10 @@ export class Averager {
   /** Looks for a moment whether all is there; else how long the thread may sleep. */
   soon(): number {
     if (this.#rank.lookFor(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
-    return Math.min(LONGEST_NAP_MS, Math.max(SHORTEST_NAP_MS, (performance.now() - this.#begin) / 8));
+    return Math.min(
+      LONGEST_NAP_MS,
+      Math.max(SHORTEST_NAP_MS, (performance.now() - this.#begin) / 8),
+    );
   }
 
   #brought(): Float32Array {
@@ -148,7 +178,12 @@ export class Averager {
     const { tensors } = this.#ring.run.averagedTensors;
     const values = this.#all.subarray(0, tensors.reduce((sum, { bytes }) => sum + bytes, 0) / 4);
     if (homeHandle !== 0)
-      answered(nativeMemory().copyOut(homeHandle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)));
+      answered(
+        nativeMemory().copyOut(
+          homeHandle,
+          new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+        ),
+      );
     return values;
   }
 

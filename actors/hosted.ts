@@ -1,4 +1,7 @@
-/** The roles that one thread hosts now. They follow the table that the client chose: see I10 in src/engine/ring/slot.ts. */
+/**
+ * The roles that one thread hosts now. They follow the table that the client chose: see I10 in
+ * src/engine/ring/slot.ts.
+ */
 
 import type { Actor } from '../src/engine/pipeline/actors.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
@@ -20,8 +23,8 @@ export class Hosted {
   #missing: readonly Role[] = [];
 
   /**
-   * `make` makes actors that find their place in the ring by themselves (I8). `longPack`: packing takes longer than a thread of the host
-   * device's pool takes to wake.
+   * `make` makes actors that find their place in the ring by themselves (I8). `longPack`: packing
+   * takes longer than a thread of the host device's pool takes to wake.
    */
   constructor(
     ring: Ring,
@@ -52,7 +55,8 @@ export class Hosted {
     let done = 0;
     for (const actor of this.actors) {
       this.working = actor;
-      // The host device does not count on a thread that packs for long: the caller's work would wait for that.
+      // The host device does not count on a thread that packs for long: the caller's work would
+      // wait for that.
       const poll = this.#longPack && actor.role === 'pack' ? this.poll : undefined;
       poll?.away();
       done += actor.work();
@@ -61,7 +65,10 @@ export class Hosted {
     return done;
   }
 
-  /** Lets go of what other threads host from now on, and takes up what is this thread's once they all have let go. */
+  /**
+   * Lets go of what other threads host from now on, and takes up what is this thread's once they
+   * all have let go.
+   */
   follow(): void {
     this.working = undefined;
     const { header, bells } = this.#ring;

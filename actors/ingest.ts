@@ -1,6 +1,7 @@
 /**
- * The other small role on pack's thread, where rows live on the device: orders copies of what collectors added, span by span, on a
- * copy stream of its own. Poll sees them done. Rules D1 to D9: src/engine/device-rows/words.ts.
+ * The other small role on pack's thread, where rows live on the device: orders copies of what
+ * collectors added, span by span, on a copy stream of its own. Poll sees them done. Rules D1 to D9:
+ * src/engine/device-rows/words.ts.
  */
 
 import { answered } from '../src/base/addon.ts';
@@ -15,7 +16,10 @@ export class Ingest {
   readonly #ring: Ring;
   readonly #rows: AttachedDeviceRows;
   readonly #halves: HostHalves;
-  /** rows that were there when the first span was ordered: ticks wait for all of them, not to draw from a few */
+  /**
+   * rows that were there when the first span was ordered: ticks wait for all of them, not to draw
+   * from a few
+   */
   until = 0;
   /** writers went over the last span too */
   #lapped = false;
@@ -37,13 +41,17 @@ export class Ingest {
       const { visible } = words;
       const { capacity } = this.#rows.buffer;
       if (words.submitted === 0) this.until = committed;
-      // What writers have gone over, or the device has no place for, is not copied: the copy begins behind it, when nothing else is on
-      // the way. A quarter of the buffer further on where the last one was gone over in its turn.
+      // What writers have gone over, or the device has no place for, is not copied: the copy begins
+      // behind it, when nothing else is on the way. A quarter of the buffer further on where the
+      // last one was gone over in its turn.
       const oldest = Math.max(this.#rows.lost, committed - shared.places);
       const lapped = from < oldest;
       if (lapped && words.underWay > 0) break;
       if (lapped) from = Math.min(oldest + (this.#lapped ? Math.ceil(capacity / 4) : 0), committed);
-      const room = Math.min(this.#leastHead() + shared.places, lapped ? committed : visible + shared.guard);
+      const room = Math.min(
+        this.#leastHead() + shared.places,
+        lapped ? committed : visible + shared.guard,
+      );
       const to = Math.min(committed, from + shared.rowsPerSpan, room);
       if (to <= from) break;
       // The first one begins where rows are, and has missed none.
@@ -55,7 +63,10 @@ export class Ingest {
     return ordered;
   }
 
-  /** D5: whether a tick may draw what was visible when it looked, while the spans on the way are copied. */
+  /**
+   * D5: whether a tick may draw what was visible when it looked, while the spans on the way are
+   * copied.
+   */
   mayDraw(visible: number): boolean {
     const { words, shared } = this.#rows;
     return words.begun <= visible + shared.guard;
@@ -79,7 +90,16 @@ export class Ingest {
     for (let row = from; row < to; ) {
       const [at, place] = [row % buffer.capacity, row % places];
       const some = Math.min(to - row, buffer.capacity - at, places - place);
-      answered(nativeStreams().copy(stream, ring, place * stride, host, rowsAt + at * stride, some * stride));
+      answered(
+        nativeStreams().copy(
+          stream,
+          ring,
+          place * stride,
+          host,
+          rowsAt + at * stride,
+          some * stride,
+        ),
+      );
       row += some;
     }
     answered(nativeStreams().record(stream, shared.events[eventOf(words.submitted)] as number));

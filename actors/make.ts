@@ -1,4 +1,7 @@
-/** Makes actors out of shared memory and handles alone, so that any thread can: a worker, a successor, the caller inline. */
+/**
+ * Makes actors out of shared memory and handles alone, so that any thread can: a worker, a
+ * successor, the caller inline.
+ */
 
 import { openDevice } from '../src/device/open.ts';
 import { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
@@ -18,14 +21,22 @@ import { ReplayActor } from './replay.ts';
 import { SubmitActor } from './submit.ts';
 
 /**
- * How poll looks at a device that does not ring. A sleep takes tens of microseconds more than was asked for: little beside an
- * update of milliseconds, much beside a shorter one.
+ * How poll looks at a device that does not ring. A sleep takes tens of microseconds more than was
+ * asked for: little beside an update of milliseconds, much beside a shorter one.
  */
 const EAGER = { sleepNs: 10_000, spinNs: 2_000_000 };
 const SPARING = { sleepNs: 50_000, spinNs: 20_000 };
 
-/** Makes the actors of these roles; without a bell for a caller that steps them itself and so helps the device in its looks. */
-export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[] {
+/**
+ * Makes the actors of these roles; without a bell for a caller that steps them itself and so helps
+ * the device in its looks.
+ */
+export function makeActors(
+  setup: ActorSetup,
+  hosted: readonly Role[],
+  ring: Ring,
+  bell: Bell | null,
+): Actor[] {
   const { slots } = setup;
   const halves = new HostHalves(slots.host);
   const mailbox = setup.mailbox && new WeightVersions(setup.mailbox);
@@ -34,7 +45,12 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
   const make: Record<Role, () => Actor> = {
     pack: () => {
       if (rows === null)
-        return new PackActor({ ring, packer: attachPacker(setup.source, halves, ring.depth), halves, ingest: null });
+        return new PackActor({
+          ring,
+          packer: attachPacker(setup.source, halves, ring.depth),
+          halves,
+          ingest: null,
+        });
       const ingest = new Ingest(ring, rows, halves);
       return new PackActor({ ring, packer: headPacker(rows, halves, ingest), halves, ingest });
     },
@@ -51,9 +67,15 @@ export function makeActors(setup: ActorSetup, hosted: readonly Role[], ring: Rin
         bell,
         rows,
         helpNs: bell ? 0 : 1_000_000,
-        ...(device.traits.rings ? { sleepNs: 50_000_000, spinNs: 0 } : setup.coresFree ? EAGER : SPARING),
+        ...(device.traits.rings
+          ? { sleepNs: 50_000_000, spinNs: 0 }
+          : setup.coresFree
+            ? EAGER
+            : SPARING),
         passOn: !device.traits.rings,
-        averager: setup.averaging && new Averager(ring, setup.averaging, device.handle, slots.computeStream, mailbox),
+        averager:
+          setup.averaging &&
+          new Averager(ring, setup.averaging, device.handle, slots.computeStream, mailbox),
       });
     },
     replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),

@@ -1,8 +1,9 @@
 /**
- * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot: waits until the buffer
- * holds what the request asks for, then draws and gathers from what is there. Hosts the requester, and the ingest where rows
- * live on the device. By priorities it owns the tree: before it draws sequence s it takes up what the learner wrote for
- * s − depth, whose slot this was.
+ * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot:
+ * waits until the buffer holds what the request asks for, then draws and gathers from what is
+ * there. Hosts the requester, and the ingest where rows live on the device. By priorities it owns
+ * the tree: before it draws sequence s it takes up what the learner wrote for s − depth, whose slot
+ * this was.
  */
 import { nowMs } from '../src/base/clock.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
@@ -49,7 +50,8 @@ export class PackActor implements Actor {
     if (!this.#seat.waits) return made;
     const { slot } = this.#seat;
     const record = ring.record(slot);
-    if (record[Field.leastPtr] === PACKED && !this.#packer.packsAgain) return made + this.#packedBefore(slot, record);
+    if (record[Field.leastPtr] === PACKED && !this.#packer.packsAgain)
+      return made + this.#packedBefore(slot, record);
     const packing = this.#packer.pack(slot, record);
     if (packing === Packing.waits) {
       ring.header.setGate(Gate.rows);

@@ -1,6 +1,7 @@
 /**
- * Polls the slots' two events: `copied` makes a slot Ready, `spent` makes it Free again once its record and scalars are in
- * the journal. Submitted → Ready, Replaying → Free. While any event is pending its thread sleeps natively, in `wait`.
+ * Polls the slots' two events: `copied` makes a slot Ready, `spent` makes it Free again once its
+ * record and scalars are in the journal. Submitted → Ready, Replaying → Free. While any event is
+ * pending its thread sleeps natively, in `wait`.
  */
 
 import { answered } from '../src/base/addon.ts';
@@ -36,9 +37,15 @@ interface PollSetup {
   helpNs: number;
   sleepNs: number;
   spinNs: number;
-  /** rows that live on the device: their spans are watched too; null where rows travel with each batch */
+  /**
+   * rows that live on the device: their spans are watched too; null where rows travel with each
+   * batch
+   */
   rows: AttachedDeviceRows | null;
-  /** in autonomous runs, pass a slot on without a look at its copy: replay orders the update behind it on the device */
+  /**
+   * in autonomous runs, pass a slot on without a look at its copy: replay orders the update behind
+   * it on the device
+   */
   passOn: boolean;
   /** null: no learner group */
   averager: Averager | null;
@@ -54,7 +61,10 @@ export class PollActor implements Actor {
   readonly #times: Float64Array;
   /** of copied events, spent ones and spans: the index of the one that is passed on next */
   readonly #oldest = new Int32Array(3);
-  /** rows are packed on the device, or copied by the consumer: nothing to wait for, and no `copied` event */
+  /**
+   * rows are packed on the device, or copied by the consumer: nothing to wait for, and no `copied`
+   * event
+   */
   readonly #uncopied: boolean;
   readonly #passOn: boolean;
   /** the slot becomes Ready without a look at its copy */
@@ -92,7 +102,10 @@ export class PollActor implements Actor {
     return this.#ring.state(this.#free) === SlotState.Replaying ? this.#free : this.#ready.slot;
   }
 
-  /** Events are watched that the device has not reached, or learners that do not ring: the thread must sleep natively. */
+  /**
+   * Events are watched that the device has not reached, or learners that do not ring: the thread
+   * must sleep natively.
+   */
   get pending(): boolean {
     return this.#watch.includes(Watch.pending) || this.#setup.averager?.underWay === true;
   }
@@ -103,7 +116,10 @@ export class PollActor implements Actor {
     return this.#passSpans() + this.#passReady() + this.#passFree();
   }
 
-  /** Returns when an event is done or the bell's count is no longer `seen`, at the latest after `ms`. */
+  /**
+   * Returns when an event is done or the bell's count is no longer `seen`, at the latest after
+   * `ms`.
+   */
   wait(seen: number, ms: number): void {
     const { averager } = this.#setup;
     const most = averager?.underWay ? averager.soon() : ms;
@@ -125,7 +141,8 @@ export class PollActor implements Actor {
     for (let slot = 0; slot < depth; slot++) {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
-        // The mode after the state: it is stored before a manual tick is asked for, and stays while a run has slots.
+        // The mode after the state: it is stored before a manual tick is asked for, and stays while
+        // a run has slots.
         const unseen = this.#uncopied || (this.#passOn && header.mode !== Mode.manual);
         this.#unseen[slot] = unseen;
         this.#watch[slot] = unseen ? Watch.done : Watch.pending;
@@ -136,7 +153,8 @@ export class PollActor implements Actor {
     }
     const words = this.#setup.rows?.words;
     if (words && words.underWay > 0) this.#watchSpans(words.done, words.underWay);
-    // The poller asks for events in the order in which slots are passed on. `waits` moves the seat if the client rewound the ring.
+    // The poller asks for events in the order in which slots are passed on. `waits` moves the seat
+    // if the client rewound the ring.
     void this.#ready.waits;
     this.#oldest[0] = this.#ready.slot;
     this.#oldest[1] = this.#free;
@@ -150,7 +168,9 @@ export class PollActor implements Actor {
     }
   }
 
-  /** Rows whose copies are over count (D2): the event was seen, and `reserved` is read behind that. */
+  /**
+   * Rows whose copies are over count (D2): the event was seen, and `reserved` is read behind that.
+   */
   #passSpans(): number {
     const { rows } = this.#setup;
     let passed = 0;
@@ -174,7 +194,9 @@ export class PollActor implements Actor {
       this.#watch[slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.readyAt] = this.#times[slot] as number;
-      record[Field.copyMs] = this.#unseen[slot] ? UNMEASURED : this.#elapsed(backend.begins, backend.copied, slot);
+      record[Field.copyMs] = this.#unseen[slot]
+        ? UNMEASURED
+        : this.#elapsed(backend.begins, backend.copied, slot);
       ring.handOver(slot, SlotState.Ready, 'replay');
       if (ring.header.mode !== Mode.autonomous) ring.bells.client.ring();
       this.#ready.next();
@@ -188,7 +210,9 @@ export class PollActor implements Actor {
     return begin === undefined ? -1 : nativeEvents().elapsedMs(begin, ends[slot] as number);
   }
 
-  /** The version that this tick's replay wrote, if any, unless its weights are no finite numbers. */
+  /**
+   * The version that this tick's replay wrote, if any, unless its weights are no finite numbers.
+   */
   #publish(mailbox: WeightVersions, record: Float64Array): void {
     const { run, bells } = this.#ring;
     const version = record[Field.version] as number;
@@ -200,12 +224,14 @@ export class PollActor implements Actor {
       answered(nativeMemory().copyOut(mailboxHome, bytes, byteOffset));
     }
     const next = version === mailbox.published + 1;
-    if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version))) mailbox.publish(version);
+    if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version)))
+      mailbox.publish(version);
     else {
       mailbox.refuse(version);
       record[Field.version] = 0;
     }
-    // Replay may hold the last tick of a run back until a buffer is free, or until there will be no version.
+    // Replay may hold the last tick of a run back until a buffer is free, or until there will be no
+    // version.
     bells.of('replay').ring();
   }
 
@@ -233,7 +259,8 @@ export class PollActor implements Actor {
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
       if (record[Field.copyMs] === UNMEASURED)
         record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);
-      // Manual updates are the caller's: their begin was not recorded, and they write no scalars. Both may write priorities.
+      // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
+      // Both may write priorities.
       const updated = (record[Field.updateMs] as number) >= 0;
       const home = slots.homes[slot];
       if (home !== undefined && (updated || slots.host.priorityBytes > 0))

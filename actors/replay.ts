@@ -1,6 +1,7 @@
 /**
- * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in autonomous runs; manual ticks are
- * spent by the caller. An update is applied exactly once, whatever dies when (I8).
+ * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in
+ * autonomous runs; manual ticks are spent by the caller. An update is applied exactly once,
+ * whatever dies when (I8).
  */
 import { answered } from '../src/base/addon.ts';
 import { nativeMemory } from '../src/device/native.ts';
@@ -32,13 +33,19 @@ export class ReplayActor implements Actor {
   readonly #ring: Ring;
   readonly #times = new Float64Array(2);
   #replayer: Replayer | null = null;
-  /** the first slot may have been launched by an actor that died; unknown until the stream is drained */
+  /**
+   * the first slot may have been launched by an actor that died; unknown until the stream is
+   * drained
+   */
   #unsure = true;
   /** manual ticks went by: the place must be found again */
   #astray = false;
   /** a publication that was due while both spare buffers were being written */
   #owed = false;
-  /** versions that a dead actor (or a closed pipeline) began and will not publish: taken over before any new one */
+  /**
+   * versions that a dead actor (or a closed pipeline) began and will not publish: taken over before
+   * any new one
+   */
   #orphans: VersionPlace[] | null = null;
 
   constructor(setup: ReplaySetup) {
@@ -75,7 +82,10 @@ export class ReplayActor implements Actor {
     return launched;
   }
 
-  /** The parameters behind this tick of the run are being averaged: poll rings when the mean is on its way to the device. */
+  /**
+   * The parameters behind this tick of the run are being averaged: poll rings when the mean is on
+   * its way to the device.
+   */
   #averages(sequence: number): boolean {
     const { run, header } = this.#ring;
     return run.averages(sequence) && !header.isAveraged(sequence);
@@ -90,15 +100,18 @@ export class ReplayActor implements Actor {
     let at = -1;
     if (this.#publishes(record)) {
       const place = this.#nextVersion();
-      // Both spare buffers are being written: the debt goes to a later tick, unless there may be none.
+      // Both spare buffers are being written: the debt goes to a later tick, unless there may be
+      // none.
       if (place === null && (mode === Mode.paused || ring.run.isLast(sequence))) return false;
       this.#owed = place === null;
       record[Field.version] = place?.version ?? 0;
       at = place?.byteOffset ?? -1;
     }
     const home = this.#setup.slots.homes[slot];
-    if (this.#unsure && home !== undefined) answered(nativeMemory().copyOut(home, this.#setup.halves.homeBytes(slot)));
-    // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not launched again (I8).
+    if (this.#unsure && home !== undefined)
+      answered(nativeMemory().copyOut(home, this.#setup.halves.homeBytes(slot)));
+    // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not
+    // launched again (I8).
     const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
     this.#unsure = false;
     if (applied) answered(replayer.mark(slot, at));
@@ -133,13 +146,18 @@ export class ReplayActor implements Actor {
     const claimed = (version: number) => {
       for (let slot = 0; slot < ring.depth; slot++) {
         const record = ring.record(slot);
-        if (record !== own && ring.state(slot) === SlotState.Replaying && record[Field.version] === version)
+        if (
+          record !== own &&
+          ring.state(slot) === SlotState.Replaying &&
+          record[Field.version] === version
+        )
           return true;
       }
       return false;
     };
     const orphans = mailbox.unpublished().filter(({ version }) => !claimed(version));
-    // Poll publishes before Free: a version that was in no slot and is published by now never was an orphan.
+    // Poll publishes before Free: a version that was in no slot and is published by now never was
+    // an orphan.
     return orphans.filter(({ version }) => version > mailbox.published);
   }
 
@@ -154,7 +172,8 @@ export class ReplayActor implements Actor {
   #drop(): void {
     this.#replayer?.close();
     this.#replayer = null;
-    // Versions that poll refused have no owner any more when the next learner begins, and a run's debts end with it.
+    // Versions that poll refused have no owner any more when the next learner begins, and a run's
+    // debts end with it.
     this.#orphans = null;
     this.#owed = false;
   }

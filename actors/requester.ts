@@ -1,6 +1,6 @@
 /**
- * The small fifth role, always on pack's thread: moves what is asked for into the next Free slot. Free → Requested.
- * The only writer of a Free slot's record.
+ * The small fifth role, always on pack's thread: moves what is asked for into the next Free slot.
+ * Free → Requested. The only writer of a Free slot's record.
  */
 
 import { nowMs } from '../src/base/clock.ts';
@@ -29,7 +29,8 @@ export class Requester {
       const { slot } = this.#seat;
       const sequence = ring.sequence(slot);
       const { mode } = ring.header;
-      // Asked for is a bound on the sequence, not a message: looking twice, or again after a death, asks for nothing new.
+      // Asked for is a bound on the sequence, not a message: looking twice, or again after a death,
+      // asks for nothing new.
       const gate = this.#gate(sequence, mode);
       ring.header.setGate(gate);
       if (gate !== Gate.open) return made;
@@ -51,8 +52,9 @@ export class Requester {
   }
 
   /**
-   * Takes back the requests from the newest down to this slot's, which nobody has begun on: each slot is Free again for the same
-   * sequence. The newest first, so that those that are left are always the oldest. Pack's thread only, when requests are paused.
+   * Takes back the requests from the newest down to this slot's, which nobody has begun on: each
+   * slot is Free again for the same sequence. The newest first, so that those that are left are
+   * always the oldest. Pack's thread only, when requests are paused.
    */
   takeBack(slot: number): number {
     const ring = this.#ring;
@@ -64,7 +66,8 @@ export class Requester {
       ring.takeBack(last);
       this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
-    // It is room for other pipelines that sample, and writers, which have less of it now, may not come to ring them (S5).
+    // It is room for other pipelines that sample, and writers, which have less of it now, may not
+    // come to ring them (S5).
     if (limiter) bells.ringAll();
     return taken;
   }
@@ -89,7 +92,11 @@ export class Requester {
     // Counted and not yet requested: one that died in between counts as if it had not.
     if (limiter === null || header.countedFrom(sequence) > 0) return Gate.open;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
-    const taken = insideOfLimiter(limiter).take(rows, header.counted, (sequence + 1) & SEQUENCE_MASK);
+    const taken = insideOfLimiter(limiter).take(
+      rows,
+      header.counted,
+      (sequence + 1) & SEQUENCE_MASK,
+    );
     return taken ? Gate.open : Gate.limiter;
   }
 

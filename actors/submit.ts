@@ -1,4 +1,7 @@
-/** Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer backend. Packed → Submitted. */
+/**
+ * Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer
+ * backend. Packed → Submitted.
+ */
 
 import { nowMs } from '../src/base/clock.ts';
 import type { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
@@ -15,7 +18,11 @@ export class SubmitActor implements Actor {
   readonly #backend: AttachedTransferBackend;
   readonly #halves: HostHalves;
 
-  constructor({ ring, backend, halves }: { ring: Ring; backend: AttachedTransferBackend; halves: HostHalves }) {
+  constructor({
+    ring,
+    backend,
+    halves,
+  }: { ring: Ring; backend: AttachedTransferBackend; halves: HostHalves }) {
     this.#ring = ring;
     this.#backend = backend;
     this.#halves = halves;
@@ -35,7 +42,8 @@ export class SubmitActor implements Actor {
       record[Field.submitBegin] = nowMs();
       const bytes = this.#halves.moves(slot);
       record[Field.moved] = bytes;
-      // A copy that a dead actor enqueued may still run: the same bytes once more change nothing (I8).
+      // A copy that a dead actor enqueued may still run: the same bytes once more change nothing
+      // (I8).
       this.#backend.submitSlot(slot, bytes);
       record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');

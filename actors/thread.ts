@@ -1,6 +1,7 @@
 /**
- * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up comes over comlink while the loop is not
- * running; once it runs, only shared memory is listened to. Nothing but a worker of ActorThreads may load this file.
+ * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up comes over comlink
+ * while the loop is not running; once it runs, only shared memory is listened to. Nothing but a
+ * worker of ActorThreads may load this file.
  */
 import { parentPort } from 'node:worker_threads';
 import { ThreadEnding } from '../src/base/addon.ts';
@@ -38,11 +39,19 @@ export class ActorThread implements ThreadOfActors {
     this.#setup = setup;
     this.#ring = ring;
     this.#bell = ring.bells.ofThread(setup.thread);
-    // Loaded before the word is watched: what is loaded later is left earlier, and leaving devices may wait for them.
+    // Loaded before the word is watched: what is loaded later is left earlier, and leaving devices
+    // may wait for them.
     const { ownThread } = nativeDevices();
     // However this thread ends, its word says so: the opener may be blocked when it happens.
-    enterWord(threads, setup.thread, Atomics.load(threads, setup.thread), ThreadState.running, ThreadState.dead);
-    // Actors of a learner group lend their thread to MPI, which may leave a context of its own in it.
+    enterWord(
+      threads,
+      setup.thread,
+      Atomics.load(threads, setup.thread),
+      ThreadState.running,
+      ThreadState.dead,
+    );
+    // Actors of a learner group lend their thread to MPI, which may leave a context of its own in
+    // it.
     if (setup.averaging === null) ownThread();
     const longPack = setup.deviceRows !== null || setup.slots.host.batchBytes > LONG_PACK_BYTES;
     this.#hosted = new Hosted(ring, { thread: setup.thread, longPack }, (hosted) =>
@@ -55,7 +64,8 @@ export class ActorThread implements ThreadOfActors {
   #run(): void {
     const ring = this.#ring as Ring;
     const { thread } = this.#setup as ThreadSetup;
-    // A predecessor may have died between a store and its ring: the threads that wait for that look again.
+    // A predecessor may have died between a store and its ring: the threads that wait for that look
+    // again.
     ring.bells.ringAll();
     const last = this.#loop(ring);
     this.#hosted?.close();
@@ -94,7 +104,8 @@ export class ActorThread implements ThreadOfActors {
         }
       }
     } catch (error) {
-      // Terminated: the thread's end tells the thread that did it, not what this one could not do any more.
+      // Terminated: the thread's end tells the thread that did it, not what this one could not do
+      // any more.
       if (error instanceof ThreadEnding) return ThreadState.dead;
       const { working } = hosted;
       const failure = ring.failureAt(
@@ -107,7 +118,8 @@ export class ActorThread implements ThreadOfActors {
         ring.fail(failure);
         // The other learners end too, whatever the opener is busy with.
         const { averaging } = setup;
-        if (averaging) new GroupRank(averaging.group, averaging.rank).fail(ring.failure.read() ?? error);
+        if (averaging)
+          new GroupRank(averaging.group, averaging.rank).fail(ring.failure.read() ?? error);
       }
       return ThreadState.threw;
     }

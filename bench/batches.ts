@@ -1,24 +1,41 @@
-/** Trajectory buffers for benchmarks, and their batches made as pack's thread makes them: into memory that is used again. */
+/**
+ * Trajectory buffers for benchmarks, and their batches made as pack's thread makes them: into
+ * memory that is used again.
+ */
 import { TrajectoryBuffer, type View } from '../src/index.ts';
 import { allocateShared } from '../src/shm/memory.ts';
 import { lanesAddon, type ViewHandle } from '../src/store/lanes/lanes-addon.ts';
 import type { StepFields } from '../src/store/lanes/schema.ts';
 import { insideOfTrajectories } from '../src/store/lanes/trajectory-buffer.ts';
-import { type Column, columnsOf, placeColumns, viewNumbers, type Weighted } from '../src/store/views/columns.ts';
+import {
+  type Column,
+  columnsOf,
+  placeColumns,
+  viewNumbers,
+  type Weighted,
+} from '../src/store/views/columns.ts';
 import { specOf } from '../src/store/views/views.ts';
 
 /** What one add() of all lanes takes; observations at an episode's end are those of its steps. */
-export function stepsOf(fields: StepFields, lanes: number): Record<string, Float32Array | Uint8Array> {
+export function stepsOf(
+  fields: StepFields,
+  lanes: number,
+): Record<string, Float32Array | Uint8Array> {
   const steps: Record<string, Float32Array | Uint8Array> = {};
   for (const [name, { shape, dtype, observation }] of Object.entries(fields)) {
-    const values = new (dtype === undefined ? Float32Array : Uint8Array)(lanes * shape.reduce((a, b) => a * b, 1));
+    const values = new (dtype === undefined ? Float32Array : Uint8Array)(
+      lanes * shape.reduce((a, b) => a * b, 1),
+    );
     steps[name] = values.map((_, i) => i);
     if (observation) steps[`final${name.charAt(0).toUpperCase()}${name.slice(1)}`] = steps[name];
   }
   return { ...steps, rewards: new Float32Array(lanes).fill(1), terminated: new Uint8Array(lanes) };
 }
 
-/** Full, of fields that are float32 or bytes; every `episode` steps a lane's is cut, the lanes one after the other. */
+/**
+ * Full, of fields that are float32 or bytes; every `episode` steps a lane's is cut, the lanes one
+ * after the other.
+ */
 export function filledSteps(
   options: { capacity: number; lanes: number; fields: StepFields },
   episode = Number.POSITIVE_INFINITY,
@@ -46,7 +63,12 @@ export class Batches {
 
   constructor(
     buffer: TrajectoryBuffer,
-    { view, rows, only, prioritized = false }: { view: View; rows: number; only?: string[]; prioritized?: boolean },
+    {
+      view,
+      rows,
+      only,
+      prioritized = false,
+    }: { view: View; rows: number; only?: string[]; prioritized?: boolean },
   ) {
     const spec = specOf(view);
     const { memory } = insideOfTrajectories(buffer);
@@ -77,7 +99,8 @@ export class Batches {
 
   /** One batch; its ids. */
   make(seed: number): Float64Array {
-    if (lanesAddon().sampleView(this.#view, seed, this.rows, this.out, 0.4, 0) < 0) throw new Error('nothing to draw');
+    if (lanesAddon().sampleView(this.#view, seed, this.rows, this.out, 0.4, 0) < 0)
+      throw new Error('nothing to draw');
     return this.#ids;
   }
   update(ids: Float64Array, priorities: Float32Array): void {

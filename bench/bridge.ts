@@ -1,4 +1,7 @@
-/** A vector step of environments that Python steps and that do nothing: the way there and back, with what is checked. */
+/**
+ * A vector step of environments that Python steps and that do nothing: the way there and back, with
+ * what is checked.
+ */
 import { gymnasium } from '../src/entries/collect.ts';
 import { type Benchmark, middle, percentile } from './harness.ts';
 import { PROGRAMS as path, pythonWith } from './peers/peer.ts';
@@ -12,11 +15,16 @@ const sizes = [
 export const run: Benchmark = async (report, { quick }) => {
   const python = pythonWith('numpy');
   if (python === null) {
-    console.error('bridge: python3 has no numpy (apt-get install python3-numpy), so there is no Python to step');
+    console.error(
+      'bridge: python3 has no numpy (apt-get install python3-numpy), so there is no Python to step',
+    );
     return;
   }
   for (const { count, width, actions } of sizes) {
-    const set = await gymnasium({ entry: 'idle_envs:make', path, python }).open({ count, options: { width, actions } });
+    const set = await gymnasium({ entry: 'idle_envs:make', path, python }).open({
+      count,
+      options: { width, actions },
+    });
     const steps = set.play({ nextSeed: () => 1 });
     steps.begin();
     const action = new Float32Array(count * actions);
@@ -36,11 +44,9 @@ export const run: Benchmark = async (report, { quick }) => {
       ['p99', 0.99],
     ] as const)
       report({
-        ...{
-          case: `${count} environments in Python that show ${width} numbers`,
-          metric: `${metric} of a vector step`,
-          unit: 'µs',
-        },
+        case: `${count} environments in Python that show ${width} numbers`,
+        metric: `${metric} of a vector step`,
+        unit: 'µs',
         ...middle(each.map((times) => percentile(times, p))),
       });
   }

@@ -1,4 +1,7 @@
-/** What a pipeline notices of saves in the background: processor time per tick, and how long it stands still. */
+/**
+ * What a pipeline notices of saves in the background: processor time per tick, and how long it
+ * stands still.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +9,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
 import { Field } from '../src/engine/ring/slot.ts';
 import { DqnLearner } from '../src/entries/learner.ts';
-import { Checkpoint, openDevice, prioritized, ReplayBuffer, ReplayPipeline, TrajectoryBuffer } from '../src/index.ts';
+import {
+  Checkpoint,
+  openDevice,
+  prioritized,
+  ReplayBuffer,
+  ReplayPipeline,
+  TrajectoryBuffer,
+} from '../src/index.ts';
 import { type Benchmark, median, middle, percentile } from './harness.ts';
 
 const CAPACITY = 100_000;
@@ -49,8 +59,13 @@ const updates = {
 type Kind = keyof typeof updates;
 
 /** Rows that lie there, or steps of many lanes whose priorities are saved with them. */
-function filled(kind: Kind): { buffer: ReplayBuffer | TrajectoryBuffer; addRows(): void; how: object } {
-  const numbers = (count: number, of: (i: number) => number) => new Float32Array(count).map((_, i) => of(i));
+function filled(kind: Kind): {
+  buffer: ReplayBuffer | TrajectoryBuffer;
+  addRows(): void;
+  how: object;
+} {
+  const numbers = (count: number, of: (i: number) => number) =>
+    new Float32Array(count).map((_, i) => of(i));
   if (kind !== 'priorities') {
     const buffer = ReplayBuffer.offPolicy({ capacity: CAPACITY, obsDim: OBS_DIM, actionDim: 1 });
     const batch = {
@@ -61,16 +76,25 @@ function filled(kind: Kind): { buffer: ReplayBuffer | TrajectoryBuffer; addRows(
       dones: new Float32Array(FRESH),
       truncated: new Float32Array(FRESH),
     };
-    return { buffer: buffer as unknown as ReplayBuffer, addRows: () => void buffer.add(batch), how: {} };
+    return {
+      buffer: buffer as unknown as ReplayBuffer,
+      addRows: () => void buffer.add(batch),
+      how: {},
+    };
   }
   const fields = { obs: { shape: [OBS_DIM], observation: true } } as const;
-  const buffer = TrajectoryBuffer.create({ capacity: LANES * Math.floor(CAPACITY / LANES), lanes: LANES, fields });
+  const buffer = TrajectoryBuffer.create({
+    capacity: LANES * Math.floor(CAPACITY / LANES),
+    lanes: LANES,
+    fields,
+  });
   const writer = buffer.writer();
   const none = new Uint8Array(LANES);
   const step = {
     obs: numbers(LANES * OBS_DIM, Math.sin),
     rewards: numbers(LANES, (i) => 1 + Math.sin(3 * i)),
-    ...{ terminated: none, truncated: none },
+    terminated: none,
+    truncated: none,
   };
   const addRows = () => {
     for (let added = 0; added < FRESH; added += LANES) writer.add(step);
@@ -79,8 +103,12 @@ function filled(kind: Kind): { buffer: ReplayBuffer | TrajectoryBuffer; addRows(
   return { buffer: buffer as unknown as TrajectoryBuffer, addRows, how };
 }
 
-async function inRig({ device: name, folder, kind }: Setting, use: (rig: Rig) => Promise<void>): Promise<void> {
-  // The threads that files are written by are there from here on, so that they are not taken for the pipeline's.
+async function inRig(
+  { device: name, folder, kind }: Setting,
+  use: (rig: Rig) => Promise<void>,
+): Promise<void> {
+  // The threads that files are written by are there from here on, so that they are not taken for
+  // the pipeline's.
   await Promise.all(Array.from({ length: 16 }, () => stat(folder)));
   const others = new Set(readdirSync(TASKS));
   const device = openDevice(name);
@@ -91,7 +119,13 @@ async function inRig({ device: name, folder, kind }: Setting, use: (rig: Rig) =>
   const learner = learns ? new DqnLearner(device, sizes) : null;
   await learner?.ready;
   // The least journal that holds the ticks of a save.
-  const options = { buffer, device: name, sampleCount: learns ? 64 : 256, journal: 2 ** 16, ...how };
+  const options = {
+    buffer,
+    device: name,
+    sampleCount: learns ? 64 : 256,
+    journal: 2 ** 16,
+    ...how,
+  };
   const pipeline = (await ReplayPipeline.open(options as never)) as unknown as ReplayPipeline;
   pipeline.capture((given, { stream, out, priorities }) => {
     if (priorities) stream.copy(priorities, given.rewards!);
@@ -120,7 +154,11 @@ async function inRig({ device: name, folder, kind }: Setting, use: (rig: Rig) =>
 }
 
 /** ns of processor time per tick while rows come, with saves of them or without. */
-async function perTick({ pipeline, checkpoint, addRows, ran }: Rig, ms: number, saves: boolean): Promise<number> {
+async function perTick(
+  { pipeline, checkpoint, addRows, ran }: Rig,
+  ms: number,
+  saves: boolean,
+): Promise<number> {
   const over = new AbortController();
   const running = pipeline.run({ signal: over.signal });
   const [before, first] = [ran(), pipeline.inspect().finished];
@@ -148,7 +186,10 @@ interface Seen {
   usual: number;
 }
 
-async function watched({ pipeline, checkpoint, addRows, whenStill }: Rig, count: number): Promise<Seen[]> {
+async function watched(
+  { pipeline, checkpoint, addRows, whenStill }: Rig,
+  count: number,
+): Promise<Seen[]> {
   const { journal } = insideOf(pipeline).parts.ring;
   let read = journal.head;
   const longestGap = () => {
@@ -200,7 +241,10 @@ export async function reportPipelines(
       }
       const what = `${update}, a save of ${FRESH} rows every ${EVERY_MS} ms; none`;
       report({
-        ...{ case: what, metric: 'processor time per tick', unit: 'µs', baseline: median(alone) / 1000 },
+        case: what,
+        metric: 'processor time per tick',
+        unit: 'µs',
+        baseline: median(alone) / 1000,
         ...middle(saving, (ns) => ns / 1000),
       });
       const ratios = saving.map((ns, i) => ns / (alone[i] as number));
@@ -214,7 +258,12 @@ export async function reportPipelines(
         ['between ticks, none', 'usual'],
       ] as const) {
         report({ case: `${update}, a save`, metric, unit: 'ms', ...middle(all(of)) });
-        report({ case: `${update}, a save`, metric: `${metric} p99`, unit: 'ms', value: percentile(all(of), 0.99) });
+        report({
+          case: `${update}, a save`,
+          metric: `${metric} p99`,
+          unit: 'ms',
+          value: percentile(all(of), 0.99),
+        });
       }
     });
   }

@@ -1,4 +1,7 @@
-/** Checkpoints: how fast rows are saved and restored beside dd, the memory that takes, and what a pipeline notices of it. */
+/**
+ * Checkpoints: how fast rows are saved and restored beside dd, the memory that takes, and what a
+ * pipeline notices of it.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, freemem, tmpdir } from 'node:os';
@@ -35,7 +38,12 @@ async function timed(act: () => unknown): Promise<number> {
 async function reportSpeed(report: Parameters<Benchmark>[0], quick: boolean): Promise<void> {
   const bytes = (quick ? 128 : 1024) * MIB;
   const saved = filledRows(bytes / ROW_BYTES, FLOATS);
-  const times: Record<'save' | 'restore' | 'write' | 'read', number[]> = { save: [], restore: [], write: [], read: [] };
+  const times: Record<'save' | 'restore' | 'write' | 'read', number[]> = {
+    save: [],
+    restore: [],
+    write: [],
+    read: [],
+  };
   const rounds = quick ? 3 : 9;
   await inFolder(async (folder) => {
     const [into, plain] = [join(folder, 'saved'), join(folder, 'plain')];
@@ -70,7 +78,8 @@ async function reportSpeed(report: Parameters<Benchmark>[0], quick: boolean): Pr
         const took = await contenders[name]();
         globalThis.gc?.();
         if (round < 0) continue;
-        for (const [what, us] of Object.entries(took)) times[what as keyof typeof times].push(us as number);
+        for (const [what, us] of Object.entries(took))
+          times[what as keyof typeof times].push(us as number);
       }
     }
   });
@@ -84,23 +93,36 @@ async function reportSpeed(report: Parameters<Benchmark>[0], quick: boolean): Pr
   ] as const;
   for (const [ours, doing, other, others] of pairs)
     report({
-      ...{ case: `${what}, ${doing}; ${other}`, metric: 'speed', unit: 'MB/s' },
+      case: `${what}, ${doing}; ${other}`,
+      metric: 'speed',
+      unit: 'MB/s',
       ...beside(times[ours], times[others], rate),
     });
 }
 
-/** Most memory of a process of its own beyond what it had, while it saves all, and while another restores it. */
+/**
+ * Most memory of a process of its own beyond what it had, while it saves all, and while another
+ * restores it.
+ */
 async function reportMemory(report: Parameters<Benchmark>[0], quick: boolean): Promise<void> {
   // The buffer stays in memory, and what is written waits there for the disk.
-  const bytes = Math.floor(Math.min(quick ? 1e9 : 1e10, freemem() * 0.6) / (4096 * ROW_BYTES)) * 4096 * ROW_BYTES;
+  const bytes =
+    Math.floor(Math.min(quick ? 1e9 : 1e10, freemem() * 0.6) / (4096 * ROW_BYTES)) *
+    4096 *
+    ROW_BYTES;
   await inFolder(async (folder) => {
     for (const doing of ['save', 'restore'] as const) {
       const entry = fileURLToPath(new URL('./checkpoint-memory.js', import.meta.url));
-      const child = spawnSync(process.execPath, [entry, doing, folder, String(bytes / ROW_BYTES), String(FLOATS)], {
-        encoding: 'utf8',
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      if (child.status !== 0) throw new Error(`${doing} of ${bytes} bytes ended with ${child.status ?? child.signal}`);
+      const child = spawnSync(
+        process.execPath,
+        [entry, doing, folder, String(bytes / ROW_BYTES), String(FLOATS)],
+        {
+          encoding: 'utf8',
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      );
+      if (child.status !== 0)
+        throw new Error(`${doing} of ${bytes} bytes ended with ${child.status ?? child.signal}`);
       const { beyond, seconds } = JSON.parse(child.stdout) as { beyond: number; seconds: number };
       const what = `${(bytes / 1e9).toFixed(1)} GB of rows of ${ROW_BYTES} B, ${doing}`;
       report({ case: what, metric: 'most memory beyond', value: beyond / MIB, unit: 'MiB' });
@@ -112,5 +134,6 @@ async function reportMemory(report: Parameters<Benchmark>[0], quick: boolean): P
 export const run: Benchmark = async (report, { device, quick }) => {
   await reportSpeed(report, quick);
   await reportMemory(report, quick);
-  if (availableParallelism() > 1) await inFolder((folder) => reportPipelines(report, { device, quick, folder }));
+  if (availableParallelism() > 1)
+    await inFolder((folder) => reportPipelines(report, { device, quick, folder }));
 };

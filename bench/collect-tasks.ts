@@ -15,19 +15,29 @@ export interface Task {
 }
 
 const actor = (obsDim: number, actionDim: number, high: number) => ({
-  ...{ obsDim, actionDim, actionLow: -high, actionHigh: high, actorHidden: [64, 64] },
+  obsDim,
+  actionDim,
+  actionLow: -high,
+  actionHigh: high,
+  actorHidden: [64, 64],
 });
 export const tasks: readonly Task[] = [
   {
-    ...{ name: 'CartPole', steps: 200_000, make: () => new CartPole() },
+    name: 'CartPole',
+    steps: 200_000,
+    make: () => new CartPole(),
     policy: () => new DqnPolicy({ obsDim: 4, actions: 2, hidden: [64, 64] }),
   },
   {
-    ...{ name: 'Pendulum', steps: 200_000, make: () => new Pendulum() },
+    name: 'Pendulum',
+    steps: 200_000,
+    make: () => new Pendulum(),
     policy: () => new SacPolicy(actor(3, 1, 2)),
   },
   {
-    ...{ name: 'HalfCheetah', steps: 2_000, make: () => makeRobot({ index: 0, options: { robot: 'HalfCheetah' } }) },
+    name: 'HalfCheetah',
+    steps: 2_000,
+    make: () => makeRobot({ index: 0, options: { robot: 'HalfCheetah' } }),
     policy: () => new SacPolicy(actor(17, 6, 1)),
   },
 ];
@@ -42,7 +52,9 @@ export function actingOf(task: Task): Policy {
 /** For a pool: sixteen environments of the task that `options` name. */
 export default (context: CollectorContext<{ task: string }>) => {
   const task = tasks.find(({ name }) => name === context.options.task) as Task;
-  return vectorCollector<{ task: string }>({ make: task.make, environments: 16, policy: () => actingOf(task) })(
-    context,
-  );
+  return vectorCollector<{ task: string }>({
+    make: task.make,
+    environments: 16,
+    policy: () => actingOf(task),
+  })(context);
 };

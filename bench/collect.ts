@@ -1,4 +1,7 @@
-/** Environment steps through vectorCollector beside the bare environment, with random actions and with a policy acting. */
+/**
+ * Environment steps through vectorCollector beside the bare environment, with random actions and
+ * with a policy acting.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Environment, vectorCollector } from '../src/entries/collect.ts';
 import { type CollectorContext, CollectorPool, ReplayBuffer } from '../src/index.ts';
@@ -14,10 +17,20 @@ async function collectorOf(task: Task, environments: number, acting: boolean) {
   const field = (shape: readonly number[]) => ({ dtype: 'float32', shape }) as const;
   const obs = field(observationSpace.shape);
   const context: CollectorContext = {
-    ...{ worker: 0, workers: 1, seed: 1, restarts: 0, stepsBefore: 0, options: undefined, writer: null },
+    worker: 0,
+    workers: 1,
+    seed: 1,
+    restarts: 0,
+    stepsBefore: 0,
+    options: undefined,
+    writer: null,
     fields: {
-      ...{ obs, nextObs: obs, actions: field('n' in actionSpace ? [] : actionSpace.shape) },
-      ...{ rewards: field([]), dones: field([]), truncated: field([]) },
+      obs,
+      nextObs: obs,
+      actions: field('n' in actionSpace ? [] : actionSpace.shape),
+      rewards: field([]),
+      dones: field([]),
+      truncated: field([]),
     },
     report: { steps: () => {}, episode: () => {} },
   };
@@ -48,15 +61,25 @@ async function bareOf(task: Task) {
   };
 }
 
-/** Environment steps a second of a pool's threads together, which act and write into a ReplayBuffer. */
+/**
+ * Environment steps a second of a pool's threads together, which act and write into a ReplayBuffer.
+ */
 async function stepsOfPool(task: Task, workers: number, ms: number): Promise<number> {
   const probe = await task.make();
   const { observationSpace, actionSpace } = probe;
   await probe.close?.();
-  const [obsDim, actionDim] = [observationSpace.shape[0]!, 'n' in actionSpace ? 1 : actionSpace.shape[0]!];
+  const [obsDim, actionDim] = [
+    observationSpace.shape[0]!,
+    'n' in actionSpace ? 1 : actionSpace.shape[0]!,
+  ];
   const buffer = ReplayBuffer.offPolicy({ capacity: 100_000, obsDim, actionDim });
   const entry = new URL('./collect-tasks.js', import.meta.url);
-  await using pool = await CollectorPool.open<typeof inPool>({ entry, buffer, workers, options: { task: task.name } });
+  await using pool = await CollectorPool.open<typeof inPool>({
+    entry,
+    buffer,
+    workers,
+    options: { task: task.name },
+  });
   // Compiled by then.
   await wait(ms / 2);
   const [begin, before] = [performance.now(), pool.statistics().steps];
@@ -65,7 +88,11 @@ async function stepsOfPool(task: Task, workers: number, ms: number): Promise<num
   return (steps * 1000) / (performance.now() - begin);
 }
 
-async function reportPools(report: Parameters<Benchmark>[0], task: Task, quick: boolean): Promise<void> {
+async function reportPools(
+  report: Parameters<Benchmark>[0],
+  task: Task,
+  quick: boolean,
+): Promise<void> {
   const rounds: [number, number][] = [];
   for (let round = 0; round < (quick ? 3 : 7); round++)
     rounds.push([await stepsOfPool(task, 1, 400), await stepsOfPool(task, 2, 400)]);
@@ -73,7 +100,9 @@ async function reportPools(report: Parameters<Benchmark>[0], task: Task, quick: 
     const each = rounds.map((round) => round[workers - 1] as number);
     report({
       case: `${task.name}, ${workers} thread${workers === 1 ? '' : 's'} of a pool, 16 environments each, acting by a network of 64-64`,
-      ...{ metric: 'environment steps', unit: '/s', value: median(each) },
+      metric: 'environment steps',
+      unit: '/s',
+      value: median(each),
       quartiles: [percentile(each, 0.25), percentile(each, 0.75)],
     });
   }
@@ -101,7 +130,9 @@ export const run: Benchmark = async (report, { quick }) => {
         ['acting by a network of 64-64', 'acting'],
       ] as const)
         report({
-          ...{ case: `${called}, ${how}; the environment alone`, metric: 'time per environment step', unit: 'µs' },
+          case: `${called}, ${how}; the environment alone`,
+          metric: 'time per environment step',
+          unit: 'µs',
           ...beside(each(times[name].done), each(times.bare.done)),
         });
       await random.close?.();

@@ -1,9 +1,15 @@
-/** What one call costs the calling thread, from JavaScript and from bare C++: replays, launches, events. */
+/**
+ * What one call costs the calling thread, from JavaScript and from bare C++: replays, launches,
+ * events.
+ */
 import { openDevice } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 import { type RawCalls, rawCalls } from './native.ts';
 
-/** Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller never waits. */
+/**
+ * Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller
+ * never waits.
+ */
 const MOST_CALLS = 200;
 const MOST_NODES = 500;
 const burst = (nodes: number) => Math.min(MOST_CALLS, MOST_NODES / nodes);
@@ -24,9 +30,19 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using hundred = capture(100);
   using plain = device.createEvent();
   using timed = device.createEvent({ timing: true });
-  const calls: readonly [label: string, raw: keyof RawCalls, call: () => unknown, atOnce?: number][] = [
+  const calls: readonly [
+    label: string,
+    raw: keyof RawCalls,
+    call: () => unknown,
+    atOnce?: number,
+  ][] = [
     ['replay of 1 node', 'replay1', () => stream.replay(one)],
-    [`replay of 100 nodes, ${burst(100)} at once`, 'replay100', () => stream.replay(hundred), burst(100)],
+    [
+      `replay of 100 nodes, ${burst(100)} at once`,
+      'replay100',
+      () => stream.replay(hundred),
+      burst(100),
+    ],
     ['launch of one kernel', 'launch', launch],
     ['record of an event', 'record', () => stream.record(plain)],
     ['poll of an event that is done', 'query', () => plain.query()],
@@ -34,7 +50,10 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     ['poll of an event that times', 'queryTiming', () => timed.query()],
   ];
   const rounds = quick ? 20 : 200;
-  const ours = Object.fromEntries(calls.map(([, raw]) => [raw, []])) as unknown as Record<keyof RawCalls, number[]>;
+  const ours = Object.fromEntries(calls.map(([, raw]) => [raw, []])) as unknown as Record<
+    keyof RawCalls,
+    number[]
+  >;
   const theirs = structuredClone(ours);
   for (let repeat = 0; repeat < 3; repeat++) {
     if (device.family === 'cuda') {
@@ -49,7 +68,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   for (const [label, raw] of calls) {
     const figure = { metric: 'time in the caller', unit: 'µs' };
     if (theirs[raw].length === 0) report({ case: label, ...figure, ...middle(ours[raw]) });
-    else report({ case: `${label}; the driver's call in C++`, ...figure, ...beside(ours[raw], theirs[raw]) });
+    else
+      report({
+        case: `${label}; the driver's call in C++`,
+        ...figure,
+        ...beside(ours[raw], theirs[raw]),
+      });
   }
   stream.close();
 };

@@ -1,4 +1,7 @@
-/** The facts that `raw_cuda facts` tells of a driver (bench/native/cuda_facts.hpp), and where two drivers differ in them. */
+/**
+ * The facts that `raw_cuda facts` tells of a driver (bench/native/cuda_facts.hpp), and where two
+ * drivers differ in them.
+ */
 
 /** By 'part.name'. */
 export type Facts = Readonly<Record<string, unknown>>;
@@ -13,11 +16,16 @@ export function factsOf(text: string): Facts {
     }
   });
   return Object.fromEntries(
-    lines.flatMap(({ part, ...fact }) => Object.entries(fact).map(([name, value]) => [`${part}.${name}`, value])),
+    lines.flatMap(({ part, ...fact }) =>
+      Object.entries(fact).map(([name, value]) => [`${part}.${name}`, value]),
+    ),
   );
 }
 
-/** What a fact says of the driver, without what is one machine's: whether a call waited for other work, and nothing of costs. */
+/**
+ * What a fact says of the driver, without what is one machine's: whether a call waited for other
+ * work, and nothing of costs.
+ */
 function meaning(name: string, value: unknown): unknown {
   if (value === undefined) return 'not told';
   if (/\.(device|cublas)$/.test(name)) return 'a name';

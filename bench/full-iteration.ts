@@ -1,4 +1,7 @@
-/** What FullGraphWrapper saves: the calling thread's share of an iteration and all of it, issued and replayed. */
+/**
+ * What FullGraphWrapper saves: the calling thread's share of an iteration and all of it, issued and
+ * replayed.
+ */
 
 import { DeviceGenerator, FullGraphWrapper, type IterationFunction } from '../src/entries/graph.ts';
 import { openDevice } from '../src/index.ts';
@@ -11,7 +14,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using x = device.allocate({ shape: [64] });
   using y = device.allocate({ shape: [64] });
   const iteration: IterationFunction = (_, { stream }) => {
-    for (let i = 0; i < OPERATIONS; i++) stream.launch('axpby', { tensors: [y, x], wholes: [64], reals: [0.5, 0.5] });
+    for (let i = 0; i < OPERATIONS; i++)
+      stream.launch('axpby', { tensors: [y, x], wholes: [64], reals: [0.5, 0.5] });
     return y;
   };
   // It never ends warming up: every iteration is eager.
@@ -39,7 +43,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       ['time in the caller', 'caller'],
       ['until it is done', 'done'],
     ] as const)
-      report({ case: `${what}; eager`, metric, ...beside(times.replayed[of], times.eager[of]), unit: 'µs' });
+      report({
+        case: `${what}; eager`,
+        metric,
+        ...beside(times.replayed[of], times.eager[of]),
+        unit: 'µs',
+      });
   }
 
   // A burst: what a replay costs when nothing waits for it.
@@ -58,7 +67,16 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using generator = new DeviceGenerator(device, { seed: 1 });
   using out = device.allocate({ shape: [n] });
   for (const draw of ['uniform', 'normal'] as const) {
-    const { times } = await inTurn(20, { times: () => generator[draw](device.currentStream, out) }, drain);
-    report({ case: `${n} ${draw} random numbers`, metric: 'rate', ...middle(times.done, (us) => n / us), unit: 'M/s' });
+    const { times } = await inTurn(
+      20,
+      { times: () => generator[draw](device.currentStream, out) },
+      drain,
+    );
+    report({
+      case: `${n} ${draw} random numbers`,
+      metric: 'rate',
+      ...middle(times.done, (us) => n / us),
+      unit: 'M/s',
+    });
   }
 };

@@ -1,4 +1,7 @@
-/** Matrix products of networks, Hotslot's own beside OpenBLAS told the processor, one thread each; and shared between cores beside one. */
+/**
+ * Matrix products of networks, Hotslot's own beside OpenBLAS told the processor, one thread each;
+ * and shared between cores beside one.
+ */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { type Benchmark, beside, middle } from './harness.ts';
@@ -6,7 +9,10 @@ import { buildProgram } from './native.ts';
 
 type Shape = readonly [m: number, n: number, k: number, transposed: number];
 
-/** What a linear layer multiplies: forward x · weightᵀ, its weight's gradient dyᵀ · x, its input's dy · weight. */
+/**
+ * What a linear layer multiplies: forward x · weightᵀ, its weight's gradient dyᵀ · x, its input's
+ * dy · weight.
+ */
 const layer = (rows: number, inputs: number, outputs: number): Shape[] => [
   [rows, outputs, inputs, 2],
   [outputs, inputs, rows, 1],
@@ -23,7 +29,10 @@ const shapes: readonly Shape[] = [
   ...network(2048, 127, 512, 256, 128, 101),
 ];
 
-/** The core that OpenBLAS 0.3.21 knows for this processor's vectors; newer ones than it take it for an old one. */
+/**
+ * The core that OpenBLAS 0.3.21 knows for this processor's vectors; newer ones than it take it for
+ * an old one.
+ */
 function coreOf(): string {
   const flags = readFileSync('/proc/cpuinfo', 'utf8');
   return /\bavx512f\b/.test(flags) ? 'SkylakeX' : 'Haswell';
@@ -42,7 +51,10 @@ export const run: Benchmark = async (report, { quick }) => {
   const program = buildProgram('gemm', sources, headers, '-O2');
   const env = { ...process.env, OPENBLAS_CORETYPE: process.env.OPENBLAS_CORETYPE ?? coreOf() };
   const listed = shapes.flat().map(String);
-  const { status, stdout, stderr } = spawnSync(program, [quick ? '7' : '31', ...listed], { encoding: 'utf8', env });
+  const { status, stdout, stderr } = spawnSync(program, [quick ? '7' : '31', ...listed], {
+    encoding: 'utf8',
+    env,
+  });
   if (status !== 0) throw new Error(`the program of products failed: ${stderr}`);
   const [head, ...lines] = stdout
     .trim()

@@ -1,4 +1,7 @@
-/** What a replay costs: JavaScript's share, the executor's share per node, and the same work issued one by one. */
+/**
+ * What a replay costs: JavaScript's share, the executor's share per node, and the same work issued
+ * one by one.
+ */
 import { openDevice } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 
@@ -8,7 +11,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using x = device.allocate({ shape: [1] });
   using y = device.allocate({ shape: [1] });
   const issue = (nodes: number) => {
-    for (let i = 0; i < nodes; i++) stream.launch('axpby', { tensors: [y, x], wholes: [1], reals: [1, 1] });
+    for (let i = 0; i < nodes; i++)
+      stream.launch('axpby', { tensors: [y, x], wholes: [1], reals: [1, 1] });
   };
   const capture = (nodes: number) => {
     stream.beginCapture();
@@ -18,18 +22,28 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   };
   const rounds = quick ? 20 : 100;
 
-  // JavaScript's share: a burst of replays is enqueued faster than it runs, and the queue drained between bursts.
+  // JavaScript's share: a burst of replays is enqueued faster than it runs, and the queue drained
+  // between bursts.
   using small = capture(1);
   // A GPU's queue holds about a thousand; the processor's any number.
   const burst = device.family === 'host' ? 1000 : 200;
   const drain = () => stream.synchronize();
   const { js } = await inTurn(rounds, { js: () => stream.replay(small) }, drain, burst);
-  report({ case: 'a graph of 1 node', metric: 'JS cost of a replay', ...middle(js.caller), unit: 'µs' });
+  report({
+    case: 'a graph of 1 node',
+    metric: 'JS cost of a replay',
+    ...middle(js.caller),
+    unit: 'µs',
+  });
 
   // Issuing costs the calling thread something per operation, a replay once.
   const nodes = 100;
   using graph = capture(nodes);
-  const calls = await inTurn(rounds, { replay: () => stream.replay(graph), issue: () => issue(nodes) }, drain);
+  const calls = await inTurn(
+    rounds,
+    { replay: () => stream.replay(graph), issue: () => issue(nodes) },
+    drain,
+  );
   report({
     case: `an update of ${nodes} operations; issued one by one`,
     metric: 'time in the caller',

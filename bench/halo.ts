@@ -1,4 +1,7 @@
-/** Packing and unpacking halos on the processor against numpy and memcpy; what a call costs; the same on a device. */
+/**
+ * Packing and unpacking halos on the processor against numpy and memcpy; what a call costs; the
+ * same on a device.
+ */
 import { Worker } from 'node:worker_threads';
 import { nativeMemory } from '../src/device/native.ts';
 import {
@@ -30,10 +33,19 @@ function specOf(dims: readonly string[], fortran: boolean): QuantityHaloSpec {
   const strides = shape.map((_, d) => product(fortran ? shape.slice(0, d) : shape.slice(d + 1)));
   const origin = dims.map((name) => (name === 'k' ? 0 : 3));
   const extent = dims.map((name) => (name === 'k' ? LEVELS : 48));
-  return new QuantityHaloSpec({ nPoints: 3, shape, strides, origin, extent, dims, dtype: 'float64' });
+  return new QuantityHaloSpec({
+    nPoints: 3,
+    shape,
+    strides,
+    origin,
+    extent,
+    dims,
+    dtype: 'float64',
+  });
 }
 const leaving = (spec: QuantityHaloSpec, edge: Edge) => edgeSlices(spec, edge, { interior: true });
-const arriving = (spec: QuantityHaloSpec, edge: Edge) => edgeSlices(spec, edge, { interior: false });
+const arriving = (spec: QuantityHaloSpec, edge: Edge) =>
+  edgeSlices(spec, edge, { interior: false });
 
 function exchangesOf(specification: QuantityHaloSpec): HaloExchangeSpec[] {
   return edges.map(
@@ -61,15 +73,23 @@ function timed(calls: number, act: () => void): number {
   return ((performance.now() - begin) * 1000) / calls;
 }
 
-/** Microseconds of an exchange between two threads, halves of a periodic plane: each packs and unpacks eight parts. */
+/**
+ * Microseconds of an exchange between two threads, halves of a periodic plane: each packs and
+ * unpacks eight parts.
+ */
 async function exchanged(specification: QuantityHaloSpec, exchanges: number): Promise<number> {
   const { nPoints, shape, origin, extent, dims, dtype } = specification;
   const topology = periodicTopology({ layout: [2, 1] });
-  const shared = shareHaloExchange({ topology, x: [{ nPoints, shape, origin, extent, dims, dtype }] });
+  const shared = shareHaloExchange({
+    topology,
+    x: [{ nPoints, shape, origin, extent, dims, dtype }],
+  });
   const sides = [0, 1].map((rank) => {
     const workerData: ExchangeTask = { shared, rank, elements: specification.span, exchanges };
     const worker = new Worker(new URL('./halo-worker.js', import.meta.url), { workerData });
-    return new Promise<number>((resolve, reject) => worker.once('message', resolve).once('error', reject));
+    return new Promise<number>((resolve, reject) =>
+      worker.once('message', resolve).once('error', reject),
+    );
   });
   return median(await Promise.all(sides));
 }
@@ -79,7 +99,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const rounds = quick ? 2 : 20;
   const calls = quick ? 50 : 200;
   const available = Peer.has('numpy');
-  if (!available) console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
+  if (!available)
+    console.error('halo: python3 has no numpy, so there is nothing to compare with but memcpy');
   for (const { title, dims, fortran } of layouts) {
     const spec = specOf(dims, fortran);
     const transformer = HaloDataTransformer.get('cpu', exchangesOf(spec));
@@ -102,7 +123,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
           ours: timed(calls, ours[way]),
           numpy: numpy ? await numpy.time(way) : Number.NaN,
         };
-        if (round >= 0) for (const who of ['ours', 'numpy', 'memcpy'] as const) times[who].push(got[who]);
+        if (round >= 0)
+          for (const who of ['ours', 'numpy', 'memcpy'] as const) times[who].push(got[who]);
       }
       const what = `${title}, float64, 8 edges of 3 points, mixed turns`;
       report({
@@ -124,12 +146,19 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   // Many points: idle cores help.
   {
     const specification = new QuantityHaloSpec({
-      ...{ nPoints: 0, shape: [64, 512, 512], origin: [0, 0, 0], extent: [64, 512, 512] },
-      ...{ dims: ['k', 'j', 'i'], dtype: 'float64' as const },
+      nPoints: 0,
+      shape: [64, 512, 512],
+      origin: [0, 0, 0],
+      extent: [64, 512, 512],
+      dims: ['k', 'j', 'i'],
+      dtype: 'float64' as const,
     });
     const all = specification.shape.map((n) => [0, n] as const);
     const whole = new HaloExchangeSpec({
-      ...{ specification, packSlices: all, packClockwiseRotation: 1, unpackSlices: all },
+      specification,
+      packSlices: all,
+      packClockwiseRotation: 1,
+      unpackSlices: all,
     });
     const transformer = HaloDataTransformer.get('cpu', [whole]);
     const data = new Float64Array(specification.span).fill(1);
@@ -149,7 +178,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
 
   // A halo of a few numbers: the call itself.
   const small = new QuantityHaloSpec({
-    ...{ nPoints: 1, shape: [6, 6], origin: [1, 1], extent: [4, 4], dims: ['j', 'i'], dtype: 'float32' as const },
+    nPoints: 1,
+    shape: [6, 6],
+    origin: [1, 1],
+    extent: [4, 4],
+    dims: ['j', 'i'],
+    dtype: 'float32' as const,
   });
   for (const count of [1, 8]) {
     const specs = exchangesOf(small).slice(0, count);
@@ -157,14 +191,29 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const quantity = { data, shape: [6, 6], strides: [6, 1], dims: ['j', 'i'] };
     const transformer = HaloDataTransformer.get('cpu', specs);
     const quantities = specs.map(() => quantity);
-    const { cpu } = await inTurn(5 * rounds, { cpu: () => transformer.asyncPack(quantities) }, undefined, 500);
-    report({ case: `tiny halos, ${count} of them, on cpu`, metric: 'a pack', ...middle(cpu.caller), unit: 'µs' });
+    const { cpu } = await inTurn(
+      5 * rounds,
+      { cpu: () => transformer.asyncPack(quantities) },
+      undefined,
+      500,
+    );
+    report({
+      case: `tiny halos, ${count} of them, on cpu`,
+      metric: 'a pack',
+      ...middle(cpu.caller),
+      unit: 'µs',
+    });
     transformer.finalize();
 
     using memory = device.allocate({ shape: [36] });
     const there = HaloDataTransformer.get(device, specs);
     const tensors = specs.map(() => ({ ...quantity, data: memory }));
-    const { js } = await inTurn(5 * rounds, { js: () => there.asyncPack(tensors) }, () => there.synchronize(), 50);
+    const { js } = await inTurn(
+      5 * rounds,
+      { js: () => there.asyncPack(tensors) },
+      () => there.synchronize(),
+      50,
+    );
     report({
       case: `tiny halos, ${count} of them, on ${name}`,
       metric: 'JS cost of a pack',
@@ -176,14 +225,20 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
 
   // From start to the last halo point, with another thread.
   const tiny = new QuantityHaloSpec({
-    ...{ nPoints: 1, shape: [6, 6], origin: [1, 1], extent: [4, 4], dims: ['j', 'i'], dtype: 'float64' as const },
+    nPoints: 1,
+    shape: [6, 6],
+    origin: [1, 1],
+    extent: [4, 4],
+    dims: ['j', 'i'],
+    dtype: 'float64' as const,
   });
   for (const [what, spec] of [
     ['6×6', tiny],
     ['54×54×79', specOf(['i', 'j', 'k'], false)],
   ] as const) {
     const times: number[] = [];
-    for (let round = 0; round < (quick ? 1 : 5); round++) times.push(await exchanged(spec, quick ? 200 : 10_000));
+    for (let round = 0; round < (quick ? 1 : 5); round++)
+      times.push(await exchanged(spec, quick ? 200 : 10_000));
     report({
       case: `${what} float64 on each of two threads, 8 edges each way`,
       metric: 'an exchange',
@@ -200,7 +255,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const quantities = edges.map(() => ({ data }));
     for (const way of ['asyncPack', 'asyncUnpack'] as const) {
       const act = () => transformer[way](quantities);
-      const { times } = await inTurn(10 * rounds, { times: act }, () => transformer.synchronize(), 20);
+      const { times } = await inTurn(
+        10 * rounds,
+        { times: act },
+        () => transformer.synchronize(),
+        20,
+      );
       report({
         case: `${way === 'asyncPack' ? 'pack' : 'unpack'} 54×54×79 float64, 8 edges, on ${name}, 20 enqueued at once`,
         metric: 'time until done, each',

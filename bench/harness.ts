@@ -60,8 +60,8 @@ export interface Times {
 }
 
 /**
- * Times contenders in turn, so that a noisy moment hits all of them; the first round warms. A contender is called
- * `calls` times at once, then `drain` waits until all of it is done.
+ * Times contenders in turn, so that a noisy moment hits all of them; the first round warms. A
+ * contender is called `calls` times at once, then `drain` waits until all of it is done.
  */
 export async function inTurn<K extends string>(
   rounds: number,
@@ -70,10 +70,9 @@ export async function inTurn<K extends string>(
   calls = 1,
 ): Promise<Record<K, Times>> {
   const names = Object.keys(contenders) as K[];
-  const times = Object.fromEntries(names.map((name) => [name, { caller: [], done: [] }])) as unknown as Record<
-    K,
-    Times
-  >;
+  const times = Object.fromEntries(
+    names.map((name) => [name, { caller: [], done: [] }]),
+  ) as unknown as Record<K, Times>;
   for (let round = -1; round < rounds; round++) {
     for (const name of names) {
       const act = contenders[name];
@@ -91,11 +90,18 @@ export async function inTurn<K extends string>(
 
 /** The median and the quartiles of what was measured, each told as `as` has it. */
 export function middle(values: number[], as = (value: number) => value) {
-  const [low, value, high] = [0.25, 0.5, 0.75].map((p) => as(percentile(values, p))) as [number, number, number];
+  const [low, value, high] = [0.25, 0.5, 0.75].map((p) => as(percentile(values, p))) as [
+    number,
+    number,
+    number,
+  ];
   return { value, quartiles: [Math.min(low, high), Math.max(low, high)] as const };
 }
 
-/** Median times, told as `as` has them, beside those of the same work done the other way: less time is better. */
+/**
+ * Median times, told as `as` has them, beside those of the same work done the other way: less time
+ * is better.
+ */
 export function beside(ours: number[], others: number[], as = (value: number) => value) {
   const { value: baseline, quartiles: baselineQuartiles } = middle(others, as);
   return { ...middle(ours, as), baseline, baselineQuartiles, ratio: median(others) / median(ours) };
@@ -115,7 +121,10 @@ export function filledRows(capacity: number, floats: number): ReplayBuffer {
   return buffer;
 }
 
-/** A fresh one that has all its pages, so that filling it takes no more memory and no time of the system's for it. */
+/**
+ * A fresh one that has all its pages, so that filling it takes no more memory and no time of the
+ * system's for it.
+ */
 export function touchedRows(capacity: number, floats: number): ReplayBuffer {
   const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });
   const { memory } = buffer.share();

@@ -1,4 +1,6 @@
-/** DQN updates: a captured tick of several minibatches against the same kernels issued one by one. */
+/**
+ * DQN updates: a captured tick of several minibatches against the same kernels issued one by one.
+ */
 
 import { DqnLearner } from '../src/entries/learner.ts';
 import { openDevice, Random } from '../src/index.ts';
@@ -10,7 +12,13 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const batchSize = 128;
   for (const minibatches of [1, 4]) {
     const rows = batchSize * minibatches;
-    using learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [120, 84], batchSize, seed: 1 });
+    using learner = new DqnLearner(device, {
+      obsDim: 4,
+      actions: 2,
+      hidden: [120, 84],
+      batchSize,
+      seed: 1,
+    });
     const numbers = new Random(1);
     const random = (width: number) =>
       device

@@ -1,4 +1,7 @@
-/** A process that looks at a live page when it is told to: it reads the stream of events and throws it away. */
+/**
+ * A process that looks at a live page when it is told to: it reads the stream of events and throws
+ * it away.
+ */
 import { type ClientRequest, get } from 'node:http';
 
 let request: ClientRequest | null = null;

@@ -1,6 +1,7 @@
 /**
- * What the live page costs: CPU time of a pipeline's threads per tick with a client in another process, with none, and without a
- * monitor, in turn. The threads are those that opening the pipeline and its first run add to the process.
+ * What the live page costs: CPU time of a pipeline's threads per tick with a client in another
+ * process, with none, and without a monitor, in turn. The threads are those that opening the
+ * pipeline and its first run add to the process.
  */
 import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,7 +11,10 @@ import { openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import { type Benchmark, middle } from './harness.ts';
 
 const threads = () => readdirSync('/proc/self/task');
-/** Milliseconds on a core, to the nanosecond: user and system time are counted in hundredths of a second only. */
+/**
+ * Milliseconds on a core, to the nanosecond: user and system time are counted in hundredths of a
+ * second only.
+ */
 const onCore = (thread: string) =>
   Number(readFileSync(`/proc/self/task/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 
@@ -22,12 +26,26 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const column = (width: number) => Float32Array.from({ length: n * width }, Math.random);
   const buffer = ReplayBuffer.offPolicy({ capacity: n, obsDim: 4, actionDim: 1 });
   const none = new Float32Array(n);
-  buffer.add({ obs: column(4), nextObs: column(4), actions: none, rewards: column(1), dones: none, truncated: none });
+  buffer.add({
+    obs: column(4),
+    nextObs: column(4),
+    actions: none,
+    rewards: column(1),
+    dones: none,
+    truncated: none,
+  });
   using device = openDevice(name);
-  using learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [64, 64], batchSize: BATCH });
+  using learner = new DqnLearner(device, {
+    obsDim: 4,
+    actions: 2,
+    hidden: [64, 64],
+    batchSize: BATCH,
+  });
   await learner.ready;
   await using pipeline = await ReplayPipeline.open({ buffer, device: name, sampleCount: BATCH });
-  pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
+  pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+    scalars: learner.scalars,
+  });
   await pipeline.run({ ticks: 500 });
   // Long enough for some messages to a client.
   const ticks = (await pipeline.run({ ticks: 10_000 })).ticksPerSecond * (quick ? 0.3 : 1.5);
@@ -37,7 +55,9 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const perTick = async (): Promise<number> => {
     const begin = own.map(onCore);
     const { ticks: done } = await pipeline.run({ ticks: Math.ceil(ticks) });
-    return (own.reduce((sum, thread, i) => sum + onCore(thread) - (begin[i] as number), 0) / done) * 1000;
+    return (
+      (own.reduce((sum, thread, i) => sum + onCore(thread) - (begin[i] as number), 0) / done) * 1000
+    );
   };
   const has = async (monitor: Monitor, clients: number) => {
     while (monitor.clients !== clients) await new Promise(setImmediate);
@@ -60,7 +80,11 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   };
   const names = Object.keys(contenders) as (keyof typeof contenders)[];
   const rounds = quick ? 3 : 20;
-  const all: Record<keyof typeof contenders, number[]> = { 'no monitor': [], 'nobody looks': [], 'a client': [] };
+  const all: Record<keyof typeof contenders, number[]> = {
+    'no monitor': [],
+    'nobody looks': [],
+    'a client': [],
+  };
   // The first round warms. Each has each place in turn.
   for (let round = -1; round < rounds; round++)
     for (let i = 0; i < names.length; i++) {
@@ -72,9 +96,19 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   buffer.close();
   const text = `DQN of a batch of ${BATCH}, ${own.length} threads`;
   for (const which of names)
-    report({ case: `${text}, ${which}`, metric: 'CPU time a tick', ...middle(all[which]), unit: 'µs' });
+    report({
+      case: `${text}, ${which}`,
+      metric: 'CPU time a tick',
+      ...middle(all[which]),
+      unit: 'µs',
+    });
   for (const which of names.slice(1)) {
     const more = all[which].map((value, i) => 100 * (value / (all['no monitor'][i] as number) - 1));
-    report({ case: `${text}, ${which}`, metric: 'more than no monitor', ...middle(more), unit: '%' });
+    report({
+      case: `${text}, ${which}`,
+      metric: 'more than no monitor',
+      ...middle(more),
+      unit: '%',
+    });
   }
 };

@@ -23,15 +23,24 @@ export function buildProgram(
   const digest = createHash('sha256').update(told.join(' '));
   for (const file of [...sources, ...headers]) digest.update(readFileSync(join(root, file)));
   const key = digest.digest('hex');
-  if (existsSync(program) && existsSync(`${program}.key`) && readFileSync(`${program}.key`, 'utf8') === key)
+  if (
+    existsSync(program) &&
+    existsSync(`${program}.key`) &&
+    readFileSync(`${program}.key`, 'utf8') === key
+  )
     return program;
   mkdirSync(folder, { recursive: true });
   const temporary = `${program}.${process.pid}`;
-  const { status, stderr, error } = spawnSync(compiler, [...told, ...sources, '-ldl', '-o', temporary], {
-    cwd: root,
-    encoding: 'utf8',
-  });
-  if (status !== 0) throw new Error(`${name} does not build with ${compiler}: ${error?.message ?? stderr}`);
+  const { status, stderr, error } = spawnSync(
+    compiler,
+    [...told, ...sources, '-ldl', '-o', temporary],
+    {
+      cwd: root,
+      encoding: 'utf8',
+    },
+  );
+  if (status !== 0)
+    throw new Error(`${name} does not build with ${compiler}: ${error?.message ?? stderr}`);
   renameSync(temporary, program);
   writeFileSync(`${program}.key`, key);
   return program;
@@ -39,10 +48,22 @@ export function buildProgram(
 
 /** The program that calls CUDA's driver. */
 export function buildRawCuda(): string {
-  const sources = [...own.map((name) => `bench/native/${name}.cpp`), 'native/kernels/images/images.cpp'];
-  const headers = ['bench/native/raw_cuda.hpp', 'bench/native/cuda_facts.hpp', 'native/device/cuda/abi.hpp'];
+  const sources = [
+    ...own.map((name) => `bench/native/${name}.cpp`),
+    'native/kernels/images/images.cpp',
+  ];
+  const headers = [
+    'bench/native/raw_cuda.hpp',
+    'bench/native/cuda_facts.hpp',
+    'native/device/cuda/abi.hpp',
+  ];
   const images = ['images.hpp', 'images/hsaco.inc', 'images/ptx.inc', 'images/spirv.inc'];
-  return buildProgram('raw_cuda', sources, [...headers, ...images.map((file) => `native/kernels/${file}`)], '-O1');
+  return buildProgram(
+    'raw_cuda',
+    sources,
+    [...headers, ...images.map((file) => `native/kernels/${file}`)],
+    '-O1',
+  );
 }
 
 export interface RawCalls {
@@ -66,14 +87,19 @@ export interface RawCopy {
 
 function ask(device: string, what: string, ...numbers: number[]): object {
   const index = device.slice('cuda:'.length);
-  const { status, stdout, stderr, error } = spawnSync(buildRawCuda(), [what, index, ...numbers.map(String)], {
-    encoding: 'utf8',
-  });
+  const { status, stdout, stderr, error } = spawnSync(
+    buildRawCuda(),
+    [what, index, ...numbers.map(String)],
+    {
+      encoding: 'utf8',
+    },
+  );
   if (status !== 0) throw new Error(`the driver's own program failed: ${error?.message ?? stderr}`);
   return JSON.parse(stdout) as object;
 }
 
-export const rawCalls = (device: string, rounds: number) => ask(device, 'calls', rounds) as RawCalls;
+export const rawCalls = (device: string, rounds: number) =>
+  ask(device, 'calls', rounds) as RawCalls;
 /** Milliseconds of the faster source. */
 export function rawCopyMs(device: string, rounds: number, bytes: number): number {
   const { allocatedMs, registeredMs } = ask(device, 'copy', rounds, bytes) as RawCopy;

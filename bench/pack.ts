@@ -1,6 +1,7 @@
 /**
- * Gathering random rows into a packed batch, by one thread and with idle cores, beside as many cold bytes copied in order out of
- * the same buffer, and beside the C library's memcpy of the same bytes to the same place: warm, where the last cache is large.
+ * Gathering random rows into a packed batch, by one thread and with idle cores, beside as many cold
+ * bytes copied in order out of the same buffer, and beside the C library's memcpy of the same bytes
+ * to the same place: warm, where the last cache is large.
  */
 
 import { nativeMemory } from '../src/device/native.ts';
@@ -11,7 +12,10 @@ import { type Benchmark, filledRows, type Goal, inTurn, speedBeside } from './ha
 
 const MiB = 2 ** 20;
 
-/** `out` receives so many rows of the buffer, drawn anew each time, or one behind the other: never the same ones soon again. */
+/**
+ * `out` receives so many rows of the buffer, drawn anew each time, or one behind the other: never
+ * the same ones soon again.
+ */
 export function gathers(buffer: ReplayBuffer, rows: number, out: Uint8Array) {
   const handle = rowsAddon().openBuffer(
     insideOfBuffer(buffer).memory,
@@ -24,7 +28,9 @@ export function gathers(buffer: ReplayBuffer, rows: number, out: Uint8Array) {
     (_, i) => uniformIndices({ seed: i, size: buffer.size, count: rows }) as Uint32Array,
   );
   const laps = Math.max(1, Math.floor(buffer.size / rows));
-  const runs = Array.from({ length: laps }, (_, lap) => new Uint32Array(rows).map((_, i) => lap * rows + i));
+  const runs = Array.from({ length: laps }, (_, lap) =>
+    new Uint32Array(rows).map((_, i) => lap * rows + i),
+  );
   let turn = 0;
   const gather = (indices: Uint32Array, alone: boolean) =>
     void rowsAddon().gatherRows(handle, indices, rows, false, out, alone);
@@ -56,7 +62,12 @@ export const run: Benchmark = async (report, { quick }) => {
     });
     const of = `${rows} rows × ${floats * 4} B of ${buffer.capacity}`;
     const told = (name: string, ours: number[], others: number[], goal?: Goal) =>
-      report({ case: `${of}, ${name}`, metric: 'gather', ...speedBeside(bytes, ours, others), ...(goal && { goal }) });
+      report({
+        case: `${of}, ${name}`,
+        metric: 'gather',
+        ...speedBeside(bytes, ours, others),
+        ...(goal && { goal }),
+      });
     told('one thread; cold in order', one.caller, cold.caller, { ratio: 0.8 });
     told('one thread; warm memcpy', one.caller, memcpy.caller);
     if (bytes >= MiB) told('idle cores too; one thread', all.caller, one.caller, { ratio: 1.5 });

@@ -1,11 +1,19 @@
 /**
- * Whole ticks compared with the same in torch, as a learner there has its batches made. On the processor: another process selects
- * rows into a shared slot, and a thread copies it to the learner's tensor, one tick ahead of an eager update. For a GPU: rows go
- * through pinned slots, in turn or by a thread that is one tick ahead, and the copy alone is timed too. On the processor, also one
- * sample call compared with numpy's indexing of each field. Every contender in every round.
+ * Whole ticks compared with the same in torch, as a learner there has its batches made. On the
+ * processor: another process selects rows into a shared slot, and a thread copies it to the
+ * learner's tensor, one tick ahead of an eager update. For a GPU: rows go through pinned slots, in
+ * turn or by a thread that is one tick ahead, and the copy alone is timed too. On the processor,
+ * also one sample call compared with numpy's indexing of each field. Every contender in every
+ * round.
  */
 import { cpus } from 'node:os';
-import { type Device, openDevice, ReplayBuffer, ReplayPipeline, type Tensor } from '../src/index.ts';
+import {
+  type Device,
+  openDevice,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Tensor,
+} from '../src/index.ts';
 import { type Benchmark, beside, filledRows, inTurn, median, type Report } from './harness.ts';
 import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 
@@ -29,16 +37,24 @@ const floatsOf = ({ obs, actions }: Shape) => 2 * obs + actions + 3;
 const titleOf = (shape: Shape) => `${shape.rows} rows × ${4 * floatsOf(shape)} B`;
 /** 1, 2, 4 … and all cores; for a GPU fewer, since its minutes are. */
 const countsFor = (device: Device): number[] =>
-  device.family === 'host' ? threadCounts : [...new Set([1, Math.min(4, cpus().length), cpus().length])];
-const threadCounts = [...[1, 2, 4, 8, 16, 32, 64].filter((count) => count < cpus().length), cpus().length];
+  device.family === 'host'
+    ? threadCounts
+    : [...new Set([1, Math.min(4, cpus().length), cpus().length])];
+const threadCounts = [
+  ...[1, 2, 4, 8, 16, 32, 64].filter((count) => count < cpus().length),
+  cpus().length,
+];
 
 /** What times a tick of so many, in microseconds. */
 type Ticks = (ticks: number) => Promise<number>;
 
-/** Hotslot's ways, each with a pipeline of its own while it is timed; an update is one operation. */
+/**
+ * Hotslot's ways, each with a pipeline of its own while it is timed; an update is one operation.
+ */
 function oursOf(buffer: ReplayBuffer, shape: Shape, device: Device): Record<string, Ticks> {
   const { rows } = shape;
-  const open = (options: object) => ReplayPipeline.open({ buffer, device: device.name, sampleCount: rows, ...options });
+  const open = (options: object) =>
+    ReplayPipeline.open({ buffer, device: device.name, sampleCount: rows, ...options });
   const autonomous = (options: object) => async (ticks: number) => {
     await using pipeline = await open(options);
     pipeline.capture(({ row }, { stream, out }) => stream.copy(first(out), first(row as Tensor)));
@@ -71,13 +87,19 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   const capacity = quick ? Math.min(shape.capacity, 131_072) : shape.capacity;
   const buffer = filledRows(capacity, floatsOf(shape));
   const accelerator = device.family !== 'host';
-  const peer = new Peer('replay_torch.py', 'torch', { rows, floats: floatsOf(shape), capacity, accelerator });
+  const peer = new Peer('replay_torch.py', 'torch', {
+    rows,
+    floats: floatsOf(shape),
+    capacity,
+    accelerator,
+  });
   const told = await peer.said();
   const { threads } = told;
   const times = new Map<string, number[]>();
   const contenders: [string, () => Promise<number>][] = [];
   const few = Math.ceil(quick ? shape.ticks / (accelerator ? 20 : 4) : shape.ticks);
-  for (const [name, time] of Object.entries(oursOf(buffer, shape, device))) contenders.push([name, () => time(few)]);
+  for (const [name, time] of Object.entries(oursOf(buffer, shape, device)))
+    contenders.push([name, () => time(few)]);
   const counts = [...new Set([...(accelerator ? [] : [threads]), ...countsFor(device)])];
   const theirTicks = Math.min(few, 1000);
   const theirs = (way: string, count: number) =>
@@ -102,7 +124,13 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
     turn: 'one process in turn',
     copy: 'the copy alone',
   };
-  const tell = (name: string, goal: number | null, way: keyof typeof ways, count: number, why: string) =>
+  const tell = (
+    name: string,
+    goal: number | null,
+    way: keyof typeof ways,
+    count: number,
+    why: string,
+  ) =>
     report({
       case: `${titleOf(shape)}, ${name}; ${nameOf(told)}, ${ways[way]}, ${threadsOf(count)} (${why})`,
       metric: 'time per tick',
@@ -114,10 +142,17 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   if (accelerator) {
     for (const way of ['ahead', 'turn'] as const) {
       for (const count of counts)
-        tell('autonomous', null, way, count, count === best(way) ? chosen : `its best has ${threadsOf(best(way))}`);
+        tell(
+          'autonomous',
+          null,
+          way,
+          count,
+          count === best(way) ? chosen : `its best has ${threadsOf(best(way))}`,
+        );
     }
     tell('autonomous', null, 'copy', 1, 'no rows drawn');
-    for (const name of ["rows: 'device'", 'manual']) tell(name, null, 'ahead', best('ahead'), chosen);
+    for (const name of ["rows: 'device'", 'manual'])
+      tell(name, null, 'ahead', best('ahead'), chosen);
     return;
   }
   tell('autonomous', goals[0], 'pipeline', threads, 'its default');
@@ -145,7 +180,9 @@ async function samples(report: Report, shape: Shape, quick: boolean): Promise<vo
   const times = { ours: [] as number[], theirs: [] as number[] };
   let seed = 0;
   for (let round = -1; round < (quick ? 3 : 15); round++) {
-    const { call } = await inTurn(calls, { call: () => buffer.sample({ seed: seed++, count: rows }, out) });
+    const { call } = await inTurn(calls, {
+      call: () => buffer.sample({ seed: seed++, count: rows }, out),
+    });
     const took = await peer.time(String(calls));
     if (round < 0) continue;
     times.ours.push(median(call.caller));

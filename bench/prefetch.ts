@@ -1,4 +1,7 @@
-/** What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made when touched. */
+/**
+ * What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made
+ * when touched.
+ */
 
 import {
   compileAllocator,
@@ -26,7 +29,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using stream = device.createStream();
   const rounds = quick ? 20 : 100;
 
-  // JavaScript's share: a burst is enqueued faster than it runs, and the queue drained between bursts.
+  // JavaScript's share: a burst is enqueued faster than it runs, and the queue drained between
+  // bursts.
   using small = pool.allocate({ shape: [1024] });
   const burst = device.family === 'host' ? 1000 : 200;
   const drain = () => stream.synchronize();
@@ -36,14 +40,23 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     drain,
     burst,
   );
-  report({ case: 'one tensor of a page', metric: 'JS cost of a prefetch', ...middle(js.caller), unit: 'µs' });
+  report({
+    case: 'one tensor of a page',
+    metric: 'JS cost of a prefetch',
+    ...middle(js.caller),
+    unit: 'µs',
+  });
 
-  // A tensor's first pages, by a prefetch or by the fill that touches them first; in turn, each in memory of its own.
-  // A GPU gets little: asking for more managed memory than it has free can hang it.
+  // A tensor's first pages, by a prefetch or by the fill that touches them first; in turn, each in
+  // memory of its own. A GPU gets little: asking for more managed memory than it has free can hang
+  // it.
   const onHost = device.family === 'host';
   const bytes = (onHost ? (quick ? 64 : 256) : 4) * 2 ** 20;
   const touch = (tensor: Tensor) => stream.fill(tensor, 1);
-  const ways = { touch, prefetch: (tensor: Tensor) => prefetchManagedTensor(tensor, { device: index, stream }) };
+  const ways = {
+    touch,
+    prefetch: (tensor: Tensor) => prefetchManagedTensor(tensor, { device: index, stream }),
+  };
   const times = { touch: [] as number[], prefetch: [] as number[], both: [] as number[] };
   for (let round = 0; round < (quick ? 3 : 10); round++) {
     for (const how of ['touch', 'prefetch'] as const) {
@@ -78,7 +91,10 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   });
 
   // A module: pages that are there already, so it is the calls that count.
-  const parameters = Array.from({ length: 100 }, (_, i) => [`p${i}`, pool.allocate({ shape: [1024] })] as const);
+  const parameters = Array.from(
+    { length: 100 },
+    (_, i) => [`p${i}`, pool.allocate({ shape: [1024] })] as const,
+  );
   const module = { namedParameters: () => parameters };
   const all = () => prefetchManagedModuleParameters(module, { device: index, stream });
   const { calls } = await inTurn(rounds, { calls: all }, drain);

@@ -1,4 +1,7 @@
-/** Draws and updates by priority of a million steps, beside the same in numpy and, where it is there, torch. */
+/**
+ * Draws and updates by priority of a million steps, beside the same in numpy and, where it is
+ * there, torch.
+ */
 
 import { Random } from '../src/base/random.ts';
 import { prioritized, type TrajectoryBuffer } from '../src/index.ts';
@@ -29,7 +32,9 @@ async function inRounds(
   rounds: number,
   contenders: Record<string, () => number | Promise<number>>,
 ): Promise<Record<string, number[]>> {
-  const times: Record<string, number[]> = Object.fromEntries(Object.keys(contenders).map((name) => [name, []]));
+  const times: Record<string, number[]> = Object.fromEntries(
+    Object.keys(contenders).map((name) => [name, []]),
+  );
   for (let round = -1; round < rounds; round++) {
     for (const [name, time] of Object.entries(contenders)) {
       const took = await time();
@@ -64,7 +69,10 @@ async function native(
   const peer = Peer.has(modules)
     ? new Peer('priorities_numpy.py', modules, { leaves: steps, count: rows, torch })
     : null;
-  const others = peer === null ? [] : ['numpy sum tree', 'numpy cumsum', ...(torch ? ['torch multinomial'] : [])];
+  const others =
+    peer === null
+      ? []
+      : ['numpy sum tree', 'numpy cumsum', ...(torch ? ['torch multinomial'] : [])];
   const times = await inRounds(rounds, {
     draw: () => timed(repeats, draw),
     whole: () => timed(repeats, () => whole.make(seed++)),
@@ -75,22 +83,36 @@ async function native(
   });
   peer?.close();
   const of = (name: string) => times[name]!;
-  const told = (name: string, metric: string, figure: Omit<Figure, 'bench' | 'case' | 'metric' | 'unit'>) =>
-    report({ case: name, metric, ...figure, unit: 'µs' });
+  const told = (
+    name: string,
+    metric: string,
+    figure: Omit<Figure, 'bench' | 'case' | 'metric' | 'unit'>,
+  ) => report({ case: name, metric, ...figure, unit: 'µs' });
   const what = `${rows} of ${steps} and their weights`;
   for (const other of [...others, 'uniform'])
     told(`${what}; ${other}`, 'time per draw', {
       ...beside(of('draw'), of(other)),
       ...(other === 'uniform' && { goal: { most: drawn } }),
     });
-  told(`${what}, batches of 16 B a row; ids and weights`, 'time per batch', beside(of('whole'), of('draw')));
+  told(
+    `${what}, batches of 16 B a row; ids and weights`,
+    'time per batch',
+    beside(of('whole'), of('draw')),
+  );
   const update = `${rows} priorities of ${steps}`;
   const goal = { most: updated };
   if (peer === null) told(update, 'time per update', { ...middle(of('update')), goal });
-  else told(`${update}; numpy sum tree`, 'time per update', { ...beside(of('update'), of('numpy update')), goal });
+  else
+    told(`${update}; numpy sum tree`, 'time per update', {
+      ...beside(of('update'), of('numpy update')),
+      goal,
+    });
 }
 
-/** The calls of a learner without a pipeline, which check their arguments and return arrays of their own. */
+/**
+ * The calls of a learner without a pipeline, which check their arguments and return arrays of their
+ * own.
+ */
 async function calls(report: Report, buffer: TrajectoryBuffer, rounds: number): Promise<void> {
   const view = buffer.transitions();
   const sampler = prioritized();
@@ -113,13 +135,20 @@ async function calls(report: Report, buffer: TrajectoryBuffer, rounds: number): 
       ...beside(times.sample!, times.uniform!),
       unit: 'µs',
     });
-    report({ case: `updatePriorities() of ${rows}`, metric: 'time per call', ...middle(times.update!), unit: 'µs' });
+    report({
+      case: `updatePriorities() of ${rows}`,
+      metric: 'time per call',
+      ...middle(times.update!),
+      unit: 'µs',
+    });
   }
 }
 
 export const run: Benchmark = async (report, { quick }) => {
-  if (!Peer.has('numpy')) console.error('priorities: python3 has no numpy, nothing to compare with');
-  else if (!Peer.has('torch')) console.error('priorities: python3 has no torch, numpy alone is compared with');
+  if (!Peer.has('numpy'))
+    console.error('priorities: python3 has no numpy, nothing to compare with');
+  else if (!Peer.has('torch'))
+    console.error('priorities: python3 has no torch, numpy alone is compared with');
   // One place more than can be drawn: the newest step of a lane has no next observation yet.
   const lanes = 64;
   const fields = { obs: { shape: [1], observation: true } } as const;

@@ -1,11 +1,17 @@
-/** A core's part of a look at how quiet the machine is; as a thread's file, the other cores' side of it. */
+/**
+ * A core's part of a look at how quiet the machine is; as a thread's file, the other cores' side of
+ * it.
+ */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 
 const STEPS = 1_500_000;
 /** 64 MiB a core: more than its share of a last cache. */
 const WORDS = 2 ** 24;
 const READS = 20_000;
-/** How often a look does each part: one hiccup among the looks before and after a figure is none of its spread. */
+/**
+ * How often a look does each part: one hiccup among the looks before and after a figure is none of
+ * its spread.
+ */
 export const TIMES = 6;
 
 export const memory = (): Int32Array => new Int32Array(WORDS).fill(1);

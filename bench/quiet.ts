@@ -1,6 +1,7 @@
 /**
- * How quiet the machine is: the same short work before and after each figure, on every core at once, and how far its times
- * lie apart. A figure that was measured while others worked here says more about them than about what it is of.
+ * How quiet the machine is: the same short work before and after each figure, on every core at
+ * once, and how far its times lie apart. A figure that was measured while others worked here says
+ * more about them than about what it is of.
  */
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
@@ -13,16 +14,20 @@ export interface Looks {
   memory: number[];
 }
 
-/** How far the times lie apart: what the slow tenth takes at least, over what the fast tenth takes at most. 1 is perfect. */
+/**
+ * How far the times lie apart: what the slow tenth takes at least, over what the fast tenth takes
+ * at most. 1 is perfect.
+ */
 export interface Spread {
   numbers: number;
   memory: number;
 }
 
 /**
- * What a record may have at most. Measured on two cores of a shared virtual machine: looks that went before everything else
- * there had 1.03 to 1.17 of numbers and 1.10 to 1.66 of memory, nine of ten below 1.35; looks among ten busy threads had 2.0 to
- * 52, and 1.6 to 10. Memory is wider because neighbours take their share of the last cache.
+ * What a record may have at most. Measured on two cores of a shared virtual machine: looks that
+ * went before everything else there had 1.03 to 1.17 of numbers and 1.10 to 1.66 of memory, nine of
+ * ten below 1.35; looks among ten busy threads had 2.0 to 52, and 1.6 to 10. Memory is wider
+ * because neighbours take their share of the last cache.
  */
 export const WIDEST: Spread = { numbers: 1.25, memory: 1.5 };
 
@@ -34,20 +39,25 @@ export function spreadOf({ numbers, memory }: Looks, from = 0): Spread {
   return { numbers: apart(numbers.slice(from)), memory: apart(memory.slice(from)) };
 }
 
-export const isWide = (spread: Spread): boolean => spread.numbers > WIDEST.numbers || spread.memory > WIDEST.memory;
+export const isWide = (spread: Spread): boolean =>
+  spread.numbers > WIDEST.numbers || spread.memory > WIDEST.memory;
 
 export const told = ({ numbers, memory }: Spread): string =>
   `${numbers.toFixed(2)} × of numbers, ${memory.toFixed(2)} × of memory`;
 
-/** Whether a figure's own rounds, and its baseline's, lie as close together as a quiet machine's work does; one without rounds does not. */
+/**
+ * Whether a figure's own rounds, and its baseline's, lie as close together as a quiet machine's
+ * work does; one without rounds does not.
+ */
 const isSteady = ({ quartiles, baseline, baselineQuartiles }: Figure): boolean =>
   [quartiles, ...(baseline === undefined ? [] : [baselineQuartiles])].every(
     (each) => each !== undefined && each[1] <= each[0] * WIDEST.numbers,
   );
 
 /**
- * What is recorded of benchmarks that ran on `device`: all of one during which the machine was quiet. Where it was not, the
- * processor's own figures say more about others' work. A figure of another device says how steady it was itself.
+ * What is recorded of benchmarks that ran on `device`: all of one during which the machine was
+ * quiet. Where it was not, the processor's own figures say more about others' work. A figure of
+ * another device says how steady it was itself.
  */
 export function judged(
   device: string,
@@ -63,7 +73,10 @@ export function judged(
   return { kept, refused: Object.fromEntries(refused) };
 }
 
-/** Why these must not be recorded, what was seen and what to do; null where all were measured in quiet. */
+/**
+ * Why these must not be recorded, what was seen and what to do; null where all were measured in
+ * quiet.
+ */
 export function unquiet(benches: Readonly<Record<string, Spread>>): string | null {
   const wide = Object.entries(benches).filter(([, spread]) => isWide(spread));
   if (wide.length === 0) return null;
@@ -118,7 +131,8 @@ export class Quiet {
     }
     for (let time = 0; time < TIMES; time++) {
       // The slowest core tells: work is over when all of it is.
-      const slowest = (part: number) => Math.max(...this.#times.map((times) => times[2 * time + part] as number));
+      const slowest = (part: number) =>
+        Math.max(...this.#times.map((times) => times[2 * time + part] as number));
       this.looks.numbers.push(slowest(0));
       this.looks.memory.push(slowest(1));
     }

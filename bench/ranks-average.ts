@@ -1,4 +1,7 @@
-/** One of two learners, in a process of a launcher or in this one: microseconds per tick, alone or averaging behind each. */
+/**
+ * One of two learners, in a process of a launcher or in this one: microseconds per tick, alone or
+ * averaging behind each.
+ */
 
 import { DqnLearner } from '../src/entries/learner.ts';
 import { LearnerGroup, type MpiProcess, openMpi, shareLearnerGroup } from '../src/entries/ranks.ts';
@@ -12,16 +15,30 @@ const hidden = [120, 84];
 
 async function timed(group: LearnerGroup | null): Promise<number> {
   using device = openDevice('host:0');
-  using learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden, batchSize: 128, gamma: 0.99, seed: 1 });
+  using learner = new DqnLearner(device, {
+    obsDim: 4,
+    actions: 2,
+    hidden,
+    batchSize: 128,
+    gamma: 0.99,
+    seed: 1,
+  });
   await learner.ready;
   using buffer = ReplayBuffer.offPolicy({ capacity: 10_000, obsDim: 4, actionDim: 1 });
-  const rows = (width: number) => Float32Array.from({ length: 10_000 * width }, (_, i) => (i % 7) / 7);
+  const rows = (width: number) =>
+    Float32Array.from({ length: 10_000 * width }, (_, i) => (i % 7) / 7);
   buffer.add({
-    ...{ obs: rows(4), nextObs: rows(4), actions: new Float32Array(10_000), rewards: rows(1) },
-    ...{ dones: new Float32Array(10_000), truncated: new Float32Array(10_000) },
+    obs: rows(4),
+    nextObs: rows(4),
+    actions: new Float32Array(10_000),
+    rewards: rows(1),
+    dones: new Float32Array(10_000),
+    truncated: new Float32Array(10_000),
   });
   await using pipeline = await ReplayPipeline.open({
-    ...{ buffer, device: device.name, sampleCount: 128 },
+    buffer,
+    device: device.name,
+    sampleCount: 128,
     ...(group ? { group } : {}),
   });
   pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
@@ -39,7 +56,9 @@ async function inProcess(mpi: MpiProcess): Promise<number> {
   await mpi.allGather(Float64Array.of(0));
   if (averaging === 'none') return timed(null);
   if (averaging === 'one')
-    return await timed(await LearnerGroup.join({ shared: shareLearnerGroup({ ranks: 1, parameters }), rank: 0 }));
+    return await timed(
+      await LearnerGroup.join({ shared: shareLearnerGroup({ ranks: 1, parameters }), rank: 0 }),
+    );
   using group = await LearnerGroup.join({ mpi, parameters });
   return await timed(group);
 }
@@ -52,7 +71,9 @@ if (where === 'mpi') {
 } else {
   const shared = shareLearnerGroup({ ranks: 2, parameters: 10_934 });
   const groups =
-    averaging === 'group' ? await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank }))) : [null, null];
+    averaging === 'group'
+      ? await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank })))
+      : [null, null];
   console.log(String(Math.max(...(await Promise.all(groups.map((group) => timed(group)))))));
   for (const group of groups) group?.close();
 }

@@ -1,7 +1,14 @@
-/** One of two processes, or (argument `threads`) both ranks in one: tells µs of an exchange. The other argument: how many. */
+/**
+ * One of two processes, or (argument `threads`) both ranks in one: tells µs of an exchange. The
+ * other argument: how many.
+ */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { type HaloExchangeOptions, periodicTopology, shareHaloExchange } from '../src/entries/halo.ts';
+import {
+  type HaloExchangeOptions,
+  periodicTopology,
+  shareHaloExchange,
+} from '../src/entries/halo.ts';
 import { openMpi } from '../src/entries/ranks.ts';
 
 const [how, exchanges] = [process.argv[2], Number(process.argv[3])];
@@ -11,8 +18,12 @@ const options: HaloExchangeOptions = {
   topology: periodicTopology({ layout: [2, 1] }),
   x: [
     {
-      ...{ nPoints: halo, shape: [levels, side, side], origin: [0, halo, halo], extent: [levels, cells, cells] },
-      ...{ dims: ['k', 'j', 'i'], dtype: 'float64' },
+      nPoints: halo,
+      shape: [levels, side, side],
+      origin: [0, halo, halo],
+      extent: [levels, cells, cells],
+      dims: ['k', 'j', 'i'],
+      dtype: 'float64',
     },
   ],
 };

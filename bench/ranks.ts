@@ -1,4 +1,7 @@
-/** Two processes of an MPI launcher, and two threads of one: halos between them, and what averaging adds to a learner's tick. */
+/**
+ * Two processes of an MPI launcher, and two threads of one: halos between them, and what averaging
+ * adds to a learner's tick.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { type Launch, missingLaunch, mpich, openMpi, overTcp } from '../test/ranks/launch.ts';
@@ -19,15 +22,23 @@ function timed(by: Launch | null, program: string, ...given: string[]): number {
   const launched = by ? [by.command, ...by.args, '-n', '2'] : [];
   const ours = [process.execPath, '--no-warnings', program, by ? 'mpi' : 'threads', ...given];
   const [first, ...rest] = [...launched, ...ours];
-  const { stdout, stderr, status } = spawnSync(first!, rest, { encoding: 'utf8', env: { ...process.env, ...by?.env } });
+  const { stdout, stderr, status } = spawnSync(first!, rest, {
+    encoding: 'utf8',
+    env: { ...process.env, ...by?.env },
+  });
   if (status !== 0) throw new Error(`${first} ended with ${status}:\n${stderr}`);
   return Number(stdout);
 }
 
-/** Two learners of 10,934 parameters beside each other: on their own, each in a group of one, and averaging behind every tick. */
+/**
+ * Two learners of 10,934 parameters beside each other: on their own, each in a group of one, and
+ * averaging behind every tick.
+ */
 function averages(report: Report, quick: boolean): void {
   const ticks = String(quick ? 1000 : 4000);
-  for (const by of [null, mpich, openMpi].filter((each) => each === null || missingLaunch(each) === null)) {
+  for (const by of [null, mpich, openMpi].filter(
+    (each) => each === null || missingLaunch(each) === null,
+  )) {
     const times = { none: [] as number[], one: [] as number[], group: [] as number[] };
     for (let round = 0; round < (quick ? 3 : 9); round++)
       for (const how of by ? (['none', 'one', 'group'] as const) : (['none', 'group'] as const))
@@ -35,7 +46,11 @@ function averages(report: Report, quick: boolean): void {
     const where = by ? `two processes of ${by.name}` : 'two threads';
     const told = { metric: 'time per tick', unit: 'µs' };
     if (by)
-      report({ case: `${where}, each in a group of one; without a group`, ...told, ...beside(times.one, times.none) });
+      report({
+        case: `${where}, each in a group of one; without a group`,
+        ...told,
+        ...beside(times.one, times.none),
+      });
     report({
       case: `${where}, a mean behind each tick; without a group`,
       ...told,

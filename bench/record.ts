@@ -1,6 +1,7 @@
 /**
- * The record of a device, bench/results/<device>.json: the device, its driver, and each benchmark's medians with the
- * command and the commit that they were measured at. New figures replace those of another commit or driver.
+ * The record of a device, bench/results/<device>.json: the device, its driver, and each benchmark's
+ * medians with the command and the commit that they were measured at. New figures replace those of
+ * another commit or driver.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -39,23 +40,30 @@ export interface DeviceRecord extends Setting {
 /** Why figures of this device must not be recorded, or null. */
 export function refusal(device: string): string | null {
   const description = listDevices().find(({ name }) => name === device)?.description ?? '';
-  if (/software driver/i.test(description)) return `'${description}' is no device: its figures are not recorded`;
+  if (/software driver/i.test(description))
+    return `'${description}' is no device: its figures are not recorded`;
   return null;
 }
 
-/** The commit that is measured; HOTSLOT_COMMIT says it where the tree travels without its history. */
+/**
+ * The commit that is measured; HOTSLOT_COMMIT says it where the tree travels without its history.
+ */
 export function commit(): string {
   if (process.env.HOTSLOT_COMMIT) return process.env.HOTSLOT_COMMIT;
   const git = (...args: string[]) => spawnSync('git', args, { cwd: root, encoding: 'utf8' });
   const head = git('rev-parse', 'HEAD');
-  if (head.status !== 0) throw new Error('no commit is known to record: run in a clone, or set HOTSLOT_COMMIT');
+  if (head.status !== 0)
+    throw new Error('no commit is known to record: run in a clone, or set HOTSLOT_COMMIT');
   const changed = git('status', '--porcelain', '--', '.', ':!bench/results').stdout.trim() !== '';
   return head.stdout.trim() + (changed ? ' with changes' : '');
 }
 
 function driverVersion(): string | null {
   try {
-    return /\b\d{3}\.\d+(\.\d+)?\b/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[0] ?? null;
+    return (
+      /\b\d{3}\.\d+(\.\d+)?\b/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[0] ??
+      null
+    );
   } catch {
     const asked = spawnSync('nvidia-smi', ['--query-gpu=driver_version', '--format=csv,noheader'], {
       encoding: 'utf8',
@@ -83,7 +91,10 @@ function setting(device: string): Setting {
   };
 }
 
-/** Writes the figures of the benchmarks that have a spread here; the file's path, and what is in it now. */
+/**
+ * Writes the figures of the benchmarks that have a spread here; the file's path, and what is in it
+ * now.
+ */
 export function record(
   device: string,
   command: string,
@@ -101,7 +112,9 @@ export function record(
   }
   const date = new Date().toISOString();
   for (const [bench, spread] of Object.entries(spreads)) {
-    const own = figures.filter((figure) => figure.bench === bench).map(({ bench: _, ...figure }) => figure);
+    const own = figures
+      .filter((figure) => figure.bench === bench)
+      .map(({ bench: _, ...figure }) => figure);
     benches[bench] = { date, command, spread, figures: own };
   }
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,7 @@
-/** Moments that processes of one machine agree on, small enough for a float32: µs, which begin anew every 16 s. */
+/**
+ * Moments that processes of one machine agree on, small enough for a float32: µs, which begin anew
+ * every 16 s.
+ */
 const SPAN = 2 ** 24;
 
 export const stampNow = (): number => Number((process.hrtime.bigint() / 1000n) % BigInt(SPAN));

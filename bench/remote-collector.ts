@@ -1,9 +1,15 @@
-/** A collector for the benchmark: blocks of rows as fast as it is told, each row with the moment it was made. */
+/**
+ * A collector for the benchmark: blocks of rows as fast as it is told, each row with the moment it
+ * was made.
+ */
 import { BroadcastChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { type CollectorContext, defineCollector } from '../src/index.ts';
 import { stampNow } from './remote-clock.ts';
 
-/** Tells all collectors of a process how many bytes a second each is to make; 0: none, Infinity: whatever goes. */
+/**
+ * Tells all collectors of a process how many bytes a second each is to make; 0: none, Infinity:
+ * whatever goes.
+ */
 export const PACE = 'hotslot bench pace';
 /** A block; what is told of times is of its rows. */
 const BLOCK_BYTES = 44_032;
@@ -14,7 +20,9 @@ export default defineCollector()((context: CollectorContext) => {
   );
   const floats = fields.reduce((sum, [, width]) => sum + width, 0);
   const rows = Math.max(1, Math.floor(BLOCK_BYTES / (4 * floats)));
-  const columns = Object.fromEntries(fields.map(([name, width]) => [name, new Float32Array(rows * width)]));
+  const columns = Object.fromEntries(
+    fields.map(([name, width]) => [name, new Float32Array(rows * width)]),
+  );
   const stamped = columns.row;
   const told = new BroadcastChannel(PACE);
   // It ends with its thread.
@@ -24,7 +32,11 @@ export default defineCollector()((context: CollectorContext) => {
   let due = 0;
   return {
     collect() {
-      for (let said = receiveMessageOnPort(told as never); said; said = receiveMessageOnPort(told as never)) {
+      for (
+        let said = receiveMessageOnPort(told as never);
+        said;
+        said = receiveMessageOnPort(told as never)
+      ) {
         pace = (said.message as { data?: number }).data ?? (said.message as number);
         due = performance.now();
       }

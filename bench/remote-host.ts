@@ -1,4 +1,7 @@
-/** A process of its own with a CollectorHost, whose collector makes rows at the pace that this process is told. */
+/**
+ * A process of its own with a CollectorHost, whose collector makes rows at the pace that this
+ * process is told.
+ */
 import { BroadcastChannel } from 'node:worker_threads';
 import { CollectorHost } from '../src/entries/remote.ts';
 import { PACE } from './remote-collector.ts';

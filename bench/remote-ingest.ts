@@ -9,13 +9,19 @@ import { median, type Report } from './harness.ts';
 const MESSAGES = 400;
 const ROWS = 300;
 
-/** Rounds that the collector came in between count too much, or too little: the middle one has none. */
+/**
+ * Rounds that the collector came in between count too much, or too little: the middle one has none.
+ */
 export function garbage(report: Report): void {
   const buffer = ReplayBuffer.create({ capacity: 10_000, fields: { row: { shape: [43] } } });
   const sink = sinkOf(buffer.share() as never);
   const ingest = new Ingest({
-    ...{ marks: Marks.create(), sink, layout: 7, maxVersionLag: Number.POSITIVE_INFINITY },
-    ...{ version: () => 0, now: Date.now },
+    marks: Marks.create(),
+    sink,
+    layout: 7,
+    maxVersionLag: Number.POSITIVE_INFINITY,
+    version: () => 0,
+    now: Date.now,
   });
   const { rowBytes } = sink;
   const message = new Uint8Array(HEADER_BYTES + ROWS * rowBytes);

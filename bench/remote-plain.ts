@@ -1,6 +1,7 @@
 /**
- * The broker alone, by its own client: what Hotslot is held against. Roles: one writes messages, eight on the way at most; one reads
- * and acknowledges them; one has many connections that take a value when they are told of it.
+ * The broker alone, by its own client: what Hotslot is held against. Roles: one writes messages,
+ * eight on the way at most; one reads and acknowledges them; one has many connections that take a
+ * value when they are told of it.
  */
 import { createClient } from '@redis/client';
 import { monotonic, sinceStamp, stampNow } from './remote-clock.ts';

@@ -1,4 +1,7 @@
-/** What the benchmark of remote collectors runs: a server, a learner in this process, and others in processes of their own. */
+/**
+ * What the benchmark of remote collectors runs: a server, a learner in this process, and others in
+ * processes of their own.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -19,7 +22,9 @@ export class Child {
     this.#child = child;
   }
   static async open(file: string, task: HostTask | PlainTask | SwarmTask): Promise<Child> {
-    const child = new Child(fork(new URL(`./${file}.js`, import.meta.url), [JSON.stringify(task)], { execArgv: [] }));
+    const child = new Child(
+      fork(new URL(`./${file}.js`, import.meta.url), [JSON.stringify(task)], { execArgv: [] }),
+    );
     await child.answer();
     return child;
   }
@@ -31,7 +36,8 @@ export class Child {
   }
   answer<T>(): Promise<T> {
     return new Promise((resolve, reject) => {
-      const ended = (code: number) => reject(new Error(`a process of the benchmark ended with ${code}`));
+      const ended = (code: number) =>
+        reject(new Error(`a process of the benchmark ended with ${code}`));
       this.#child.once('exit', ended);
       this.#child.once('message', (said) => {
         this.#child.off('exit', ended);
@@ -93,7 +99,11 @@ export async function spanOf(line: Line, pace: number, ms: number, warmMs = 300)
   const [before, bytes, begin] = [times(), await line.bytes(), performance.now()];
   await wait(ms);
   const [after, more, end] = [times(), await line.bytes(), performance.now()];
-  const [server, reader, writer] = after.map((time, i) => time - before[i]!) as [number, number, number];
+  const [server, reader, writer] = after.map((time, i) => time - before[i]!) as [
+    number,
+    number,
+    number,
+  ];
   return { bytes: more - bytes, seconds: (end - begin) / 1000, server, reader, writer };
 }
 
@@ -140,7 +150,13 @@ export interface OursOptions {
 export const learnerOf = (server: TestServer, given: Omit<RemoteCollectorsOptions, 'url' | 'ca'>) =>
   RemoteCollectors.open({ url: server.url, ...(server.ca && { ca: server.ca }), ...given });
 
-export async function ourLine({ server, buffer, flushBytes, run, watched = false }: OursOptions): Promise<Line> {
+export async function ourLine({
+  server,
+  buffer,
+  flushBytes,
+  run,
+  watched = false,
+}: OursOptions): Promise<Line> {
   const remote = await learnerOf(server, { run, buffer });
   const host = await Child.open('remote-host', { url: server.url, ca: server.ca, run, flushBytes });
   const watch = watched ? new Watch(buffer) : null;

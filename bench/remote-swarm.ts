@@ -1,4 +1,7 @@
-/** Many hosts in one process: real uplinks over real connections, over outboxes that have rows without anybody collecting them. */
+/**
+ * Many hosts in one process: real uplinks over real connections, over outboxes that have rows
+ * without anybody collecting them.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { WeightMailbox } from '../src/index.ts';
 import { STAT_LIFE_MS, STAT_MS, writeStat } from '../src/net/remote/host-stat.ts';
@@ -21,7 +24,10 @@ export interface SwarmTask {
   readonly everyMs: number;
 }
 /** What it says, in ms of the machine's clock. */
-export type SwarmSays = 'ready' | { readonly first: number; readonly all: number } | { readonly weights: number };
+export type SwarmSays =
+  | 'ready'
+  | { readonly first: number; readonly all: number }
+  | { readonly weights: number };
 /** A row for each host now, and when the learner has it; or a version, and when all have it. */
 export type SwarmIsTold = 'mark' | { readonly version: number };
 
@@ -83,18 +89,42 @@ async function openHost(session: number) {
   weights = mailbox && new WeightsIn({ link, keys, mailbox });
   const { rowBytes } = JSON.parse(info.layout) as { rowBytes: number };
   const outbox = new Rows(rowBytes, task.everyMs === 0 ? Number.MAX_SAFE_INTEGER : 0);
-  const given = { link, keys, session, shard: 0, layout: layoutSum(info.layout), outbox, now: Date.now };
+  const given = {
+    link,
+    keys,
+    session,
+    shard: 0,
+    layout: layoutSum(info.layout),
+    outbox,
+    now: Date.now,
+  };
   uplink = new Uplink({ ...given, flushBytes: task.flushBytes, flushMs: 20, version: () => 0 });
   uplink.connected();
   uplink.run().catch((error) => console.error(error));
   const stat = () => {
-    const none = { steps: 0, episodes: 0, recent: 0, waits: 0, version: 0, waiting: 0, full: 0, meanReturn: null };
-    const told = writeStat({ ...none, host: `host ${session}`, pid: process.pid, workers: 1, failed: '' } as never);
+    const none = {
+      steps: 0,
+      episodes: 0,
+      recent: 0,
+      waits: 0,
+      version: 0,
+      waiting: 0,
+      full: 0,
+      meanReturn: null,
+    };
+    const told = writeStat({
+      ...none,
+      host: `host ${session}`,
+      pid: process.pid,
+      workers: 1,
+      failed: '',
+    } as never);
     link.store(keys.stat(session), told, STAT_LIFE_MS).catch(() => {}); // the next one comes soon
   };
   stat();
   setTimeout(() => setInterval(stat, STAT_MS), Math.random() * STAT_MS);
-  if (task.everyMs > 0) setTimeout(() => setInterval(() => outbox.make(1), task.everyMs), Math.random() * task.everyMs);
+  if (task.everyMs > 0)
+    setTimeout(() => setInterval(() => outbox.make(1), task.everyMs), Math.random() * task.everyMs);
   const version = () => (weights && mailbox ? weights.versionOf(mailbox.published) : 0);
   return { uplink, outbox, version };
 }
@@ -102,7 +132,9 @@ async function openHost(session: number) {
 const hosts: Awaited<ReturnType<typeof openHost>>[] = [];
 for (let i = 0; i < task.hosts; i += 20)
   hosts.push(
-    ...(await Promise.all(Array.from({ length: Math.min(20, task.hosts - i) }, (_, j) => openHost(i + j + 1)))),
+    ...(await Promise.all(
+      Array.from({ length: Math.min(20, task.hosts - i) }, (_, j) => openHost(i + j + 1)),
+    )),
   );
 if (task.everyMs > 0) while (hosts.some(({ uplink }) => uplink.epoch === 0)) await wait(20);
 

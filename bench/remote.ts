@@ -1,17 +1,31 @@
 /**
- * Collectors on other machines: what comes in over one server of this machine, beside the server's own client without Hotslot; how
- * late it is; what it takes of a learner's ticks; and how it goes on after the server was killed. Needs redis-server or
- * valkey-server.
+ * Collectors on other machines: what comes in over one server of this machine, beside the server's
+ * own client without Hotslot; how late it is; what it takes of a learner's ticks; and how it goes
+ * on after the server was killed. Needs redis-server or valkey-server.
  */
 import { loadavg } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
 import { DqnLearner } from '../src/entries/learner.ts';
-import { openDevice, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../src/index.ts';
+import {
+  openDevice,
+  RateLimiter,
+  ReplayBuffer,
+  ReplayPipeline,
+  WeightMailbox,
+} from '../src/index.ts';
 import { startServer, type TestServer } from '../test/remote/server.ts';
 import { type Benchmark, beside, median, middle, percentile, type Report } from './harness.ts';
 import { monotonic } from './remote-clock.ts';
 import { garbage } from './remote-ingest.ts';
-import { Child, type Line, learnerOf, ourLine, plainLine, type Span, spanOf } from './remote-rig.ts';
+import {
+  Child,
+  type Line,
+  learnerOf,
+  ourLine,
+  plainLine,
+  type Span,
+  spanOf,
+} from './remote-rig.ts';
 import type { SwarmSays, SwarmTask } from './remote-swarm.ts';
 
 const MB = 1e6;
@@ -21,7 +35,10 @@ const STEADY = 100 * MB;
 const MOST = Number.POSITIVE_INFINITY;
 
 const rowsOf = (capacity: number, floats: number) =>
-  ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } }) as unknown as ReplayBuffer;
+  ReplayBuffer.create({
+    capacity,
+    fields: { row: { shape: [floats] } },
+  }) as unknown as ReplayBuffer;
 
 interface Speed {
   readonly name: string;
@@ -38,7 +55,12 @@ const small: Speed = {
   least: 430,
   leastRows: 2.5,
 };
-const large: Speed = { name: '1720 B rows, 1 MiB messages', floats: 430, flushBytes: 2 ** 20, least: 430 };
+const large: Speed = {
+  name: '1720 B rows, 1 MiB messages',
+  floats: 430,
+  flushBytes: 2 ** 20,
+  least: 430,
+};
 
 /** As fast as it goes, in turn with the broker alone; and what that took of the processors. */
 async function speed(
@@ -63,11 +85,16 @@ async function speed(
   const what = `${name}${tls ? ', TLS' : ''}`;
   report({
     case: `${what}; broker alone`,
-    ...{ metric: 'committed', ...beside(us, them, (time) => 1 / time / MB), unit: 'MB/s' },
+    metric: 'committed',
+    ...beside(us, them, (time) => 1 / time / MB),
+    unit: 'MB/s',
     goal: { least },
   });
   report({
-    ...{ case: what, metric: 'rows', ...middle(us, (time) => 1 / time / floats / 4e6), unit: 'M/s' },
+    case: what,
+    metric: 'rows',
+    ...middle(us, (time) => 1 / time / floats / 4e6),
+    unit: 'M/s',
     ...(leastRows !== undefined && { goal: { least: leastRows } }),
   });
   for (const who of ['server', 'reader', 'writer'] as const) {
@@ -75,7 +102,9 @@ async function speed(
     const title = { server: 'server', reader: 'learner', writer: 'host with its collector' }[who];
     report({
       case: `${what}: ${title}; broker alone`,
-      ...{ metric: 'processor per GB', ...beside(cost(spans.ours), cost(spans.plain)), unit: 's' },
+      metric: 'processor per GB',
+      ...beside(cost(spans.ours), cost(spans.plain)),
+      unit: 's',
     });
   }
   await ours.close();
@@ -89,7 +118,13 @@ async function speed(
 async function lateness(report: Report, quick: boolean): Promise<void> {
   const server = await startServer();
   const buffer = rowsOf(500_000, small.floats);
-  const ours = await ourLine({ server, buffer, flushBytes: small.flushBytes, run: 'late', watched: true });
+  const ours = await ourLine({
+    server,
+    buffer,
+    flushBytes: small.flushBytes,
+    run: 'late',
+    watched: true,
+  });
   const plain = await plainLine(server, small.flushBytes);
   const found = { ours: [[], []] as [number[], number[]], plain: [[], []] as [number[], number[]] };
   const rates: number[] = [];
@@ -110,7 +145,9 @@ async function lateness(report: Report, quick: boolean): Promise<void> {
   ] as const)
     report({
       case: `${name}; broker alone, of messages`,
-      ...{ metric: `to committed, ${metric}`, ...beside(found.ours[i], found.plain[i]), unit: 'ms' },
+      metric: `to committed, ${metric}`,
+      ...beside(found.ours[i], found.plain[i]),
+      unit: 'ms',
       goal: { most },
     });
   await ours.close();
@@ -123,15 +160,29 @@ async function lateness(report: Report, quick: boolean): Promise<void> {
 async function ticks(report: Report, quick: boolean): Promise<void> {
   const server = await startServer();
   const batchSize = 128;
-  const buffer = ReplayBuffer.offPolicy({ capacity: 500_000, obsDim: 20, actionDim: 1 }) as unknown as ReplayBuffer;
+  const buffer = ReplayBuffer.offPolicy({
+    capacity: 500_000,
+    obsDim: 20,
+    actionDim: 1,
+  }) as unknown as ReplayBuffer;
   const ours = await ourLine({ server, buffer, flushBytes: small.flushBytes, run: 'ticks' });
   await spanOf(ours, STEADY, 300);
   const device = openDevice('host:0');
-  using learner = new DqnLearner(device, { obsDim: 20, actions: 2, hidden: [120, 84], batchSize, seed: 1 });
+  using learner = new DqnLearner(device, {
+    obsDim: 20,
+    actions: 2,
+    hidden: [120, 84],
+    batchSize,
+    seed: 1,
+  });
   await learner.ready;
   const rates = { arriving: [] as number[], alone: [] as number[] };
   {
-    await using pipeline = await ReplayPipeline.open({ buffer, device: 'host:0', sampleCount: batchSize });
+    await using pipeline = await ReplayPipeline.open({
+      buffer,
+      device: 'host:0',
+      sampleCount: batchSize,
+    });
     pipeline.capture((batch, { stream, out }) => learner.update(stream, batch as never, out));
     const count = quick ? 1500 : 6000;
     await pipeline.run({ ticks: 500 });
@@ -148,7 +199,9 @@ async function ticks(report: Report, quick: boolean): Promise<void> {
   }
   report({
     case: 'DQN 20-120-84-2 while 100 MB/s arrive; while none do',
-    ...{ metric: 'ticks per second', ...beside(rates.arriving, rates.alone, (time) => 1 / time), unit: '1/s' },
+    metric: 'ticks per second',
+    ...beside(rates.arriving, rates.alone, (time) => 1 / time),
+    unit: '1/s',
     goal: { ratio: 0.8 },
   });
   await ours.close();
@@ -182,7 +235,8 @@ async function restarts(report: Report, hosts: number, times: number, most: numb
     for (const p of [0.5, 0.99])
       report({
         case: `${hosts} hosts, server killed and back ${times} times`,
-        ...{ metric: `to ${name === 'first' ? 'first rows' : 'rows of all'}, p${100 * p}`, unit: 'ms' },
+        metric: `to ${name === 'first' ? 'first rows' : 'rows of all'}, p${100 * p}`,
+        unit: 'ms',
         value: percentile(values, p),
         ...(p === 0.99 && { goal: { most } }),
       });
@@ -196,9 +250,18 @@ async function restarts(report: Report, hosts: number, times: number, most: numb
 async function memory(report: Report, quick: boolean): Promise<void> {
   const server = await startServer();
   const transitBytes = 2 ** 25;
-  const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 64, gateAdd: true });
+  const limiter = RateLimiter.create({
+    samplesPerInsert: 1,
+    minSize: 1,
+    errorBuffer: 64,
+    gateAdd: true,
+  });
   const fields = { row: { shape: [small.floats] } };
-  const buffer = ReplayBuffer.create({ capacity: 100_000, fields, limiter }) as unknown as ReplayBuffer;
+  const buffer = ReplayBuffer.create({
+    capacity: 100_000,
+    fields,
+    limiter,
+  }) as unknown as ReplayBuffer;
   const remote = await learnerOf(server, { run: 'full', buffer, transitBytes });
   const client = await server.client();
   const used = async () => Number(/^used_memory:(\d+)/m.exec(await client.info('memory'))![1]);
@@ -207,16 +270,28 @@ async function memory(report: Report, quick: boolean): Promise<void> {
   let most = 0;
   let now = 0;
   const all = await swarm(server, { run: 'full', hosts, flushBytes: small.flushBytes, everyMs: 0 });
-  for (const end = performance.now() + (quick ? 2000 : 5000); performance.now() < end; await wait(20)) {
+  for (
+    const end = performance.now() + (quick ? 2000 : 5000);
+    performance.now() < end;
+    await wait(20)
+  ) {
     now = await used();
     most = Math.max(most, now);
   }
   const windows = `${hosts} hosts, 32 MiB of windows, learner stopped`;
   report({
-    ...{ case: windows, metric: 'memory ÷ windows', value: (most - before) / transitBytes, unit: '×' },
+    case: windows,
+    metric: 'memory ÷ windows',
+    value: (most - before) / transitBytes,
+    unit: '×',
     goal: { most: 1.2 },
   });
-  report({ case: windows, metric: 'the same at the end', value: (now - before) / transitBytes, unit: '×' });
+  report({
+    case: windows,
+    metric: 'the same at the end',
+    value: (now - before) / transitBytes,
+    unit: '×',
+  });
   await all.close();
   await remote.close();
   buffer.close();
@@ -233,7 +308,12 @@ async function weights(report: Report, quick: boolean, hosts: number): Promise<v
   const ours = await swarm(server, { run: 'weights', hosts, flushBytes: 2 ** 15, everyMs: 1e9 });
   const [key, channel] = ['plain:newest', 'plain:told'];
   const takers = { count: hosts, key, channel };
-  const plain = await Child.open('remote-plain', { role: 'takers', url: server.url, bytes: 0, takers });
+  const plain = await Child.open('remote-plain', {
+    role: 'takers',
+    url: server.url,
+    bytes: 0,
+    takers,
+  });
   const client = await server.client();
   const value = Buffer.alloc(4 * mailbox.length);
   const found = { ours: [] as number[], plain: [] as number[] };
@@ -255,7 +335,9 @@ async function weights(report: Report, quick: boolean, hosts: number): Promise<v
   }
   report({
     case: `44 kB to ${hosts} hosts; SET, PUBLISH and GET`,
-    ...{ metric: 'until all have them', ...beside(found.ours, found.plain), unit: 'ms' },
+    metric: 'until all have them',
+    ...beside(found.ours, found.plain),
+    unit: 'ms',
     goal: { most: 250 },
   });
   await ours.close();
@@ -265,9 +347,16 @@ async function weights(report: Report, quick: boolean, hosts: number): Promise<v
   await server.stop();
 }
 
-/** Of these figures many are of several processes on few cores: what else ran there belongs to them. */
+/**
+ * Of these figures many are of several processes on few cores: what else ran there belongs to them.
+ */
 const load = (report: Report, when: string) =>
-  report({ case: 'what else runs here', metric: `load average, ${when}`, value: loadavg()[0]!, unit: '' });
+  report({
+    case: 'what else runs here',
+    metric: `load average, ${when}`,
+    value: loadavg()[0]!,
+    unit: '',
+  });
 
 export const run: Benchmark = async (report, { quick }) => {
   load(report, 'before');

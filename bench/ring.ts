@@ -1,4 +1,6 @@
-/** A hand-over between two threads: there and back through bells, against bare Atomics on one word. */
+/**
+ * A hand-over between two threads: there and back through bells, against bare Atomics on one word.
+ */
 import { Worker } from 'node:worker_threads';
 import { BELL_WORDS } from '../src/shm/bell.ts';
 import { type Benchmark, beside, median, middle } from './harness.ts';

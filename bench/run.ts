@@ -1,4 +1,7 @@
-/** Runs benchmarks by name (all of them by default) and prints their figures, readable or as JSON lines. */
+/**
+ * Runs benchmarks by name (all of them by default) and prints their figures, readable or as JSON
+ * lines.
+ */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { openDevice } from '../src/index.ts';
@@ -79,10 +82,22 @@ const processor: readonly Name[] = [
   'gemm',
   'monitor',
 ];
-/** About what a processor does not have: run when they are named, and by default on every other device. */
+/**
+ * About what a processor does not have: run when they are named, and by default on every other
+ * device.
+ */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Only when they are named. */
-const named: readonly Name[] = ['torch', 'torch-tf32', 'ranks', 'peers', 'scale', 'checkpoint', 'remote', 'long'];
+const named: readonly Name[] = [
+  'torch',
+  'torch-tf32',
+  'ranks',
+  'peers',
+  'scale',
+  'checkpoint',
+  'remote',
+  'long',
+];
 
 const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain]
 names, and about how long each takes on two cores:
@@ -134,11 +149,19 @@ function options(): CommandLine {
     if (values.explain && (positionals.join() !== 'tick' || values.record))
       throw new Error("--explain is of 'tick' alone, and its figures are not recorded");
     // How many cores take part is settled once for a process.
-    if (positionals.includes('torch') && positionals.length > 1 && family === 'host' && !process.env.HOTSLOT_CORES)
+    if (
+      positionals.includes('torch') &&
+      positionals.length > 1 &&
+      family === 'host' &&
+      !process.env.HOTSLOT_CORES
+    )
       throw new Error(
         "'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES for all of them",
       );
-    if (positionals.includes('torch-tf32') && (family === 'host' || process.env.NVIDIA_TF32_OVERRIDE !== '1'))
+    if (
+      positionals.includes('torch-tf32') &&
+      (family === 'host' || process.env.NVIDIA_TF32_OVERRIDE !== '1')
+    )
       throw new Error(
         "'torch-tf32' is for a GPU whose cuBLAS reads NVIDIA_TF32_OVERRIDE=1 when it starts: set it, and name the --device",
       );
@@ -155,7 +178,10 @@ function options(): CommandLine {
   }
 }
 
-/** A GPU that idles has slow clocks and a slow link: it is kept busy for half a second before it is timed. */
+/**
+ * A GPU that idles has slow clocks and a slow link: it is kept busy for half a second before it is
+ * timed.
+ */
 async function warmUp(name: string): Promise<void> {
   using device = openDevice(name);
   using stream = device.createStream();
@@ -166,7 +192,10 @@ async function warmUp(name: string): Promise<void> {
 const { chosen, json, recorded, options: settings } = options();
 const figures: Figure[] = [];
 const spreads: Record<string, Spread> = {};
-if (!json) console.log(`${cpus()[0]?.model.trim()}, ${cpus().length} cores, Node ${process.versions.node}\n`);
+if (!json)
+  console.log(
+    `${cpus()[0]?.model.trim()}, ${cpus().length} cores, Node ${process.versions.node}\n`,
+  );
 const quiet = await Quiet.open();
 for (const bench of chosen) {
   const { run } = (await import(`./${bench}.js`)) as { run: Benchmark };
@@ -189,13 +218,17 @@ if (recorded) {
   for (const bench of Object.keys(refused)) delete spreads[bench];
   const left = figures.filter((figure) => figure.bench in spreads && !kept.includes(figure));
   for (const { bench, case: of, metric } of left)
-    console.error(`not recorded, since its own rounds lie too far apart: ${bench}, ${of}, ${metric}`);
+    console.error(
+      `not recorded, since its own rounds lie too far apart: ${bench}, ${of}, ${metric}`,
+    );
   if (Object.keys(spreads).length > 0) {
     const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
     const { file, written } = record(settings.device, command, kept, spreads);
     // Some make pictures of what is in the record.
     for (const bench of Object.keys(spreads)) {
-      const { recorded } = (await import(`./${bench}.js`)) as { recorded?: (written: DeviceRecord) => Promise<void> };
+      const { recorded } = (await import(`./${bench}.js`)) as {
+        recorded?: (written: DeviceRecord) => Promise<void>;
+      };
       await recorded?.(written);
     }
     if (!json) console.log(`recorded in ${file}: ${Object.keys(spreads).join(', ')}`);
@@ -208,10 +241,16 @@ if (recorded) {
 const aimed = figures.filter((figure) => figure.goal !== undefined);
 if (!json && aimed.length > 0) {
   const missed = aimed.filter((figure) => !meets(figure, figure.goal!));
-  console.log(`${aimed.length - missed.length} of ${aimed.length} goals met${missed.length > 0 ? '; missed by:' : ''}`);
-  for (const { bench, case: of, metric, goal } of missed) console.log(`  ${bench}: ${of}, ${metric} (${asked(goal!)})`);
+  console.log(
+    `${aimed.length - missed.length} of ${aimed.length} goals met${missed.length > 0 ? '; missed by:' : ''}`,
+  );
+  for (const { bench, case: of, metric, goal } of missed)
+    console.log(`  ${bench}: ${of}, ${metric} (${asked(goal!)})`);
 }
-if (json) console.log(JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }));
+if (json)
+  console.log(
+    JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }),
+  );
 
 /** A goal as it is told: the first word says of what. */
 function asked(goal: Goal): string {
@@ -222,10 +261,21 @@ function asked(goal: Goal): string {
 function row({ bench, case: of, metric, unit, spread, ...figure }: Figure): string {
   const ratio = figure.ratio === undefined ? '' : `${figure.ratio.toFixed(2)} ×`;
   const baseline =
-    figure.baseline === undefined ? '' : `(${round(figure.baseline)}${within(figure.baselineQuartiles)})`;
-  const named = [bench.padEnd(14), of.padEnd(64), metric.padEnd(22), round(figure.value).padStart(10)].join(' ');
-  const still = spread ? `${spread.numbers.toFixed(2)}/${spread.memory.toFixed(2)}${isWide(spread) ? '!' : ''}` : '';
-  const goal = figure.goal ? `  goal ${asked(figure.goal)}${meets(figure, figure.goal) ? '' : ', missed'}` : '';
+    figure.baseline === undefined
+      ? ''
+      : `(${round(figure.baseline)}${within(figure.baselineQuartiles)})`;
+  const named = [
+    bench.padEnd(14),
+    of.padEnd(64),
+    metric.padEnd(22),
+    round(figure.value).padStart(10),
+  ].join(' ');
+  const still = spread
+    ? `${spread.numbers.toFixed(2)}/${spread.memory.toFixed(2)}${isWide(spread) ? '!' : ''}`
+    : '';
+  const goal = figure.goal
+    ? `  goal ${asked(figure.goal)}${meets(figure, figure.goal) ? '' : ', missed'}`
+    : '';
   return `${named} ${unit.padEnd(5)} ${within(figure.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline.padEnd(20)} ${still}${goal}`;
 }
 

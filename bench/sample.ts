@@ -1,4 +1,7 @@
-/** One in-process sample call: draw the indices and gather the rows, as a learner without a pipeline would. */
+/**
+ * One in-process sample call: draw the indices and gather the rows, as a learner without a pipeline
+ * would.
+ */
 import { ReplayBuffer } from '../src/index.ts';
 import { type Benchmark, middle, percentile } from './harness.ts';
 

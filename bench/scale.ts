@@ -1,6 +1,6 @@
 /**
- * Cost against what grows: rows stored, bytes a row, rows of a batch, slots, writers. `--record` keeps tables and pictures
- * in bench/results/scale.
+ * Cost against what grows: rows stored, bytes a row, rows of a batch, slots, writers. `--record`
+ * keeps tables and pictures in bench/results/scale.
  */
 import { join } from 'node:path';
 import { ReplayBuffer, ReplayPipeline, TrajectoryBuffer } from '../src/index.ts';
@@ -12,7 +12,10 @@ import { risen, write } from './scale/table.ts';
 import { Writers } from './writers.ts';
 
 const powers = (from: number, to: number, by: number) =>
-  Array.from({ length: Math.round(Math.log(to / from) / Math.log(by)) + 1 }, (_, i) => from * by ** i);
+  Array.from(
+    { length: Math.round(Math.log(to / from) / Math.log(by)) + 1 },
+    (_, i) => from * by ** i,
+  );
 
 /** Tells a place of a curve. */
 type Tell = (
@@ -29,10 +32,16 @@ const teller =
   (series, x, metric, values, unit, as) =>
     report({
       case: `${curve} ${x.toLocaleString('en')}, ${series}`,
-      ...{ metric, unit, at: { curve, series, x }, ...middle(values, as) },
+      metric,
+      unit,
+      at: { curve, series, x },
+      ...middle(values, as),
     });
 
-/** As pack and a collector meet them: batches into memory that is used again, and one add() of 16 rows. */
+/**
+ * As pack and a collector meet them: batches into memory that is used again, and one add() of 16
+ * rows.
+ */
 function rowsStored(tell: Tell, quick: boolean): void {
   const rounds = quick ? 200 : 3000;
   for (const capacity of [...powers(1e4, quick ? 1e6 : 1e7, 10), ...(quick ? [] : [2e7])]) {
@@ -41,16 +50,29 @@ function rowsStored(tell: Tell, quick: boolean): void {
       const out = new Float32Array(256 * 4);
       const row = new Float32Array(16 * 4);
       let seed = 0;
-      const times = sparse(rounds, { draw: () => buffer.sample({ seed: seed++, count: 256 }, out) });
+      const times = sparse(rounds, {
+        draw: () => buffer.sample({ seed: seed++, count: 256 }, out),
+      });
       tell('uniform sample()', capacity, 'time of 256', times.draw!, 'µs');
-      tell('ReplayBuffer', capacity, 'time of 16 added', sparse(rounds, { add: () => buffer.add({ row }) }).add!, 'µs');
+      tell(
+        'ReplayBuffer',
+        capacity,
+        'time of 16 added',
+        sparse(rounds, { add: () => buffer.add({ row }) }).add!,
+        'µs',
+      );
       buffer.close();
     }
     globalThis.gc?.();
     const fields = { obs: { shape: [1], observation: true } } as const;
     const buffer = filledSteps({ capacity: capacity - (capacity % 16), lanes: 16, fields }, 1000);
     const view = buffer.transitions();
-    const batches = new Batches(buffer, { view, rows: 256, only: ['ids', 'weights'], prioritized: true });
+    const batches = new Batches(buffer, {
+      view,
+      rows: 256,
+      only: ['ids', 'weights'],
+      prioritized: true,
+    });
     const all = batches.all();
     batches.update(
       all,
@@ -82,8 +104,13 @@ function rowsStored(tell: Tell, quick: boolean): void {
 }
 
 /** Microseconds of each call, contenders in turn; a tenth warms. */
-function sparse(rounds: number, contenders: Record<string, () => unknown>): Record<string, number[]> {
-  const times: Record<string, number[]> = Object.fromEntries(Object.keys(contenders).map((name) => [name, []]));
+function sparse(
+  rounds: number,
+  contenders: Record<string, () => unknown>,
+): Record<string, number[]> {
+  const times: Record<string, number[]> = Object.fromEntries(
+    Object.keys(contenders).map((name) => [name, []]),
+  );
   for (let round = -Math.ceil(rounds / 10); round < rounds; round++)
     for (const [name, act] of Object.entries(contenders)) {
       const begin = performance.now();
@@ -100,7 +127,10 @@ async function rowSize(tell: Tell, quick: boolean): Promise<void> {
     const rows = Math.max(Math.min(capacity / 8, 32_768, 2 ** 25 / bytes), 64);
     const buffer = filledRows(capacity, bytes / 4);
     const { random, inOrder } = gathers(buffer, rows, new Uint8Array(rows * bytes));
-    const { one, cold } = await inTurn(quick ? 10 : 40, { one: () => random(true), cold: () => inOrder(true) });
+    const { one, cold } = await inTurn(quick ? 10 : 40, {
+      one: () => random(true),
+      cold: () => inOrder(true),
+    });
     for (const [series, { caller }] of [
       ['random rows', one],
       ['the same rows in order', cold],
@@ -114,9 +144,17 @@ async function rowSize(tell: Tell, quick: boolean): Promise<void> {
 }
 
 /** Microseconds of a tick of an update of one operation. */
-async function tickTime(buffer: ReplayBuffer, device: string, sampleCount: number, depth: number, ticks: number) {
+async function tickTime(
+  buffer: ReplayBuffer,
+  device: string,
+  sampleCount: number,
+  depth: number,
+  ticks: number,
+) {
   await using pipeline = await ReplayPipeline.open({ buffer, device, sampleCount, depth });
-  pipeline.capture(({ row }, { stream, out }) => stream.copy(out.view({ shape: [1] }), row!.view({ shape: [1] })));
+  pipeline.capture(({ row }, { stream, out }) =>
+    stream.copy(out.view({ shape: [1] }), row!.view({ shape: [1] })),
+  );
   await pipeline.run({ ticks: Math.ceil(ticks / 10) });
   return 1e6 / (await pipeline.run({ ticks })).ticksPerSecond;
 }
@@ -128,10 +166,13 @@ async function batch(tell: Tell, device: string, quick: boolean): Promise<void> 
     const ticks = Math.max(20, Math.round((quick ? 100_000 : 1_000_000) / Math.max(rows, 64)));
     const out = new Float32Array(rows * 43);
     let seed = 0;
-    const { draw } = sparse(ticks, { draw: () => buffer.sample({ seed: seed++, count: rows }, out) });
+    const { draw } = sparse(ticks, {
+      draw: () => buffer.sample({ seed: seed++, count: rows }, out),
+    });
     tell('sample()', rows, 'time per row', draw!, 'ns', (us) => (us * 1e3) / rows);
     const times: number[] = [];
-    for (let round = 0; round < rounds; round++) times.push(await tickTime(buffer, device, rows, 4, ticks));
+    for (let round = 0; round < rounds; round++)
+      times.push(await tickTime(buffer, device, rows, 4, ticks));
     tell('a whole tick', rows, 'time per row', times, 'ns', (us) => (us * 1e3) / rows);
   }
   buffer.close();
@@ -148,8 +189,11 @@ async function depths(tell: Tell, device: string, quick: boolean): Promise<void>
     const times = new Map(all.map((depth) => [depth, [] as number[]]));
     for (let round = 0; round < (quick ? 2 : 7); round++)
       for (const depth of all)
-        times.get(depth)!.push(await tickTime(buffer, device, rows, depth, quick ? ticks / 10 : ticks));
-    for (const [depth, values] of times) tell(`${rows} rows × ${4 * floats} B`, depth, 'time per tick', values, 'µs');
+        times
+          .get(depth)!
+          .push(await tickTime(buffer, device, rows, depth, quick ? ticks / 10 : ticks));
+    for (const [depth, values] of times)
+      tell(`${rows} rows × ${4 * floats} B`, depth, 'time per tick', values, 'µs');
     buffer.close();
   }
 }
@@ -164,13 +208,31 @@ async function writers(tell: Tell, quick: boolean): Promise<void> {
   const threads = new Writers();
   const groups = [1, 2, 4, 8].flatMap((count) => {
     const shared = TrajectoryBuffer.create({ capacity, lanes: 64, fields }).share();
-    const rows = Array.from({ length: count }, () => ({ fields, packed: packed.share(), firstLane: 0, lanes: 16 }));
+    const rows = Array.from({ length: count }, () => ({
+      fields,
+      packed: packed.share(),
+      firstLane: 0,
+      lanes: 16,
+    }));
     const own = Array.from({ length: count }, (_, i) => ({
-      ...{ fields, shared, firstLane: (i * 64) / count, lanes: 64 / count },
+      fields,
+      shared,
+      firstLane: (i * 64) / count,
+      lanes: 64 / count,
     }));
     return [
-      { count, series: 'ReplayBuffer, 16 rows an add()', group: threads.group(rows), rates: [] as number[] },
-      { count, series: 'TrajectoryBuffer, 64 lanes shared out', group: threads.group(own), rates: [] as number[] },
+      {
+        count,
+        series: 'ReplayBuffer, 16 rows an add()',
+        group: threads.group(rows),
+        rates: [] as number[],
+      },
+      {
+        count,
+        series: 'TrajectoryBuffer, 64 lanes shared out',
+        group: threads.group(own),
+        rates: [] as number[],
+      },
     ];
   });
   await threads.ready();

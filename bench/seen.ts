@@ -1,4 +1,7 @@
-/** How late an actor sees that an update is over: what a tick takes beyond an update of known length, one tick at a time. */
+/**
+ * How late an actor sees that an update is over: what a tick takes beyond an update of known
+ * length, one tick at a time.
+ */
 import { ReplayPipeline } from '../src/index.ts';
 import { type Benchmark, filledRows, middle } from './harness.ts';
 

@@ -1,6 +1,7 @@
 /**
- * Where the time of a small tick goes: each tick's record says when every role began and ended, and what lies between two of its
- * moments is a step of its own or the way from one role to the next. Beside them what the bytes alone cost.
+ * Where the time of a small tick goes: each tick's record says when every role began and ended, and
+ * what lies between two of its moments is a step of its own or the way from one role to the next.
+ * Beside them what the bytes alone cost.
  */
 import { nativeMemory } from '../src/device/native.ts';
 import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
@@ -9,7 +10,17 @@ import { openDevice, type ReplayBuffer, ReplayPipeline, uniformIndices } from '.
 import { middle, type Report } from './harness.ts';
 import { idle, manualTicks, type Placed } from './tick-rates.ts';
 
-const { requestedAt, packBegin, packEnd, submitBegin, submitEnd, readyAt, replayBegin, replayEnd, doneAt } = Field;
+const {
+  requestedAt,
+  packBegin,
+  packEnd,
+  submitBegin,
+  submitEnd,
+  readyAt,
+  replayBegin,
+  replayEnd,
+  doneAt,
+} = Field;
 const steps = [
   ['requested until pack begins', requestedAt, packBegin],
   ['pack', packBegin, packEnd],
@@ -34,10 +45,17 @@ function tell(report: Report, way: string, ticks: Float64Array[], perSecond: num
     const us = ticks.map((record) => ((record[end] as number) - (record[begin] as number)) * 1000);
     report({ case: `${way}: ${name}`, metric: 'time in a tick', ...middle(us), unit: 'µs' });
   }
-  report({ case: `${way}: from one tick to the next`, metric: 'time in a tick', value: 1e6 / perSecond, unit: 'µs' });
+  report({
+    case: `${way}: from one tick to the next`,
+    metric: 'time in a tick',
+    value: 1e6 / perSecond,
+    unit: 'µs',
+  });
 }
 
-/** What moving the bytes costs when nothing else is done: the rows gathered, and the batch copied. */
+/**
+ * What moving the bytes costs when nothing else is done: the rows gathered, and the batch copied.
+ */
 function bytesAlone(report: Report, buffer: ReplayBuffer, rows: number, device: string): void {
   const opened = openDevice(device);
   const out = new Float32Array(rows * 43);
@@ -69,7 +87,12 @@ export async function explain(
 ): Promise<void> {
   bytesAlone(report, buffer, rows, device);
   for (const [name, placement] of Object.entries(placements)) {
-    await using pipeline = await ReplayPipeline.open({ buffer, device, sampleCount: rows, placement });
+    await using pipeline = await ReplayPipeline.open({
+      buffer,
+      device,
+      sampleCount: rows,
+      placement,
+    });
     idle(pipeline);
     await pipeline.run({ ticks: ticks / 10 });
     const { ticksPerSecond } = await pipeline.run({ ticks });

@@ -7,7 +7,10 @@ import type { ManualTask } from './tick-worker.ts';
 /** An update of one operation: what remains is Hotslot's own. */
 export function idle(pipeline: ReplayPipeline): void {
   pipeline.capture((batch, { stream, out }) => {
-    stream.copy(out.view({ shape: [1] }), (batch.row as NonNullable<typeof batch.row>).view({ shape: [1] }));
+    stream.copy(
+      out.view({ shape: [1] }),
+      (batch.row as NonNullable<typeof batch.row>).view({ shape: [1] }),
+    );
   });
 }
 
@@ -42,14 +45,25 @@ export async function manualTicks(
 }
 
 /** The same in this thread, or in a worker that may block. */
-export async function manualRate(thread: 'main' | 'worker', task: Omit<ManualTask, 'buffer'>, buffer: ReplayBuffer) {
+export async function manualRate(
+  thread: 'main' | 'worker',
+  task: Omit<ManualTask, 'buffer'>,
+  buffer: ReplayBuffer,
+) {
   if (thread === 'worker') {
     const workerData: ManualTask = { ...task, buffer: buffer.share() };
     const worker = new Worker(new URL('./tick-worker.js', import.meta.url), { workerData });
-    return new Promise<number>((resolve, reject) => worker.once('message', resolve).once('error', reject));
+    return new Promise<number>((resolve, reject) =>
+      worker.once('message', resolve).once('error', reject),
+    );
   }
   const { device, placement, rows, ticks } = task;
-  await using pipeline = await ReplayPipeline.open({ buffer, device, sampleCount: rows, placement });
+  await using pipeline = await ReplayPipeline.open({
+    buffer,
+    device,
+    sampleCount: rows,
+    placement,
+  });
   const warm = Math.ceil(ticks / 10);
   await manualTicks(pipeline, rows, 0, warm);
   return await manualTicks(pipeline, rows, warm, ticks);

@@ -1,4 +1,7 @@
-/** Whole ticks through the four actors: small ones per second, large ones against one thread that gathers and copies. */
+/**
+ * Whole ticks through the four actors: small ones per second, large ones against one thread that
+ * gathers and copies.
+ */
 import { nativeMemory } from '../src/device/native.ts';
 import { openDevice, uniformIndices } from '../src/index.ts';
 import { allocateShared } from '../src/shm/memory.ts';
@@ -20,14 +23,21 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
     return void small.close();
   }
 
-  const rates: Record<string, number[]> = Object.fromEntries(Object.keys(placements).map((name) => [name, []]));
+  const rates: Record<string, number[]> = Object.fromEntries(
+    Object.keys(placements).map((name) => [name, []]),
+  );
   for (let round = 0; round < (quick ? 1 : 5); round++) {
     for (const [name, placement] of Object.entries(placements)) {
       rates[name]?.push(await rate(small, { placement }, 256, ticks, device));
     }
   }
   for (const [name, values] of Object.entries(rates)) {
-    report({ case: `256 rows × 172 B, ${name}`, metric: 'ticks per second', ...middle(values), unit: '1/s' });
+    report({
+      case: `256 rows × 172 B, ${name}`,
+      metric: 'ticks per second',
+      ...middle(values),
+      unit: '1/s',
+    });
   }
   const manual: Record<string, number[]> = {};
   for (let round = 0; round < (quick ? 1 : 5); round++) {
@@ -41,7 +51,10 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   }
   for (const [name, values] of Object.entries(manual))
     report({
-      ...{ case: `256 rows × 172 B, ${name}`, metric: 'ticks per second', ...middle(values), unit: '1/s' },
+      case: `256 rows × 172 B, ${name}`,
+      metric: 'ticks per second',
+      ...middle(values),
+      unit: '1/s',
       // The few ticks of --quick run code that V8 has not optimized yet.
       ...(!quick && name.endsWith("'auto'") && { goal: { least: 30_000 } }),
     });
@@ -50,7 +63,8 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   const rows = quick ? 4096 : 32_768;
   const floats = 430;
   const large = filledRows(quick ? 16_384 : 1_048_576, floats);
-  // What a learner without a pipeline does in turn: gather into memory that the device reaches in place, copy, wait.
+  // What a learner without a pipeline does in turn: gather into memory that the device reaches in
+  // place, copy, wait.
   const opened = openDevice(device);
   const bytes = rows * floats * 4;
   const shared = allocateShared('a batch', bytes, 4096);
@@ -60,8 +74,13 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   using target = opened.allocate({ shape: [bytes], dtype: 'uint8' });
   const onHost = opened.family === 'host';
   const copy = async () => {
-    // On the processor one call moves the bytes in this thread; a stream would only hand them to another.
-    if (onHost) return void nativeMemory().copyOut(target.handle, new Uint8Array(shared.memory, shared.offset, bytes));
+    // On the processor one call moves the bytes in this thread; a stream would only hand them to
+    // another.
+    if (onHost)
+      return void nativeMemory().copyOut(
+        target.handle,
+        new Uint8Array(shared.memory, shared.offset, bytes),
+      );
     opened.currentStream.copy(target, from);
     await opened.currentStream.synchronize();
   };
@@ -75,12 +94,17 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   for (let round = 0; round < (quick ? 1 : 6); round++) {
     for (let tick = 0; tick < 4; tick++) {
       const begin = performance.now();
-      large.gather(uniformIndices({ seed: tick, size: large.size, count: rows }) as Uint32Array, out);
+      large.gather(
+        uniformIndices({ seed: tick, size: large.size, count: rows }) as Uint32Array,
+        out,
+      );
       await copy();
       naive.push(performance.now() - begin);
     }
     for (const [way, options] of Object.entries(ways))
-      piped[way]!.push(1000 / (await rate(large, { ...options, depth: 2 }, rows, quick ? 4 : 30, device)));
+      piped[way]!.push(
+        1000 / (await rate(large, { ...options, depth: 2 }, rows, quick ? 4 : 30, device)),
+      );
   }
   host.close();
   for (const [way, values] of Object.entries(piped)) {

@@ -1,4 +1,7 @@
-/** Moving tensors between two devices of a family: the copy, the part that the target's work hides, what a call costs. */
+/**
+ * Moving tensors between two devices of a family: the copy, the part that the target's work hides,
+ * what a call costs.
+ */
 import { nativeMemory } from '../src/device/native.ts';
 import { DeviceGenerator } from '../src/entries/graph.ts';
 import { ToDevice } from '../src/entries/linop.ts';
@@ -9,12 +12,14 @@ const PIECES = 32;
 /** a piece: a square of floats, 4 MiB */
 const SIDE = 1024;
 /**
- * The product that the target makes of its first rows. Bound by arithmetic, not by the memory that copies share; but the host
- * device shares it with idle cores, and then none is left to copy.
+ * The product that the target makes of its first rows. Bound by arithmetic, not by the memory that
+ * copies share; but the host device shares it with idle cores, and then none is left to copy.
  */
 const COLUMNS = 128;
 const ROWS = 256;
-/** The random numbers that it lays on its first elements: bound by arithmetic too, and of one core. */
+/**
+ * The random numbers that it lays on its first elements: bound by arithmetic too, and of one core.
+ */
 const ELEMENTS = 2 ** 15;
 
 /** Milliseconds until what `enqueue` gave the device is done. */
@@ -74,13 +79,18 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     using weights = target.allocate({ shape: [SIDE, COLUMNS] });
     using product = target.allocate({ shape: [ROWS, COLUMNS] });
     target.currentStream.fill(there, 1);
-    const piece = (of: Tensor, i: number) => of.view({ shape: [SIDE, SIDE], offset: i * SIDE * SIDE });
+    const piece = (of: Tensor, i: number) =>
+      of.view({ shape: [SIDE, SIDE], offset: i * SIDE * SIDE });
     using generator = new DeviceGenerator(target, { seed: 1 });
     const sized = [0, 0, ROWS, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS] as const;
     const works = {
       noise: (x: Tensor) => generator.normal(target.currentStream, x.view({ shape: [ELEMENTS] })),
       products: (x: Tensor) =>
-        target.currentStream.launch('gemm', { tensors: [product, x, weights], wholes: sized, reals: [1, 0] }),
+        target.currentStream.launch('gemm', {
+          tensors: [product, x, weights],
+          wholes: sized,
+          reals: [1, 0],
+        }),
     };
     for (const [name, work] of Object.entries(works)) {
       let repeats = 1;
@@ -98,7 +108,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
           compute(x);
         }),
       };
-      // As much work a piece as takes one and a half times its copy: a copy can then be hidden but for the first.
+      // As much work a piece as takes one and a half times its copy: a copy can then be hidden but
+      // for the first.
       for (let i = 0; i < 3; i++) await timed(target, ways.both);
       const alone = async (act: () => void) => {
         const times: number[] = [];
@@ -116,7 +127,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       const inTurns = copy.value + computed.value;
       const what = `${PIECES} pieces of 4 MiB, ${name}`;
       report({ case: `${what}: copied and nothing else`, metric: 'time', ...copy, unit: 'ms' });
-      report({ case: `${what}: computed and nothing else`, metric: 'time', ...computed, unit: 'ms' });
+      report({
+        case: `${what}: computed and nothing else`,
+        metric: 'time',
+        ...computed,
+        unit: 'ms',
+      });
       report({
         case: `${what}: copied and computed; one after the other`,
         metric: 'time',
@@ -135,7 +151,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     }
   }
 
-  // JavaScript's share of a call, beside the bare operations that it stands for: small tensors, drained between bursts.
+  // JavaScript's share of a call, beside the bare operations that it stands for: small tensors,
+  // drained between bursts.
   using small = source.allocate({ shape: [64] });
   using there = target.allocate({ shape: [64] });
   using event = source.createEvent();

@@ -7,7 +7,15 @@ import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 
 const cases = [
   { name: 'SAC', obs: 17, actions: 6, actor: [256, 256], critic: [256, 256], batch: 256, atoms: 1 },
-  { name: 'FastSAC', obs: 98, actions: 29, actor: [512, 256, 128], critic: [512, 256, 128], batch: 2048, atoms: 101 },
+  {
+    name: 'FastSAC',
+    obs: 98,
+    actions: 29,
+    actor: [512, 256, 128],
+    critic: [512, 256, 128],
+    batch: 2048,
+    atoms: 101,
+  },
 ];
 
 /** What a GPU alone is fast enough for; and what a rehearsal is. */
@@ -26,10 +34,17 @@ export async function sac(
     const peer = new Peer('torch_sac.py', 'torch', { ...task, accelerator, tf32 });
     const said = await peer.said();
     const fast: Partial<SacOptions> = {
-      ...{ layerNorm: true, activation: 'silu' },
+      layerNorm: true,
+      activation: 'silu',
       critic: { kind: 'categorical', atoms, min: -20, max: 20 },
     };
-    const shape = { obsDim: obs, actionDim: actions, batchSize: batch, actorHidden: actor, criticHidden: critic };
+    const shape = {
+      obsDim: obs,
+      actionDim: actions,
+      batchSize: batch,
+      actorHidden: actor,
+      criticHidden: critic,
+    };
     using learner = new SacLearner(device, { ...shape, ...(atoms > 1 ? fast : {}) });
     await learner.ready;
     const stream = device.createStream();
@@ -39,7 +54,10 @@ export async function sac(
       return made.write(Float32Array.from({ length: made.size }, () => random.between(-0.5, 0.5)));
     };
     const batches = {
-      ...{ obs: some(batch, obs), nextObs: some(batch, obs), actions: some(batch, actions), rewards: some(batch) },
+      obs: some(batch, obs),
+      nextObs: some(batch, obs),
+      actions: some(batch, actions),
+      rewards: some(batch),
       discounts: some(batch),
     };
     const out = some(learner.scalars.length);
@@ -51,7 +69,9 @@ export async function sac(
     const [ours, theirs]: [number[], number[]] = [[], []];
     for (let round = 0; round < (quick ? 3 : accelerator ? 5 : 9); round++) {
       const contenders = { replay: () => stream.replay(exec) };
-      const { replay } = await inTurn(atoms > 1 && !accelerator ? 2 : 40, contenders, () => stream.synchronize());
+      const { replay } = await inTurn(atoms > 1 && !accelerator ? 2 : 40, contenders, () =>
+        stream.synchronize(),
+      );
       ours.push(median(replay.done));
       theirs.push(await peer.time('update'));
     }

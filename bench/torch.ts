@@ -1,7 +1,8 @@
 /**
- * Learners compared with the same written in PyTorch: double DQN, whole steps with their draws and updates alone; SAC's updates.
- * On the processor both sides have one thread. On a GPU PyTorch's updates are CUDA graphs at its best setting
- * (bench/peers/best.py); a rehearsal there without PyTorch's GPU runs its side on the processor.
+ * Learners compared with the same written in PyTorch: double DQN, whole steps with their draws and
+ * updates alone; SAC's updates. On the processor both sides have one thread. On a GPU PyTorch's
+ * updates are CUDA graphs at its best setting (bench/peers/best.py); a rehearsal there without
+ * PyTorch's GPU runs its side on the processor.
  */
 
 import { DqnLearner } from '../src/entries/learner.ts';
@@ -79,10 +80,21 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     const said = await peer.said();
     const buffer = ReplayBuffer.offPolicy({ capacity: rows, obsDim: obs, actionDim: 1 });
     buffer.add(transitions(rows, obs, actions));
-    const learner = new DqnLearner(device, { obsDim: obs, actions, hidden, batchSize: batch, seed: 1 });
+    const learner = new DqnLearner(device, {
+      obsDim: obs,
+      actions,
+      hidden,
+      batchSize: batch,
+      seed: 1,
+    });
     await learner.ready;
     const open = async (kept: 'host' | 'device') => {
-      const pipeline = await ReplayPipeline.open({ buffer, device: name, sampleCount: PER_TICK * batch, rows: kept });
+      const pipeline = await ReplayPipeline.open({
+        buffer,
+        device: name,
+        sampleCount: PER_TICK * batch,
+        rows: kept,
+      });
       pipeline.capture((each, { stream, out }) => learner.update(stream, each, out));
       return pipeline;
     };
@@ -91,7 +103,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     await pipeline.run({ ticks });
     const alone = await captured(device, learner, transitions(batch, obs, actions));
     const rounds = quick ? 3 : accelerator ? 5 : 9;
-    const step = async (of: ReplayPipeline) => ((await of.run({ ticks })).seconds * 1e6) / (ticks * PER_TICK);
+    const step = async (of: ReplayPipeline) =>
+      ((await of.run({ ticks })).seconds * 1e6) / (ticks * PER_TICK);
     const update = async () => {
       const { times } = await inTurn(quick ? 50 : 200, { times: alone.replay }, alone.drain);
       return median(times.done);
@@ -108,19 +121,31 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
           times[i]!.theirs.push(await peer.time(theirs));
         }
       for (const [i, { what, metric }] of ways.entries())
-        report({ case: `${what}; ${other}`, metric, ...beside(times[i]!.ours, times[i]!.theirs), unit: 'µs' });
+        report({
+          case: `${what}; ${other}`,
+          metric,
+          ...beside(times[i]!.ours, times[i]!.theirs),
+          unit: 'µs',
+        });
     };
     const drawn = `double DQN, ${shape}, drawn from ${rows}`;
     await inRounds([
       { what: drawn, metric: 'time per step', ours: () => step(pipeline), theirs: 'step' },
-      { what: `the update alone, ${shape}`, metric: 'time per update', ours: update, theirs: 'update' },
+      {
+        what: `the update alone, ${shape}`,
+        metric: 'time per update',
+        ours: update,
+        theirs: 'update',
+      },
     ]);
     await pipeline.close();
     if (said.graphs) {
       const kept = await open('device');
       await kept.run({ ticks });
       const what = `${drawn} of the GPU's memory`;
-      await inRounds([{ what, metric: 'time per step', ours: () => step(kept), theirs: 'resident' }]);
+      await inRounds([
+        { what, metric: 'time per step', ours: () => step(kept), theirs: 'resident' },
+      ]);
       await kept.close();
     }
     alone.close();

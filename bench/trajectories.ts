@@ -1,4 +1,7 @@
-/** Steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a pipeline that draws by priority. */
+/**
+ * Steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a pipeline
+ * that draws by priority.
+ */
 import { nativeMemory } from '../src/device/native.ts';
 import {
   openDevice,
@@ -10,7 +13,16 @@ import {
   uniformIndices,
 } from '../src/index.ts';
 import { Batches, filledSteps } from './batches.ts';
-import { type Benchmark, beside, filledRows, type Goal, inTurn, median, type Report, speedBeside } from './harness.ts';
+import {
+  type Benchmark,
+  beside,
+  filledRows,
+  type Goal,
+  inTurn,
+  median,
+  type Report,
+  speedBeside,
+} from './harness.ts';
 import { Writers } from './writers.ts';
 
 const floats = (n: number) => ({ shape: [n] });
@@ -21,7 +33,11 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
   const [rows, rowBytes] = [32_768, 1720];
   const capacity = quick ? 131_072 : 1_048_576;
   const buffer = filledSteps(
-    { capacity, lanes: 64, fields: { obs: observed(210), actions: floats(4), legal: { shape: [2], dtype: 'bool' } } },
+    {
+      capacity,
+      lanes: 64,
+      fields: { obs: observed(210), actions: floats(4), legal: { shape: [2], dtype: 'bool' } },
+    },
     1000,
   );
   const packed = filledRows(capacity, rowBytes / 4);
@@ -30,11 +46,17 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
     (_, i) => uniformIndices({ seed: i, size: packed.size, count: rows }) as Uint32Array,
   );
   const out = new Float32Array((rows * rowBytes) / 4);
-  const [one, three] = [1, 3].map((nStep) => new Batches(buffer, { view: buffer.transitions({ nStep }), rows }));
+  const [one, three] = [1, 3].map(
+    (nStep) => new Batches(buffer, { view: buffer.transitions({ nStep }), rows }),
+  );
   let seed = 0;
   const times = await inTurn(quick ? 5 : 21, {
     gather: () => packed.gather(draws[seed++ % draws.length]!, out),
-    drawn: () => packed.gather(uniformIndices({ seed: seed++, size: packed.size, count: rows }) as Uint32Array, out),
+    drawn: () =>
+      packed.gather(
+        uniformIndices({ seed: seed++, size: packed.size, count: rows }) as Uint32Array,
+        out,
+      ),
     one: () => one!.make(seed++),
     three: () => three!.make(seed++),
   });
@@ -58,7 +80,10 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
 async function stacks(report: Report, quick: boolean): Promise<void> {
   const rows = 256;
   const obs = { ...observed(84, 84), dtype: 'uint8' } as const;
-  const buffer = filledSteps({ capacity: quick ? 16_384 : 98_304, lanes: 32, fields: { obs } }, 1000);
+  const buffer = filledSteps(
+    { capacity: quick ? 16_384 : 98_304, lanes: 32, fields: { obs } },
+    1000,
+  );
   const batches = new Batches(buffer, { view: buffer.transitions({ stack: { obs: 4 } }), rows });
   using source = openDevice('host:0').allocate({ shape: [batches.bytes], dtype: 'uint8' });
   const target = new Uint8Array(batches.bytes);
@@ -80,13 +105,25 @@ async function stacks(report: Report, quick: boolean): Promise<void> {
 async function writing(report: Report, quick: boolean): Promise<void> {
   const fields = { obs: observed(40), actions: floats(3) };
   const capacity = 16 * (quick ? 4096 : 65_536);
-  const packed = ReplayBuffer.create({ capacity, fields: { obs: floats(40), actions: floats(2), rewards: floats(1) } });
+  const packed = ReplayBuffer.create({
+    capacity,
+    fields: { obs: floats(40), actions: floats(2), rewards: floats(1) },
+  });
   const writers = new Writers();
   const lanesOf = (threads: number, lanes = 16) => {
-    const shared = TrajectoryBuffer.create({ capacity: (capacity / 16) * lanes, lanes, fields }).share();
+    const shared = TrajectoryBuffer.create({
+      capacity: (capacity / 16) * lanes,
+      lanes,
+      fields,
+    }).share();
     const each = lanes / threads;
     return writers.group(
-      Array.from({ length: threads }, (_, i) => ({ fields, shared, firstLane: i * each, lanes: each })),
+      Array.from({ length: threads }, (_, i) => ({
+        fields,
+        shared,
+        firstLane: i * each,
+        lanes: each,
+      })),
     );
   };
   const ways = {
@@ -95,7 +132,12 @@ async function writing(report: Report, quick: boolean): Promise<void> {
     four: lanesOf(4),
     more: lanesOf(4, 64),
   };
-  const rates = { rows: [] as number[], one: [] as number[], four: [] as number[], more: [] as number[] };
+  const rates = {
+    rows: [] as number[],
+    one: [] as number[],
+    four: [] as number[],
+    more: [] as number[],
+  };
   await writers.ready();
   for (let round = -1; round < (quick ? 3 : 15); round++) {
     for (const [name, group] of Object.entries(ways)) {
@@ -107,25 +149,43 @@ async function writing(report: Report, quick: boolean): Promise<void> {
   const told = (name: string, ours: number[], others: number[], goal?: Goal) => {
     const { value, quartiles, baseline, baselineQuartiles } = beside(ours, others);
     report({
-      ...{ case: name, metric: 'steps written', value, quartiles, unit: 'M/s', baseline, baselineQuartiles },
+      case: name,
+      metric: 'steps written',
+      value,
+      quartiles,
+      unit: 'M/s',
+      baseline,
+      baselineQuartiles,
       ratio: median(ours) / median(others),
       ...(goal && { goal }),
     });
   };
-  told('16 lanes × 172 B, 1 thread; ReplayBuffer.add of 16 rows', rates.one, rates.rows, { least: 5 });
+  told('16 lanes × 172 B, 1 thread; ReplayBuffer.add of 16 rows', rates.one, rates.rows, {
+    least: 5,
+  });
   told('the same 16 lanes by 4 threads, 4 each; 1 thread', rates.four, rates.one, { ratio: 1 });
   told('4 threads, 16 lanes each; 1 thread', rates.more, rates.one);
 }
 
 /** Small batches through a pipeline, by priority beside uniform. */
 async function ticks(report: Report, quick: boolean): Promise<void> {
-  const fields = { obs: observed(16), actions: floats(5), legal: { shape: [2], dtype: 'bool' } } as const;
+  const fields = {
+    obs: observed(16),
+    actions: floats(5),
+    legal: { shape: [2], dtype: 'bool' },
+  } as const;
   const buffer = filledSteps({ capacity: 131_072, lanes: 16, fields }, 1000);
   const view = buffer.transitions();
   const sampler = prioritized();
   const count = quick ? 5000 : 50_000;
   const rate = async (options: { sampler?: PrioritizedSampler }) => {
-    await using pipeline = await ReplayPipeline.open({ buffer, view, device: 'host:0', sampleCount: 256, ...options });
+    await using pipeline = await ReplayPipeline.open({
+      buffer,
+      view,
+      device: 'host:0',
+      sampleCount: 256,
+      ...options,
+    });
     pipeline.capture((batch, { stream, out }) => {
       stream.copy(out.view({ shape: [1] }), batch.rewards.view({ shape: [1] }));
     });

@@ -1,12 +1,19 @@
 /**
- * Host-to-device copies of the pipeline on the device's own clock, against the best that the driver alone does with the
- * same bytes; and how much of them a learner's update hides.
+ * Host-to-device copies of the pipeline on the device's own clock, against the best that the driver
+ * alone does with the same bytes; and how much of them a learner's update hides.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DqnLearner } from '../src/entries/learner.ts';
-import { type Device, type OffPolicyFields, openDevice, Random, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
+import {
+  type Device,
+  type OffPolicyFields,
+  openDevice,
+  Random,
+  ReplayBuffer,
+  ReplayPipeline,
+} from '../src/index.ts';
 import { type Benchmark, beside, inTurn, median, middle } from './harness.ts';
 import { rawCopyMs } from './native.ts';
 
@@ -16,7 +23,8 @@ function filled(capacity: number, obsDim: number): ReplayBuffer<OffPolicyFields>
   const buffer = ReplayBuffer.offPolicy({ capacity, obsDim, actionDim: 1 });
   const n = 4096;
   const random = new Random(1);
-  const noise = (width: number) => Float32Array.from({ length: n * width }, () => random.between(-0.5, 0.5));
+  const noise = (width: number) =>
+    Float32Array.from({ length: n * width }, () => random.between(-0.5, 0.5));
   const chunk = {
     obs: noise(obsDim),
     nextObs: noise(obsDim),
@@ -36,13 +44,26 @@ interface Run {
   ticks: number;
 }
 
-/** What a tick took whole, and its copy and its update on the device's clock; medians in milliseconds. */
-async function piped({ buffer, device, rows, ticks }: Run, learner: DqnLearner | null, traced: boolean) {
+/**
+ * What a tick took whole, and its copy and its update on the device's clock; medians in
+ * milliseconds.
+ */
+async function piped(
+  { buffer, device, rows, ticks }: Run,
+  learner: DqnLearner | null,
+  traced: boolean,
+) {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-bench-'));
   const file = join(folder, 'trace.json');
   try {
     const trace = traced ? { file } : false;
-    const pipeline = await ReplayPipeline.open({ buffer, device: device.name, sampleCount: rows, depth: 3, trace });
+    const pipeline = await ReplayPipeline.open({
+      buffer,
+      device: device.name,
+      sampleCount: rows,
+      depth: 3,
+      trace,
+    });
     if (learner) pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out));
     else {
       pipeline.capture((batch, { stream, out }) =>
@@ -60,21 +81,36 @@ async function piped({ buffer, device, rows, ticks }: Run, learner: DqnLearner |
       for (const { name, dur } of traceEvents)
         if (name === 'gpu/replay_pipeline_batch_h2d' && dur) copies.push(dur / 1000);
     }
-    return { tickMs: (seconds * 1000) / ticks, copyMs: traced ? median(copies.slice(copies.length / 5)) : Number.NaN };
+    return {
+      tickMs: (seconds * 1000) / ticks,
+      copyMs: traced ? median(copies.slice(copies.length / 5)) : Number.NaN,
+    };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** The update alone, replayed over a batch that stays: what a tick takes when its copy costs nothing. */
-async function aloneMs(device: Device, learner: DqnLearner, rows: number, obsDim: number, rounds: number) {
+/**
+ * The update alone, replayed over a batch that stays: what a tick takes when its copy costs
+ * nothing.
+ */
+async function aloneMs(
+  device: Device,
+  learner: DqnLearner,
+  rows: number,
+  obsDim: number,
+  rounds: number,
+) {
   const stream = device.createStream();
   const width = 2 * obsDim + 4;
   using packed = device.allocate({ shape: [rows, width] });
-  const values = new Float32Array(rows * width).map((_, i) => (i % width === 2 * obsDim ? i % 4 : Math.sin(i)));
+  const values = new Float32Array(rows * width).map((_, i) =>
+    i % width === 2 * obsDim ? i % 4 : Math.sin(i),
+  );
   packed.write(values, stream);
   using out = device.allocate({ shape: [8] });
-  const column = (offset: number, n: number) => packed.view({ shape: [rows, n], offset, strides: [width, 1] });
+  const column = (offset: number, n: number) =>
+    packed.view({ shape: [rows, n], offset, strides: [width, 1] });
   const batch = {
     obs: column(0, obsDim),
     nextObs: column(obsDim, obsDim),
@@ -88,7 +124,12 @@ async function aloneMs(device: Device, learner: DqnLearner, rows: number, obsDim
   learner.update(stream, batch, out);
   using graph = stream.endCapture();
   using exec = graph.instantiate();
-  const { alone } = await inTurn(3, { alone: () => stream.replay(exec) }, () => stream.synchronize(), rounds);
+  const { alone } = await inTurn(
+    3,
+    { alone: () => stream.replay(exec) },
+    () => stream.synchronize(),
+    rounds,
+  );
   stream.close();
   return median(alone.done) / 1000;
 }
@@ -97,7 +138,12 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);
   const cuda = device.family === 'cuda';
   const shapes = [
-    { rows: quick ? 4096 : 32_768, obsDim: 213, capacity: quick ? 16_384 : 131_072, ticks: quick ? 20 : 100 },
+    {
+      rows: quick ? 4096 : 32_768,
+      obsDim: 213,
+      capacity: quick ? 16_384 : 131_072,
+      ticks: quick ? 20 : 100,
+    },
     { rows: 256, obsDim: 19, capacity: 100_000, ticks: quick ? 200 : 2000 },
   ];
   for (const { rows, obsDim, capacity, ticks } of shapes) {

@@ -1,6 +1,11 @@
 /** Writes steps as fast as it can while it is its turn, and counts them. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { ReplayBuffer, type SharedReplayBuffer, type SharedTrajectoryBuffer, TrajectoryBuffer } from '../src/index.ts';
+import {
+  ReplayBuffer,
+  type SharedReplayBuffer,
+  type SharedTrajectoryBuffer,
+  TrajectoryBuffer,
+} from '../src/index.ts';
 import type { StepFields } from '../src/store/lanes/schema.ts';
 import { stepsOf } from './batches.ts';
 
@@ -28,7 +33,11 @@ function opened(): () => number {
     return () => writer.add(given);
   }
   const buffer = ReplayBuffer.attach(packed);
-  const rows = { obs: steps.obs, actions: new Float32Array(lanes * 2), rewards: steps.rewards } as never;
+  const rows = {
+    obs: steps.obs,
+    actions: new Float32Array(lanes * 2),
+    rewards: steps.rewards,
+  } as never;
   return () => buffer.add(rows);
 }
 

@@ -15,18 +15,23 @@ export class Writers {
     const counted = works.map((work) => {
       const counts = new BigInt64Array(new SharedArrayBuffer(8));
       const workerData: Writing = { ...work, turn, words: this.#words, counts };
-      this.#workers.push(new Worker(new URL('./writers-worker.js', import.meta.url), { workerData }));
+      this.#workers.push(
+        new Worker(new URL('./writers-worker.js', import.meta.url), { workerData }),
+      );
       return counts;
     });
     this.#groups.push(counted);
     return turn;
   }
   async ready(): Promise<void> {
-    await Promise.all(this.#workers.map((worker) => new Promise((resolve) => worker.once('message', resolve))));
+    await Promise.all(
+      this.#workers.map((worker) => new Promise((resolve) => worker.once('message', resolve))),
+    );
   }
   /** Millions of steps a second while it is the group's turn, for so long. */
   async rate(group: number, ms: number): Promise<number> {
-    const steps = () => this.#groups[group - 1]!.reduce((sum, counts) => sum + Number(Atomics.load(counts, 0)), 0);
+    const steps = () =>
+      this.#groups[group - 1]!.reduce((sum, counts) => sum + Number(Atomics.load(counts, 0)), 0);
     this.#turn(group);
     await pause(10);
     const [before, begin] = [steps(), performance.now()];
@@ -38,7 +43,9 @@ export class Writers {
   }
   async close(): Promise<void> {
     this.#turn(-1);
-    await Promise.all(this.#workers.map((worker) => new Promise((resolve) => worker.once('exit', resolve))));
+    await Promise.all(
+      this.#workers.map((worker) => new Promise((resolve) => worker.once('exit', resolve))),
+    );
   }
   #turn(turn: number): void {
     Atomics.store(this.#words, 0, turn);

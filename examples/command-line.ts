@@ -1,4 +1,7 @@
-/** What the examples' command lines share: wrong usage is one sentence and exit code 2, and text fits the terminal. */
+/**
+ * What the examples' command lines share: wrong usage is one sentence and exit code 2, and text
+ * fits the terminal.
+ */
 import { closeSync, openSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type Device, openDevice } from '../src/index.ts';
@@ -29,12 +32,17 @@ export async function runExample<T>({ name, help, parse, main }: Example<T>): Pr
   } catch (error) {
     const { message, advice } = refusalIn(error);
     const usage = error instanceof UsageError;
-    process.stderr.write(`${name}: ${message}${usage ? '; --help says more' : advice ? `; ${advice}` : ''}\n`);
+    process.stderr.write(
+      `${name}: ${message}${usage ? '; --help says more' : advice ? `; ${advice}` : ''}\n`,
+    );
     process.exitCode = usage ? 2 : 1;
   }
 }
 
-/** The error, or the first of its causes, that a user can act on. Throws the error when there is none. */
+/**
+ * The error, or the first of its causes, that a user can act on. Throws the error when there is
+ * none.
+ */
 function refusalIn(error: unknown): Error & { advice?: string } {
   for (let at = error; at instanceof Error; at = at.cause)
     if (at instanceof Refused || machine.includes((at as { code?: string }).code ?? '')) return at;
@@ -43,8 +51,13 @@ function refusalIn(error: unknown): Error & { advice?: string } {
 
 export const flag = { type: 'boolean', default: false } as const;
 
-/** As node:util's parseArgs takes them; a flag has a default. `bare`: what an option says whose value may be left out. */
-type Option = { type: 'string'; default?: string; bare?: string } | { type: 'boolean'; default: false };
+/**
+ * As node:util's parseArgs takes them; a flag has a default. `bare`: what an option says whose
+ * value may be left out.
+ */
+type Option =
+  | { type: 'string'; default?: string; bare?: string }
+  | { type: 'boolean'; default: false };
 type Values<T> = {
   [Name in keyof T]: T[Name] extends { type: 'boolean' }
     ? boolean
@@ -53,10 +66,24 @@ type Values<T> = {
       : string | undefined;
 };
 
-/** The options' values; null: --help was asked for. Throws UsageError for what there is none of, or is given twice. */
-export function parseOptions<T extends Record<string, Option>>(args: readonly string[], options: T): Values<T> | null {
-  const known: Record<string, Option & { short?: string }> = { ...options, help: { ...flag, short: 'h' } };
-  const { tokens } = parseArgs({ args: joined(args, known), options: known, strict: false, tokens: true });
+/**
+ * The options' values; null: --help was asked for. Throws UsageError for what there is none of, or
+ * is given twice.
+ */
+export function parseOptions<T extends Record<string, Option>>(
+  args: readonly string[],
+  options: T,
+): Values<T> | null {
+  const known: Record<string, Option & { short?: string }> = {
+    ...options,
+    help: { ...flag, short: 'h' },
+  };
+  const { tokens } = parseArgs({
+    args: joined(args, known),
+    options: known,
+    strict: false,
+    tokens: true,
+  });
   const values: Record<string, string | boolean | undefined> = {};
   for (const token of tokens) {
     if (token.kind === 'positional') throw new UsageError(`there is no argument '${token.value}'`);
@@ -68,19 +95,26 @@ export function parseOptions<T extends Record<string, Option>>(args: readonly st
     if (option.type === 'boolean' && value !== undefined)
       throw new UsageError(`${rawName} takes no value, got '${value}'`);
     // What follows a string option is taken for its value, even if it looks like an option.
-    if (option.type === 'string' && (value === undefined || (!token.inlineValue && /^-./.test(value))))
+    if (
+      option.type === 'string' &&
+      (value === undefined || (!token.inlineValue && /^-./.test(value)))
+    )
       throw new UsageError(`${rawName} needs a value`);
     values[name] = value ?? true;
   }
   if (values.help) return null;
   return Object.fromEntries(
-    Object.entries(options).map(([name, { default: otherwise }]) => [name, values[name] ?? otherwise]),
+    Object.entries(options).map(([name, { default: otherwise }]) => [
+      name,
+      values[name] ?? otherwise,
+    ]),
   ) as Values<T>;
 }
 
 /**
- * A negative number is the value of the option before it, whose own check says what it must be. An option whose value may be left
- * out has what follows for its value only where that begins with a digit.
+ * A negative number is the value of the option before it, whose own check says what it must be. An
+ * option whose value may be left out has what follows for its value only where that begins with a
+ * digit.
  */
 function joined(args: readonly string[], options: Record<string, Option>): string[] {
   const all: string[] = [];
@@ -99,10 +133,17 @@ function joined(args: readonly string[], options: Record<string, Option>): strin
   return all.map((arg) => (bareOf(arg) === undefined ? arg : `${arg}=${bareOf(arg)}`));
 }
 
-export function whole(name: string, text: string, least: number, most = Number.MAX_SAFE_INTEGER): number {
+export function whole(
+  name: string,
+  text: string,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
   const value = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most)
+    return value;
+  const range =
+    most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
   throw new UsageError(`--${name} must be a whole number ${range}, got '${text}'`);
 }
 
@@ -118,14 +159,25 @@ export function checkpointOf(
   every: string | undefined,
 ): { folder: string; every?: string } | undefined {
   if (folder === '') throw new UsageError("--checkpoint must name a folder, got ''");
-  if (every !== undefined && folder === undefined) throw new UsageError('--every goes with --checkpoint');
+  if (every !== undefined && folder === undefined)
+    throw new UsageError('--every goes with --checkpoint');
   if (every !== undefined && !/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(every))
-    throw new UsageError(`--every must be a number of ms, s, min or h, such as 60s, got '${every}'`);
+    throw new UsageError(
+      `--every must be a number of ms, s, min or h, such as 60s, got '${every}'`,
+    );
   return folder === undefined ? undefined : { folder, ...(every !== undefined && { every }) };
 }
 
-/** Does something to a file that an option names; one clear sentence if that cannot be opened or written. */
-export function toFile<T>(option: string, file: string, act: (file: string) => T, Refusal = Refused): T {
+/**
+ * Does something to a file that an option names; one clear sentence if that cannot be opened or
+ * written.
+ */
+export function toFile<T>(
+  option: string,
+  file: string,
+  act: (file: string) => T,
+  Refusal = Refused,
+): T {
   try {
     return act(file);
   } catch (error) {
@@ -133,7 +185,10 @@ export function toFile<T>(option: string, file: string, act: (file: string) => T
   }
 }
 
-/** Call it before the run, which would else be in vain. The file's contents stay until there is something better. */
+/**
+ * Call it before the run, which would else be in vain. The file's contents stay until there is
+ * something better.
+ */
 export function checkWritable(option: string, file: string | undefined, Refusal = Refused): void {
   if (file !== undefined) toFile(option, file, (file) => closeSync(openSync(file, 'a')), Refusal);
 }
@@ -144,7 +199,8 @@ export function deviceNamed(name: string): Device {
     return openDevice(name);
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
-    if (code === 'ERR_HOTSLOT_UNKNOWN_DEVICE' || code === 'ERR_HOTSLOT_UNAVAILABLE') throw new UsageError(message);
+    if (code === 'ERR_HOTSLOT_UNKNOWN_DEVICE' || code === 'ERR_HOTSLOT_UNAVAILABLE')
+      throw new UsageError(message);
     throw error;
   }
 }

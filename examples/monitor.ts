@@ -18,7 +18,10 @@ export function monitorPort(text: string | undefined): number | null | undefined
   return text === '' ? null : whole('monitor', text, 0, 65_535);
 }
 
-/** Opens the page and says where. A port that was named and is taken is wrong usage; else another one does. */
+/**
+ * Opens the page and says where. A port that was named and is taken is wrong usage; else another
+ * one does.
+ */
 export async function openMonitor(
   parts: MonitorParts,
   port: number | null,
@@ -36,7 +39,10 @@ export async function openMonitor(
   }
 }
 
-/** A training may be over before its page was read: it stays while somebody looks, on a terminal until the signal. */
+/**
+ * A training may be over before its page was read: it stays while somebody looks, on a terminal
+ * until the signal.
+ */
 export async function whileLooked(monitor: Monitor, signal: AbortSignal): Promise<void> {
   const isTerminal = process.stdout.isTTY === true;
   if (signal.aborted || (!isTerminal && monitor.clients === 0)) return;

@@ -1,13 +1,19 @@
 /**
- * `hotslot`: the replay path. Buffers, collectors, the pipeline, devices and weights. Each other subject has a door of its own:
- * `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`, `ranks`, `remote`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
+ * `hotslot`: the replay path. Buffers, collectors, the pipeline, devices and weights. Each other
+ * subject has a door of its own: `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`,
+ * `ranks`, `remote`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
  */
 
 import './assembly.ts';
 
 export type { CoresNow } from './base/cores.ts';
 export type { ArrayOf, DType, DTypeOf, TypedArray } from './base/dtype.ts';
-export { DeviceError, type DeviceErrorDetail, type ErrorCode, PipelineError } from './base/errors.ts';
+export {
+  DeviceError,
+  type DeviceErrorDetail,
+  type ErrorCode,
+  PipelineError,
+} from './base/errors.ts';
 export { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from './base/float16.ts';
 export { Random } from './base/random.ts';
 export { CpuTensor } from './device/cpu-tensor.ts';
@@ -51,7 +57,12 @@ export type { CaptureContext, CaptureFunction, CaptureOptions } from './engine/p
 export type { PipelineEvents, Tick } from './engine/pipeline/history.ts';
 export type { PipelineNow, SlotNow } from './engine/pipeline/inspect.ts';
 export type { TransferManifest } from './engine/pipeline/manifest.ts';
-export type { PipelineOptions, Placement, TraceOptions, TrajectoryPipelineOptions } from './engine/pipeline/options.ts';
+export type {
+  PipelineOptions,
+  Placement,
+  TraceOptions,
+  TrajectoryPipelineOptions,
+} from './engine/pipeline/options.ts';
 export { ReplayPipeline } from './engine/pipeline/replay-pipeline.ts';
 export type { StageName, StageTimes, Summary } from './engine/pipeline/summary.ts';
 export type { Role } from './engine/ring/slot.ts';
@@ -64,7 +75,11 @@ export type {
   RestoredCheckpoint,
   SavedCheckpoint,
 } from './run/checkpoint/options.ts';
-export type { CheckpointCollectors, CheckpointLearner, CheckpointParts } from './run/checkpoint/parts.ts';
+export type {
+  CheckpointCollectors,
+  CheckpointLearner,
+  CheckpointParts,
+} from './run/checkpoint/parts.ts';
 export {
   type AnyCollector,
   type BufferField,
@@ -82,7 +97,13 @@ export type { CollectorStatistics, Episode } from './run/collectors/statistics.t
 export type { EndingName } from './shm/ending.ts';
 export type { WaitOptions } from './shm/wait.ts';
 export type { PlacesRead } from './store/lanes/reader.ts';
-export type { BatchFields, FieldColumns, SampleOf, TransitionSample, WindowSample } from './store/lanes/samples.ts';
+export type {
+  BatchFields,
+  FieldColumns,
+  SampleOf,
+  TransitionSample,
+  WindowSample,
+} from './store/lanes/samples.ts';
 export type {
   DTypeOfStep,
   Flags,
@@ -104,7 +125,11 @@ export {
   prioritized,
   prioritizedIndices,
 } from './store/prioritized.ts';
-export { RateLimiter, type RateLimiterOptions, type SharedRateLimiter } from './store/rate-limiter.ts';
+export {
+  RateLimiter,
+  type RateLimiterOptions,
+  type SharedRateLimiter,
+} from './store/rate-limiter.ts';
 export type { LoadedActions } from './store/rows/action-check.ts';
 export type { LoadOptions } from './store/rows/data-set.ts';
 export type { NonFiniteNumbers } from './store/rows/field-roles.ts';

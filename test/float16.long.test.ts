@@ -1,4 +1,7 @@
-/** Floats of two bytes: every pattern there and back, and rounding against the rule, numpy and torch. */
+/**
+ * Floats of two bytes: every pattern there and back, and rounding against the rule, numpy and
+ * torch.
+ */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { fromBfloat16, fromFloat16, Random, toBfloat16, toFloat16 } from '../src/index.ts';
@@ -33,7 +36,9 @@ const formats: Format[] = [
     value: (bits) => {
       const [exponent, mantissa] = [(bits >> 10) & 31, bits & 0x3ff];
       return (
-        (bits & 0x8000 ? -1 : 1) * (exponent === 0 ? mantissa : 1024 + mantissa) * 2 ** (Math.max(exponent, 1) - 25)
+        (bits & 0x8000 ? -1 : 1) *
+        (exponent === 0 ? mantissa : 1024 + mantissa) *
+        2 ** (Math.max(exponent, 1) - 25)
       );
     },
     module: 'numpy',
@@ -49,23 +54,32 @@ const formats: Format[] = [
     value: (bits) => {
       const [exponent, mantissa] = [(bits >> 7) & 255, bits & 0x7f];
       return (
-        (bits & 0x8000 ? -1 : 1) * (exponent === 0 ? mantissa : 128 + mantissa) * 2 ** (Math.max(exponent, 1) - 134)
+        (bits & 0x8000 ? -1 : 1) *
+        (exponent === 0 ? mantissa : 128 + mantissa) *
+        2 ** (Math.max(exponent, 1) - 134)
       );
     },
     module: 'torch',
-    narrow: 'torch.frombuffer(i, dtype=torch.float32).to(torch.bfloat16).view(torch.int16).numpy().tobytes()',
+    narrow:
+      'torch.frombuffer(i, dtype=torch.float32).to(torch.bfloat16).view(torch.int16).numpy().tobytes()',
     widen: 'torch.frombuffer(i, dtype=torch.bfloat16).to(torch.float32).numpy().tobytes()',
   },
 ];
 
-const wordsOf = (values: Float32Array) => new Uint32Array(values.buffer, values.byteOffset, values.length);
+const wordsOf = (values: Float32Array) =>
+  new Uint32Array(values.buffer, values.byteOffset, values.length);
 
-/** Every number of the format, what lies halfway between neighbours, the floats beside those, and random bits. */
+/**
+ * Every number of the format, what lies halfway between neighbours, the floats beside those, and
+ * random bits.
+ */
 function awkward({ from, infinity }: Format): Float32Array {
   const positive = from(every.subarray(0, infinity));
   const words: number[] = [];
   for (let i = 0; i + 1 < positive.length; i++) {
-    const half = wordsOf(Float32Array.of(((positive[i] as number) + (positive[i + 1] as number)) / 2))[0] as number;
+    const half = wordsOf(
+      Float32Array.of(((positive[i] as number) + (positive[i + 1] as number)) / 2),
+    )[0] as number;
     for (const word of [wordsOf(positive)[i] as number, half]) words.push(word - 1, word, word + 1);
   }
   const largest = wordsOf(positive)[infinity - 1] as number;
@@ -97,8 +111,10 @@ for (const format of formats) {
       for (let bits = 0; bits < 65_536; bits++) {
         const number = values[bits] as number;
         if (isNaNBits(bits)) expect(Number.isNaN(number)).to.equal(true);
-        else if ((bits & 0x7fff) === infinity) expect(number).to.equal(bits === infinity ? Infinity : -Infinity);
-        else if (!Object.is(number, value(bits))) expect.fail(`${bits} is ${number}, not ${value(bits)}`);
+        else if ((bits & 0x7fff) === infinity)
+          expect(number).to.equal(bits === infinity ? Infinity : -Infinity);
+        else if (!Object.is(number, value(bits)))
+          expect.fail(`${bits} is ${number}, not ${value(bits)}`);
         const wanted = isNaNBits(bits) ? bits | quiet : bits;
         if (back[bits] !== wanted) expect.fail(`${bits} came back as ${back[bits]}`);
       }
@@ -115,7 +131,8 @@ for (const format of formats) {
           continue;
         }
         const size = bits & 0x7fff;
-        if (bits >> 15 !== Number(Object.is(number, -0) || number < 0)) expect.fail(`${number} changed its sign`);
+        if (bits >> 15 !== Number(Object.is(number, -0) || number < 0))
+          expect.fail(`${number} changed its sign`);
         // As if numbers went on beyond the largest, which is odd.
         const at = (n: number) => (n === infinity ? value(infinity - 1) + step : value(n));
         const off = Math.abs(Math.abs(number) - at(size));
@@ -142,7 +159,9 @@ for (const format of formats) {
       for (let bits = 0; bits < 65_536; bits++)
         if (!Object.is(ours[bits], theirs[bits]))
           expect.fail(`${bits} is ${ours[bits]} here and ${theirs[bits]} there`);
-      const narrowed = new Uint16Array(python(format, format.narrow, new Uint8Array(values.buffer)) as ArrayBuffer);
+      const narrowed = new Uint16Array(
+        python(format, format.narrow, new Uint8Array(values.buffer)) as ArrayBuffer,
+      );
       const got = to(values);
       for (let i = 0; i < got.length; i++) {
         const [ours, theirs] = [got[i] as number, narrowed[i] as number];
@@ -152,9 +171,13 @@ for (const format of formats) {
     });
 
     it('takes a part of an array, and refuses another kind of one', () => {
-      expect(from(to(Float32Array.of(9, 1, -2, 9).subarray(1, 3)))).to.deep.equal(Float32Array.of(1, -2));
+      expect(from(to(Float32Array.of(9, 1, -2, 9).subarray(1, 3)))).to.deep.equal(
+        Float32Array.of(1, -2),
+      );
       expect(to(new Float32Array(0)).length).to.equal(0);
-      expect(refusal(() => to([1] as never)).message).to.match(/takes a Float32Array, got an array of 1/);
+      expect(refusal(() => to([1] as never)).message).to.match(
+        /takes a Float32Array, got an array of 1/,
+      );
       expect(refusal(() => from(new Int16Array(2) as never)).message).to.match(
         /takes a Uint16Array, got a Int16Array of 2/,
       );

@@ -1,4 +1,7 @@
-/** The golden runner as it is called: every file we keep passes whole, and a wrong number anywhere is found and told. */
+/**
+ * The golden runner as it is called: every file we keep passes whole, and a wrong number anywhere
+ * is found and told.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +10,8 @@ import { expect } from 'chai';
 import { run } from './cli/run-command.ts';
 import { itAll, setting } from './rig/setting.ts';
 
-const fixture = (name: string): string => fileURLToPath(new URL(`../../test/fixtures/${name}`, import.meta.url));
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../test/fixtures/${name}`, import.meta.url));
 const golden = (...files: string[]) => run('test/golden.js', files);
 
 type Json = Record<string, unknown>;
@@ -45,7 +49,10 @@ const ofReplay: readonly Spoiled[] = [
   ['prioritized/boundary/4/leaves/0', /probability at mass|index at mass/],
   ['prioritized/refused/0/leaves/2', /tree, was not refused$/],
   ['nstep/0/lanes/0/k/3', /gamma 0.9: steps of lane 0, row 26 is 1, expected 0$/],
-  ['nstep/1/lanes/0/return/0.9/0', /room for the whole history: gamma 0.9: rewards of lane 0, row 23 is /],
+  [
+    'nstep/1/lanes/0/return/0.9/0',
+    /room for the whole history: gamma 0.9: rewards of lane 0, row 23 is /,
+  ],
   ['nstep/5/lanes/1/return/1.0/8', /: gamma 1.0: rewards of lane 1, row 37 is /],
   ['nstep/6/lanes/0/discount/0.99/9', /: gamma 0.99: discounts of lane 0, row \d+ is /],
   ['nstep/7/lanes/1/next/6', /: nextObs of lane 1, row \d+ is /],
@@ -53,26 +60,47 @@ const ofReplay: readonly Spoiled[] = [
   ['nstep/11/lanes/2/truncated/10', /: truncated of lane 2, row \d+ is \d, expected \d$/],
   ['nstep/12/lanes/3/drawable/shared/2', /lane 3: rows|excluded rows of lane 3/],
   ['nstep/15/lanes/0/excluded/shared/0', /excluded rows of lane 0\[0\] is /],
-  ['windows/0/rules/0/lanes/0/shared/3', /: full: drawable row 3 is 'lane 0, row 29', expected 'lane 0, row 30'$/],
+  [
+    'windows/0/rules/0/lanes/0/shared/3',
+    /: full: drawable row 3 is 'lane 0, row 29', expected 'lane 0, row 30'$/,
+  ],
   ['windows/1/rules/1/lanes/0/shared/0', /: tail: drawable row 0 is /],
   ['windows/2/rules/2/lanes/0/shared/5', /: anchor: drawable row 5 is /],
   ['windows/3/rules/0/contents/0/reward/2', /: full: rewards\[2\] of lane 0, row 26 is /],
   ['windows/4/rules/1/contents/1/obs/0', /: tail: obs\[0\] of lane \d, row \d+ is /],
-  ['windows/5/rules/2/contents/1/next/5', /: anchor: obs\[6\] of lane \d, row \d+ is |file's next\[5\] is /],
-  ['windows/6/rules/2/contents/0/learn/1', /: anchor: learn\[1\] of lane \d, row \d+ is \d, expected \d$/],
+  [
+    'windows/5/rules/2/contents/1/next/5',
+    /: anchor: obs\[6\] of lane \d, row \d+ is |file's next\[5\] is /,
+  ],
+  [
+    'windows/6/rules/2/contents/0/learn/1',
+    /: anchor: learn\[1\] of lane \d, row \d+ is \d, expected \d$/,
+  ],
   ['windows/9/rules/1/contents/2/valid/3', /: tail: .*lane \d, row \d+ is |the file's padding/],
   ['windows/11/rules/0/contents/0/tick/4', /: full: tick\[4\] of lane \d, row \d+ is /],
   ['windows/12/rules/1/contents/1/terminated/0', /: tail: terminated\[0\] of lane \d, row \d+ is /],
   ['windows/13/rules/1/contents/1/truncated/0', /: tail: truncated\[0\] of lane \d, row \d+ is /],
-  ['stacks/0/lanes/0/obsRepeat/4/0', /: pad repeat: obs\[0\] of lane 0, row 28 is 28, expected 29$/],
+  [
+    'stacks/0/lanes/0/obsRepeat/4/0',
+    /: pad repeat: obs\[0\] of lane 0, row 28 is 28, expected 29$/,
+  ],
   ['stacks/1/lanes/0/obsZero/5/1', /: pad zero: obs\[1\] of lane 0, row \d+ is /],
   ['stacks/2/lanes/1/nextRepeat/6/1', /: pad repeat: nextObs\[1\] of lane 1, row \d+ is /],
   ['stacks/3/lanes/1/nextZero/7/3', /: pad zero: nextObs\[3\] of lane 1, row \d+ is /],
   ['stacks/4/lanes/2/drawable/shared/0', /: pad repeat: drawable row \d+ is /],
   ['her/0/lanes/0/rows/5/reward', /: future, own goals: goalReward\(\) of lane 0, row 28 is /],
-  ['her/1/lanes/1/rows/4/future/1', /: future, goals of its steps: goalReward\(\) of lane 1, row \d+ is /],
-  ['her/2/lanes/1/rows/12/final', /: final, goals of its steps: goalReward\(\) of lane 1, row \d+ is /],
-  ['her/3/lanes/0/rows/9/episode/0', /: episode, goals of its steps: goalReward\(\) of lane 0, row \d+ is /],
+  [
+    'her/1/lanes/1/rows/4/future/1',
+    /: future, goals of its steps: goalReward\(\) of lane 1, row \d+ is /,
+  ],
+  [
+    'her/2/lanes/1/rows/12/final',
+    /: final, goals of its steps: goalReward\(\) of lane 1, row \d+ is /,
+  ],
+  [
+    'her/3/lanes/0/rows/9/episode/0',
+    /: episode, goals of its steps: goalReward\(\) of lane 0, row \d+ is /,
+  ],
   ['her/4/lanes/2/drawable/whole/shared/1', /: episode: drawable row \d+ is /],
   ['her/0/lanes/0/rows/6/done', /: future, own goals: terminated of lane 0, row 29 is /],
   ['her/1/samples/3/goal/0', /samples: goal\[0\] of lane \d, row \d+ is /],
@@ -83,7 +111,10 @@ const ofReplay: readonly Spoiled[] = [
   ['bookkeeping/1/ops/0/maxPriority', /: tree, op 0 \(add\): maxPriority is 1, expected 0$/],
   ['bookkeeping/2/ops/3/cells/2', /: tree, op 3 \(sample\): cells\[2\] is /],
   ['bookkeeping/3/ops/3/weights/none/5', /: none, op 3 \(sample\): weights\[5\] is /],
-  ['bookkeeping/4/ops/2/stale/1', /: tree, op 2 \(update\): whether row 1 is stale is true, expected false$/],
+  [
+    'bookkeeping/4/ops/2/stale/1',
+    /: tree, op 2 \(update\): whether row 1 is stale is true, expected false$/,
+  ],
   ['bookkeeping/5/ops/3/probabilities/1', /: tree, op 3 \(sample\): probabilities\[1\] is /],
   ['bookkeeping/0/ops/2/total', /: tree, op 2 \(add\): total is /],
   ['bookkeeping/3/ops/3/ids/0', /: tree, op 3 \(sample\): ids\[0\] is /],
@@ -106,7 +137,10 @@ const ofLearners: readonly Spoiled[] = [
   ['cases/36/outputs/var_1/data/0', /empirical_normalization.p\): var_1\[0\] is /],
   ['cases/37/outputs/probe_0/data/1', /running_mean_std.p\): probe_0\[1\] is /],
   ['cases/38/steps/2/expect/params/q_target/4', /: step 2: q_target after the update\[4\] is /],
-  ['cases/39/steps/0/expect/events/0/grad_norm_after_clip', /: step 0: q: grad_norm_after_clip\[0\] is /],
+  [
+    'cases/39/steps/0/expect/events/0/grad_norm_after_clip',
+    /: step 0: q: grad_norm_after_clip\[0\] is /,
+  ],
   ['cases/40/steps/2/expect/events/1/grads/actor/3', /: step 2: actor.0: grads\[\d+\] is /],
   ['cases/41/steps/0/expect/events/4/loss', /: step 0: alpha.1: loss\[0\] is /],
   ['cases/42/steps/1/expect/scalars/alpha', /: step 1: alpha\[0\] is /],
@@ -150,7 +184,12 @@ describe('the golden runner', () => {
   };
 
   it('passes every case of the files that we keep', async () => {
-    const names = ['replay_reference.json', 'sample_torch.json', 'halo_ndsl.json', 'learners_torch.json'];
+    const names = [
+      'replay_reference.json',
+      'sample_torch.json',
+      'halo_ndsl.json',
+      'learners_torch.json',
+    ];
     const ran = await golden(...names.map(fixture));
     expect(ran.lines, ran.stderr).to.deep.equal(['272 cases, 0 failed']);
     expect(ran.code).to.equal(0);
@@ -160,50 +199,75 @@ describe('the golden runner', () => {
     // What is not of the first lists is for the longest runs.
     const lists = rounds(all).slice(0, setting({ short: 2, all: 2, long: all.length }));
     const places = `${lists.flat().length} of ${all.length}`;
-    itAll(`tells each wrong number of ${name} with its case and the first difference: ${places}`, async () => {
-      for (const round of lists) {
-        const file = read(name);
-        for (const [path] of round) spoil(file, path);
-        const path = write(name, file);
-        const { lines, code } = await golden(path);
-        expect(lines.pop()).to.match(new RegExp(`^\\d+ cases, ${round.length} failed$`));
-        for (const [place, says] of round) {
-          const [line, ...more] = lines.filter((each) => each.startsWith(`${path}: ${caseOf(place)} (`));
-          expect(more, place).to.deep.equal([]);
-          expect(line, `${place}: ${line}`).to.match(says);
+    itAll(
+      `tells each wrong number of ${name} with its case and the first difference: ${places}`,
+      async () => {
+        for (const round of lists) {
+          const file = read(name);
+          for (const [path] of round) spoil(file, path);
+          const path = write(name, file);
+          const { lines, code } = await golden(path);
+          expect(lines.pop()).to.match(new RegExp(`^\\d+ cases, ${round.length} failed$`));
+          for (const [place, says] of round) {
+            const [line, ...more] = lines.filter((each) =>
+              each.startsWith(`${path}: ${caseOf(place)} (`),
+            );
+            expect(more, place).to.deep.equal([]);
+            expect(line, `${place}: ${line}`).to.match(says);
+          }
+          expect(lines).to.have.length(round.length);
+          expect(code).to.equal(1);
         }
-        expect(lines).to.have.length(round.length);
-        expect(code).to.equal(1);
-      }
-    });
+      },
+    );
   }
 
-  itAll('fails for a case of learners that leaves out what it should be compared with', async () => {
-    type Golden = Json & { steps: Json[]; inputs: Json };
-    const { cases } = read('learners_torch.json') as { cases: Golden[] };
-    const made: [number, (golden: Golden) => void, RegExp][] = [
-      [32, ({ inputs }) => delete inputs.source_0, /the file lacks source_0$/],
-      [36, (golden) => (golden.inputs = { probe: golden.inputs.probe }), /no batch_0$/],
-      [38, (golden) => (golden.steps = []), /the file has no steps$/],
-      [40, ({ steps }) => ((steps[0]!.expect as Json).events = []), /do not move every so many steps$/],
-      [41, ({ steps }) => ((steps[2]!.expect as Json).params = {}), /: step 2: the file does not say what actor is/],
-      [42, (golden) => delete (golden.config as Json).tau, /the file's config lacks 'tau'$/],
-    ];
-    const spoiled = made.map(([i, change]) => {
-      const golden = structuredClone(cases[i]!);
-      change(golden);
-      return golden;
-    });
-    const { lines, code } = await golden(write('left-out.json', { cases: spoiled }));
-    for (const [i, [, , says]] of made.entries()) expect(lines[i]).to.match(says);
-    expect([lines.at(-1), code]).to.deep.equal([`${made.length} cases, ${made.length} failed`, 1]);
-  });
+  itAll(
+    'fails for a case of learners that leaves out what it should be compared with',
+    async () => {
+      type Golden = Json & { steps: Json[]; inputs: Json };
+      const { cases } = read('learners_torch.json') as { cases: Golden[] };
+      const made: [number, (golden: Golden) => void, RegExp][] = [
+        [32, ({ inputs }) => delete inputs.source_0, /the file lacks source_0$/],
+        [36, (golden) => (golden.inputs = { probe: golden.inputs.probe }), /no batch_0$/],
+        [38, (golden) => (golden.steps = []), /the file has no steps$/],
+        [
+          40,
+          ({ steps }) => ((steps[0]!.expect as Json).events = []),
+          /do not move every so many steps$/,
+        ],
+        [
+          41,
+          ({ steps }) => ((steps[2]!.expect as Json).params = {}),
+          /: step 2: the file does not say what actor is/,
+        ],
+        [42, (golden) => delete (golden.config as Json).tau, /the file's config lacks 'tau'$/],
+      ];
+      const spoiled = made.map(([i, change]) => {
+        const golden = structuredClone(cases[i]!);
+        change(golden);
+        return golden;
+      });
+      const { lines, code } = await golden(write('left-out.json', { cases: spoiled }));
+      for (const [i, [, , says]] of made.entries()) expect(lines[i]).to.match(says);
+      expect([lines.at(-1), code]).to.deep.equal([
+        `${made.length} cases, ${made.length} failed`,
+        1,
+      ]);
+    },
+  );
 
   itAll('names kinds that it does not know, checks the others, and fails', async () => {
     const { prioritized } = read('replay_reference.json') as { prioritized: Json };
-    const file = { prioritized: { refused: prioritized.refused, halved: [{}, {}] }, riddles: [{}], set: 'any' };
+    const file = {
+      prioritized: { refused: prioritized.refused, halved: [{}, {}] },
+      riddles: [{}],
+      set: 'any',
+    };
     const path = write('unknown.json', file);
-    const named = write('named.json', { cases: [{ kind: 'riddle' }, { seed: 1 }, { kind: 'riddle' }] });
+    const named = write('named.json', {
+      cases: [{ kind: 'riddle' }, { seed: 1 }, { kind: 'riddle' }],
+    });
     const ran = await golden(path, named);
     expect(ran.lines).to.deep.equal([
       `${path}: unknown kind 'prioritized.halved', 2 not checked`,
@@ -215,24 +279,27 @@ describe('the golden runner', () => {
     expect(ran.code).to.equal(1);
   });
 
-  itAll('fails for what is no golden file, for no file, and for a case that lacks what it refers to', async () => {
-    const strange = [
-      write('none.json', {}),
-      write('list.json', []),
-      write('cut.json', '{"nstep": ['),
-      join(folder, 'x'),
-    ];
-    const ran = await golden(...strange);
-    expect(ran.lines.slice(0, -1).map((line, i) => line.startsWith(`${strange[i]}: `))).to.deep.equal(
-      strange.map(() => true),
-    );
-    expect([ran.lines.at(-1), ran.code]).to.deep.equal(['0 cases, 0 failed', 1]);
-    expect(await golden()).to.include({ code: 1 });
+  itAll(
+    'fails for what is no golden file, for no file, and for a case that lacks what it refers to',
+    async () => {
+      const strange = [
+        write('none.json', {}),
+        write('list.json', []),
+        write('cut.json', '{"nstep": ['),
+        join(folder, 'x'),
+      ];
+      const ran = await golden(...strange);
+      expect(
+        ran.lines.slice(0, -1).map((line, i) => line.startsWith(`${strange[i]}: `)),
+      ).to.deep.equal(strange.map(() => true));
+      expect([ran.lines.at(-1), ran.code]).to.deep.equal(['0 cases, 0 failed', 1]);
+      expect(await golden()).to.include({ code: 1 });
 
-    const lost = write('lost.json', { nstep: [{ history: 'gone', n: 1 }], her: [null] });
-    const { lines, code } = await golden(lost);
-    expect(lines[0]).to.equal(`${lost}: nstep[0] (gone, n 1): the file has no history 'gone'`);
-    expect(lines[1]).to.match(/her\[0\] \(without a name\): TypeError/);
-    expect([lines[2], code]).to.deep.equal(['2 cases, 2 failed', 1]);
-  });
+      const lost = write('lost.json', { nstep: [{ history: 'gone', n: 1 }], her: [null] });
+      const { lines, code } = await golden(lost);
+      expect(lines[0]).to.equal(`${lost}: nstep[0] (gone, n 1): the file has no history 'gone'`);
+      expect(lines[1]).to.match(/her\[0\] \(without a name\): TypeError/);
+      expect([lines[2], code]).to.deep.equal(['2 cases, 2 failed', 1]);
+    },
+  );
 });

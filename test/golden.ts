@@ -1,14 +1,15 @@
 /**
- * `node dist/test/golden.js FILE…` checks every case of golden files by what the library's doors give. It prints a line for
- * each case that fails, with the first difference, and ends with `N cases, M failed`. Exits with 1 when a case fails, a kind
- * is unknown or a file cannot be read.
+ * `node dist/test/golden.js FILE…` checks every case of golden files by what the library's doors
+ * give. It prints a line for each case that fails, with the first difference, and ends with `N
+ * cases, M failed`. Exits with 1 when a case fails, a kind is unknown or a file cannot be read.
  */
 import { readFileSync } from 'node:fs';
 import { Difference } from './golden/differences.ts';
 import { type Contents, contentsOf } from './golden/kinds.ts';
 import { closeTested } from './halo/places.ts';
 
-const textOf = (error: unknown): string => (error instanceof Difference ? error.message : String(error));
+const textOf = (error: unknown): string =>
+  error instanceof Difference ? error.message : String(error);
 
 function contents(file: string): Contents | null {
   try {

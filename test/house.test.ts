@@ -1,6 +1,6 @@
 /**
- * The rules of the house, read from the sources themselves: who may import whom, who may call the addons, and how a file opens.
- * docs/design.md says why.
+ * The rules of the house, read from the sources themselves: who may import whom, who may call the
+ * addons, and how a file opens. docs/design.md says why.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -19,7 +19,9 @@ const textOf = (file: string): string => readFileSync(join(root, file), 'utf8');
 
 const sources = [...filesOf('src', '.ts'), ...filesOf('actors', '.ts')];
 const examples = filesOf('examples', '.ts');
-const natives = filesOf('native', '.cpp', '.hpp', '.h', '.gk').filter((file) => !file.startsWith('native/build/'));
+const natives = filesOf('native', '.cpp', '.hpp', '.h', '.gk').filter(
+  (file) => !file.startsWith('native/build/'),
+);
 
 const files = new Set(filesOf('native', '.hpp', '.h', '.inc', '.gk', '.cpp'));
 
@@ -33,7 +35,10 @@ function importsOf(file: string): string[] {
     .map((name) => (name.startsWith('.') ? normalize(join(dirname(file), name)) : name));
 }
 
-/** src/engine/ring/slot.ts is of the layer `engine`; a file beside the layers and all of src/entries are of `entries`. */
+/**
+ * src/engine/ring/slot.ts is of the layer `engine`; a file beside the layers and all of src/entries
+ * are of `entries`.
+ */
 function layerOf(file: string): string {
   const [top, layer, more] = file.split('/') as [string, string, string | undefined];
   return top === 'src' ? (more === undefined ? 'entries' : layer) : top;
@@ -54,12 +59,29 @@ const below: Readonly<Record<string, readonly string[]>> = {
   net: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run'],
   cli: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run', 'net'],
   extras: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run', 'net', 'cli'],
-  entries: ['base', 'shm', 'store', 'device', 'engine', 'learn', 'run', 'net', 'cli', 'extras', 'actors'],
+  entries: [
+    'base',
+    'shm',
+    'store',
+    'device',
+    'engine',
+    'learn',
+    'run',
+    'net',
+    'cli',
+    'extras',
+    'actors',
+  ],
 };
 /** Files beside the layers by which these open pipelines. */
-const assembled: Readonly<Record<string, readonly string[]>> = { 'src/assembly.ts': ['src/cli/self-test.ts'] };
+const assembled: Readonly<Record<string, readonly string[]>> = {
+  'src/assembly.ts': ['src/cli/self-test.ts'],
+};
 
-/** What each folder of native code includes from others. No family knows another, but that ROCm's is CUDA's over HIP's table. */
+/**
+ * What each folder of native code includes from others. No family knows another, but that ROCm's is
+ * CUDA's over HIP's table.
+ */
 const nativeKnows: Readonly<Record<string, readonly string[]>> = {
   wait: [],
   kernels: ['wait', 'device/core'],
@@ -90,9 +112,20 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'src/extras/unified-memory/probe.ts',
   ],
   // The functions of device.node.
-  'src/device/native.ts': ['src/device', 'src/extras', 'actors', 'src/engine/pipeline', 'src/cli/doctor.ts'],
+  'src/device/native.ts': [
+    'src/device',
+    'src/extras',
+    'actors',
+    'src/engine/pipeline',
+    'src/cli/doctor.ts',
+  ],
   // Those of submit.node, poll.node and replay.node.
-  'src/device/transfer/native.ts': ['src/device/transfer', 'actors', 'src/engine/pipeline', 'src/entries/transfer.ts'],
+  'src/device/transfer/native.ts': [
+    'src/device/transfer',
+    'actors',
+    'src/engine/pipeline',
+    'src/entries/transfer.ts',
+  ],
   // Those of rows.node.
   'src/store/rows/rows-addon.ts': ['src/store'],
   'src/store/lanes/lanes-addon.ts': ['src/store', 'src/engine/pipeline/source.ts'],
@@ -116,7 +149,11 @@ describe('the house', () => {
       const allowed = [layer, ...(below[layer] ?? [])];
       if (below[layer] === undefined) wrong.push(`${file} is of no layer`);
       for (const to of importsOf(file))
-        if (/^(src|actors)\//.test(to) && !allowed.includes(layerOf(to)) && !assembled[to]?.includes(file))
+        if (
+          /^(src|actors)\//.test(to) &&
+          !allowed.includes(layerOf(to)) &&
+          !assembled[to]?.includes(file)
+        )
           wrong.push(`${file} → ${to}`);
     }
     expect(wrong).to.deep.equal([]);
@@ -131,7 +168,8 @@ describe('the house', () => {
       for (const [, name] of textOf(file).matchAll(/^#include "([^"]+)"/gm)) {
         // As the compiler finds it: beside the file, or from native/.
         const to = [join(folder, name!), `native/${name}`].find((each) => files.has(each));
-        if (!to || !allowed.some((each) => to.startsWith(each))) wrong.push(`${file} → ${to ?? name}`);
+        if (!to || !allowed.some((each) => to.startsWith(each)))
+          wrong.push(`${file} → ${to ?? name}`);
       }
     }
     expect(wrong).to.deep.equal([]);
@@ -139,18 +177,27 @@ describe('the house', () => {
 
   it('a file of tests is named *.long.test.ts when some of them are longer in `npm run test:all`, and only then', () => {
     // Of test/rig/setting.ts; and files that make such tests for others.
-    const makes = /^import \{[^}]*\b(itLonger|itAll|describeAll)\b[^}]*\} from '[^']*rig\/setting\.ts';$/m;
-    const makers = filesOf('test', '.ts').filter((file) => !file.endsWith('.test.ts') && makes.test(textOf(file)));
+    const makes =
+      /^import \{[^}]*\b(itLonger|itAll|describeAll)\b[^}]*\} from '[^']*rig\/setting\.ts';$/m;
+    const makers = filesOf('test', '.ts').filter(
+      (file) => !file.endsWith('.test.ts') && makes.test(textOf(file)),
+    );
     const tests = filesOf('test', '.test.ts');
     const longer = (file: string) =>
       makes.test(textOf(file)) || importsOf(file).some((imported) => makers.includes(imported));
-    expect(tests.filter(longer)).to.deep.equal(tests.filter((file) => file.endsWith('.long.test.ts')));
+    expect(tests.filter(longer)).to.deep.equal(
+      tests.filter((file) => file.endsWith('.long.test.ts')),
+    );
   });
 
   it('a room that is compiled in one piece leaves no file out', () => {
     for (const all of natives.filter((file) => file.endsWith('/all.cpp'))) {
-      const there = filesOf(dirname(all), '.cpp').filter((file) => !/\/(all|(\w+_)?binding)\.cpp$/.test(file));
-      const named = [...textOf(all).matchAll(/^#include "([^"]+)"/gm)].map(([, name]) => `native/${name}`);
+      const there = filesOf(dirname(all), '.cpp').filter(
+        (file) => !/\/(all|(\w+_)?binding)\.cpp$/.test(file),
+      );
+      const named = [...textOf(all).matchAll(/^#include "([^"]+)"/gm)].map(
+        ([, name]) => `native/${name}`,
+      );
       expect(named, all).to.deep.equal(there);
     }
   });
@@ -182,13 +229,15 @@ describe('the house', () => {
         const named = /^(src|actors)\//.test(to) ? to : /^(@[^/]+\/)?[^/]+/.exec(to)![0];
         const allowed = doors[named];
         if (allowed && !inRoom(file, allowed)) wrong.push(`${file} → ${to}`);
-        if (!allowed && !/^(src|actors|node:)/.test(to)) wrong.push(`${file} → ${to}, which no rule names`);
+        if (!allowed && !/^(src|actors|node:)/.test(to))
+          wrong.push(`${file} → ${to}, which no rule names`);
       }
     expect(wrong).to.deep.equal([]);
   });
 
   it('threads are started in two places', () => {
-    const starts = /\bnew (Worker|Piscina)\b|^import [^;]*\bWorker\b[^;]* from 'node:worker_threads'/m;
+    const starts =
+      /\bnew (Worker|Piscina)\b|^import [^;]*\bWorker\b[^;]* from 'node:worker_threads'/m;
     const found = sources.filter((file) => starts.test(textOf(file)));
     expect(found).to.deep.equal(['src/shm/task-thread.ts', 'src/shm/thread.ts']);
   });

@@ -1,8 +1,11 @@
-/** The seeded generator: the numbers of a seed stay what they are, streams of one seed are apart. */
+/**
+ * The seeded generator: the numbers of a seed stay what they are, streams of one seed are apart.
+ */
 import { expect } from 'chai';
 import { Random } from '../src/index.ts';
 
-const words = (random: Random, count = 4) => Array.from({ length: count }, () => random.next() * 2 ** 32);
+const words = (random: Random, count = 4) =>
+  Array.from({ length: count }, () => random.next() * 2 ** 32);
 
 describe('random', () => {
   const known: [seed: number, words: number[]][] = [
@@ -46,9 +49,15 @@ describe('random', () => {
 
   it('refuses seeds and streams that are no whole numbers in range', () => {
     for (const seed of [-1, 0.5, Number.NaN, 2 ** 53])
-      expect(() => new Random(seed)).to.throw(RangeError, `seed must be a whole number of at least 0, got ${seed}`);
+      expect(() => new Random(seed)).to.throw(
+        RangeError,
+        `seed must be a whole number of at least 0, got ${seed}`,
+      );
     for (const stream of [-1, 0.5, 2 ** 32])
-      expect(() => new Random(1, stream)).to.throw(RangeError, `stream must be a whole number of at least 0`);
+      expect(() => new Random(1, stream)).to.throw(
+        RangeError,
+        `stream must be a whole number of at least 0`,
+      );
     expect(() => new Random('1' as unknown as number)).to.throw(TypeError, 'seed must be a number');
   });
 });

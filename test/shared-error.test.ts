@@ -1,4 +1,6 @@
-/** Errors in shared memory: whatever is thrown goes in, and comes out as much as there is room for. */
+/**
+ * Errors in shared memory: whatever is thrown goes in, and comes out as much as there is room for.
+ */
 import { expect } from 'chai';
 import { rangeError } from '../src/base/errors.ts';
 import { decodeError, encodeError } from '../src/shm/error.ts';
@@ -12,7 +14,10 @@ describe('shared-error', () => {
         expect(bytes.length).to.be.at.most(most);
         const error = decodeError(bytes);
         expect(error).to.be.instanceOf(Error);
-        expect([typeof error.message, typeof `${error.message}`]).to.deep.equal(['string', 'string']);
+        expect([typeof error.message, typeof `${error.message}`]).to.deep.equal([
+          'string',
+          'string',
+        ]);
       }
     });
   }
@@ -23,13 +28,22 @@ describe('shared-error', () => {
     error.stack = 's'.repeat(300);
     (error.cause as Error).stack = '';
     const through = (most: number) => decodeError(encodeError(error, most)) as typeof error;
-    expect(through(1200)).to.be.instanceOf(RangeError).and.include({ stack: error.stack, message: error.message });
+    expect(through(1200))
+      .to.be.instanceOf(RangeError)
+      .and.include({ stack: error.stack, message: error.message });
     const brief = through(900);
-    expect([brief.message, (brief.cause as Error).message]).to.deep.equal(['m'.repeat(300), 'c'.repeat(300)]);
+    expect([brief.message, (brief.cause as Error).message]).to.deep.equal([
+      'm'.repeat(300),
+      'c'.repeat(300),
+    ]);
     expect(brief.stack).not.to.equal(error.stack);
     expect(decodeError(encodeError(oddErrors['a long name'], 4032)).message).to.equal('odd');
     const bare = through(500);
-    expect([bare.code, bare.message, bare.cause]).to.deep.equal(['ERR_HOTSLOT_RANGE', error.message, undefined]);
+    expect([bare.code, bare.message, bare.cause]).to.deep.equal([
+      'ERR_HOTSLOT_RANGE',
+      error.message,
+      undefined,
+    ]);
     expect(through(200))
       .to.be.instanceOf(RangeError)
       .and.include({ message: 'm'.repeat(150) });

@@ -1,4 +1,7 @@
-/** A picture of kept curves: return against environment steps, beside what others have published, and against wall-clock. */
+/**
+ * A picture of kept curves: return against environment steps, beside what others have published,
+ * and against wall-clock.
+ */
 import { COLOURS, look, svgOf } from '../picture.ts';
 import type { Published } from './published.ts';
 import type { CurveRecord, Look } from './record.ts';
@@ -48,14 +51,26 @@ interface Scales {
 }
 
 function panel(rows: readonly Row[], title: string, { colours, returns }: Scales) {
-  const single = new Set(colours.domain.filter((who) => rows.filter((row) => row.who === who).length === 1));
+  const single = new Set(
+    colours.domain.filter((who) => rows.filter((row) => row.who === who).length === 1),
+  );
   const legend = {
-    ...{ title: null, orient: 'bottom' as const, columns: 1, labelLimit: 600 },
-    ...{ symbolType: 'stroke', symbolOpacity: 1, symbolStrokeWidth: 3 },
+    title: null,
+    orient: 'bottom' as const,
+    columns: 1,
+    labelLimit: 600,
+    symbolType: 'stroke',
+    symbolOpacity: 1,
+    symbolStrokeWidth: 3,
   };
   const colour = { field: 'who', type: 'nominal' as const, scale: colours, legend };
   const x = { field: 'x', type: 'quantitative' as const, title };
-  const y = { field: 'mean', type: 'quantitative' as const, title: 'return', scale: { domain: returns } };
+  const y = {
+    field: 'mean',
+    type: 'quantitative' as const,
+    title: 'return',
+    scale: { domain: returns },
+  };
   const lines = { values: rows.filter(({ who }) => !single.has(who)) };
   const points = { values: rows.filter(({ who }) => single.has(who)) };
   const bands = (data: typeof lines) => data.values.filter(({ low }) => low !== null);
@@ -66,7 +81,12 @@ function panel(rows: readonly Row[], title: string, { colours, returns }: Scales
       {
         data: { values: bands(lines) },
         mark: { type: 'area' as const, opacity: 0.18 },
-        encoding: { x, y: { field: 'low', type: 'quantitative' as const }, y2: { field: 'high' }, color: colour },
+        encoding: {
+          x,
+          y: { field: 'low', type: 'quantitative' as const },
+          y2: { field: 'high' },
+          color: colour,
+        },
       },
       {
         data: lines,
@@ -76,7 +96,12 @@ function panel(rows: readonly Row[], title: string, { colours, returns }: Scales
       {
         data: { values: bands(points) },
         mark: { type: 'rule' as const, strokeWidth: 2, opacity: 0.5 },
-        encoding: { x, y: { field: 'low', type: 'quantitative' as const }, y2: { field: 'high' }, color: colour },
+        encoding: {
+          x,
+          y: { field: 'low', type: 'quantitative' as const },
+          y2: { field: 'high' },
+          color: colour,
+        },
       },
       {
         data: points,
@@ -94,7 +119,10 @@ export async function draw(record: CurveRecord, others: readonly Published[]): P
   const colours = { domain: [ours, ...others.map(({ who }) => who)], range: [OURS, ...THEIRS] };
   const bySteps = [...spreadOf(record, 'steps', ours), ...others.flatMap(theirs)];
   const bySeconds = spreadOf(record, 'seconds', ours);
-  const ends = [...bySteps, ...bySeconds].flatMap(({ mean, low, high }) => [low ?? mean, high ?? mean]);
+  const ends = [...bySteps, ...bySeconds].flatMap(({ mean, low, high }) => [
+    low ?? mean,
+    high ?? mean,
+  ]);
   const scales: Scales = { colours, returns: [Math.min(...ends), Math.max(...ends)] };
   const spread = `band: lowest to highest seed${others.length > 0 ? ', of others one deviation' : ''}`;
   return svgOf({

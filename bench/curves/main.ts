@@ -1,6 +1,6 @@
 /**
- * Trains some seeds of each preset that fits two cores, keeps their curves under bench/results/curves, and draws them beside
- * published ones.
+ * Trains some seeds of each preset that fits two cores, keeps their curves under
+ * bench/results/curves, and draws them beside published ones.
  */
 
 import { parseOptions, runExample, UsageError, whole } from '../../examples/command-line.ts';
@@ -22,10 +22,34 @@ interface Trained {
 }
 
 const curves: Readonly<Record<string, Trained>> = {
-  'Pendulum-sac': { environment: 'Pendulum', algorithm: 'sac', steps: 20_000, every: 1_000, episodes: 100 },
-  'Pendulum-td3': { environment: 'Pendulum', algorithm: 'td3', steps: 20_000, every: 1_000, episodes: 100 },
-  'CartPole-dqn': { environment: 'CartPole', algorithm: 'dqn', steps: 100_000, every: 5_000, episodes: 100 },
-  'HalfCheetah-sac': { environment: 'HalfCheetah', algorithm: 'sac', steps: 100_000, every: 5_000, episodes: 10 },
+  'Pendulum-sac': {
+    environment: 'Pendulum',
+    algorithm: 'sac',
+    steps: 20_000,
+    every: 1_000,
+    episodes: 100,
+  },
+  'Pendulum-td3': {
+    environment: 'Pendulum',
+    algorithm: 'td3',
+    steps: 20_000,
+    every: 1_000,
+    episodes: 100,
+  },
+  'CartPole-dqn': {
+    environment: 'CartPole',
+    algorithm: 'dqn',
+    steps: 100_000,
+    every: 5_000,
+    episodes: 100,
+  },
+  'HalfCheetah-sac': {
+    environment: 'HalfCheetah',
+    algorithm: 'sac',
+    steps: 100_000,
+    every: 5_000,
+    episodes: 10,
+  },
 };
 const names = Object.keys(curves);
 
@@ -64,23 +88,36 @@ function parse(args: readonly string[]): CommandLine | null {
   });
   if (!values) return null;
   for (const word of words)
-    if (!names.includes(word)) throw new UsageError(`a curve is one of ${names.join(', ')}, got '${word}'`);
-  return { chosen: words.length > 0 ? words : names, seeds: seedsOf(values.seeds), draw: values.draw };
+    if (!names.includes(word))
+      throw new UsageError(`a curve is one of ${names.join(', ')}, got '${word}'`);
+  return {
+    chosen: words.length > 0 ? words : names,
+    seeds: seedsOf(values.seeds),
+    draw: values.draw,
+  };
 }
 
 async function trainSeed(name: string, seed: number, say: (line: string) => void): Promise<void> {
   const { environment, algorithm, steps, every, episodes } = curves[name]!;
   const { id, module, options, presets } = tasks[environment]!;
   const round = ({ steps, seconds, meanReturn, deviation }: Look): Look => ({
-    ...{ steps, seconds: Number(seconds.toFixed(2)) },
-    ...{ meanReturn: Number(meanReturn.toFixed(2)), deviation: Number(deviation.toFixed(2)) },
+    steps,
+    seconds: Number(seconds.toFixed(2)),
+    meanReturn: Number(meanReturn.toFixed(2)),
+    deviation: Number(deviation.toFixed(2)),
   });
   const result = await train({
     ...(presets[algorithm] as Preset),
-    ...{ environment: module, environmentOptions: options, seed, steps, device: 'host:0' },
+    environment: module,
+    environmentOptions: options,
+    seed,
+    steps,
+    device: 'host:0',
     evaluation: { every, episodes, confirm: episodes },
     onPoint: ({ steps, seconds, meanReturn }) =>
-      say(`${name} seed ${seed}: ${steps} steps, ${seconds.toFixed(1)} s, mean return ${meanReturn.toFixed(1)}`),
+      say(
+        `${name} seed ${seed}: ${steps} steps, ${seconds.toFixed(1)} s, mean return ${meanReturn.toFixed(1)}`,
+      ),
   });
   const { updates, seconds, curve } = result;
   const command = `npm run curves -- ${name}`;
@@ -88,7 +125,11 @@ async function trainSeed(name: string, seed: number, say: (line: string) => void
     name,
     { environment: id, algorithm, episodes, command },
     {
-      ...{ seed, steps: result.steps, updates, seconds: Number(seconds.toFixed(2)), curve: curve.map(round) },
+      seed,
+      steps: result.steps,
+      updates,
+      seconds: Number(seconds.toFixed(2)),
+      curve: curve.map(round),
     },
   );
 }

@@ -1,7 +1,18 @@
-/** Curves that others have published of the same environments and algorithms, each with where it stands. */
+/**
+ * Curves that others have published of the same environments and algorithms, each with where it
+ * stands.
+ */
 
-/** A point: environment steps, mean return, and how far it spreads downwards and upwards; without a spread null. */
-export type PublishedPoint = readonly [steps: number, mean: number, low: number | null, high: number | null];
+/**
+ * A point: environment steps, mean return, and how far it spreads downwards and upwards; without a
+ * spread null.
+ */
+export type PublishedPoint = readonly [
+  steps: number,
+  mean: number,
+  low: number | null,
+  high: number | null,
+];
 
 export interface Published {
   /** as the picture calls it */
@@ -14,7 +25,8 @@ export interface Published {
 const deviating = (points: readonly (readonly [number, number, number])[]): PublishedPoint[] =>
   points.map(([steps, mean, by]) => [steps, mean, mean - by, mean + by]);
 
-const ZOO = 'github.com/DLR-RM/rl-baselines3-zoo at 22e3ff24: benchmark.md, 750 episodes of the trained model';
+const ZOO =
+  'github.com/DLR-RM/rl-baselines3-zoo at 22e3ff24: benchmark.md, 750 episodes of the trained model';
 
 export const published: Readonly<Record<string, readonly Published[]>> = {
   'HalfCheetah-sac': [

@@ -1,4 +1,7 @@
-/** The record of an environment and a learner, bench/results/curves/<name>.json: a curve for each seed, and where it was measured. */
+/**
+ * The record of an environment and a learner, bench/results/curves/<name>.json: a curve for each
+ * seed, and where it was measured.
+ */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -47,7 +50,10 @@ export function readRecord(name: string): CurveRecord | null {
 
 type What = Pick<CurveRecord, 'environment' | 'algorithm' | 'episodes' | 'command'>;
 
-/** Keeps the run beside those of other seeds. Those of another commit, machine or command go: a record has one setting. */
+/**
+ * Keeps the run beside those of other seeds. Those of another commit, machine or command go: a
+ * record has one setting.
+ */
 export function keepRun(name: string, what: What, run: SeedRun): void {
   const setting = {
     ...what,
@@ -56,7 +62,9 @@ export function keepRun(name: string, what: What, run: SeedRun): void {
     commit: commit(),
   };
   const before = readRecord(name);
-  const same = before && Object.entries(setting).every(([key, value]) => before[key as keyof CurveRecord] === value);
+  const same =
+    before &&
+    Object.entries(setting).every(([key, value]) => before[key as keyof CurveRecord] === value);
   const runs = [...(same ? before.runs : []).filter(({ seed }) => seed !== run.seed), run];
   runs.sort((a, b) => a.seed - b.seed);
   const date = new Date().toISOString().slice(0, 10);

@@ -1,5 +1,6 @@
-// `npm run stage:gpu`: packs into carry/ what a machine with a GPU needs that has neither Node nor a network: Node itself,
-// the built addons and scripts, and the few packages of the tests. bench/gpu/run.sh unpacks and runs it there.
+// `npm run stage:gpu`: packs into carry/ what a machine with a GPU needs that has neither Node nor
+// a network: Node itself, the built addons and scripts, and the few packages of the tests.
+// bench/gpu/run.sh unpacks and runs it there.
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
@@ -24,7 +25,11 @@ const carry = join(root, 'carry');
 const packages = ['comlink', 'eventemitter3', 'piscina', 'mocha', 'chai'];
 
 function run(command, args, options = {}) {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd: root, encoding: 'utf8', ...options });
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd: root,
+    encoding: 'utf8',
+    ...options,
+  });
   if (status !== 0) {
     console.error(`stage: ${command} ${args.join(' ')} failed: ${error?.message ?? stderr}`);
     process.exit(1);
@@ -62,17 +67,25 @@ const raw = buildRawCuda();
 
 const folder = mkdtempSync(join(tmpdir(), 'hotslot-stage-'));
 try {
-  const put = (from, to = from) => cpSync(join(root, from), join(folder, to), { recursive: true, dereference: true });
-  for (const part of ['bin', 'lib', 'build/Release', 'build/bench']) mkdirSync(join(folder, part), { recursive: true });
+  const put = (from, to = from) =>
+    cpSync(join(root, from), join(folder, to), { recursive: true, dereference: true });
+  for (const part of ['bin', 'lib', 'build/Release', 'build/bench'])
+    mkdirSync(join(folder, part), { recursive: true });
   copyFileSync(process.execPath, join(folder, 'bin/node'));
-  for (const [, name, path] of run('ldd', [process.execPath]).matchAll(/(lib(?:stdc\+\+|gcc_s)\S*) => (\S+)/g))
+  for (const [, name, path] of run('ldd', [process.execPath]).matchAll(
+    /(lib(?:stdc\+\+|gcc_s)\S*) => (\S+)/g,
+  ))
     copyFileSync(realpathSync(path), join(folder, 'lib', name));
-  for (const name of readdirSync(join(root, 'build/Release'))) if (name.endsWith('.node')) put(`build/Release/${name}`);
+  for (const name of readdirSync(join(root, 'build/Release')))
+    if (name.endsWith('.node')) put(`build/Release/${name}`);
   for (const path of [raw, `${raw}.key`]) put(path.slice(root.length));
   for (const part of ['package.json', 'dist', ...closure(packages)]) put(part);
   const git = (...args) => run('git', args).trim();
   const changed = git('status', '--porcelain', '--', '.', ':!bench/results') !== '';
-  writeFileSync(join(folder, 'commit'), `${git('rev-parse', 'HEAD')}${changed ? ' with changes' : ''}\n`);
+  writeFileSync(
+    join(folder, 'commit'),
+    `${git('rev-parse', 'HEAD')}${changed ? ' with changes' : ''}\n`,
+  );
   rmSync(carry, { recursive: true, force: true });
   mkdirSync(carry);
   const archive = join(carry, 'hotslot.tar.xz');
@@ -84,7 +97,9 @@ try {
     .filter((path) => path !== '' && existsSync(join(root, path)))
     .reduce((sum, path) => sum + mebibytes(join(root, path)), 0);
   const size = mebibytes(archive);
-  console.log(`carry/hotslot.tar.xz: ${size.toFixed(1)} MiB; with the tree ${(size + tree).toFixed(1)} MiB`);
+  console.log(
+    `carry/hotslot.tar.xz: ${size.toFixed(1)} MiB; with the tree ${(size + tree).toFixed(1)} MiB`,
+  );
   if (size + tree > 60) {
     console.error('stage: that is more than the 60 MiB that may travel');
     process.exit(1);

@@ -1,4 +1,5 @@
-// What a run of run.sh found, short: from those of its files that are there. node table.mjs FOLDER, in a built tree.
+// What a run of run.sh found, short: from those of its files that are there. node table.mjs FOLDER,
+// in a built tree.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -6,7 +7,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const [folder] = process.argv.slice(2);
 const tree = fileURLToPath(new URL('../../', import.meta.url));
-const { differences, factsOf } = await import(pathToFileURL(join(process.cwd(), 'dist/bench/facts.js')).href);
+const { differences, factsOf } = await import(
+  pathToFileURL(join(process.cwd(), 'dist/bench/facts.js')).href
+);
 
 const text = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
 /** The whole lines that are JSON: a step that was ended may have left half of one. */
@@ -20,7 +23,8 @@ const lines = (name) =>
         return [];
       }
     });
-const short = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : value.toPrecision(3));
+const short = (value) =>
+  Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
 
 /** What each step shows when it is ok. */
 const shows = {
@@ -47,9 +51,14 @@ const shows = {
 
 /** What ran. */
 function tellDevice() {
-  const { 'loading.device': card, 'loading.cuda': cuda } = { ...factsOf(text(join(folder, 'facts.jsonl'))) };
-  const version = typeof cuda === 'number' ? `, CUDA ${Math.floor(cuda / 1000)}.${(cuda % 1000) / 10}` : '';
-  console.log(`Hotslot, ${new Date().toISOString().slice(0, 10)}${card ? `, ${card}${version}` : ''}`);
+  const { 'loading.device': card, 'loading.cuda': cuda } = {
+    ...factsOf(text(join(folder, 'facts.jsonl'))),
+  };
+  const version =
+    typeof cuda === 'number' ? `, CUDA ${Math.floor(cuda / 1000)}.${(cuda % 1000) / 10}` : '';
+  console.log(
+    `Hotslot, ${new Date().toISOString().slice(0, 10)}${card ? `, ${card}${version}` : ''}`,
+  );
 }
 
 /** One line where all is as on the first card; else each fact that is not. */
@@ -60,15 +69,20 @@ function tellFacts(name) {
   const value = (of) =>
     typeof of === 'number' && !Number.isInteger(of) ? Number(of.toPrecision(3)) : (of ?? 'nothing');
   const asked = Object.keys(told).filter((each) => each in card);
-  const other = differences(told, card).filter((each) => asked.includes(each) || each.endsWith('.end'));
+  const other = differences(told, card).filter(
+    (each) => asked.includes(each) || each.endsWith('.end'),
+  );
   const more = Object.keys(told).filter((each) => !(each in card));
   console.log(
     `${name}: the driver does as that of an H100 did (27 November 2026) in ${asked.length - other.length} of ${asked.length} facts. ` +
       'What differs is no fault: bench/native/cuda_facts.hpp says what rests on it',
   );
-  for (const each of other) console.log(`  ${each} = ${value(told[each])} (H100: ${value(card[each])})`);
+  for (const each of other)
+    console.log(`  ${each} = ${value(told[each])} (H100: ${value(card[each])})`);
   if (more.length > 0)
-    console.log(`  not asked of the H100: ${more.map((each) => `${each} = ${value(told[each])}`).join(', ')}`);
+    console.log(
+      `  not asked of the H100: ${more.map((each) => `${each} = ${value(told[each])}`).join(', ')}`,
+    );
 }
 
 function tellTests(name) {
@@ -76,8 +90,14 @@ function tellTests(name) {
   const units = all.filter(({ part }) => part);
   if (units.length === 0) return;
   const sum = (of) => units.reduce((total, unit) => total + of(unit), 0);
-  const [passed, failed, out] = [sum((u) => u.passes), sum((u) => u.failures.length), sum((u) => u.pending)];
-  const end = all.some(({ summary }) => summary) ? '' : '; the step ended before its last tests ran';
+  const [passed, failed, out] = [
+    sum((u) => u.passes),
+    sum((u) => u.failures.length),
+    sum((u) => u.pending),
+  ];
+  const end = all.some(({ summary }) => summary)
+    ? ''
+    : '; the step ended before its last tests ran';
   const pending = out > 0 ? `, ${out} left out (their titles say why)` : '';
   console.log(`tests, ${name}: ${passed} passed, ${failed} failed${pending}${end}`);
   const failures = units.flatMap((unit) => unit.failures);
@@ -94,7 +114,9 @@ function tellPeers(figures) {
   console.log('times compared with PyTorch, µs: where the ratio is above 1, Hotslot is faster');
   console.log(`${'ratio'.padStart(9)} ${'Hotslot'.padStart(9)} ${'PyTorch'.padStart(9)}`);
   for (const { case: what, metric, value: ours, baseline, ratio } of figures) {
-    const cells = [`${ratio.toFixed(2)} ×`, short(ours), short(baseline)].map((cell) => cell.padStart(9));
+    const cells = [`${ratio.toFixed(2)} ×`, short(ours), short(baseline)].map((cell) =>
+      cell.padStart(9),
+    );
     console.log(`${cells.join(' ')}  a ${metric.replace('time per ', '')}: ${what}`);
   }
 }
@@ -114,7 +136,9 @@ function tellSteps() {
   const steps = [...last].filter(([name]) => !name.startsWith('!!'));
   const ended = (how) => steps.filter(([, line]) => how.test(line.slice(22))).map(([name]) => name);
   const [ok, out] = [ended(/^ok /), ended(/^left out/)];
-  const not = steps.map(([name]) => name).filter((name) => !ok.includes(name) && !out.includes(name));
+  const not = steps
+    .map(([name]) => name)
+    .filter((name) => !ok.includes(name) && !out.includes(name));
   if (steps.length === 0) return;
   const said = [
     `${ok.length} of ${steps.length} steps are ok`,

@@ -1,5 +1,5 @@
-// Runs the parts of cuda_facts.hpp, each in a process of its own, which opens the driver itself: what one of them
-// loses, the others still tell.
+// Runs the parts of cuda_facts.hpp, each in a process of its own, which opens the driver itself:
+// what one of them loses, the others still tell.
 #include "cuda_facts.hpp"
 
 #include <sys/wait.h>
@@ -36,16 +36,19 @@ std::string end_of(int how) {
 
 }  // namespace
 
-// The chosen parts, or all. After so many seconds each is ended; 0: never. How many did not come to their end.
+// The chosen parts, or all. After so many seconds each is ended; 0: never. How many did not come to
+// their end.
 int facts(int index, unsigned seconds, const std::vector<std::string>& chosen) {
   for (const std::string& each : chosen)
-    if (std::none_of(std::begin(parts), std::end(parts), [&](const Part& part) { return each == part.name; }))
+    if (std::none_of(std::begin(parts), std::end(parts),
+                     [&](const Part& part) { return each == part.name; }))
       fail("there is no part " + each);
   const char* connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   Json("setting").text("CUDA_DEVICE_MAX_CONNECTIONS", connections ? connections : "");
   int lost = 0;
   for (const Part& part : parts) {
-    if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), part.name) == chosen.end()) continue;
+    if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), part.name) == chosen.end())
+      continue;
     std::fflush(nullptr);
     const pid_t child = fork();
     if (child < 0) fail("no process for a part");

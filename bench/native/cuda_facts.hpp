@@ -1,23 +1,28 @@
-// The parts of `raw_cuda facts INDEX SECONDS [PART…]`: how this driver behaves where its documents leave it open. A
-// line of JSON per fact; a process per part, ended after so many seconds. After each fact: what an H100 said on
-// 27 November 2026 (bench/results/h100/facts.jsonl: driver 580.159, CUDA 13.0; ms, µs or a status), and below it what
-// in the library rests on it. test/drivers/cuda_card.hpp makes the software driver of CUDA 13 do the same, and
+// The parts of `raw_cuda facts INDEX SECONDS [PART…]`: how this driver behaves where its documents
+// leave it open. A line of JSON per fact; a process per part, ended after so many seconds. After
+// each fact: what an H100 said on 27 November 2026 (bench/results/h100/facts.jsonl: driver 580.159,
+// CUDA 13.0; ms, µs or a status), and below it what in the library rests on it.
+// test/drivers/cuda_card.hpp makes the software driver of CUDA 13 do the same, and
 // test/drivers/card-facts.long.test.ts compares them.
 //
 // loading        secondsOfContext secondsOfModuleLoad     1.2, 1.7; in later processes 0.7, 0.003
-//                  The driver keeps compiled kernels: Hotslot keeps none. Openers share one context (cuda/find.cpp).
+//                  The driver keeps compiled kernels: Hotslot keeps none. Openers share one context
+//                  (cuda/find.cpp).
 //                usFirstReplay100 …AfterUpload            99, 2.5
 //                  CudaExec::upload (cuda/graph.cpp): instantiate() and update() upload.
-//                bytesPerExec10 …Replayed …Destroyed      115,343 each: destroyed execs give nothing back at once
+//                bytesPerExec10 …Replayed …Destroyed      115,343 each: destroyed execs give
+//                nothing back at once
 //                  Nothing: a pipeline has a handful of execs.
 // firsts         msBeside_ msUntilDone_first…             0.01 to 0.09: none waits
-//                  CudaDevice::prepare (cuda/device.cpp) makes each once before there is work: drivers may wait.
+//                  CudaDevice::prepare (cuda/device.cpp) makes each once before there is work:
+//                  drivers may wait.
 // waiting        msBeside_memFree freeHost hostUnregister 100: they wait for all work
 //                  freeManaged                            100
 //                  gpu/retired.hpp gives back when nothing is queued.
 //                msBeside_memAlloc hostAlloc allocManaged 0.4, 32 for 64 MiB, 0.1
-//                  hostAllocSmall msAlone_hostAlloc       no line: asked since, for whether bytes or work take the time
-//                  core/block_cache.hpp and gpu/memory.hpp keep memory for the next user.
+//                  hostAllocSmall msAlone_hostAlloc       no line: asked since, for whether bytes
+//                  or work take the time core/block_cache.hpp and gpu/memory.hpp keep memory for
+//                  the next user.
 //                msBeside_hostRegister memAdvise prefetch 1.0, 0.04, 0.2
 //                  Made at opening, never in the thread that enqueues ticks.
 //                msBeside_moduleLoad moduleUnload         100, 100
@@ -25,15 +30,19 @@
 //                msBeside_graphInstantiate graphLaunch    0.07, 0.04
 //                  execUpdate execDestroy                 0.03, 0.06
 //                  A pipeline may capture again while it runs.
-//                msBeside_copyFromPageable …SameStream    0.2, 0.2: 1 MiB is copied before the call returns
+//                msBeside_copyFromPageable …SameStream    0.2, 0.2: 1 MiB is copied before the call
+//                returns
 //                  copyToPageable                         0.2 beside another stream's work
-//                  Nothing: cuda/stream.cpp and addon/memory.cpp copy through pinned memory, as documents promise less.
+//                  Nothing: cuda/stream.cpp and addon/memory.cpp copy through pinned memory, as
+//                  documents promise less.
 //                msWhileAnotherFrees_eventQuery streamQuery 0.03, 0.02: queries pass
 //                  memset eventRecord                     80, 80: a free keeps other threads out
-//                  gpu/retired.hpp, again: a free beside work would hold up each thread that enqueues.
+//                  gpu/retired.hpp, again: a free beside work would hold up each thread that
+//                  enqueues.
 // products       msBeside_cublasCreate sgemmFirst         102, 154: loading waits
-//                  sgemmTransposed sgemmLarge             113, 0.3: a kind of product is loaded when it is first asked
-//                  for CudaDevice::prepare opens cuBLAS; cuda/blas.cpp runs a product once before a capture has it.
+//                  sgemmTransposed sgemmLarge             113, 0.3: a kind of product is loaded
+//                  when it is first asked for CudaDevice::prepare opens cuBLAS; cuda/blas.cpp runs
+//                  a product once before a capture has it.
 //                inCapture_ endCapture_sgemmNewShape      0, 0
 //                  Nothing: a product runs once before, whatever this says.
 // synchronizing  usOfMemsetAndSynchronize …Asking         25, 7
@@ -44,23 +53,29 @@
 //                  gpu/retired.hpp keeps its marks' events; a poll makes four such calls.
 // events         eventQueryAfterGraphLaunch SecondLaunch  600, 600
 //                waiterQueryAfter…                        600
-//                  CudaDevice::learn_graph_events asks once; where it is 0, the graph's end is asked (cuda/event.cpp).
+//                  CudaDevice::learn_graph_events asks once; where it is 0, the graph's end is
+//                  asked (cuda/event.cpp).
 // registering    registerOverlapping registerSamePageApart 712, 0: bytes count as taken, not pages
 //                  Hotslot registers what it is given, and passes 712 on.
-// capturing      inCapture_ endCapture_…                  900, 901 for memAlloc and queries; 0 in relaxed mode
+// capturing      inCapture_ endCapture_…                  900, 901 for memAlloc and queries; 0 in
+// relaxed mode
 //                  RelaxedCaptureMode (cuda/driver.hpp) around each such call.
 //                unjoined_… destroyed_…                   904, then 0 each: side streams are free
 //                  cuda/capture.cpp joins what was left out, before the end.
-//                elsewhere_endCapture …Again beginCapture no line: the contract met 908, then 401. Asked since.
+//                elsewhere_endCapture …Again beginCapture no line: the contract met 908, then 401.
+//                Asked since.
 //                  cuda/capture.cpp tries a capture on 401, and gives the stream up if none begins.
 // managed        smallAddressesApart                      512
-//                preferredOf… prefetchedOf…               0 for what shares a 4 KiB page, -2 for the next page
+//                preferredOf… prefetchedOf…               0 for what shares a 4 KiB page, -2 for
+//                the next page
 //                  managed_grain (cuda/memory.cpp): whole 64 KiB are handed out.
-//                msOfPrefetch_…                           0.3 of 0.32 until done: the call does the work itself
+//                msOfPrefetch_…                           0.3 of 0.32 until done: the call does the
+//                work itself
 //                  A prefetch is the caller's to make: no actor makes one.
 // holding        streamsHeldBesideAFreeOne …BehindThem    64, 31 with 32 connections
 //                  cuda/find.cpp sets CUDA_DEVICE_MAX_CONNECTIONS to 32.
-// losing         trap lost_…                              719 for each call, destroys and frees too; execDestroy 0
+// losing         trap lost_…                              719 for each call, destroys and frees
+// too; execDestroy 0
 //                  loses_context (cuda/driver.hpp): one error for each, and closing is silent.
 #pragma once
 #include <sys/mman.h>
@@ -69,21 +84,24 @@
 
 namespace raw {
 
-void loading(const Rig&, Json&), firsts(const Rig&, Json&), waiting(const Rig&, Json&), products(const Rig&, Json&);
-void synchronizing(const Rig&, Json&), marks(const Rig&, Json&), events(const Rig&, Json&), holding(const Rig&, Json&);
+void loading(const Rig&, Json&), firsts(const Rig&, Json&), waiting(const Rig&, Json&),
+    products(const Rig&, Json&);
+void synchronizing(const Rig&, Json&), marks(const Rig&, Json&), events(const Rig&, Json&),
+    holding(const Rig&, Json&);
 void registering(const Rig&, Json&), capturing(const Rig&, Json&), managed(const Rig&, Json&),
     losing(const Rig&, Json&);
 
 constexpr unsigned as_hotslot_registers = host_register_portable | host_register_devicemap;
 
 inline void* pages(size_t count) {
-  void* at = mmap(nullptr, count * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* at = mmap(nullptr, count * 4096, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (at == MAP_FAILED) fail("no memory");
   return at;
 }
 
-// The time of a call beside a stream that is busy for 100 ms: one that does not wait takes next to none. And what it
-// answered, when that was no success.
+// The time of a call beside a stream that is busy for 100 ms: one that does not wait takes next to
+// none. And what it answered, when that was no success.
 constexpr long long busy_us = 100'000;
 template <class F>
 void beside_work(const Rig& rig, StreamHandle busy, Json& json, const std::string& what, F&& act) {
@@ -104,8 +122,10 @@ struct SmallGraph {
     float alpha = 1, beta = 1;
     void* arguments[] = {&y, &x, &n, &alpha, &beta};
     const Function axpby = rig.function("axpby");
-    rig.must(rig.call.stream_begin_capture(rig.stream, capture_thread_local), "cuStreamBeginCapture");
-    for (int i = 0; i < nodes; ++i) rig.must(rig.launch(axpby, arguments, rig.stream), "cuLaunchKernel");
+    rig.must(rig.call.stream_begin_capture(rig.stream, capture_thread_local),
+             "cuStreamBeginCapture");
+    for (int i = 0; i < nodes; ++i)
+      rig.must(rig.launch(axpby, arguments, rig.stream), "cuLaunchKernel");
     rig.must(rig.call.stream_end_capture(rig.stream, &graph), "cuStreamEndCapture");
   }
   ~SmallGraph() { rig.call.graph_destroy(graph); }
@@ -118,12 +138,15 @@ struct SmallGraph {
 
 // Managed memory through whichever signature the driver has; `to` is a device or device_cpu.
 inline Status prefetch(const Rig& rig, DevicePtr at, size_t bytes, DeviceId to, StreamHandle on) {
-  const Location place{to == device_cpu ? location_host : location_device, to == device_cpu ? 0 : to};
+  const Location place{to == device_cpu ? location_host : location_device,
+                       to == device_cpu ? 0 : to};
   if (rig.call.mem_prefetch) return rig.call.mem_prefetch(at, bytes, place, 0, on);
-  return rig.call.mem_prefetch_v1 ? rig.call.mem_prefetch_v1(at, bytes, to, on) : Status(status::not_supported);
+  return rig.call.mem_prefetch_v1 ? rig.call.mem_prefetch_v1(at, bytes, to, on)
+                                  : Status(status::not_supported);
 }
 inline Status prefer(const Rig& rig, DevicePtr at, size_t bytes, DeviceId to) {
-  const Location place{to == device_cpu ? location_host : location_device, to == device_cpu ? 0 : to};
+  const Location place{to == device_cpu ? location_host : location_device,
+                       to == device_cpu ? 0 : to};
   if (rig.call.mem_advise) return rig.call.mem_advise(at, bytes, advise_preferred_location, place);
   return rig.call.mem_advise_v1 ? rig.call.mem_advise_v1(at, bytes, advise_preferred_location, to)
                                 : Status(status::not_supported);
@@ -131,7 +154,9 @@ inline Status prefer(const Rig& rig, DevicePtr at, size_t bytes, DeviceId to) {
 inline bool has_managed(const Rig& rig) {
   int there = 0;
   return rig.call.mem_alloc_managed &&
-         rig.call.device_get_attribute(&there, attribute_managed_memory, rig.device) == status::success && there;
+         rig.call.device_get_attribute(&there, attribute_managed_memory, rig.device) ==
+             status::success &&
+         there;
 }
 
 }  // namespace raw

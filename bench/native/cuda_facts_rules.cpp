@@ -1,4 +1,5 @@
-// Facts about what the driver allows and what it leaves behind: registration, captures, managed memory, a lost device.
+// Facts about what the driver allows and what it leaves behind: registration, captures, managed
+// memory, a lost device.
 #include <cstdint>
 #include <set>
 #include <thread>
@@ -16,7 +17,8 @@ void registering(const Rig& rig, Json& json) {
   };
   rig.must(take(0, 4096), "cuMemHostRegister");
   json.number("registerAgain", take(0, 4096)).number("registerOverlapping", take(0, 8192));
-  json.number("unregister", call.mem_host_unregister(at)).number("unregisterAgain", call.mem_host_unregister(at));
+  json.number("unregister", call.mem_host_unregister(at))
+      .number("unregisterAgain", call.mem_host_unregister(at));
   json.number("registerPartOfPage", take(16, 64)).number("registerSamePageApart", take(1024, 64));
   call.mem_host_unregister(at + 1024), call.mem_host_unregister(at + 16);
 }
@@ -35,7 +37,8 @@ void barred(const Rig& rig, Json& json) {
     GraphHandle graph = nullptr;
     rig.must(call.stream_begin_capture(stream, capture_thread_local), "cuStreamBeginCapture");
     json.number((std::string("inCapture_") + what).c_str(), act());
-    json.number((std::string("endCapture_") + what).c_str(), call.stream_end_capture(stream, &graph));
+    json.number((std::string("endCapture_") + what).c_str(),
+                call.stream_end_capture(stream, &graph));
     if (graph) call.graph_destroy(graph);
     call.stream_destroy(stream);
   };
@@ -53,14 +56,17 @@ void barred(const Rig& rig, Json& json) {
   });
 }
 
-// A stream that joined a capture and was not joined back, or whose origin was destroyed: is it free again?
+// A stream that joined a capture and was not joined back, or whose origin was destroyed: is it free
+// again?
 void left_behind(const Rig& rig, Json& json, const char* how, bool destroys) {
   const auto& call = rig.call;
   const DevicePtr memory = rig.allocate(16);
   const StreamHandle origin = rig.new_stream(), side = rig.new_stream();
   const EventHandle fork = rig.new_event(event_disable_timing);
   GraphHandle graph = nullptr;
-  const auto tell = [&](const char* what, Status got) { json.number((std::string(how) + what).c_str(), got); };
+  const auto tell = [&](const char* what, Status got) {
+    json.number((std::string(how) + what).c_str(), got);
+  };
   rig.must(call.stream_begin_capture(origin, capture_thread_local), "cuStreamBeginCapture");
   rig.must(call.event_record(fork, origin), "cuEventRecord");
   rig.must(call.stream_wait_event(side, fork, 0), "cuStreamWaitEvent");
@@ -82,7 +88,8 @@ void left_behind(const Rig& rig, Json& json, const char* how, bool destroys) {
   tell("_endCaptureAgain", call.stream_end_capture(side, &graph));
 }
 
-// The end of a capture by another thread than the one that began it, twice; does the stream record again?
+// The end of a capture by another thread than the one that began it, twice; does the stream record
+// again?
 void ended_elsewhere(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const StreamHandle stream = rig.new_stream();
@@ -106,7 +113,8 @@ void capturing(const Rig& rig, Json& json) {
   ended_elsewhere(rig, json);
 }
 
-// Few bytes of managed memory: where it lies, what moves with what, what a prefetch on an idle stream costs its caller.
+// Few bytes of managed memory: where it lies, what moves with what, what a prefetch on an idle
+// stream costs its caller.
 void managed(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   int concurrent = 0;
@@ -121,13 +129,17 @@ void managed(const Rig& rig, Json& json) {
   };
   const auto tell = [&](const char* what, RangeAttribute attribute, DevicePtr at, size_t bytes) {
     int where = -99;
-    const Status got = call.mem_range_get_attribute ? call.mem_range_get_attribute(&where, 4, attribute, at, bytes)
-                                                    : Status(status::not_supported);
-    json.number(what, got == status::success ? where : 1000 + got);  // a device, -1 the host, -2 none; else the status
+    const Status got = call.mem_range_get_attribute
+                           ? call.mem_range_get_attribute(&where, 4, attribute, at, bytes)
+                           : Status(status::not_supported);
+    json.number(what, got == status::success
+                          ? where
+                          : 1000 + got);  // a device, -1 the host, -2 none; else the status
   };
   const DevicePtr one = take(256), two = take(256);
   json.number("smallAddressesApart", double(two > one ? two - one : one - two));
-  json.number("smallAddressModulo64KiB", double(one % 65536)).number("smallAddressModulo2MiB", double(one % (2 << 20)));
+  json.number("smallAddressModulo64KiB", double(one % 65536))
+      .number("smallAddressModulo2MiB", double(one % (2 << 20)));
   json.number("prefer_small", prefer(rig, one, 256, rig.device));
   tell("preferredOfTheOther", range_preferred_location, two, 256);
   json.number("prefetch_small", prefetch(rig, one, 256, rig.device, rig.stream));
@@ -162,7 +174,8 @@ void managed(const Rig& rig, Json& json) {
   for (const DevicePtr each : {one, two, many}) rig.must(call.mem_free(each), "cuMemFree");
 }
 
-// What a kernel that traps leaves: nothing works behind it, and every call should say so with one number.
+// What a kernel that traps leaves: nothing works behind it, and every call should say so with one
+// number.
 void losing(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const EventHandle event = rig.new_event(event_disable_timing);
@@ -170,7 +183,8 @@ void losing(const Rig& rig, Json& json) {
   const DevicePtr memory = rig.allocate(4096);
   const SmallGraph graph(rig, memory, memory + 4, 2);
   const GraphExecHandle exec = graph.instantiate();
-  void *mine = pages(2), *yours = static_cast<unsigned char*>(mine) + 4096, *host = nullptr, *more = nullptr;
+  void *mine = pages(2), *yours = static_cast<unsigned char*>(mine) + 4096, *host = nullptr,
+       *more = nullptr;
   rig.must(call.mem_host_register(mine, 4096, as_hotslot_registers), "cuMemHostRegister");
   rig.must(call.mem_host_alloc(&host, 4096, 0), "cuMemHostAlloc");
   const Function axpby = rig.function("axpby");

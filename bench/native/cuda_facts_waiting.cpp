@@ -1,4 +1,5 @@
-// Facts about calls that wait: for another stream's work, or for another thread that is inside the driver.
+// Facts about calls that wait: for another stream's work, or for another thread that is inside the
+// driver.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -19,10 +20,12 @@ void waiting_memory(const Rig& rig, StreamHandle busy, Json& json) {
   beside_work(rig, busy, json, "memAlloc", [&] { return call.mem_alloc(&large, 64 << 20); });
   beside_work(rig, busy, json, "memFreeSmall", [&] { return call.mem_free(small); });
   beside_work(rig, busy, json, "memFree", [&] { return call.mem_free(large); });
-  beside_work(rig, busy, json, "hostAlloc", [&] { return call.mem_host_alloc(&host, 64 << 20, 0); });
+  beside_work(rig, busy, json, "hostAlloc",
+              [&] { return call.mem_host_alloc(&host, 64 << 20, 0); });
   beside_work(rig, busy, json, "freeHost", [&] { return call.mem_free_host(host); });
   void* few = nullptr;
-  beside_work(rig, busy, json, "hostAllocSmall", [&] { return call.mem_host_alloc(&few, 4096, 0); });
+  beside_work(rig, busy, json, "hostAllocSmall",
+              [&] { return call.mem_host_alloc(&few, 4096, 0); });
   rig.must(call.mem_free_host(few), "cuMemFreeHost");
   const double begin = now_us();
   rig.must(call.mem_host_alloc(&host, 64 << 20, 0), "cuMemHostAlloc");
@@ -49,7 +52,8 @@ void waiting_managed(const Rig& rig, StreamHandle busy, Json& json) {
               [&] { return rig.call.mem_alloc_managed(&at, bytes, mem_attach_global); });
   if (!at) return;
   beside_work(rig, busy, json, "memAdvise", [&] { return prefer(rig, at, bytes, rig.device); });
-  beside_work(rig, busy, json, "prefetch", [&] { return prefetch(rig, at, bytes, rig.device, rig.stream); });
+  beside_work(rig, busy, json, "prefetch",
+              [&] { return prefetch(rig, at, bytes, rig.device, rig.stream); });
   rig.synchronize();
   beside_work(rig, busy, json, "freeManaged", [&] { return rig.call.mem_free(at); });
 }
@@ -59,9 +63,11 @@ void waiting_objects(const Rig& rig, StreamHandle busy, Json& json) {
   StreamHandle stream = nullptr;
   EventHandle event = nullptr;
   Module module = nullptr;
-  beside_work(rig, busy, json, "streamCreate", [&] { return call.stream_create(&stream, stream_non_blocking, 0); });
+  beside_work(rig, busy, json, "streamCreate",
+              [&] { return call.stream_create(&stream, stream_non_blocking, 0); });
   beside_work(rig, busy, json, "streamDestroy", [&] { return call.stream_destroy(stream); });
-  beside_work(rig, busy, json, "eventCreate", [&] { return call.event_create(&event, event_default); });
+  beside_work(rig, busy, json, "eventCreate",
+              [&] { return call.event_create(&event, event_default); });
   beside_work(rig, busy, json, "eventDestroy", [&] { return call.event_destroy(event); });
   beside_work(rig, busy, json, "moduleLoad",
               [&] { return call.module_load_data(&module, hotslot::ptx_images[0].data); });
@@ -71,16 +77,20 @@ void waiting_objects(const Rig& rig, StreamHandle busy, Json& json) {
     const SmallGraph one(rig, y, x, 10), other(rig, z, x, 10);
     GraphExecHandle exec = nullptr;
     ExecUpdateResult result{};
-    beside_work(rig, busy, json, "graphInstantiate", [&] { return call.graph_instantiate(&exec, one.graph, 0); });
-    beside_work(rig, busy, json, "graphLaunch", [&] { return call.graph_launch(exec, rig.stream); });
+    beside_work(rig, busy, json, "graphInstantiate",
+                [&] { return call.graph_instantiate(&exec, one.graph, 0); });
+    beside_work(rig, busy, json, "graphLaunch",
+                [&] { return call.graph_launch(exec, rig.stream); });
     rig.synchronize();
-    beside_work(rig, busy, json, "execUpdate", [&] { return call.graph_exec_update(exec, other.graph, &result); });
+    beside_work(rig, busy, json, "execUpdate",
+                [&] { return call.graph_exec_update(exec, other.graph, &result); });
     beside_work(rig, busy, json, "execDestroy", [&] { return call.graph_exec_destroy(exec); });
   }
   for (const DevicePtr each : {x, y, z}) rig.must(call.mem_free(each), "cuMemFree");
 }
 
-// The time of a call while another thread is inside a free that waits for a busy stream, if it does.
+// The time of a call while another thread is inside a free that waits for a busy stream, if it
+// does.
 template <class F>
 void beside_free(const Rig& rig, StreamHandle busy, Json& json, const std::string& what, F&& act) {
   const auto& call = rig.call;
@@ -95,7 +105,8 @@ void beside_free(const Rig& rig, StreamHandle busy, Json& json, const std::strin
   const double begin = now_us();
   const Status got = act();
   json.number(("msWhileAnotherFrees_" + what).c_str(), (now_us() - begin) / 1000);
-  if (got != status::success && got != status::not_ready) json.number(("status_" + what).c_str(), got);
+  if (got != status::success && got != status::not_ready)
+    json.number(("status_" + what).c_str(), got);
   other.join();
   rig.must(call.stream_synchronize(busy), "cuStreamSynchronize");
 }
@@ -113,7 +124,8 @@ void waiting(const Rig& rig, Json& json) {
   rig.must(call.event_record(event, rig.stream), "cuEventRecord");
   beside_free(rig, busy, json, "eventQuery", [&] { return call.event_query(event); });
   beside_free(rig, busy, json, "streamQuery", [&] { return call.stream_query(rig.stream); });
-  beside_free(rig, busy, json, "memset", [&] { return call.memset_d32_async(memory, 1, 1, rig.stream); });
+  beside_free(rig, busy, json, "memset",
+              [&] { return call.memset_d32_async(memory, 1, 1, rig.stream); });
   beside_free(rig, busy, json, "eventRecord", [&] { return call.event_record(event, rig.stream); });
   rig.synchronize();
 }
@@ -125,8 +137,8 @@ struct Blas {
   int (*create)(void**) = nullptr;
   int (*set_stream)(void*, StreamHandle) = nullptr;
   int (*set_workspace)(void*, void*, size_t) = nullptr;
-  int (*sgemm)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int, const float*, float*,
-               int) = nullptr;
+  int (*sgemm)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int,
+               const float*, float*, int) = nullptr;
 
   bool open() {
     const char* path = std::getenv("HOTSLOT_CUBLAS");
@@ -134,8 +146,10 @@ struct Blas {
     const bool named = path && *path;
     if (named && std::string(path) == "none") return reason = "HOTSLOT_CUBLAS=none", false;
     // What stands in for a driver is not what a library of the system would find.
-    if (!named && driver && *driver) return reason = "not tried over the driver that HOTSLOT_CUDA names", false;
-    for (const char* each : {named ? path : "libcublas.so.13", "libcublas.so.12", "libcublas.so.11"}) {
+    if (!named && driver && *driver)
+      return reason = "not tried over the driver that HOTSLOT_CUDA names", false;
+    for (const char* each :
+         {named ? path : "libcublas.so.13", "libcublas.so.12", "libcublas.so.11"}) {
       void* library = dlopen(each, RTLD_NOW);
       if (library) return name = each, find(library);
       reason += (reason.empty() ? "" : "; ") + std::string(dlerror());
@@ -147,11 +161,13 @@ struct Blas {
  private:
   bool find(void* library) {
     const auto symbol = [&](auto& function, const char* its_name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, its_name));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, its_name));
       return function != nullptr;
     };
-    const bool all = symbol(create, "cublasCreate_v2") && symbol(set_stream, "cublasSetStream_v2") &&
-                     symbol(set_workspace, "cublasSetWorkspace_v2") && symbol(sgemm, "cublasSgemm_v2");
+    const bool all =
+        symbol(create, "cublasCreate_v2") && symbol(set_stream, "cublasSetStream_v2") &&
+        symbol(set_workspace, "cublasSetWorkspace_v2") && symbol(sgemm, "cublasSgemm_v2");
     if (!all) reason = name + " is no cuBLAS";
     return all;
   }
@@ -167,7 +183,8 @@ void products(const Rig& rig, Json& json) {
   const StreamHandle busy = rig.new_stream();
   constexpr int most = 512;
   constexpr size_t room = 4 << 20, bytes = size_t(most) * most * sizeof(float);
-  const DevicePtr a = rig.allocate(bytes), b = rig.allocate(bytes), c = rig.allocate(bytes), work = rig.allocate(room);
+  const DevicePtr a = rig.allocate(bytes), b = rig.allocate(bytes), c = rig.allocate(bytes),
+                  work = rig.allocate(room);
   rig.occupy(rig.stream, 1);
   rig.synchronize();
   void* handle = nullptr;
@@ -177,8 +194,9 @@ void products(const Rig& rig, Json& json) {
     const float alpha = 1, beta = 0;
     blas.set_stream(handle, rig.stream);
     blas.set_workspace(handle, reinterpret_cast<void*>(work), room);
-    return blas.sgemm(handle, transposed, 0, size, size, size, &alpha, reinterpret_cast<const float*>(a), size,
-                      reinterpret_cast<const float*>(b), size, &beta, reinterpret_cast<float*>(c), size);
+    return blas.sgemm(handle, transposed, 0, size, size, size, &alpha,
+                      reinterpret_cast<const float*>(a), size, reinterpret_cast<const float*>(b),
+                      size, &beta, reinterpret_cast<float*>(c), size);
   };
   const auto beside = [&](const char* what, int size, bool transposed) {
     beside_work(rig, busy, json, what, [&] { return product(size, transposed); });

@@ -1,5 +1,5 @@
-// Facts about work on its way: what is first in a process, what asking costs, what events and streams do for each
-// other.
+// Facts about work on its way: what is first in a process, what asking costs, what events and
+// streams do for each other.
 #include <unistd.h>
 
 #include "cuda_facts.hpp"
@@ -8,7 +8,8 @@ namespace raw {
 
 void loading(const Rig& rig, Json& json) {
   const auto& call = rig.call;
-  json.number("secondsOfContext", rig.context_us / 1e6).number("secondsOfModuleLoad", rig.module_us / 1e6);
+  json.number("secondsOfContext", rig.context_us / 1e6)
+      .number("secondsOfModuleLoad", rig.module_us / 1e6);
   const DevicePtr y = rig.allocate(4), x = rig.allocate(4);
   const SmallGraph hundred(rig, y, x, 100), ten(rig, y, x, 10);
   std::vector<double> first, second, upload, uploaded;
@@ -31,7 +32,8 @@ void loading(const Rig& rig, Json& json) {
   }
   json.number("usFirstReplay100", median(first)).number("usSecondReplay100", median(second));
   if (!upload.empty())
-    json.number("usUpload100", median(upload)).number("usFirstReplay100AfterUpload", median(uploaded));
+    json.number("usUpload100", median(upload))
+        .number("usFirstReplay100AfterUpload", median(uploaded));
   constexpr int execs = 200;
   const auto free_now = [&] {
     size_t free = 0, total = 0;
@@ -45,12 +47,14 @@ void loading(const Rig& rig, Json& json) {
   for (const GraphExecHandle each : made)
     rig.must(call.graph_launch(each, rig.stream), "cuGraphLaunch"), rig.synchronize();
   json.number("bytesPerExec10Replayed", (before - free_now()) / execs);
-  for (const GraphExecHandle each : made) rig.must(call.graph_exec_destroy(each), "cuGraphExecDestroy");
+  for (const GraphExecHandle each : made)
+    rig.must(call.graph_exec_destroy(each), "cuGraphExecDestroy");
   json.number("bytesPerExec10Destroyed", (before - free_now()) / execs);
 }
 
-// Each of these is the process's first; what the driver does for itself may load a kernel of its own. Told is how long
-// the call took, and how long until what it enqueued was done: about 100 where it waited for the other stream.
+// Each of these is the process's first; what the driver does for itself may load a kernel of its
+// own. Told is how long the call took, and how long until what it enqueued was done: about 100
+// where it waited for the other stream.
 void firsts(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const StreamHandle busy = rig.new_stream();
@@ -77,9 +81,12 @@ void firsts(const Rig& rig, Json& json) {
   };
   first("firstMemsetD32", [&] { return call.memset_d32_async(memory, 1, 16, rig.stream); });
   first("firstMemsetD8", [&] { return call.memset_d8_async(memory + 1, 1, 17, rig.stream); });
-  first("firstCopyToDevice", [&] { return call.memcpy_htod_async(memory, host, 1 << 12, rig.stream); });
-  first("firstCopyOnDevice", [&] { return call.memcpy_dtod_async(memory + (1 << 15), memory, 1 << 12, rig.stream); });
-  first("firstCopyToHost", [&] { return call.memcpy_dtoh_async(host, memory, 1 << 12, rig.stream); });
+  first("firstCopyToDevice",
+        [&] { return call.memcpy_htod_async(memory, host, 1 << 12, rig.stream); });
+  first("firstCopyOnDevice",
+        [&] { return call.memcpy_dtod_async(memory + (1 << 15), memory, 1 << 12, rig.stream); });
+  first("firstCopyToHost",
+        [&] { return call.memcpy_dtoh_async(host, memory, 1 << 12, rig.stream); });
   first("firstEventRecord", [&] { return call.event_record(event, rig.stream); });
   first("firstLaunchOfAKernel", [&] {
     long long n = 1, pattern = 1;
@@ -102,7 +109,9 @@ void synchronizing(const Rig& rig, Json& json) {
     }
     return median(times);
   };
-  const auto fill = [&] { rig.must(call.memset_d32_async(memory, 1, 16, rig.stream), "cuMemsetD32Async"); };
+  const auto fill = [&] {
+    rig.must(call.memset_d32_async(memory, 1, 16, rig.stream), "cuMemsetD32Async");
+  };
   rig.warm_up(0.3);
   json.number("usOfSynchronizeWhenDone", each([&] { rig.synchronize(); }));
   json.number("usOfMemsetAndSynchronize", each([&] { fill(), rig.synchronize(); }));
@@ -135,7 +144,8 @@ void marks(const Rig& rig, Json& json) {
     const std::string when = idle ? "Idle" : "Busy";
     if (!idle) rig.occupy(busy, busy_us);
     each(("usOfStreamQuery" + when).c_str(), [&] { call.stream_query(busy); });
-    each(("usOfEventRecord" + when).c_str(), [&] { rig.must(call.event_record(kept, busy), "cuEventRecord"); });
+    each(("usOfEventRecord" + when).c_str(),
+         [&] { rig.must(call.event_record(kept, busy), "cuEventRecord"); });
     each(("usOfEventQuery" + when).c_str(), [&] { call.event_query(kept); });
     each(("usOfEventMadeRecordedDestroyed" + when).c_str(), [&] { mark_on(busy); });
   }
@@ -147,7 +157,8 @@ void marks(const Rig& rig, Json& json) {
   each("usOfExchangeMode", [&] { call.exchange_capture_mode(&mode); });
 }
 
-// An event that a graph records is another event after every launch: 600 at once, although no node has run yet.
+// An event that a graph records is another event after every launch: 600 at once, although no node
+// has run yet.
 void events(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   if (!call.event_record_with_flags) return static_cast<void>(json.text("eventNodes", "none"));
@@ -158,7 +169,8 @@ void events(const Rig& rig, Json& json) {
   GraphExecHandle exec = nullptr;
   rig.must(call.stream_begin_capture(rig.stream, capture_thread_local), "cuStreamBeginCapture");
   rig.occupy(rig.stream, busy_us);
-  rig.must(call.event_record_with_flags(event, rig.stream, event_record_external), "cuEventRecordWithFlags");
+  rig.must(call.event_record_with_flags(event, rig.stream, event_record_external),
+           "cuEventRecordWithFlags");
   rig.must(call.stream_end_capture(rig.stream, &graph), "cuStreamEndCapture");
   rig.must(call.graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");
   json.number("eventQueryBeforeAnyReplay", call.event_query(event));
@@ -183,16 +195,19 @@ void events(const Rig& rig, Json& json) {
 
 namespace {
 
-// How many streams can be held while another one goes on: they share hardware queues (CUDA_DEVICE_MAX_CONNECTIONS). A
-// queue clogs when work that has to wait stands at its head, so `behind` each latch there is some, or not.
+// How many streams can be held while another one goes on: they share hardware queues
+// (CUDA_DEVICE_MAX_CONNECTIONS). A queue clogs when work that has to wait stands at its head, so
+// `behind` each latch there is some, or not.
 int held_beside_a_free_one(const Rig& rig, bool behind) {
   const auto& call = rig.call;
   // Opened from the host: a stream for it could share a queue with one that is held.
   auto* const gate = static_cast<volatile int*>(pages(1));
   DevicePtr word = 0;
-  rig.must(call.mem_host_register(const_cast<int*>(gate), 4096, host_register_portable | host_register_devicemap),
+  rig.must(call.mem_host_register(const_cast<int*>(gate), 4096,
+                                  host_register_portable | host_register_devicemap),
            "cuMemHostRegister");
-  rig.must(call.mem_host_get_device_pointer(&word, const_cast<int*>(gate), 0), "cuMemHostGetDevicePointer");
+  rig.must(call.mem_host_get_device_pointer(&word, const_cast<int*>(gate), 0),
+           "cuMemHostGetDevicePointer");
   const DevicePtr other = rig.allocate(8);
   const EventHandle event = rig.new_event(event_disable_timing);
   const StreamHandle free = rig.new_stream();
@@ -217,7 +232,8 @@ int held_beside_a_free_one(const Rig& rig, bool behind) {
       goes_on = call.stream_query(free) == status::success;
   }
   *gate = 1;
-  for (const StreamHandle stream : held) rig.must(call.stream_synchronize(stream), "cuStreamSynchronize");
+  for (const StreamHandle stream : held)
+    rig.must(call.stream_synchronize(stream), "cuStreamSynchronize");
   rig.must(call.stream_synchronize(free), "cuStreamSynchronize");
   rig.must(call.mem_host_unregister(const_cast<int*>(gate)), "cuMemHostUnregister");
   return goes_on ? most : most - 1;

@@ -1,9 +1,10 @@
-// raw_cuda calls INDEX ROUNDS: microseconds of the calling thread per driver call, medians over bursts.
-// raw_cuda copy INDEX ROUNDS BYTES: milliseconds of one host-to-device copy on the device's clock, out of memory the
-// driver allocated and out of memory it registered. Each prints one JSON object.
-// raw_cuda facts INDEX SECONDS [PART…]: how the driver behaves, see cuda_facts.hpp.
-// raw_cuda keep INDEX SECONDS: holds a context, so that the driver does not start anew for every process beside it.
-// raw_cuda spin INDEX SECONDS: keeps the GPU busy, so that its clocks and its link are those of work.
+// raw_cuda calls INDEX ROUNDS: microseconds of the calling thread per driver call, medians over
+// bursts. raw_cuda copy INDEX ROUNDS BYTES: milliseconds of one host-to-device copy on the device's
+// clock, out of memory the driver allocated and out of memory it registered. Each prints one JSON
+// object. raw_cuda facts INDEX SECONDS [PART…]: how the driver behaves, see cuda_facts.hpp.
+// raw_cuda keep INDEX SECONDS: holds a context, so that the driver does not start anew for every
+// process beside it. raw_cuda spin INDEX SECONDS: keeps the GPU busy, so that its clocks and its
+// link are those of work.
 #include "raw_cuda.hpp"
 
 #include <unistd.h>
@@ -13,8 +14,8 @@
 namespace raw {
 namespace {
 
-// Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller never waits for the
-// device.
+// Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller
+// never waits for the device.
 constexpr int most_calls = 200, most_nodes = 500;
 
 template <class F>
@@ -55,9 +56,11 @@ void calls(const Rig& rig, int rounds, Json& json) {
   for (const bool timing : {false, true}) {
     const EventHandle event = rig.new_event(timing ? event_default : event_disable_timing);
     const char* names[] = {timing ? "recordTiming" : "record", timing ? "queryTiming" : "query"};
-    json.number(names[0],
-                per_call(rig, rounds, [&] { rig.must(call.event_record(event, rig.stream), "cuEventRecord"); }));
-    json.number(names[1], per_call(rig, rounds, [&] { rig.must(call.event_query(event), "cuEventQuery"); }));
+    json.number(names[0], per_call(rig, rounds, [&] {
+                  rig.must(call.event_record(event, rig.stream), "cuEventRecord");
+                }));
+    json.number(names[1],
+                per_call(rig, rounds, [&] { rig.must(call.event_query(event), "cuEventQuery"); }));
     rig.must(call.event_destroy(event), "cuEventDestroy");
   }
 }
@@ -69,16 +72,19 @@ void copy(const Rig& rig, int rounds, size_t bytes, Json& json) {
   rig.must(call.mem_host_alloc(&allocated, bytes, 0), "cuMemHostAlloc");
   if (posix_memalign(&registered, 4096, (bytes + 4095) / 4096 * 4096) != 0) fail("no memory");
   for (void* source : {allocated, registered})
-    for (size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(source)[i] = static_cast<unsigned char>(i * 31);
-  rig.must(call.mem_host_register(registered, bytes, host_register_portable | host_register_devicemap),
-           "cuMemHostRegister");
+    for (size_t i = 0; i < bytes; ++i)
+      static_cast<unsigned char*>(source)[i] = static_cast<unsigned char>(i * 31);
+  rig.must(
+      call.mem_host_register(registered, bytes, host_register_portable | host_register_devicemap),
+      "cuMemHostRegister");
   const EventHandle begin = rig.new_event(event_default), end = rig.new_event(event_default);
   std::vector<double> times[2];
   for (int round = -3; round < rounds; ++round) {
     for (const int which : {0, 1}) {
       float ms = 0;
       rig.must(call.event_record(begin, rig.stream), "cuEventRecord");
-      rig.must(call.memcpy_htod_async(target, which ? registered : allocated, bytes, rig.stream), "cuMemcpyHtoDAsync");
+      rig.must(call.memcpy_htod_async(target, which ? registered : allocated, bytes, rig.stream),
+               "cuMemcpyHtoDAsync");
       rig.must(call.event_record(end, rig.stream), "cuEventRecord");
       rig.synchronize();
       rig.must(call.event_elapsed_time(&ms, begin, end), "cuEventElapsedTime");
@@ -101,10 +107,13 @@ int main(int argc, char** argv) {
   const auto number = [&](int i) { return argc > i ? std::atoll(argv[i]) : 0; };
   const int index = int(number(2)), rounds = std::max(1, int(number(3)));
   if (what != "calls" && what != "copy" && what != "facts" && what != "keep" && what != "spin")
-    raw::fail("calls INDEX ROUNDS, copy INDEX ROUNDS BYTES, facts INDEX SECONDS [PART…], keep or spin INDEX SECONDS");
+    raw::fail(
+        "calls INDEX ROUNDS, copy INDEX ROUNDS BYTES, facts INDEX SECONDS [PART…], keep or spin "
+        "INDEX SECONDS");
   if (what == "copy" && number(4) <= 0) raw::fail("copy needs a number of bytes");
   if (what == "facts")
-    return raw::facts(index, unsigned(number(3)), {argv + std::min(argc, 4), argv + argc}) == 0 ? 0 : 1;
+    return raw::facts(index, unsigned(number(3)), {argv + std::min(argc, 4), argv + argc}) == 0 ? 0
+                                                                                                : 1;
   // What holds a context loads no kernels: whoever comes first is to compile them, and be timed.
   const raw::Rig rig{index, what != "keep"};
   raw::Json json;

@@ -1,5 +1,5 @@
-// The CUDA driver without Hotslot: what its own calls cost here, for benchmarks to stand beside. No toolkit and no
-// vendor header; the declarations and the kernels' image are Hotslot's.
+// The CUDA driver without Hotslot: what its own calls cost here, for benchmarks to stand beside. No
+// toolkit and no vendor header; the declarations and the kernels' image are Hotslot's.
 #pragma once
 #include <dlfcn.h>
 
@@ -23,7 +23,9 @@ using namespace hotslot::cuda;
 }
 
 inline double now_us() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 inline double median(std::vector<double> values) {
@@ -31,7 +33,8 @@ inline double median(std::vector<double> values) {
   return values.at(values.size() / 2);
 }
 
-// What every part starts from: the driver's calls, the device's primary context current, a stream, the kernels.
+// What every part starts from: the driver's calls, the device's primary context current, a stream,
+// the kernels.
 struct Rig {
   Table call;
   int version = 0;
@@ -48,7 +51,8 @@ struct Rig {
     if (!library) fail(dlerror());
     const double begin = now_us();
     const auto init = reinterpret_cast<Init>(dlsym(library, "cuInit"));
-    const auto get_version = reinterpret_cast<DriverGetVersion>(dlsym(library, "cuDriverGetVersion"));
+    const auto get_version =
+        reinterpret_cast<DriverGetVersion>(dlsym(library, "cuDriverGetVersion"));
     const auto lookup = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
     if (!init || !get_version || !lookup) fail("no CUDA driver of 12.0 or newer");
     must(init(0), "cuInit"), must(get_version(&version), "cuDriverGetVersion");
@@ -70,15 +74,18 @@ struct Rig {
     must(call.context_set_current(context), "cuCtxSetCurrent");
     stream = new_stream();
     context_us = now_us() - begin;
-    if (kernels) must(call.module_load_data(&module, hotslot::ptx_images[0].data), "cuModuleLoadData");
+    if (kernels)
+      must(call.module_load_data(&module, hotslot::ptx_images[0].data), "cuModuleLoadData");
     module_us = now_us() - begin - context_us;
   }
 
   void must(Status status, const char* what) const {
     if (status == status::success) return;
     const char* name = nullptr;
-    const bool known = call.get_error_name && call.get_error_name(status, &name) == status::success && name;
-    fail(std::string(what) + " failed with " + std::to_string(status) + (known ? " " + std::string(name) : ""));
+    const bool known =
+        call.get_error_name && call.get_error_name(status, &name) == status::success && name;
+    fail(std::string(what) + " failed with " + std::to_string(status) +
+         (known ? " " + std::string(name) : ""));
   }
   StreamHandle new_stream() const {
     StreamHandle made = nullptr;
@@ -111,14 +118,17 @@ struct Rig {
     void* arguments[] = {&us};
     must(launch(function("spin"), arguments, which), "cuLaunchKernel");
   }
-  // A GPU that idles has slow clocks and a slow link: it is kept busy for so long before anything is timed.
+  // A GPU that idles has slow clocks and a slow link: it is kept busy for so long before anything
+  // is timed.
   void warm_up(double seconds) const {
-    for (const double end = now_us() + seconds * 1e6; now_us() < end; synchronize()) occupy(stream, 5000);
+    for (const double end = now_us() + seconds * 1e6; now_us() < end; synchronize())
+      occupy(stream, 5000);
   }
 };
 
-// One JSON object, flat, in the order of the calls; or, with a part's name, an object per line as soon as it is known:
-// what a later call takes with it, a hang or a crash, is not what was learned before.
+// One JSON object, flat, in the order of the calls; or, with a part's name, an object per line as
+// soon as it is known: what a later call takes with it, a hang or a crash, is not what was learned
+// before.
 class Json {
  public:
   explicit Json(const char* part = nullptr) : part_(part) {}
@@ -129,7 +139,8 @@ class Json {
   }
   Json& text(const char* key, const std::string& value) {
     std::string quoted = "\"";
-    for (const char c : value) quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    for (const char c : value)
+      quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
     return add(key, quoted + "\"");
   }
   void print() const { std::printf("{%s}\n", body_.c_str()); }

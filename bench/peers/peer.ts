@@ -45,7 +45,9 @@ export class Peer {
   constructor(program: string, modules: string, task: unknown) {
     const python = pythonWith(modules) ?? 'python3';
     this.#child = spawn(python, [PROGRAMS + program], { stdio: ['pipe', 'pipe', 'inherit'] });
-    this.#answers = createInterface(this.#child.stdout as NodeJS.ReadableStream)[Symbol.asyncIterator]();
+    this.#answers = createInterface(this.#child.stdout as NodeJS.ReadableStream)[
+      Symbol.asyncIterator
+    ]();
     this.#say(JSON.stringify(task));
   }
   #say(line: string): void {

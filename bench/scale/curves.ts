@@ -1,4 +1,7 @@
-/** The curves of the benchmark `scale`: what they are drawn along, what is measured at each place, and how far they may rise. */
+/**
+ * The curves of the benchmark `scale`: what they are drawn along, what is measured at each place,
+ * and how far they may rise.
+ */
 import type { Figure } from '../harness.ts';
 
 export interface Curve {
@@ -17,8 +20,9 @@ export interface Metric {
   /** less is better, or more is */
   better: 'less' | 'more';
   /**
-   * How much worse the last place of a series may be than `since`, the place from which it should be level: where nothing is in
-   * a cache any more, or where what is fixed is spread over enough. Measured, with some room; null where it must rise.
+   * How much worse the last place of a series may be than `since`, the place from which it should
+   * be level: where nothing is in a cache any more, or where what is fixed is spread over enough.
+   * Measured, with some room; null where it must rise.
    */
   level: { since: number; within: number } | null;
 }
@@ -29,9 +33,15 @@ export const curves: readonly Curve[] = [
     title: 'Cost against rows stored, small rows',
     x: 'rows stored',
     metrics: [
-      // From a million on no cache holds them: what is left is a deeper tree, and pages that the processor has to look up.
+      // From a million on no cache holds them: what is left is a deeper tree, and pages that the
+      // processor has to look up.
       { metric: 'time of 256', unit: 'µs', better: 'less', level: { since: 1e6, within: 2.5 } },
-      { metric: 'time of 16 added', unit: 'µs', better: 'less', level: { since: 1e6, within: 1.5 } },
+      {
+        metric: 'time of 16 added',
+        unit: 'µs',
+        better: 'less',
+        level: { since: 1e6, within: 1.5 },
+      },
     ],
   },
   {
@@ -48,19 +58,25 @@ export const curves: readonly Curve[] = [
     name: 'batch',
     title: 'A row against the rows of its batch, 172 B a row out of 1,000,000',
     x: 'rows of a batch',
-    metrics: [{ metric: 'time per row', unit: 'ns', better: 'less', level: { since: 1024, within: 1.6 } }],
+    metrics: [
+      { metric: 'time per row', unit: 'ns', better: 'less', level: { since: 1024, within: 1.6 } },
+    ],
   },
   {
     name: 'depth',
     title: 'A tick against the slots of the ring',
     x: 'slots',
-    metrics: [{ metric: 'time per tick', unit: 'µs', better: 'less', level: { since: 2, within: 1.3 } }],
+    metrics: [
+      { metric: 'time per tick', unit: 'µs', better: 'less', level: { since: 2, within: 1.3 } },
+    ],
   },
   {
     name: 'writers',
     title: 'Steps of 172 B written, all threads together',
     x: 'threads that write',
-    metrics: [{ metric: 'steps written', unit: 'M/s', better: 'more', level: { since: 2, within: 1.5 } }],
+    metrics: [
+      { metric: 'steps written', unit: 'M/s', better: 'more', level: { since: 2, within: 1.5 } },
+    ],
   },
 ];
 

@@ -1,4 +1,6 @@
-/** What was measured of each curve, as tables and pictures beside the record: bench/results/scale. */
+/**
+ * What was measured of each curve, as tables and pictures beside the record: bench/results/scale.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Figure } from '../harness.ts';
@@ -24,12 +26,19 @@ interface Series {
 
 /** The series of one metric of a curve, along it. */
 export function seriesOf(curve: Curve, metric: Metric, figures: readonly Placed[]): Series[] {
-  const own = figures.filter(({ at, metric: of }) => at?.curve === curve.name && of === metric.metric);
+  const own = figures.filter(
+    ({ at, metric: of }) => at?.curve === curve.name && of === metric.metric,
+  );
   return [...new Set(own.map(({ at }) => at!.series))].map((name) => ({
     name,
     points: own
       .filter(({ at }) => at!.series === name)
-      .map(({ at, value, quartiles: [low, high] = [value, value] }) => ({ x: at!.x, value, low, high }))
+      .map(({ at, value, quartiles: [low, high] = [value, value] }) => ({
+        x: at!.x,
+        value,
+        low,
+        high,
+      }))
       .sort((a, b) => a.x - b.x),
   }));
 }
@@ -55,18 +64,27 @@ const short = (value: number): string =>
 /** One table of a curve's metric: a line for each place, a column for each series. */
 export function tableOf(curve: Curve, metric: Metric, figures: readonly Placed[]): string {
   const series = seriesOf(curve, metric, figures);
-  const places = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort((a, b) => a - b);
+  const places = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort(
+    (a, b) => a - b,
+  );
   const cell = ({ points }: Series, place: number) => {
     const point = points.find(({ x }) => x === place);
     return point ? `${short(point.value)} [${short(point.low)}–${short(point.high)}]` : '';
   };
   const { level } = metric;
-  const last = level ? `worse at the end than at ${level.since.toLocaleString('en')} (may be ${level.within} ×)` : null;
+  const last = level
+    ? `worse at the end than at ${level.since.toLocaleString('en')} (may be ${level.within} ×)`
+    : null;
   const lines = [
     [curve.x, ...series.map(({ name }) => `${name}, ${metric.unit}`)],
     ['---', ...series.map(() => '---')],
-    ...places.map((place) => [place.toLocaleString('en'), ...series.map((each) => cell(each, place))]),
-    ...(last ? [[last, ...series.map(({ points }) => `${rise(metric, points).toFixed(2)} ×`)]] : []),
+    ...places.map((place) => [
+      place.toLocaleString('en'),
+      ...series.map((each) => cell(each, place)),
+    ]),
+    ...(last
+      ? [[last, ...series.map(({ points }) => `${rise(metric, points).toFixed(2)} ×`)]]
+      : []),
   ];
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
@@ -75,22 +93,38 @@ export function tableOf(curve: Curve, metric: Metric, figures: readonly Placed[]
 const LABEL =
   "datum.value % 1024 == 0 ? format(datum.value / 1024, '~r') + ' Ki' : datum.value < 1000 ? datum.value : format(datum.value, '~s')";
 
-/** A picture of a curve: a panel for each metric, a line for each series with the quartiles of its rounds behind it. */
+/**
+ * A picture of a curve: a panel for each metric, a line for each series with the quartiles of its
+ * rounds behind it.
+ */
 export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Promise<string> {
   const panel = (metric: Metric) => {
     const series = seriesOf(curve, metric, figures);
-    const values = series.flatMap(({ name, points }) => points.map((point) => ({ ...point, name })));
+    const values = series.flatMap(({ name, points }) =>
+      points.map((point) => ({ ...point, name })),
+    );
     const domain = series.map(({ name }) => name);
-    const legend = { title: null, orient: 'bottom' as const, columns: 1, labelLimit: 400, symbolType: 'stroke' };
+    const legend = {
+      title: null,
+      orient: 'bottom' as const,
+      columns: 1,
+      labelLimit: 400,
+      symbolType: 'stroke',
+    };
     const colours = {
       field: 'name',
       type: 'nominal' as const,
       scale: { domain, range: COLOURS.slice(0, domain.length) },
     };
     const places = [...new Set(values.map((point) => point.x))].sort((a, b) => a - b);
-    const [least, most] = [Math.min(...values.map(({ low }) => low)), Math.max(...values.map(({ high }) => high))];
+    const [least, most] = [
+      Math.min(...values.map(({ low }) => low)),
+      Math.max(...values.map(({ high }) => high)),
+    ];
     const x = {
-      ...{ field: 'x', type: 'quantitative' as const, title: curve.x },
+      field: 'x',
+      type: 'quantitative' as const,
+      title: curve.x,
       scale: { type: 'log' as const, domain: [places[0]! / 1.15, places.at(-1)! * 1.15] },
       axis: { grid: true, values: places, labelExpr: LABEL, labelOverlap: true },
     };
@@ -99,7 +133,9 @@ export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Pr
     const y = {
       type: 'quantitative' as const,
       title: `${metric.metric}, ${metric.unit}`,
-      scale: wide ? { type: 'log' as const, domain: [least / 1.2, most * 1.2] } : { domain: [0, most * 1.1] },
+      scale: wide
+        ? { type: 'log' as const, domain: [least / 1.2, most * 1.2] }
+        : { domain: [0, most * 1.1] },
       axis: { grid: true, format: ',~r', tickCount: wide ? 5 : 6 },
     };
     return {
@@ -109,7 +145,12 @@ export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Pr
       layer: [
         {
           mark: { type: 'area' as const, opacity: 0.18 },
-          encoding: { x, y: { field: 'low', ...y }, y2: { field: 'high' }, color: { ...colours, legend: null } },
+          encoding: {
+            x,
+            y: { field: 'low', ...y },
+            y2: { field: 'high' },
+            color: { ...colours, legend: null },
+          },
         },
         {
           mark: { type: 'line' as const, strokeWidth: 2, point: true },
@@ -132,19 +173,29 @@ export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Pr
 }
 
 /** Writes all of it; the folder. */
-export async function write(folder: string, figures: readonly Placed[], of: Measured): Promise<string> {
+export async function write(
+  folder: string,
+  figures: readonly Placed[],
+  of: Measured,
+): Promise<string> {
   mkdirSync(folder, { recursive: true });
   const parts: string[] = [];
   for (const curve of curves) {
     writeFileSync(join(folder, `${curve.name}.svg`), await draw(curve, figures, of));
-    const tables = curve.metrics.map((metric) => `**${metric.metric}**\n\n${tableOf(curve, metric, figures)}`);
-    parts.push(`## ${curve.title}\n\n![${curve.title}](${curve.name}.svg)\n\n${tables.join('\n\n')}`);
+    const tables = curve.metrics.map(
+      (metric) => `**${metric.metric}**\n\n${tableOf(curve, metric, figures)}`,
+    );
+    parts.push(
+      `## ${curve.title}\n\n![${curve.title}](${curve.name}.svg)\n\n${tables.join('\n\n')}`,
+    );
   }
   const rises = risen(figures);
   const head = [
     '# What grows, and what does not',
     `Written by \`${of.command}\`: medians, in brackets the quartiles of the rounds. ${of.cpu}, Node ${of.node}, ${of.date.slice(0, 10)}, commit ${of.commit}; the machine meanwhile: ${of.spread ? told(of.spread) : 'not looked at'}.`,
-    rises.length === 0 ? 'Nothing rises that should not.' : `What rises more than it may:\n\n- ${rises.join('\n- ')}`,
+    rises.length === 0
+      ? 'Nothing rises that should not.'
+      : `What rises more than it may:\n\n- ${rises.join('\n- ')}`,
   ];
   writeFileSync(join(folder, 'README.md'), `${[...head, ...parts].join('\n\n')}\n`);
   return folder;

@@ -14,7 +14,10 @@ export class Drawing {
     this.#context = canvas.getContext('2d');
   }
 
-  /** `state`: x, x', θ, θ'; `action`: 1 pushes right, 0 left; `shove`: of the one who looks on, −1, 0 or 1. */
+  /**
+   * `state`: x, x', θ, θ'; `action`: 1 pushes right, 0 left; `shove`: of the one who looks on, −1,
+   * 0 or 1.
+   */
   draw(state, action, shove) {
     const { scale, ground } = this.#prepare();
     const [x, , theta] = state;
@@ -25,9 +28,23 @@ export class Drawing {
     this.#cart(x * scale, ground, scale, colour('cart'));
     this.#pole(x * scale, ground - CART.high * scale, theta, scale, colour('pole'));
     if (action !== null)
-      this.#arrow(x * scale, ground - (CART.high / 2) * scale, action === 1 ? 1 : -1, scale, colour('card'), 0.16);
+      this.#arrow(
+        x * scale,
+        ground - (CART.high / 2) * scale,
+        action === 1 ? 1 : -1,
+        scale,
+        colour('card'),
+        0.16,
+      );
     if (shove !== 0)
-      this.#arrow((x - shove * 0.5) * scale, ground - (CART.high / 2) * scale, shove, scale, colour('good'), 0.34);
+      this.#arrow(
+        (x - shove * 0.5) * scale,
+        ground - (CART.high / 2) * scale,
+        shove,
+        scale,
+        colour('good'),
+        0.34,
+      );
   }
 
   /** A pixel is the screen's; the middle of the track is 0. */

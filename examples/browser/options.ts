@@ -41,5 +41,12 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   if (!values) return null;
   const { policy, checkpoint = null, port, seed, device, quiet } = values;
   if (policy === '') throw new UsageError("--policy must name a file, got ''");
-  return { policy, checkpoint, device, quiet, port: whole('port', port, 0, 65_535), seed: whole('seed', seed, 0) };
+  return {
+    policy,
+    checkpoint,
+    device,
+    quiet,
+    port: whole('port', port, 0, 65_535),
+    seed: whole('seed', seed, 0),
+  };
 }

@@ -1,4 +1,7 @@
-/** The page: loads the model, steps the physics by its actions fifty times a second, and lets one disturb it. */
+/**
+ * The page: loads the model, steps the physics by its actions fifty times a second, and lets one
+ * disturb it.
+ */
 import { push, TAU } from '/cart-pole-physics.js';
 import { Drawing } from '/drawing.mjs';
 import { env, InferenceSession, Tensor } from '/ort.mjs';
@@ -90,7 +93,12 @@ const actions = {
   p: () => setPaused(!paused),
   n: begin,
 };
-for (const [id, key] of Object.entries({ left: 'ArrowLeft', right: 'ArrowRight', pause: 'p', again: 'n' }))
+for (const [id, key] of Object.entries({
+  left: 'ArrowLeft',
+  right: 'ArrowRight',
+  pause: 'p',
+  again: 'n',
+}))
   element(id).addEventListener('click', actions[key]);
 window.addEventListener('keydown', (event) => {
   const known = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
@@ -136,7 +144,11 @@ try {
     );
   begin();
   setPaused(paused);
-  say(paused ? 'Your system asks for less motion: press “go on” to begin.' : 'The policy plays. Push the cart.');
+  say(
+    paused
+      ? 'Your system asks for less motion: press “go on” to begin.'
+      : 'The policy plays. Push the cart.',
+  );
   requestAnimationFrame(show);
   await play();
 } catch (error) {

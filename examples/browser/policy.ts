@@ -37,14 +37,19 @@ export async function makePolicy(
 const write = (file: string, policy: DqnPolicy) =>
   toFile('policy', file, (path) => writeFileSync(path, encodeOnnx(policy)));
 
-/** Makes the model of the weights in a file of a DqnLearner's state(): a plain network's, whose layers say how wide they are. */
+/**
+ * Makes the model of the weights in a file of a DqnLearner's state(): a plain network's, whose
+ * layers say how wide they are.
+ */
 export async function convertCheckpoint(checkpoint: string, file: string): Promise<void> {
   const refuse = (why: string) => new Refused(`--checkpoint ${checkpoint}: ${why}`);
   const { tensors } = await readSafetensors(checkpoint).catch((error: Error) => {
     throw refuse(error.message);
   });
   const layers = Object.entries(tensors).filter(([name]) => /^online\.\d+\.weight$/.test(name));
-  const wide = new Map(layers.map(([name, { shape }]) => [Number(name.split('.')[1]), shape[0] as number]));
+  const wide = new Map(
+    layers.map(([name, { shape }]) => [Number(name.split('.')[1]), shape[0] as number]),
+  );
   const places = [...wide.keys()].sort((a, b) => a - b);
   const hidden = places.slice(0, -1).map((place) => wide.get(place) as number);
   const policy = new DqnPolicy({ ...game, hidden });

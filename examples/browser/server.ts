@@ -11,13 +11,18 @@ const runtime = new URL('../../../node_modules/onnxruntime-web/dist/', import.me
 const script = 'text/javascript; charset=utf-8';
 
 /** What there is, by its path: the file and its type. */
-const filesFor = (policy: string): Readonly<Record<string, readonly [file: string, type: string]>> => ({
+const filesFor = (
+  policy: string,
+): Readonly<Record<string, readonly [file: string, type: string]>> => ({
   '/': [fileURLToPath(new URL('index.html', here)), 'text/html; charset=utf-8'],
   '/style.css': [fileURLToPath(new URL('style.css', here)), 'text/css; charset=utf-8'],
   '/page.mjs': [fileURLToPath(new URL('page.mjs', here)), script],
   '/drawing.mjs': [fileURLToPath(new URL('drawing.mjs', here)), script],
   // What trains and what is shown move alike: it is one file.
-  '/cart-pole-physics.js': [fileURLToPath(new URL('../environments/cart-pole-physics.js', import.meta.url)), script],
+  '/cart-pole-physics.js': [
+    fileURLToPath(new URL('../environments/cart-pole-physics.js', import.meta.url)),
+    script,
+  ],
   '/policy.onnx': [policy, 'application/octet-stream'],
   '/ort.mjs': [fileURLToPath(new URL('ort.wasm.bundle.min.mjs', runtime)), script],
   '/ort.wasm': [fileURLToPath(new URL('ort-wasm-simd-threaded.wasm', runtime)), 'application/wasm'],
@@ -27,21 +32,28 @@ const always = {
   'cache-control': 'no-cache',
   'x-content-type-options': 'nosniff',
   // Nothing from elsewhere; WebAssembly may be compiled.
-  'content-security-policy': "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:",
+  'content-security-policy':
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:",
 };
 
 /** Serves the page; `port` 0 is any that is free. Throws Refused where the port cannot be had. */
-export async function serve(policy: string, port: number): Promise<{ server: Server; address: string }> {
+export async function serve(
+  policy: string,
+  port: number,
+): Promise<{ server: Server; address: string }> {
   const files = filesFor(policy);
   const server = createServer((request, response) => {
     answer(files, request, response).catch((error: Error) => {
       // A file that went: the page says so.
-      if (!response.headersSent) response.writeHead(500, { ...always, 'content-type': 'text/plain' });
+      if (!response.headersSent)
+        response.writeHead(500, { ...always, 'content-type': 'text/plain' });
       response.end(error.message);
     });
   });
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) => reject(new Refused(`--port ${port} cannot be had: ${error.message}`)));
+    server.once('error', (error) =>
+      reject(new Refused(`--port ${port} cannot be had: ${error.message}`)),
+    );
     server.listen(port, HOST, resolve);
   });
   const { port: had } = server.address() as { port: number };

@@ -1,4 +1,7 @@
-/** Steps a set of poles, epsilon-greedily by the newest weights. What becomes of the steps is the collectors' business. */
+/**
+ * Steps a set of poles, epsilon-greedily by the newest weights. What becomes of the steps is the
+ * collectors' business.
+ */
 
 import { MlpPolicy } from '../../src/entries/learner.ts';
 import { type CollectorContext, Random } from '../../src/index.ts';
@@ -27,7 +30,14 @@ export class Actor {
   /** by which it acts; null before the first */
   #weights: Float32Array | null = null;
 
-  constructor({ worker, workers, seed, state, options: settings, report }: CollectorContext<Settings>) {
+  constructor({
+    worker,
+    workers,
+    seed,
+    state,
+    options: settings,
+    report,
+  }: CollectorContext<Settings>) {
     const count = settings.environments;
     this.#settings = settings;
     this.#workers = workers;
@@ -48,7 +58,12 @@ export class Actor {
   /** Everything that it goes on from, for loadState(). */
   state(): ActorState {
     const { poles } = this;
-    return { poles: poles.saved(), random: this.#random.state(), weights: this.#weights, steps: this.#steps };
+    return {
+      poles: poles.saved(),
+      random: this.#random.state(),
+      weights: this.#weights,
+      steps: this.#steps,
+    };
   }
   loadState({ poles, random, weights, steps }: ActorState): void {
     this.poles.restore(poles);
@@ -57,7 +72,10 @@ export class Actor {
     this.#steps = steps;
   }
 
-  /** One step of every pole. Those whose episode is over still show its last observation, until renew(). */
+  /**
+   * One step of every pole. Those whose episode is over still show its last observation, until
+   * renew().
+   */
   step(): void {
     const { count, obs } = this.poles;
     const greedy = this.#weights ? this.#policy.act(obs, count) : null;
@@ -86,6 +104,9 @@ export class Actor {
   /** Falls from 1 to the last value over exploreSteps environment steps of all workers. */
   #epsilon(): number {
     const { exploreSteps, leastEpsilon } = this.#settings;
-    return Math.max(leastEpsilon, 1 - ((1 - leastEpsilon) * this.#steps * this.#workers) / exploreSteps);
+    return Math.max(
+      leastEpsilon,
+      1 - ((1 - leastEpsilon) * this.#steps * this.#workers) / exploreSteps,
+    );
   }
 }

@@ -1,4 +1,7 @@
-/** CartPole-v1, many poles at once. State is kept in double precision and observed in single, as Gymnasium does. */
+/**
+ * CartPole-v1, many poles at once. State is kept in double precision and observed in single, as
+ * Gymnasium does.
+ */
 import type { Random } from '../../src/index.ts';
 import { push, rest } from '../environments/cart-pole.ts';
 
@@ -55,7 +58,10 @@ export class CartPoles {
     this.#observe(pole);
   }
 
-  /** Moves one pole: action 1 pushes right, 0 left. Every step earns a reward of 1, the last one too. */
+  /**
+   * Moves one pole: action 1 pushes right, 0 left. Every step earns a reward of 1, the last one
+   * too.
+   */
   step(pole: number, action: number): void {
     this.terminated[pole] = push(this.state, pole * OBS_DIM, action) ? 1 : 0;
     const steps = (this.steps[pole] as number) + 1;
@@ -73,7 +79,12 @@ export class CartPoles {
   saved(): SavedPoles {
     const { state, steps, terminated, truncated } = this;
     const copies = { state: state.slice(), steps: steps.slice() };
-    return { ...copies, terminated: terminated.slice(), truncated: truncated.slice(), random: this.#random.state() };
+    return {
+      ...copies,
+      terminated: terminated.slice(),
+      truncated: truncated.slice(),
+      random: this.#random.state(),
+    };
   }
   restore({ state, steps, terminated, truncated, random }: SavedPoles): void {
     this.state.set(state);
@@ -85,6 +96,7 @@ export class CartPoles {
   }
 
   #observe(pole: number): void {
-    for (let i = pole * OBS_DIM; i < (pole + 1) * OBS_DIM; i++) this.obs[i] = this.state[i] as number;
+    for (let i = pole * OBS_DIM; i < (pole + 1) * OBS_DIM; i++)
+      this.obs[i] = this.state[i] as number;
   }
 }

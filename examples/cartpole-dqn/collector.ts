@@ -1,12 +1,22 @@
-/** Brings the poles' steps as rows, whole transitions. Runs in a pool's thread, or inline in lock-step. */
-import { type Collector, type CollectorContext, defineCollector, type OffPolicyRows } from '../../src/index.ts';
+/**
+ * Brings the poles' steps as rows, whole transitions. Runs in a pool's thread, or inline in
+ * lock-step.
+ */
+import {
+  type Collector,
+  type CollectorContext,
+  defineCollector,
+  type OffPolicyRows,
+} from '../../src/index.ts';
 import { Actor } from './actor.ts';
 import { OBS_DIM } from './cartpole.ts';
 import type { Settings } from './settings.ts';
 
 export class CartPoleCollector implements Collector<OffPolicyRows> {
   readonly #actor: Actor;
-  readonly #rows: Required<Pick<OffPolicyRows, 'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated'>>;
+  readonly #rows: Required<
+    Pick<OffPolicyRows, 'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated'>
+  >;
 
   constructor(context: CollectorContext<Settings>) {
     const count = context.options.environments;
@@ -29,13 +39,17 @@ export class CartPoleCollector implements Collector<OffPolicyRows> {
     return this.#actor.state();
   }
 
-  /** One step of every pole. next_obs is the episode's real last observation; the reset comes after it was copied. */
+  /**
+   * One step of every pole. next_obs is the episode's real last observation; the reset comes after
+   * it was copied.
+   */
   collect(): OffPolicyRows {
     const rows = this.#rows;
     this.#actor.step();
     const { count, obs, terminated, truncated } = this.#actor.poles;
     for (let pole = 0; pole < count; pole++) {
-      // UniLab's convention: dones = terminated or truncated; where truncated is 1 the learner still bootstraps.
+      // UniLab's convention: dones = terminated or truncated; where truncated is 1 the learner
+      // still bootstraps.
       const fell = terminated[pole] as number;
       const timeUp = fell === 1 ? 0 : (truncated[pole] as number);
       rows.dones[pole] = fell | timeUp;

@@ -1,4 +1,6 @@
-/** Greedy evaluation: full episodes of a fixed set of weights, apart from collecting and learning. */
+/**
+ * Greedy evaluation: full episodes of a fixed set of weights, apart from collecting and learning.
+ */
 
 import type { MlpPolicy } from '../../src/entries/learner.ts';
 import { Random } from '../../src/index.ts';
@@ -20,10 +22,16 @@ export interface Evaluation {
 }
 
 /**
- * Plays EPISODES episodes to their ends with greedy actions; every `set` of a seed begins elsewhere. Gives up as soon
- * as full scores in all other episodes could not bring the mean to `least` any more.
+ * Plays EPISODES episodes to their ends with greedy actions; every `set` of a seed begins
+ * elsewhere. Gives up as soon as full scores in all other episodes could not bring the mean to
+ * `least` any more.
  */
-export async function evaluate(policy: MlpPolicy, seed: number, set: number, least = 0): Promise<Evaluation> {
+export async function evaluate(
+  policy: MlpPolicy,
+  seed: number,
+  set: number,
+  least = 0,
+): Promise<Evaluation> {
   const poles = new CartPoles(EPISODES, new Random(seed, FIRST_STREAM + set));
   const { obs, steps } = poles;
   let going = EPISODES;

@@ -1,6 +1,7 @@
 /**
- * Decides whether CartPole is solved. The newest published weights play a hundred greedy episodes of fresh seeds. Weights
- * that reach the threshold play a hundred others, whose mean counts: so looking often does not flatter the result.
+ * Decides whether CartPole is solved. The newest published weights play a hundred greedy episodes
+ * of fresh seeds. Weights that reach the threshold play a hundred others, whose mean counts: so
+ * looking often does not flatter the result.
  */
 
 import { MlpPolicy } from '../../src/entries/learner.ts';
@@ -41,7 +42,12 @@ export class Evaluator {
   /** Where it is, for loadState(); while a look is under way, where it was before. */
   state(): EvaluatorState {
     if (this.#before) return this.#before;
-    return { count: this.count, sets: this.#sets, version: this.#version, weights: this.#weights.slice() };
+    return {
+      count: this.count,
+      sets: this.#sets,
+      version: this.#version,
+      weights: this.#weights.slice(),
+    };
   }
   loadState({ count, sets, version, weights }: EvaluatorState): void {
     this.count = count;
@@ -56,7 +62,10 @@ export class Evaluator {
     return this.#weights;
   }
 
-  /** The confirmed mean return when the newest weights solve it; null when they do not, or are not worth a look. */
+  /**
+   * The confirmed mean return when the newest weights solve it; null when they do not, or are not
+   * worth a look.
+   */
   async look(recentReturn: number): Promise<number | null> {
     this.#before = this.state();
     try {

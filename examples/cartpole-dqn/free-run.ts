@@ -1,4 +1,7 @@
-/** Collectors in their threads and actors in theirs: this thread only looks, evaluates and stops them. */
+/**
+ * Collectors in their threads and actors in theirs: this thread only looks, evaluates and stops
+ * them.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { CollectorPool, ReplayBuffer } from '../../src/index.ts';
 import type rowsOf from './collector.ts';
@@ -25,7 +28,11 @@ export async function runFree(training: Training, stop: AbortController): Promis
   if (training.firstTick >= maxTicks) return { solvedReturn: null, stages: null };
   training.monitor?.watch({ collectors: pool });
   const { signal } = stop;
-  const running = pipeline.run({ ticks: maxTicks - training.firstTick, signal, publishEvery: settings.publishEvery });
+  const running = pipeline.run({
+    ticks: maxTicks - training.firstTick,
+    signal,
+    publishEvery: settings.publishEvery,
+  });
   const watching = evaluateUntilSolved(training, signal);
   try {
     await Promise.race([watching, running, pool.done]);
@@ -39,7 +46,10 @@ export async function runFree(training: Training, stop: AbortController): Promis
 }
 
 /** The confirmed mean return once some published weights solve it; null when stopped before. */
-async function evaluateUntilSolved(training: Training, signal: AbortSignal): Promise<number | null> {
+async function evaluateUntilSolved(
+  training: Training,
+  signal: AbortSignal,
+): Promise<number | null> {
   while (!signal.aborted) {
     training.anneal();
     const solved = await training.look();

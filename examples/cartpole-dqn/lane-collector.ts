@@ -1,5 +1,13 @@
-/** Brings the poles' steps in the order of each pole, which is a lane of its own. Runs in a pool's thread, or inline in lock-step. */
-import { type Collector, type CollectorContext, defineCollector, type Steps } from '../../src/index.ts';
+/**
+ * Brings the poles' steps in the order of each pole, which is a lane of its own. Runs in a pool's
+ * thread, or inline in lock-step.
+ */
+import {
+  type Collector,
+  type CollectorContext,
+  defineCollector,
+  type Steps,
+} from '../../src/index.ts';
 import { Actor } from './actor.ts';
 import { OBS_DIM } from './cartpole.ts';
 import type { Settings } from './settings.ts';
@@ -13,7 +21,11 @@ type PoleSteps = Steps<typeof fields>;
 
 export class LaneCollector implements Collector<PoleSteps> {
   readonly #actor: Actor;
-  readonly #step: PoleSteps & { actions: Uint8Array; terminated: Uint8Array; truncated: Uint8Array };
+  readonly #step: PoleSteps & {
+    actions: Uint8Array;
+    terminated: Uint8Array;
+    truncated: Uint8Array;
+  };
   readonly #final: Float32Array;
 
   constructor(context: CollectorContext<Settings>) {
@@ -38,7 +50,10 @@ export class LaneCollector implements Collector<PoleSteps> {
     return this.#actor.state();
   }
 
-  /** One step of every pole. What follows an observation is the next step's, or the final one where an episode ended. */
+  /**
+   * One step of every pole. What follows an observation is the next step's, or the final one where
+   * an episode ended.
+   */
   collect(): PoleSteps {
     const step = this.#step;
     this.#actor.step();

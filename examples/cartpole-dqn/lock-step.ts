@@ -1,6 +1,7 @@
 /**
- * Collecting and learning in turns, in this one thread: settings and ratio are those of the free run, but draws, rows and
- * versions of the weights come in the same order each time, so equal seeds give equal bits.
+ * Collecting and learning in turns, in this one thread: settings and ratio are those of the free
+ * run, but draws, rows and versions of the weights come in the same order each time, so equal seeds
+ * give equal bits.
  */
 import { type CollectorContext, ReplayBuffer } from '../../src/index.ts';
 import { CartPoleCollector } from './collector.ts';
@@ -45,13 +46,21 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     report,
   });
   const weights = new Float32Array(mailbox.length);
-  const turns = Math.max(1, Math.round((ROUND * batchSize * minibatches) / (samplesPerInsert * environments)));
+  const turns = Math.max(
+    1,
+    Math.round((ROUND * batchSize * minibatches) / (samplesPerInsert * environments)),
+  );
   const collect = (times: number) => {
     for (let i = 0; i < times; i++) collector.add();
   };
   if (!before) collect(Math.ceil(warmUp / environments));
-  // A save may come at any tick, or between two of these acts: what is done is counted, and what is not is done on resuming.
-  const done = { collected: before?.collected ?? 0, looked: before?.looked ?? 0, solved: before?.solved ?? null };
+  // A save may come at any tick, or between two of these acts: what is done is counted, and what is
+  // not is done on resuming.
+  const done = {
+    collected: before?.collected ?? 0,
+    looked: before?.looked ?? 0,
+    solved: before?.solved ?? null,
+  };
   await training.keep(collector, () => ({ ...done, report: report.counted() }));
   for (let ticks = training.firstTick; ; ) {
     const rounds = Math.floor(ticks / ROUND);
@@ -68,7 +77,8 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     if (done.solved !== null || ticks >= maxTicks || signal.aborted) break;
     training.anneal();
     const due = Math.min(ROUND - (ticks % ROUND), maxTicks - ticks);
-    // One publication, behind the round's last tick: which version the collector sees must not depend on time.
+    // One publication, behind the round's last tick: which version the collector sees must not
+    // depend on time.
     ticks += (await pipeline.run({ ticks: due, publishEvery: due })).ticks;
   }
   await training.keepLast();
@@ -91,7 +101,11 @@ function collectorOf(buffer: Parts['buffer'], context: CollectorContext<Settings
   );
 }
 
-const driven = (collector: CartPoleCollector | LaneCollector, add: () => number, close = () => {}) => ({
+const driven = (
+  collector: CartPoleCollector | LaneCollector,
+  add: () => number,
+  close = () => {},
+) => ({
   add,
   load: (weights: Float32Array) => collector.load(weights),
   state: () => collector.state(),

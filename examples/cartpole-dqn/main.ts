@@ -1,4 +1,7 @@
-/** The main job: trains DQN on CartPole through the four actors until it is solved. `npm start -- --help` says how. */
+/**
+ * The main job: trains DQN on CartPole through the four actors until it is solved. `npm start --
+ * --help` says how.
+ */
 
 import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
@@ -10,7 +13,12 @@ import { Training } from './training.ts';
 
 const INTERRUPTED = 130;
 
-async function main({ training: options, json, quiet, monitor: port }: CommandLine): Promise<number> {
+async function main({
+  training: options,
+  json,
+  quiet,
+  monitor: port,
+}: CommandLine): Promise<number> {
   const interrupt = new AbortController();
   // Once: a second Ctrl-C ends the process as usual.
   const onInterrupt = () => interrupt.abort();
@@ -24,14 +32,22 @@ async function main({ training: options, json, quiet, monitor: port }: CommandLi
   await using training = await Training.open({ ...options, device: device.name });
   if (port !== undefined) {
     const { pipeline } = training.parts;
-    const { monitor, text } = await openMonitor({ pipeline, title: `CartPole, seed ${options.seed}` }, port);
+    const { monitor, text } = await openMonitor(
+      { pipeline, title: `CartPole, seed ${options.seed}` },
+      port,
+    );
     training.monitor = monitor;
     // Beside what a program may read.
     console.error(text);
   }
   if (!quiet) console.log(json ? JSON.stringify(startObject(training)) : startText(training));
-  const outcome = await showProgress(training.run(interrupt.signal), quiet ? {} : progressOf(training, json));
-  console.log(json ? JSON.stringify(summaryObject(outcome, training)) : finalText(outcome, training, quiet));
+  const outcome = await showProgress(
+    training.run(interrupt.signal),
+    quiet ? {} : progressOf(training, json),
+  );
+  console.log(
+    json ? JSON.stringify(summaryObject(outcome, training)) : finalText(outcome, training, quiet),
+  );
   if (training.monitor) await whileLooked(training.monitor, interrupt.signal);
   process.off('SIGINT', onInterrupt);
   if (outcome.interrupted) return INTERRUPTED;

@@ -1,6 +1,17 @@
-/** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
+/**
+ * The command line of the example: what may be said, what it means, and one clear sentence for
+ * anything else.
+ */
 import type { Placement } from '../../src/index.ts';
-import { checkpointOf, checkWritable, flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
+import {
+  checkpointOf,
+  checkWritable,
+  flag,
+  parseOptions,
+  positive,
+  UsageError,
+  whole,
+} from '../command-line.ts';
 import { monitorOption, monitorPort } from '../monitor.ts';
 import { defaults, type Replay, replays } from './settings.ts';
 import type { TrainingOptions } from './training.ts';
@@ -77,12 +88,26 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   });
   if (!values) return null;
   const { checkpoint, resume } = values;
-  const { seed, device, placement, replay, ticks, trace, log, 'lock-step': lockStep, json, quiet } = values;
+  const {
+    seed,
+    device,
+    placement,
+    replay,
+    ticks,
+    trace,
+    log,
+    'lock-step': lockStep,
+    json,
+    quiet,
+  } = values;
   if (lockStep && placement !== undefined && placement !== 'inline')
     throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
   if (placement !== undefined && !Object.hasOwn(placements, placement))
-    throw new UsageError(`--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`);
-  if (!isReplay(replay)) throw new UsageError(`--replay is ${replays.join(' or ')}, got '${replay}'`);
+    throw new UsageError(
+      `--placement must be one of ${Object.keys(placements).join(', ')}, got '${placement}'`,
+    );
+  if (!isReplay(replay))
+    throw new UsageError(`--replay is ${replays.join(' or ')}, got '${replay}'`);
   if (resume === '') throw new UsageError("--resume must name a folder, got ''");
   const { folder, every = '60s' } = checkpointOf(checkpoint ?? resume, values.every) ?? {};
   const training = {

@@ -1,4 +1,7 @@
-/** What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured graph. */
+/**
+ * What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured
+ * graph.
+ */
 
 import { DqnLearner } from '../../src/entries/learner.ts';
 import {
@@ -24,7 +27,9 @@ export interface PartsOptions {
   /** trace file, if one is wanted */
   trace: string | undefined;
   settings: Settings;
-  /** whether a limiter keeps collecting and learning in proportion; a lock-step run does so itself */
+  /**
+   * whether a limiter keeps collecting and learning in proportion; a lock-step run does so itself
+   */
   limited: boolean;
 }
 
@@ -39,8 +44,18 @@ export interface Parts extends AsyncDisposable {
   pipeline: ReplayPipeline<Fields, DqnLearner['scalars'][number]>;
 }
 
-/** Opens everything and captures the learner's update: K minibatches of one hot batch, once per slot. */
-export async function openParts({ seed, device, placement, trace, settings, limited }: PartsOptions): Promise<Parts> {
+/**
+ * Opens everything and captures the learner's update: K minibatches of one hot batch, once per
+ * slot.
+ */
+export async function openParts({
+  seed,
+  device,
+  placement,
+  trace,
+  settings,
+  limited,
+}: PartsOptions): Promise<Parts> {
   const { batchSize, minibatches, hidden, learningRate, gamma, tau, maxGradNorm } = settings;
   const sampleCount = batchSize * minibatches;
   const buffer = openBuffer(settings, limited ? openLimiter(settings, sampleCount) : undefined);
@@ -85,12 +100,21 @@ export async function openParts({ seed, device, placement, trace, settings, limi
 function openBuffer(settings: Settings, limiter: RateLimiter | undefined): Rows | Trajectories {
   const { capacity, environments: lanes } = settings;
   const limited = limiter ? { limiter } : {};
-  if (!needsOrder(settings)) return ReplayBuffer.offPolicy({ capacity, obsDim: OBS_DIM, actionDim: 1, ...limited });
+  if (!needsOrder(settings))
+    return ReplayBuffer.offPolicy({ capacity, obsDim: OBS_DIM, actionDim: 1, ...limited });
   // Every pole has a lane; all lanes are of one length.
-  return TrajectoryBuffer.create({ capacity: capacity - (capacity % lanes), lanes, fields, ...limited });
+  return TrajectoryBuffer.create({
+    capacity: capacity - (capacity % lanes),
+    lanes,
+    fields,
+    ...limited,
+  });
 }
 
-type Common = Omit<Parameters<typeof ReplayPipeline.open>[0], 'buffer' | 'view' | 'sampler' | 'beta'>;
+type Common = Omit<
+  Parameters<typeof ReplayPipeline.open>[0],
+  'buffer' | 'view' | 'sampler' | 'beta'
+>;
 
 async function openPipeline(
   buffer: Rows | Trajectories,
@@ -106,9 +130,11 @@ async function openPipeline(
     );
   }
   const view = buffer.transitions({ nStep, gamma });
-  const drawn = replay === 'prioritized' ? { sampler: prioritized({ alpha }), beta: firstBeta } : {};
+  const drawn =
+    replay === 'prioritized' ? { sampler: prioritized({ alpha }), beta: firstBeta } : {};
   const pipeline = await ReplayPipeline.open({ ...common, ...drawn, buffer, view });
-  // A batch drawn by priorities has weights to read and priorities to write: the learner does both where they are there.
+  // A batch drawn by priorities has weights to read and priorities to write: the learner does both
+  // where they are there.
   return orClosed(pipeline, () =>
     pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), captured),
   );
@@ -123,7 +149,10 @@ async function orClosed<T>(pipeline: AsyncDisposable, capture: () => T): Promise
   }
 }
 
-function openLimiter({ samplesPerInsert, warmUp, environments }: Settings, sampleCount: number): RateLimiter {
+function openLimiter(
+  { samplesPerInsert, warmUp, environments }: Settings,
+  sampleCount: number,
+): RateLimiter {
   return RateLimiter.create({
     samplesPerInsert,
     minSize: warmUp,

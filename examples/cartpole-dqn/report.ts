@@ -1,4 +1,7 @@
-/** What the user sees while it trains: live lines on a terminal, plain lines in a pipe, or JSON lines. */
+/**
+ * What the user sees while it trains: live lines on a terminal, plain lines in a pipe, or JSON
+ * lines.
+ */
 import type { Display } from '../../src/entries/collect.ts';
 import { liveLines, plainLine, progressObject, type Rates } from './text.ts';
 import type { Progress, Training } from './training.ts';

@@ -22,7 +22,10 @@ export interface Settings {
   /** how rows are drawn, and over how many steps each looks ahead */
   replay: Replay;
   nStep: number;
-  /** prioritized: how far priorities count; beta rises from its first value to 1 over so many environment steps */
+  /**
+   * prioritized: how far priorities count; beta rises from its first value to 1 over so many
+   * environment steps
+   */
   alpha: number;
   firstBeta: number;
   betaSteps: number;
@@ -62,7 +65,10 @@ export function networkSizes({ hidden }: Settings): number[] {
   return [OBS_DIM, ...hidden, ACTIONS];
 }
 
-/** Whole transitions, drawn uniformly, need no order: rows do. Anything else is made of each pole's steps in order. */
+/**
+ * Whole transitions, drawn uniformly, need no order: rows do. Anything else is made of each pole's
+ * steps in order.
+ */
 export function needsOrder({ replay, nStep }: Settings): boolean {
   return replay !== 'uniform' || nStep > 1;
 }

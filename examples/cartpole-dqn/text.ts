@@ -12,7 +12,8 @@ export interface Rates {
 
 const BAR = 16;
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
-const fixed = (value: number, digits: number) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
+const fixed = (value: number, digits: number) =>
+  Number.isFinite(value) ? value.toFixed(digits) : '–';
 
 export const startObject = ({
   options: { seed, lockStep, settings },
@@ -32,13 +33,19 @@ export const startObject = ({
 export function startText(training: Training): string {
   const { seed, device, placement, lockStep, replay, nStep } = startObject(training);
   const turns = lockStep ? ', lock-step' : '';
-  const drawn = needsOrder(training.options.settings) ? `, ${replay} replay of ${nStep}-step rows` : '';
+  const drawn = needsOrder(training.options.settings)
+    ? `, ${replay} replay of ${nStep}-step rows`
+    : '';
   const { resume, checkpoint } = training.options;
-  const kept = checkpoint ? `\nsaved in ${checkpoint.folder} every ${checkpoint.every} and at the end` : '';
+  const kept = checkpoint
+    ? `\nsaved in ${checkpoint.folder} every ${checkpoint.every} and at the end`
+    : '';
   const begins = `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}${kept}`;
   if (resume === undefined) return begins;
   const { restored, firstTick } = training;
-  const from = restored ? `goes on behind tick ${firstTick - 1}, saved ${restored.time}` : 'holds no checkpoint yet';
+  const from = restored
+    ? `goes on behind tick ${firstTick - 1}, saved ${restored.time}`
+    : 'holds no checkpoint yet';
   return `${begins}\n${resume} ${from}: begins at tick ${firstTick}`;
 }
 
@@ -64,15 +71,34 @@ function describe(progress: Progress, rates: Rates): string[][] {
   const { loss, bufferFill, waitingFor, greedyReturn, steps } = progress;
   return [
     [`${whole(rates.steps)} steps/s`, `${whole(rates.ticks)} ticks/s`],
-    [`loss ${fixed(loss, 4)}`, `buffer ${Math.round(bufferFill * 100)}%`, `waits for ${waitingFor}`],
-    [`${whole(steps)} steps`, ...(greedyReturn === null ? [] : [`greedy at most ${greedyReturn.toFixed(0)}`])],
+    [
+      `loss ${fixed(loss, 4)}`,
+      `buffer ${Math.round(bufferFill * 100)}%`,
+      `waits for ${waitingFor}`,
+    ],
+    [
+      `${whole(steps)} steps`,
+      ...(greedyReturn === null ? [] : [`greedy at most ${greedyReturn.toFixed(0)}`]),
+    ],
   ];
 }
 
-const rounded = (value: number, digits: number) => (Number.isFinite(value) ? Number(value.toFixed(digits)) : null);
+const rounded = (value: number, digits: number) =>
+  Number.isFinite(value) ? Number(value.toFixed(digits)) : null;
 
 export function progressObject(progress: Progress, rates: Rates): object {
-  const { seconds, steps, episodes, ticks, meanReturn, loss, meanQ, bufferFill, waitingFor, greedyReturn } = progress;
+  const {
+    seconds,
+    steps,
+    episodes,
+    ticks,
+    meanReturn,
+    loss,
+    meanQ,
+    bufferFill,
+    waitingFor,
+    greedyReturn,
+  } = progress;
   return {
     event: 'progress',
     seconds: rounded(seconds, 3),
@@ -90,8 +116,22 @@ export function progressObject(progress: Progress, rates: Rates): object {
   };
 }
 
-export function summaryObject(outcome: Outcome, { manifest, options, firstTick }: Training): object {
-  const { solved, finalReturn, seconds, ticks, steps, episodes, evaluations, interrupted, stages, weights } = outcome;
+export function summaryObject(
+  outcome: Outcome,
+  { manifest, options, firstTick }: Training,
+): object {
+  const {
+    solved,
+    finalReturn,
+    seconds,
+    ticks,
+    steps,
+    episodes,
+    evaluations,
+    interrupted,
+    stages,
+    weights,
+  } = outcome;
   return {
     solved,
     meanReturn: finalReturn === null ? null : rounded(finalReturn, 2),
@@ -118,7 +158,11 @@ export function summaryObject(outcome: Outcome, { manifest, options, firstTick }
 }
 
 /** How it ended, and below it the table of stage times unless `brief`. */
-export function finalText(outcome: Outcome, { manifest, options }: Training, brief: boolean): string {
+export function finalText(
+  outcome: Outcome,
+  { manifest, options }: Training,
+  brief: boolean,
+): string {
   const { solved, finalReturn, seconds, ticks, steps, stages, interrupted } = outcome;
   const result =
     finalReturn === null
@@ -132,7 +176,8 @@ export function finalText(outcome: Outcome, { manifest, options }: Training, bri
     `${whole(steps)} environment steps, ${whole(ticks)} ticks, ${updates} updates` +
     (checkpoint ? `\nsaved: --resume ${checkpoint.folder} goes on from here` : '');
   if (brief || stages === null) return sentence;
-  const cell = (us: number) => (us >= 1000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(1)} µs`).padStart(11);
+  const cell = (us: number) =>
+    (us >= 1000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(1)} µs`).padStart(11);
   const rows = Object.entries(stages).map(
     ([name, { p50, p90, p99 }]) => `  ${name.padEnd(8)}${cell(p50)}${cell(p90)}${cell(p99)}`,
   );

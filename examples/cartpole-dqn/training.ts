@@ -1,7 +1,16 @@
-/** One training and how it stands: opens the parts, lets one of the two loops drive them, judges the result. */
+/**
+ * One training and how it stands: opens the parts, lets one of the two loops drive them, judges the
+ * result.
+ */
 
 import { type Monitor, type TensorBoardWriter, tensorBoard } from '../../src/entries/monitor.ts';
-import { Checkpoint, type CheckpointParts, type RestoredCheckpoint, type Summary, type Tick } from '../../src/index.ts';
+import {
+  Checkpoint,
+  type CheckpointParts,
+  type RestoredCheckpoint,
+  type Summary,
+  type Tick,
+} from '../../src/index.ts';
 import { Refused } from '../command-line.ts';
 import { Evaluator, type EvaluatorState } from './evaluator.ts';
 import { runFree } from './free-run.ts';
@@ -46,7 +55,9 @@ export interface Progress extends Collected {
 
 export interface Outcome extends Progress {
   solved: boolean;
-  /** of a hundred greedy episodes with the final weights; null when no weights were ever published */
+  /**
+   * of a hundred greedy episodes with the final weights; null when no weights were ever published
+   */
   finalReturn: number | null;
   /** ended by the caller's signal */
   interrupted: boolean;
@@ -68,7 +79,12 @@ interface Extra {
   driver: unknown;
 }
 
-const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({ buffer, learner, pipeline, mailbox });
+const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({
+  buffer,
+  learner,
+  pipeline,
+  mailbox,
+});
 
 /** Before anything is made: a folder that has another run is not saved over. */
 async function refuseOther({ checkpoint, resume }: TrainingOptions): Promise<void> {
@@ -117,7 +133,8 @@ export class Training implements AsyncDisposable {
     const parts = await openParts({ ...options, placement, limited: !options.lockStep });
     try {
       const { resume } = options;
-      const restored = resume === undefined ? null : await asked(() => Checkpoint.restore(resume, kept(parts)));
+      const restored =
+        resume === undefined ? null : await asked(() => Checkpoint.restore(resume, kept(parts)));
       return new Training(options, parts, restored);
     } catch (error) {
       await parts[Symbol.asyncDispose]();
@@ -146,13 +163,21 @@ export class Training implements AsyncDisposable {
     return (this.restored?.extra as Extra | undefined)?.driver ?? null;
   }
 
-  /** From here on it is saved, if that was asked for: the loop that drives it has made its collectors. */
-  async keep(collectors: NonNullable<CheckpointParts['collectors']>, driver: () => unknown): Promise<void> {
+  /**
+   * From here on it is saved, if that was asked for: the loop that drives it has made its
+   * collectors.
+   */
+  async keep(
+    collectors: NonNullable<CheckpointParts['collectors']>,
+    driver: () => unknown,
+  ): Promise<void> {
     const { checkpoint } = this.options;
     if (!checkpoint) return;
     const extra = (): Extra => ({ evaluator: this.evaluator.state(), driver: driver() });
     const { folder, every } = checkpoint;
-    this.#checkpoint = await asked(() => Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every }));
+    this.#checkpoint = await asked(() =>
+      Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every }),
+    );
     this.monitor?.watch({ checkpoint: this.#checkpoint });
   }
   /** Saves once more, while the collectors are still there. */
@@ -189,17 +214,22 @@ export class Training implements AsyncDisposable {
     const { last } = this.evaluator;
     // One that was cut short says only what it could have reached.
     if (last?.whole && this.evaluator.count > count)
-      for (const shown of [this.curves, this.monitor]) shown?.scalar('evaluation/return', last.meanReturn, steps);
+      for (const shown of [this.curves, this.monitor])
+        shown?.scalar('evaluation/return', last.meanReturn, steps);
     return solved;
   }
 
   /** Lets the importance weights count more, the longer it trains. */
   anneal(): void {
     const { settings } = this.options;
-    if (settings.replay === 'prioritized') this.parts.pipeline.setBeta(betaAfter(this.collected().steps, settings));
+    if (settings.replay === 'prioritized')
+      this.parts.pipeline.setBeta(betaAfter(this.collected().steps, settings));
   }
 
-  /** Trains until solved, at a limit, or aborted by the signal. Rejects when an actor or a collector fails. */
+  /**
+   * Trains until solved, at a limit, or aborted by the signal. Rejects when an actor or a collector
+   * fails.
+   */
   async run(signal: AbortSignal): Promise<Outcome> {
     this.#begin = performance.now();
     const stop = new AbortController();
@@ -221,7 +251,14 @@ export class Training implements AsyncDisposable {
     const progress = this.progress();
     const finalReturn = solvedReturn ?? (await this.evaluator.judge());
     const { weights } = this.evaluator;
-    return { ...progress, solved: solvedReturn !== null, finalReturn, interrupted: signal.aborted, weights, stages };
+    return {
+      ...progress,
+      solved: solvedReturn !== null,
+      finalReturn,
+      interrupted: signal.aborted,
+      weights,
+      stages,
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,4 +1,7 @@
-/** Acrobot-v1 as Gymnasium defines it (classic_control/acrobot.py, the book's equations): swing the lower of two links up. */
+/**
+ * Acrobot-v1 as Gymnasium defines it (classic_control/acrobot.py, the book's equations): swing the
+ * lower of two links up.
+ */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
@@ -10,7 +13,10 @@ const MOST_SPEEDS = [4 * PI, 9 * PI] as const;
 /** of each link: mass 1, length 1, its centre in the middle, moment of inertia 1 */
 const CENTRE = 0.5;
 
-/** θ₁, θ₂, θ₁', θ₂'; θ₁ is 0 where the upper link hangs down, θ₂ where the lower one goes on straight. */
+/**
+ * θ₁, θ₂, θ₁', θ₂'; θ₁ is 0 where the upper link hangs down, θ₂ where the lower one goes on
+ * straight.
+ */
 type State = readonly [theta1: number, theta2: number, spin1: number, spin2: number];
 
 /** How each part of the state changes under a torque on the joint between the links. */
@@ -66,7 +72,9 @@ export default class Acrobot implements Environment<number> {
     const k4 = slopes(moved(from, TAU, k3), torque);
     const next = from.map(
       (value, i) =>
-        value + (TAU / 6) * ((k1[i] as number) + 2 * (k2[i] as number) + 2 * (k3[i] as number) + (k4[i] as number)),
+        value +
+        (TAU / 6) *
+          ((k1[i] as number) + 2 * (k2[i] as number) + 2 * (k3[i] as number) + (k4[i] as number)),
     ) as unknown as State;
     const bound = (speed: number, most: number) => Math.min(Math.max(speed, -most), most);
     this.state = [

@@ -1,4 +1,7 @@
-/** How CartPole-v1 moves (Gymnasium's classic_control/cartpole.py, kinematics_integrator 'euler'). It imports nothing: a browser runs it too. */
+/**
+ * How CartPole-v1 moves (Gymnasium's classic_control/cartpole.py, kinematics_integrator 'euler').
+ * It imports nothing: a browser runs it too.
+ */
 const GRAVITY = 9.8;
 const POLE_MASS = 0.1;
 const TOTAL_MASS = 1 + POLE_MASS;
@@ -13,7 +16,10 @@ export const X_LIMIT = 2.4;
 /** radians at which the pole counts as fallen */
 export const THETA_LIMIT = (12 * 2 * Math.PI) / 360;
 
-/** Moves a state, x, x', θ and θ' from `at` on: action 1 pushes right, 0 left. True: the pole fell, or the cart left the track. */
+/**
+ * Moves a state, x, x', θ and θ' from `at` on: action 1 pushes right, 0 left. True: the pole fell,
+ * or the cart left the track.
+ */
 export function push(state: Float64Array, at: number, action: number): boolean {
   const x = state[at] as number;
   const speed = state[at + 1] as number;
@@ -23,7 +29,8 @@ export function push(state: Float64Array, at: number, action: number): boolean {
   const cos = Math.cos(theta);
   const sin = Math.sin(theta);
   const pushed = (force + POLE_MASS_LENGTH * (spin * spin) * sin) / TOTAL_MASS;
-  const spinUp = (GRAVITY * sin - cos * pushed) / (LENGTH * (4 / 3 - (POLE_MASS * (cos * cos)) / TOTAL_MASS));
+  const spinUp =
+    (GRAVITY * sin - cos * pushed) / (LENGTH * (4 / 3 - (POLE_MASS * (cos * cos)) / TOTAL_MASS));
   const speedUp = pushed - (POLE_MASS_LENGTH * spinUp * cos) / TOTAL_MASS;
   // Positions move by the velocities before this step: that is what 'euler' means.
   const newX = x + TAU * speed;

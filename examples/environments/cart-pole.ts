@@ -1,4 +1,7 @@
-/** CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler'): hold a pole up on a cart. */
+/**
+ * CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler'):
+ * hold a pole up on a cart.
+ */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { push } from './cart-pole-physics.ts';

@@ -1,4 +1,7 @@
-/** Catch, drawn as pixels: balls fall and bounce off the walls, a paddle at the bottom is to be under each of them. */
+/**
+ * Catch, drawn as pixels: balls fall and bounce off the walls, a paddle at the bottom is to be
+ * under each of them.
+ */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
@@ -51,7 +54,12 @@ export default class Catch implements Environment<number> {
         this.#throw();
       }
     }
-    return { obs: this.#drawn(), reward, terminated: reward === -1, truncated: this.caught >= ENOUGH };
+    return {
+      obs: this.#drawn(),
+      reward,
+      terminated: reward === -1,
+      truncated: this.caught >= ENOUGH,
+    };
   }
 
   #move(): void {
@@ -71,7 +79,8 @@ export default class Catch implements Environment<number> {
   #drawn(): Uint8Array {
     const frame = this.#frame.fill(0);
     const box = (left: number, top: number, width: number, height: number, grey: number) => {
-      for (let row = top; row < top + height; row++) frame.fill(grey, row * SIDE + left, row * SIDE + left + width);
+      for (let row = top; row < top + height; row++)
+        frame.fill(grey, row * SIDE + left, row * SIDE + left + width);
     };
     box(this.#paddle, SIDE - BALL, PADDLE, BALL, PADDLE_GREY);
     box(this.#x, this.#y, BALL, Math.min(BALL, SIDE - this.#y), BALL_GREY);

@@ -1,6 +1,7 @@
 /**
- * MountainCarContinuous-v0 as Gymnasium defines it (classic_control/continuous_mountain_car.py): a car too weak for the hill
- * before it has to swing. Its state is kept in single precision between steps, and moves in double.
+ * MountainCarContinuous-v0 as Gymnasium defines it (classic_control/continuous_mountain_car.py): a
+ * car too weak for the hill before it has to swing. Its state is kept in single precision between
+ * steps, and moves in double.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -12,7 +13,11 @@ const POWER = 0.0015;
 
 export default class MountainCarContinuous implements Environment<ArrayLike<number>> {
   /** position, speed */
-  readonly observationSpace = { shape: [2], low: [LEAST_X, -MOST_SPEED], high: [MOST_X, MOST_SPEED] } as const;
+  readonly observationSpace = {
+    shape: [2],
+    low: [LEAST_X, -MOST_SPEED],
+    high: [MOST_X, MOST_SPEED],
+  } as const;
   readonly actionSpace = { shape: [1], low: -1, high: 1 } as const;
   readonly maxEpisodeSteps = 999;
   /** of reset() in double precision, as there; behind a step in single */
@@ -30,7 +35,8 @@ export default class MountainCarContinuous implements Environment<ArrayLike<numb
     const { state } = this;
     const given = action[0] as number;
     const force = Math.min(Math.max(given, -1), 1);
-    let speed = (state[1] as number) + (force * POWER - 0.0025 * Math.cos(3 * (state[0] as number)));
+    let speed =
+      (state[1] as number) + (force * POWER - 0.0025 * Math.cos(3 * (state[0] as number)));
     speed = Math.min(Math.max(speed, -MOST_SPEED), MOST_SPEED);
     const x = Math.min(Math.max((state[0] as number) + speed, LEAST_X), MOST_X);
     if (x === LEAST_X && speed < 0) speed = 0;

@@ -1,4 +1,7 @@
-/** Pendulum-v1 as Gymnasium defines it (classic_control/pendulum.py): swing a pendulum up and hold it, with little torque. */
+/**
+ * Pendulum-v1 as Gymnasium defines it (classic_control/pendulum.py): swing a pendulum up and hold
+ * it, with little torque.
+ */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
@@ -13,7 +16,11 @@ const within = (value: number, most: number) => Math.min(Math.max(value, -most),
 
 export default class Pendulum implements Environment<ArrayLike<number>> {
   /** cos θ, sin θ, θ'; θ is 0 at the top */
-  readonly observationSpace = { shape: [3], low: [-1, -1, -MOST_SPEED], high: [1, 1, MOST_SPEED] } as const;
+  readonly observationSpace = {
+    shape: [3],
+    low: [-1, -1, -MOST_SPEED],
+    high: [1, 1, MOST_SPEED],
+  } as const;
   readonly actionSpace = { shape: [1], low: -MOST_TORQUE, high: MOST_TORQUE } as const;
   readonly maxEpisodeSteps = 200;
   /** θ, θ' */
@@ -28,7 +35,10 @@ export default class Pendulum implements Environment<ArrayLike<number>> {
     return this.#seen();
   }
 
-  /** The reward is 0 at the top without speed and torque, and −16.3 at worst. An episode never ends by itself. */
+  /**
+   * The reward is 0 at the top without speed and torque, and −16.3 at worst. An episode never ends
+   * by itself.
+   */
   step(action: ArrayLike<number>): Step {
     const [theta, speed] = this.state as unknown as [number, number];
     const torque = within(action[0] as number, MOST_TORQUE);
@@ -36,7 +46,10 @@ export default class Pendulum implements Environment<ArrayLike<number>> {
     const turned = theta + Math.PI;
     const angle = turned - Math.floor(turned / TURN) * TURN - Math.PI;
     const cost = angle * angle + 0.1 * (speed * speed) + 0.001 * (torque * torque);
-    const newSpeed = within(speed + (((3 * GRAVITY) / 2) * Math.sin(theta) + 3 * torque) * TAU, MOST_SPEED);
+    const newSpeed = within(
+      speed + (((3 * GRAVITY) / 2) * Math.sin(theta) + 3 * torque) * TAU,
+      MOST_SPEED,
+    );
     this.state[0] = theta + newSpeed * TAU;
     this.state[1] = newSpeed;
     return { obs: this.#seen(), reward: -cost, terminated: false };

@@ -1,4 +1,7 @@
-/** The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and what each costs. */
+/**
+ * The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and
+ * what each costs.
+ */
 
 import { showProgress } from '../../src/entries/collect.ts';
 import { FullGraphWrapper } from '../../src/entries/graph.ts';
@@ -19,15 +22,24 @@ async function train(
   const data = (function* () {
     for (;;) yield batchOf(random);
   })();
-  using wrapper = new FullGraphWrapper<Regression>((args, context) => args.model.iterate(args, context), {
-    warmupSteps,
-  });
+  using wrapper = new FullGraphWrapper<Regression>(
+    (args, context) => args.model.iterate(args, context),
+    {
+      warmupSteps,
+    },
+  );
   const called: number[] = [];
   await device.currentStream.synchronize(); // the weights are written before anything is captured
   const begin = performance.now();
   for (let i = 0; i < iterations; i++) {
     const before = performance.now();
-    wrapper.run({ model, dataIterator: data, numMicrobatches: 2, seqLength: 1, forwardOnly: false });
+    wrapper.run({
+      model,
+      dataIterator: data,
+      numMicrobatches: 2,
+      seqLength: 1,
+      forwardOnly: false,
+    });
     called.push((performance.now() - before) * 1000);
     if (i % 64 !== 63) continue;
     await device.currentStream.synchronize(); // no endless queue
@@ -39,7 +51,13 @@ async function train(
   const weights = Buffer.from((await model.parameters.toArray()).buffer);
   const captured = wrapper.graph.training !== null;
   model.close();
-  return { caller: called.sort((a, b) => a - b)[iterations >> 1] as number, all, error, weights, captured };
+  return {
+    caller: called.sort((a, b) => a - b)[iterations >> 1] as number,
+    all,
+    error,
+    weights,
+    captured,
+  };
 }
 
 async function main(commandLine: CommandLine): Promise<number> {
@@ -50,7 +68,10 @@ async function main(commandLine: CommandLine): Promise<number> {
     const training = train(device, commandLine, warmupSteps, (iteration) => {
       done = iteration;
     });
-    return showProgress(training, json ? {} : { live: () => [`${how}: iteration ${done} of ${iterations}`] });
+    return showProgress(
+      training,
+      json ? {} : { live: () => [`${how}: iteration ${done} of ${iterations}`] },
+    );
   };
   const eager = await run('eager', iterations);
   const graph = await run('one graph, replayed', 1);
@@ -69,7 +90,9 @@ async function main(commandLine: CommandLine): Promise<number> {
   else {
     const line = (name: string, { caller, all }: { caller: number; all: number }) =>
       `  ${name.padEnd(22)} ${caller.toFixed(1).padStart(13)} ${all.toFixed(1).padStart(8)}`;
-    console.log(`${iterations} iterations of two updates each on ${summary.device}, µs per iteration:\n`);
+    console.log(
+      `${iterations} iterations of two updates each on ${summary.device}, µs per iteration:\n`,
+    );
     console.log(`  ${''.padEnd(22)} ${'in the caller'.padStart(13)} ${'in all'.padStart(8)}`);
     console.log(line('eager', eager));
     console.log(line('one graph, replayed', graph));

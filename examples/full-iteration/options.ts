@@ -34,5 +34,9 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     json: flag,
   });
   if (!values) return null;
-  return { ...values, iterations: whole('iterations', values.iterations, 2), seed: whole('seed', values.seed, 0) };
+  return {
+    ...values,
+    iterations: whole('iterations', values.iterations, 2),
+    seed: whole('seed', values.seed, 0),
+  };
 }

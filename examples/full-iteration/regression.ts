@@ -1,6 +1,13 @@
-/** A perceptron that learns sin(3x)·cos(2y) from noisy inputs: one iteration as a function over streams and tensors. */
+/**
+ * A perceptron that learns sin(3x)·cos(2y) from noisy inputs: one iteration as a function over
+ * streams and tensors.
+ */
 
-import { DeviceGenerator, type IterationContext, type IterationOptions } from '../../src/entries/graph.ts';
+import {
+  DeviceGenerator,
+  type IterationContext,
+  type IterationOptions,
+} from '../../src/entries/graph.ts';
 import { Adam, Mlp } from '../../src/entries/learner.ts';
 import type { Device, Random, Tensor } from '../../src/index.ts';
 
@@ -40,9 +47,15 @@ export class Regression {
   }
 
   /** Enqueues one update per microbatch and returns the tensor with the last predictions. */
-  iterate({ dataIterator, numMicrobatches }: IterationOptions, { stream, pool }: IterationContext): Tensor {
+  iterate(
+    { dataIterator, numMicrobatches }: IterationOptions,
+    { stream, pool }: IterationContext,
+  ): Tensor {
     const [weights, gradients] = [this.net.over(this.parameters), this.net.over(this.#gradient)];
-    const batches = dataIterator as Iterator<{ points: Tensor<'float32'>; values: Tensor<'float32'> }>;
+    const batches = dataIterator as Iterator<{
+      points: Tensor<'float32'>;
+      values: Tensor<'float32'>;
+    }>;
     for (let i = 0; i < numMicrobatches; i++) {
       const { points, values } = batches.next().value;
       // Lives only inside the iteration: lent by the pool, the same bytes every time.
@@ -65,11 +78,14 @@ export class Regression {
     using input = this.#device.allocate({ shape: [ROWS, 2] }).write(points);
     using pass = this.net.workspace(this.#device, ROWS);
     const stream = this.#device.currentStream;
-    const predicted = await this.net.forward(stream, this.net.over(this.parameters), input, pass).toArray();
+    const predicted = await this.net
+      .forward(stream, this.net.over(this.parameters), input, pass)
+      .toArray();
     return values.reduce((sum, value, i) => sum + (Number(predicted[i]) - value) ** 2, 0) / ROWS;
   }
 
   close(): void {
-    for (const part of [this.parameters, this.#gradient, this.#pass, this.#adam, this.#noise]) part.close();
+    for (const part of [this.parameters, this.#gradient, this.#pass, this.#adam, this.#noise])
+      part.close();
   }
 }

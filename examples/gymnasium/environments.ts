@@ -1,5 +1,9 @@
 /** The environments that the command line names, stepped by Python; for train(). */
-import { type EnvironmentSets, type GymnasiumOptions, gymnasium } from '../../src/entries/collect.ts';
+import {
+  type EnvironmentSets,
+  type GymnasiumOptions,
+  gymnasium,
+} from '../../src/entries/collect.ts';
 
 const environments: EnvironmentSets = {
   open: ({ count, options }) => gymnasium(options as GymnasiumOptions).open({ count, options: {} }),

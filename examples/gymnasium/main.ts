@@ -1,4 +1,6 @@
-/** Trains on an environment of Python's: a process per collector thread steps it, over two pipes. */
+/**
+ * Trains on an environment of Python's: a process per collector thread steps it, over two pipes.
+ */
 import { train } from '../../src/entries/collect.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
@@ -11,13 +13,21 @@ async function main(given: CommandLine): Promise<number> {
     environment: new URL('./environments.js', import.meta.url),
     environmentOptions: environment,
     learner: algorithm === 'dqn' ? { algorithm, hidden: [64, 64] } : { algorithm, ...nets },
-    ...{ environments, steps, seed, device, display: !json, signal: interruption() },
+    environments,
+    steps,
+    seed,
+    device,
+    display: !json,
+    signal: interruption(),
     ...(goal !== undefined && { goal }),
   });
   const { solved, meanReturn, seconds, interrupted } = result;
   if (json) console.log(JSON.stringify({ solved, meanReturn, steps: result.steps, seconds }));
   else {
-    const worth = meanReturn === null ? 'no weights were looked at yet' : `mean return ${meanReturn.toFixed(2)}`;
+    const worth =
+      meanReturn === null
+        ? 'no weights were looked at yet'
+        : `mean return ${meanReturn.toFixed(2)}`;
     const reached = goal === undefined ? '' : solved ? ', solved' : ', not solved';
     console.log(
       `${environment.id ?? environment.entry}: ${worth} after ${result.steps} steps, ${seconds.toFixed(1)} s${reached}`,

@@ -40,13 +40,15 @@ export interface CommandLine {
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const text = { type: 'string' } as const;
   const values = parseOptions(args, {
-    ...{ id: text, entry: text, goal: text, algo: { ...text, default: 'sac' } },
-    ...{ environments: { ...text, default: '8' }, steps: { ...text, default: '50000' } },
-    ...{
-      seed: { ...text, default: '1' },
-      device: { ...text, default: 'auto' },
-      python: { ...text, default: 'python3' },
-    },
+    id: text,
+    entry: text,
+    goal: text,
+    algo: { ...text, default: 'sac' },
+    environments: { ...text, default: '8' },
+    steps: { ...text, default: '50000' },
+    seed: { ...text, default: '1' },
+    device: { ...text, default: 'auto' },
+    python: { ...text, default: 'python3' },
     json: flag,
   });
   if (!values) return null;
@@ -68,7 +70,10 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
       python,
       ...(own ? { entry: 'braking:Braking', path } : id !== undefined ? { id } : { entry: entry! }),
     },
-    ...{ algorithm, goal: goalOf(), device, json },
+    algorithm,
+    goal: goalOf(),
+    device,
+    json,
     environments: whole('environments', values.environments, 1),
     steps: whole('steps', values.steps, 1001),
     seed: whole('seed', values.seed, 0),

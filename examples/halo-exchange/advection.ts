@@ -1,12 +1,16 @@
 /**
- * What happens in a cell: a limited scheme of second order in flux form, with Heun's two stages per step. It looks two
- * cells far along each axis. The parts and the undivided run share this arithmetic; each finds a cell's neighbours itself.
+ * What happens in a cell: a limited scheme of second order in flux form, with Heun's two stages per
+ * step. It looks two cells far along each axis. The parts and the undivided run share this
+ * arithmetic; each finds a cell's neighbours itself.
  */
 
 /** Cells that it looks far: the halo points that a part needs. */
 export const REACH = 2;
 export const STAGES = 2;
-/** A cell's sides in the order of `winds`, and in `beside` two cells beyond each, the nearer one first. */
+/**
+ * A cell's sides in the order of `winds`, and in `beside` two cells beyond each, the nearer one
+ * first.
+ */
 export const sides = [
   { axis: 0, step: -1 },
   { axis: 0, step: 1 },
@@ -38,7 +42,10 @@ export function newField(cells: number): Field {
 /** The wind through the side of two cells: their mean, the same from either of them. */
 export const windBetween = (one: number, other: number) => (one + other) / 2;
 
-/** The monotonised central mean of two slopes. With both signs turned it is the same with its sign turned. */
+/**
+ * The monotonised central mean of two slopes. With both signs turned it is the same with its sign
+ * turned.
+ */
 function limited(a: number, b: number): number {
   if (a * b <= 0) return 0;
   const mean = (a + b) / 2;
@@ -46,17 +53,30 @@ function limited(a: number, b: number): number {
 }
 
 /**
- * What the wind carries through a side, from the two cells before it and the two behind it. With the cells' order and the
- * wind's sign turned, only its sign turns, bit for bit. So nothing gets lost between two parts with different axes.
+ * What the wind carries through a side, from the two cells before it and the two behind it. With
+ * the cells' order and the wind's sign turned, only its sign turns, bit for bit. So nothing gets
+ * lost between two parts with different axes.
  */
-export function flux(wind: number, before2: number, before: number, behind: number, behind2: number): number {
+export function flux(
+  wind: number,
+  before2: number,
+  before: number,
+  behind: number,
+  behind2: number,
+): number {
   return wind >= 0
     ? wind * (before + limited(before - before2, behind - before) / 2)
     : wind * (behind - limited(behind2 - behind, behind - before) / 2);
 }
 
-/** One stage of a step in these cells: 0 fills `between` from `tracer`, 1 `tracer` from `between`. */
-export function advance({ tracer, between, areas, winds, beside }: Field, stage: number, cells: Int32Array): void {
+/**
+ * One stage of a step in these cells: 0 fills `between` from `tracer`, 1 `tracer` from `between`.
+ */
+export function advance(
+  { tracer, between, areas, winds, beside }: Field,
+  stage: number,
+  cells: Int32Array,
+): void {
   const [from, to] = stage === 0 ? [tracer, between] : [between, tracer];
   const at = (neighbour: number) => from[beside[neighbour]!]!;
   for (let k = 0; k < cells.length; k++) {

@@ -1,5 +1,9 @@
 /** What is divided into parts: the parts' neighbours and cells. */
-import { cubedSphereTopology, type HaloTopology, periodicTopology } from '../../src/entries/halo.ts';
+import {
+  cubedSphereTopology,
+  type HaloTopology,
+  periodicTopology,
+} from '../../src/entries/halo.ts';
 import type { Cell } from './cell.ts';
 import { planeCell } from './plane.ts';
 import { sphereCell } from './sphere.ts';

@@ -36,7 +36,8 @@ export function drawGlobe(
         if (rest > 0) hits++;
         const point = sum([a, right], [b, axis], [height, towards]);
         // Darker towards the rim, and none beyond it.
-        const seen = rest > 0 ? mixed(page, colour(cellAt(size, point, radius)), 0.5 + 0.5 * height) : page;
+        const seen =
+          rest > 0 ? mixed(page, colour(cellAt(size, point, radius)), 0.5 + 0.5 * height) : page;
         for (let k = 0; k < 3; k++) all[k]! += seen[k]! / FINE ** 2;
       }
       if (hits > 0) image.fill(x, y, 1, 1, all);
@@ -47,11 +48,14 @@ export function drawGlobe(
 /** −1 within a pixel of a face's edge. */
 function cellAt(size: number, point: Vector, radius: number): number {
   let face = 0;
-  for (let k = 1; k < faces.length; k++) if (dot(point, faces[k]!.normal) > dot(point, faces[face]!.normal)) face = k;
+  for (let k = 1; k < faces.length; k++)
+    if (dot(point, faces[k]!.normal) > dot(point, faces[face]!.normal)) face = k;
   const { normal, i, j } = faces[face]!;
   const out = dot(point, normal);
   const [x, y] = [dot(point, i) / out, dot(point, j) / out];
   if ((1 - Math.max(Math.abs(x), Math.abs(y))) * out * radius < 1) return -1;
-  const [column, row] = [x, y].map((at) => Math.floor(((Math.atan(at) * 4) / Math.PI + 1) * (size / 2)));
+  const [column, row] = [x, y].map((at) =>
+    Math.floor(((Math.atan(at) * 4) / Math.PI + 1) * (size / 2)),
+  );
   return (face * size + row!) * size + column!;
 }

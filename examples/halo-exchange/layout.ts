@@ -12,7 +12,9 @@ export interface Layout {
 
 export const layouts: Record<Mode, Layout> = {
   plane: {
-    ...{ columns: 2, rows: 2, stride: 2 },
+    columns: 2,
+    rows: 2,
+    stride: 2,
     positions: [
       [0, 0],
       [1, 0],
@@ -22,7 +24,9 @@ export const layouts: Record<Mode, Layout> = {
   },
   // From an even face the next one is on the right, from an odd one above, and none is turned.
   sphere: {
-    ...{ columns: 4, rows: 3, stride: 2 },
+    columns: 4,
+    rows: 3,
+    stride: 2,
     positions: [
       [0, 0],
       [1, 0],

@@ -1,4 +1,7 @@
-/** Advection in parts that exchange halos: each part in a worker thread, and all of them equal to one undivided run. */
+/**
+ * Advection in parts that exchange halos: each part in a worker thread, and all of them equal to
+ * one undivided run.
+ */
 import { writeFileSync } from 'node:fs';
 import { type Display, showProgress } from '../../src/entries/collect.ts';
 import { openMpi } from '../../src/entries/ranks.ts';
@@ -29,7 +32,10 @@ async function main(line: CommandLine): Promise<number> {
   return await compute(line, together(mpi));
 }
 
-async function compute({ modes, size, steps, png, ...line }: CommandLine, processes: Processes): Promise<number> {
+async function compute(
+  { modes, size, steps, png, ...line }: CommandLine,
+  processes: Processes,
+): Promise<number> {
   const json = line.json || !processes.first;
   checkWritable('png', png);
   const plans: Plan[] = [];
@@ -43,7 +49,10 @@ async function compute({ modes, size, steps, png, ...line }: CommandLine, proces
     const undivided = `${mode}, undivided`;
     const ranks = processes.ranksOf(plan);
     const mine = reached.subarray(ranks[0], ranks[0]! + ranks.length);
-    const times = await processes.gather(plan, await ended(startParts(plan, ranks), mode, progress(mode, mine)));
+    const times = await processes.gather(
+      plan,
+      await ended(startParts(plan, ranks), mode, progress(mode, mine)),
+    );
     if (!processes.first) continue;
     const [undividedMs] = await ended(
       startUndivided(plan),

@@ -52,6 +52,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   if (chosen.length === 0) throw new UsageError(`--mode is plane, sphere or both, got '${mode}'`);
   if (png === '') throw new UsageError("--png needs a file's name");
   const size = whole('size', values.size, 8, 256);
-  const steps = values.steps === undefined ? onceAround(size) : whole('steps', values.steps, 1, 1_000_000);
+  const steps =
+    values.steps === undefined ? onceAround(size) : whole('steps', values.steps, 1, 1_000_000);
   return { modes: chosen, size, steps, png, mpi, json };
 }

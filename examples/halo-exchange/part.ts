@@ -1,4 +1,7 @@
-/** One part of the field, in a thread of its own: its cells, and a halo of two around them that the neighbours fill. */
+/**
+ * One part of the field, in a thread of its own: its cells, and a halo of two around them that the
+ * neighbours fill.
+ */
 import { HaloUpdater } from '../../src/entries/halo.ts';
 import { advance, type Field, newField, REACH, STAGES, sides, windBetween } from './advection.ts';
 import { domainOf } from './domain.ts';
@@ -62,7 +65,8 @@ function makePart({ mode, size }: Plan, rank: number): Part {
       field.tracer[at] = cell.tracer;
       [wind[0][at], wind[1][at]] = cell.wind;
       for (const [k, { axis, step }] of sides.entries())
-        for (const far of [1, 2]) field.beside[8 * at + 2 * k + far - 1] = at + far * step * strides[axis];
+        for (const far of [1, 2])
+          field.beside[8 * at + 2 * k + far - 1] = at + far * step * strides[axis];
     }
   }
   return {
@@ -75,15 +79,26 @@ function makePart({ mode, size }: Plan, rank: number): Part {
   };
 }
 
-/** A vector's exchange: at an edge to a face that lies turned, one's i is the other's j, or its opposite. */
+/**
+ * A vector's exchange: at an edge to a face that lies turned, one's i is the other's j, or its
+ * opposite.
+ */
 function fillWinds({ field, wind, strides, cells }: Part, updater: HaloUpdater): void {
   updater.updateSync([{ data: wind[0] }], [{ data: wind[1] }]);
   for (const at of cells)
     for (const [k, { axis, step }] of sides.entries())
-      field.winds[4 * at + k] = windBetween(wind[axis][at]!, wind[axis][at + step * strides[axis]]!);
+      field.winds[4 * at + k] = windBetween(
+        wind[axis][at]!,
+        wind[axis][at + step * strides[axis]]!,
+      );
 }
 
-function runSteps(plan: Plan, rank: number, { field, cells, interior, rim }: Part, updater: HaloUpdater): PartResult {
+function runSteps(
+  plan: Plan,
+  rank: number,
+  { field, cells, interior, rim }: Part,
+  updater: HaloUpdater,
+): PartResult {
   const times = { steps: 0, start: 0, meanwhile: 0, wait: 0, early: 0 };
   const mass = () => cells.reduce((sum, cell) => sum + field.tracer[cell]! * field.areas[cell]!, 0);
   const massBefore = mass();

@@ -1,4 +1,7 @@
-/** Draws the kept fields: a row per mode, a panel per field, and the sphere from two sides in its net's free corners. */
+/**
+ * Draws the kept fields: a row per mode, a panel per field, and the sphere from two sides in its
+ * net's free corners.
+ */
 import type { Mode } from './domain.ts';
 import { drawGlobe, type View } from './globe.ts';
 import { layouts } from './layout.ts';
@@ -31,7 +34,8 @@ function colourOf(value: number): Colour {
 export function draw(plans: readonly Plan[]): Image {
   const { size } = plans[0]!;
   // The plane is 2 parts wide, the sphere's net 4: so both panels are equally wide.
-  const scaleOf = (mode: Mode) => Math.max(1, Math.round(WIDE / (4 * size))) * (mode === 'plane' ? 2 : 1);
+  const scaleOf = (mode: Mode) =>
+    Math.max(1, Math.round(WIDE / (4 * size))) * (mode === 'plane' ? 2 : 1);
   const width = 4 * size * scaleOf('sphere');
   const heights = plans.map(({ mode }) => layouts[mode].rows * size * scaleOf(mode));
   const height = heights.reduce((all, each) => all + each + GAP, GAP);
@@ -53,7 +57,14 @@ export function draw(plans: readonly Plan[]): Image {
 }
 
 /** `side`: pixels along the side of a part. */
-function drawParts(image: Image, { mode, size }: Plan, field: Float64Array, left: number, top: number, side: number) {
+function drawParts(
+  image: Image,
+  { mode, size }: Plan,
+  field: Float64Array,
+  left: number,
+  top: number,
+  side: number,
+) {
   const { rows, positions } = layouts[mode];
   const scale = side / size;
   const corner = ([column, row]: readonly [number, number]) =>
@@ -75,7 +86,10 @@ function drawParts(image: Image, { mode, size }: Plan, field: Float64Array, left
   }
 }
 
-/** Upper left, the side of the sphere where the cylinder has to be by now; lower right, the opposite side. */
+/**
+ * Upper left, the side of the sphere where the cylinder has to be by now; lower right, the opposite
+ * side.
+ */
 function globes(step: number, size: number, left: number, top: number, side: number): View[] {
   const { centre, right } = cylinderAt(step, size);
   // The largest circle that the staircase leaves room for, with some air around it.

@@ -1,5 +1,9 @@
 /** What the threads are given: plain data and shared memory, made once by the main thread. */
-import type { HaloExchangeOptions, QuantityHaloOptions, SharedHaloExchange } from '../../src/entries/halo.ts';
+import type {
+  HaloExchangeOptions,
+  QuantityHaloOptions,
+  SharedHaloExchange,
+} from '../../src/entries/halo.ts';
 import { shareHaloExchange } from '../../src/entries/halo.ts';
 import { REACH } from './advection.ts';
 import { domainOf, type Mode } from './domain.ts';
@@ -13,7 +17,10 @@ export interface Plan {
   /** the tracer's halo before every stage; that of the wind, a vector, once */
   readonly tracer: SharedHaloExchange;
   readonly wind: SharedHaloExchange;
-  /** the field at first, after a third and after all of the steps: the parts' cells, row by row; the undivided run's */
+  /**
+   * the field at first, after a third and after all of the steps: the parts' cells, row by row; the
+   * undivided run's
+   */
   readonly parts: SharedArrayBuffer;
   readonly undivided: SharedArrayBuffer;
   /** steps done, by each part and by the undivided run */
@@ -38,10 +45,14 @@ export function planOf(
   };
   const frames = () => new SharedArrayBuffer(8 * framesAt(steps).length * ranks * size * size);
   return {
-    ...{ mode, size, steps, ranks },
+    mode,
+    size,
+    steps,
+    ranks,
     tracer: share({ topology, x: [quantity] }),
     wind: share({ topology, x: [quantity], y: [quantity], points: 1 }),
-    ...{ parts: frames(), undivided: frames() },
+    parts: frames(),
+    undivided: frames(),
     progress: new SharedArrayBuffer(4 * (ranks + 1)),
   };
 }
@@ -52,7 +63,11 @@ export function framesAt(steps: number): readonly [first: number, underWay: numb
 }
 
 /** All cells of a field that was kept: part after part, row after row. */
-export function frame({ size, ranks }: Plan, frames: SharedArrayBuffer, index: number): Float64Array {
+export function frame(
+  { size, ranks }: Plan,
+  frames: SharedArrayBuffer,
+  index: number,
+): Float64Array {
   const cells = ranks * size * size;
   return new Float64Array(frames, 8 * index * cells, cells);
 }
@@ -64,6 +79,12 @@ export function cellAt(size: number, k: number): { rank: number; i: number; j: n
 }
 
 /** Has `write` fill each frame that belongs to this step. */
-export function keep(plan: Plan, frames: SharedArrayBuffer, step: number, write: (to: Float64Array) => void): void {
-  for (const [index, at] of framesAt(plan.steps).entries()) if (at === step) write(frame(plan, frames, index));
+export function keep(
+  plan: Plan,
+  frames: SharedArrayBuffer,
+  step: number,
+  write: (to: Float64Array) => void,
+): void {
+  for (const [index, at] of framesAt(plan.steps).entries())
+    if (at === step) write(frame(plan, frames, index));
 }

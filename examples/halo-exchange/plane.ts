@@ -11,7 +11,11 @@ export function planeCell(size: number, column: number, row: number): Cell {
   const side = 1 / (2 * size);
   const [x, y] = [(column + 0.5) * side, (row + 0.5) * side];
   const area = side * side;
-  return { area, wind: [area / 3, area / 6], tracer: bell(x, y) + slottedCylinder(x - 0.5, y - 0.5) };
+  return {
+    area,
+    wind: [area / 3, area / 6],
+    tracer: bell(x, y) + slottedCylinder(x - 0.5, y - 0.5),
+  };
 }
 
 /** Around the point where the plane's own corners meet. */

@@ -38,7 +38,8 @@ export class Image {
     const row = 3 * this.width;
     // Each row begins with the number of its filter: 0, none.
     const rows = Buffer.alloc((row + 1) * this.height);
-    for (let y = 0; y < this.height; y++) rows.set(this.#pixels.subarray(y * row, (y + 1) * row), y * (row + 1) + 1);
+    for (let y = 0; y < this.height; y++)
+      rows.set(this.#pixels.subarray(y * row, (y + 1) * row), y * (row + 1) + 1);
     const header = Buffer.alloc(13);
     header.writeUInt32BE(this.width, 0);
     header.writeUInt32BE(this.height, 4);

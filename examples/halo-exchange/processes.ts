@@ -1,5 +1,12 @@
-/** Where the parts are computed: all in this process, or shared out among those that an MPI launcher started. */
-import { type HaloExchangeOptions, type SharedHaloExchange, shareHaloExchange } from '../../src/entries/halo.ts';
+/**
+ * Where the parts are computed: all in this process, or shared out among those that an MPI launcher
+ * started.
+ */
+import {
+  type HaloExchangeOptions,
+  type SharedHaloExchange,
+  shareHaloExchange,
+} from '../../src/entries/halo.ts';
 import type { MpiProcess } from '../../src/entries/ranks.ts';
 import { domainOf, type Mode } from './domain.ts';
 import type { PartResult } from './part.ts';
@@ -42,7 +49,9 @@ export function together(mpi: MpiProcess): Processes {
   const fields = (plan: Plan, process: number) => {
     const [first] = ranksOf(plan, process) as [number, ...number[]];
     const [from, many] = [first * plan.size ** 2, (plan.ranks / mpi.size) * plan.size ** 2];
-    return framesAt(plan.steps).map((_, index) => frame(plan, plan.parts, index).subarray(from, from + many));
+    return framesAt(plan.steps).map((_, index) =>
+      frame(plan, plan.parts, index).subarray(from, from + many),
+    );
   };
   return {
     first: mpi.rank === 0,
@@ -50,7 +59,10 @@ export function together(mpi: MpiProcess): Processes {
     ranksOf,
     async gather(plan, mine) {
       const numbers = mine.flatMap((part) => results.map((name) => part[name]));
-      const given = Float64Array.from([...numbers, ...fields(plan, mpi.rank).flatMap((field) => [...field])]);
+      const given = Float64Array.from([
+        ...numbers,
+        ...fields(plan, mpi.rank).flatMap((field) => [...field]),
+      ]);
       const all = await mpi.allGather(given);
       return all.flatMap((values, process) => {
         let at = numbers.length;
@@ -60,10 +72,20 @@ export function together(mpi: MpiProcess): Processes {
         }
         return mine.map((_, k) => {
           const of = (name: number) => values[k * results.length + name] as number;
-          return Object.fromEntries(results.map((name, n) => [name, of(n)])) as unknown as PartResult;
+          return Object.fromEntries(
+            results.map((name, n) => [name, of(n)]),
+          ) as unknown as PartResult;
         });
       });
     },
   };
 }
-const results = ['steps', 'start', 'meanwhile', 'wait', 'early', 'massBefore', 'massAfter'] as const;
+const results = [
+  'steps',
+  'start',
+  'meanwhile',
+  'wait',
+  'early',
+  'massBefore',
+  'massAfter',
+] as const;

@@ -14,7 +14,10 @@ export interface Summary {
   cells: number;
   /** of each worker: the tracer's, one per stage of a step */
   exchanges: number;
-  /** means of all workers and exchanges: packing, computing the interior while the halo comes, waiting for the rest */
+  /**
+   * means of all workers and exchanges: packing, computing the interior while the halo comes,
+   * waiting for the rest
+   */
   startMicroseconds: number;
   interiorMicroseconds: number;
   waitMicroseconds: number;
@@ -42,7 +45,10 @@ export function summarise(
   const mean = (of: keyof PartResult) => sum(of) / ranks;
   const [meanwhile, wait] = [mean('meanwhile'), mean('wait')];
   return {
-    ...{ mode, workers: ranks, cells: compared.cells, exchanges },
+    mode,
+    workers: ranks,
+    cells: compared.cells,
+    exchanges,
     startMicroseconds: (1000 * mean('start')) / exchanges,
     interiorMicroseconds: (1000 * meanwhile) / exchanges,
     waitMicroseconds: (1000 * wait) / exchanges,
@@ -60,16 +66,28 @@ export function summarise(
 /** Wider than this, the text shows the field under way too. */
 const ROOM_FOR_THREE = 112;
 
-export function textOf(plan: Plan, summary: Summary, { example }: Comparison, columns: number): string {
+export function textOf(
+  plan: Plan,
+  summary: Summary,
+  { example }: Comparison,
+  columns: number,
+): string {
   const { mode, size, steps } = plan;
   const indices = columns < ROOM_FOR_THREE ? [0, 2] : [0, 1, 2];
   const panels = indices.map((index) => {
     const step = framesAt(steps)[index]!;
-    return { title: step === 0 ? 'at first' : `after ${step} steps`, field: frame(plan, plan.parts, index) };
+    return {
+      title: step === 0 ? 'at first' : `after ${step} steps`,
+      field: frame(plan, plan.parts, index),
+    };
   });
   const { massBefore, massAfter, cells } = summary;
   const us = (of: `${string}Microseconds` & keyof Summary) => summary[of].toFixed(0);
-  const [start, interior, wait] = [us('startMicroseconds'), us('interiorMicroseconds'), us('waitMicroseconds')];
+  const [start, interior, wait] = [
+    us('startMicroseconds'),
+    us('interiorMicroseconds'),
+    us('waitMicroseconds'),
+  ];
   const step = us('stepMicroseconds');
   const threads = `${summary.workers} threads on ${availableParallelism()} cores`;
   const percent = (of: keyof Summary) => `${(100 * (summary[of] as number)).toFixed(0)} %`;

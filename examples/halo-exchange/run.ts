@@ -1,4 +1,7 @@
-/** Starts the threads and waits for their end; holds what the parts have come to against the undivided run. */
+/**
+ * Starts the threads and waits for their end; holds what the parts have come to against the
+ * undivided run.
+ */
 import { Worker } from 'node:worker_threads';
 import { failHaloExchange } from '../../src/entries/halo.ts';
 import type { PartResult } from './part.ts';
@@ -47,7 +50,10 @@ function startThreads<T>(tasks: readonly Task[], onFailure: (error: Error) => vo
         thread.once('error', failed);
         thread.once('exit', (code) => {
           const who = rank === null ? 'of the undivided run' : `of rank ${rank}`;
-          if (!result) failed(new Error(`the thread ${who} ended before its last step, with exit code ${code}`));
+          if (!result)
+            failed(
+              new Error(`the thread ${who} ended before its last step, with exit code ${code}`),
+            );
           resolve(result?.of);
         });
       }),

@@ -1,4 +1,7 @@
-/** The cubed sphere: six faces with cells of equal angles from the centre. The wind turns it as a whole around one axis. */
+/**
+ * The cubed sphere: six faces with cells of equal angles from the centre. The wind turns it as a
+ * whole around one axis.
+ */
 import { type Cell, onceAround } from './cell.ts';
 
 export type Vector = readonly [number, number, number];
@@ -10,7 +13,10 @@ export interface Face {
   readonly j: Vector;
 }
 
-/** As cubedSphereTopology() counts them: from an even face the next is over E, from an odd one over N, without a turn. */
+/**
+ * As cubedSphereTopology() counts them: from an even face the next is over E, from an odd one over
+ * N, without a turn.
+ */
 export const faces: readonly Face[] = [
   { normal: [1, 0, 0], i: [0, 1, 0], j: [0, 0, 1] },
   { normal: [0, 1, 0], i: [-1, 0, 0], j: [0, 0, 1] },
@@ -20,7 +26,10 @@ export const faces: readonly Face[] = [
   { normal: [0, 0, -1], i: [0, 1, 0], j: [1, 0, 0] },
 ];
 
-/** The cylinder starts on face 0 and goes past the corner of faces 0, 1 and 2, 3° beside it. The bell is opposite. */
+/**
+ * The cylinder starts on face 0 and goes past the corner of faces 0, 1 and 2, 3° beside it. The
+ * bell is opposite.
+ */
 const HEADING = 0.85;
 const start: Vector = [1, 0, 0];
 const east: Vector = [0, Math.cos(HEADING), Math.sin(HEADING)];
@@ -33,18 +42,30 @@ const SLOT = [0.13, 0.25] as const;
 
 export const dot = (a: Vector, b: Vector) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 export const sum = (...parts: readonly (readonly [factor: number, of: Vector])[]): Vector =>
-  [0, 1, 2].map((d) => parts.reduce((all, [factor, of]) => all + factor * of[d]!, 0)) as unknown as Vector;
-const cross = ([a, b, c]: Vector, [d, e, f]: Vector): Vector => [b * f - c * e, c * d - a * f, a * e - b * d];
+  [0, 1, 2].map((d) =>
+    parts.reduce((all, [factor, of]) => all + factor * of[d]!, 0),
+  ) as unknown as Vector;
+const cross = ([a, b, c]: Vector, [d, e, f]: Vector): Vector => [
+  b * f - c * e,
+  c * d - a * f,
+  a * e - b * d,
+];
 
 /** On the unit sphere; whole numbers of cells are corners, halves centres. */
 export function pointAt(size: number, face: number, i: number, j: number): Vector {
   const { normal, i: right, j: up } = faces[face]!;
-  const [x, y] = [i, j].map((at) => Math.tan((Math.PI / 4) * ((2 * at) / size - 1))) as [number, number];
+  const [x, y] = [i, j].map((at) => Math.tan((Math.PI / 4) * ((2 * at) / size - 1))) as [
+    number,
+    number,
+  ];
   const length = Math.sqrt(1 + x * x + y * y);
   return sum([1 / length, normal], [x / length, right], [y / length, up]);
 }
 
-/** Where the cylinder's centre is after so many steps, and what is to the right of it: the wind's direction. */
+/**
+ * Where the cylinder's centre is after so many steps, and what is to the right of it: the wind's
+ * direction.
+ */
 export function cylinderAt(step: number, size: number): { centre: Vector; right: Vector } {
   const angle = (2 * Math.PI * step) / onceAround(size);
   const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
@@ -53,13 +74,21 @@ export function cylinderAt(step: number, size: number): { centre: Vector; right:
 
 export function sphereCell(size: number, face: number, i: number, j: number): Cell {
   const corner = (right: number, up: number) => pointAt(size, face, i + right, j + up);
-  const [southWest, southEast, northEast, northWest] = [corner(0, 0), corner(1, 0), corner(1, 1), corner(0, 1)];
-  // A rotation carries through a line the difference of its ends' heights, times the angle; 1 is all of 4π.
+  const [southWest, southEast, northEast, northWest] = [
+    corner(0, 0),
+    corner(1, 0),
+    corner(1, 1),
+    corner(0, 1),
+  ];
+  // A rotation carries through a line the difference of its ends' heights, times the angle; 1 is
+  // all of 4π.
   const angle = (2 * Math.PI) / onceAround(size);
-  const between = (from: Vector, to: Vector) => (angle * (dot(axis, to) - dot(axis, from))) / (4 * Math.PI);
+  const between = (from: Vector, to: Vector) =>
+    (angle * (dot(axis, to) - dot(axis, from))) / (4 * Math.PI);
   const alongI = (between(southWest, northWest) + between(southEast, northEast)) / 2;
   const alongJ = (between(southEast, southWest) + between(northEast, northWest)) / 2;
-  const area = triangle(southWest, southEast, northEast) + triangle(southWest, northEast, northWest);
+  const area =
+    triangle(southWest, southEast, northEast) + triangle(southWest, northEast, northWest);
   return { area: area / (4 * Math.PI), wind: [alongI, alongJ], tracer: tracer(corner(0.5, 0.5)) };
 }
 

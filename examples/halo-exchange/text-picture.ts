@@ -14,7 +14,12 @@ export interface Panel {
 }
 
 /** As large as fits into `columns`; a character is twice as high as wide. */
-export function drawText(mode: Mode, size: number, panels: readonly Panel[], columns: number): string {
+export function drawText(
+  mode: Mode,
+  size: number,
+  panels: readonly Panel[],
+  columns: number,
+): string {
   const { columns: across, rows, positions, stride } = layouts[mode];
   const parts = across + (panels.length - 1) * stride;
   const high = Math.min(MOST, size, Math.floor((columns - GAP * (panels.length - 1)) / parts / 2));
@@ -22,14 +27,23 @@ export function drawText(mode: Mode, size: number, panels: readonly Panel[], col
   const lines = Array.from({ length: 1 + rows * high }, () => Array<string>(columns).fill(' '));
   for (const [index, { title, field }] of panels.entries()) {
     const left = index * (stride * wide + GAP);
-    const top = Math.min(...positions.filter(([, row]) => row === rows - 1).map(([column]) => column));
+    const top = Math.min(
+      ...positions.filter(([, row]) => row === rows - 1).map(([column]) => column),
+    );
     lines[0]!.splice(left + top * wide, title.length, ...title);
     for (const [rank, [column, row]] of positions.entries()) {
       for (let y = 0; y < high; y++) {
         const line = lines[(rows - row) * high - y]!;
         for (let x = 0; x < wide; x++) {
-          const mean = meanOf(field, size, rank, [x / wide, (x + 1) / wide], [y / high, (y + 1) / high]);
-          line[left + column * wide + x] = SHADES[Math.round(Math.max(0, Math.min(1, mean)) * (SHADES.length - 1))]!;
+          const mean = meanOf(
+            field,
+            size,
+            rank,
+            [x / wide, (x + 1) / wide],
+            [y / high, (y + 1) / high],
+          );
+          line[left + column * wide + x] =
+            SHADES[Math.round(Math.max(0, Math.min(1, mean)) * (SHADES.length - 1))]!;
         }
       }
     }
@@ -46,6 +60,7 @@ function meanOf(field: Float64Array, size: number, rank: number, across: Range, 
     return [first, Math.max(first + 1, Math.floor(to * size))] as const;
   }) as [Range, Range];
   let sum = 0;
-  for (let j = j0; j < j1; j++) for (let i = i0; i < i1; i++) sum += field[(rank * size + j) * size + i]!;
+  for (let j = j0; j < j1; j++)
+    for (let i = i0; i < i1; i++) sum += field[(rank * size + j) * size + i]!;
   return sum / ((i1 - i0) * (j1 - j0));
 }

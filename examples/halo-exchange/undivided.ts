@@ -1,6 +1,6 @@
 /**
- * The same in one piece and one thread. It finds each cell's neighbours anew, from positions on the plane and in space, and
- * uses nothing of the halo exchange or its topologies.
+ * The same in one piece and one thread. It finds each cell's neighbours anew, from positions on the
+ * plane and in space, and uses nothing of the halo exchange or its topologies.
  */
 import { advance, newField, STAGES, sides, windBetween } from './advection.ts';
 import type { Cell } from './cell.ts';
@@ -70,7 +70,10 @@ function plane(size: number): Whole {
   };
 }
 
-/** Cells have whole coordinates on a cube with edges of 2 × size. Beyond a face's edge they are folded down around it. */
+/**
+ * Cells have whole coordinates on a cube with edges of 2 × size. Beyond a face's edge they are
+ * folded down around it.
+ */
 function sphere(size: number): Whole {
   const split = (index: number) =>
     [Math.floor(index / size ** 2), index % size, Math.floor(index / size) % size] as const;
@@ -95,10 +98,9 @@ function sphere(size: number): Whole {
   };
 
   function cellOn(face: number, point: Vector): number {
-    const [i, j] = [faces[face]!.i, faces[face]!.j].map((axis) => (dot(point, axis) + size - 1) / 2) as [
-      number,
-      number,
-    ];
+    const [i, j] = [faces[face]!.i, faces[face]!.j].map(
+      (axis) => (dot(point, axis) + size - 1) / 2,
+    ) as [number, number];
     return (face * size + j) * size + i;
   }
 }

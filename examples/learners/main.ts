@@ -1,19 +1,29 @@
-/** CartPole by several learners that keep their parameters equal: in this process, or in those of an MPI launcher. */
+/**
+ * CartPole by several learners that keep their parameters equal: in this process, or in those of an
+ * MPI launcher.
+ */
 import { LearnerGroup, openMpi, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
 import { type Came, PARAMETERS, type Plan, train } from './member.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 
 /** What each learner came to, in the order of ranks; null in processes that show nothing. */
-async function trainAll(plan: Plan, { learners, mpi: byLauncher }: CommandLine): Promise<Came[] | null> {
+async function trainAll(
+  plan: Plan,
+  { learners, mpi: byLauncher }: CommandLine,
+): Promise<Came[] | null> {
   if (!byLauncher) {
     const shared = shareLearnerGroup({ ranks: learners, parameters: PARAMETERS });
-    return Promise.all(Array.from({ length: learners }, (_, rank) => member(plan, { shared, rank })));
+    return Promise.all(
+      Array.from({ length: learners }, (_, rank) => member(plan, { shared, rank })),
+    );
   }
   await using mpi = await openMpi();
   const came = await member(plan, { mpi, parameters: PARAMETERS });
   const { ticks, steps, finalReturn, solved, equal, looks } = came;
-  const all = await mpi.allGather(Float64Array.of(ticks, steps, finalReturn ?? Number.NaN, +solved, +equal, looks));
+  const all = await mpi.allGather(
+    Float64Array.of(ticks, steps, finalReturn ?? Number.NaN, +solved, +equal, looks),
+  );
   return mpi.rank > 0 ? null : all.map((each) => fromNumbers(each));
 }
 
@@ -30,7 +40,14 @@ async function member(plan: Plan, how: Parameters<typeof LearnerGroup.join>[0]):
 
 function fromNumbers([ticks, steps, last, solved, equal, looks]: Float64Array): Came {
   const finalReturn = Number.isNaN(last) ? null : (last as number);
-  return { ticks: ticks!, steps: steps!, finalReturn, solved: solved === 1, equal: equal === 1, looks: looks! };
+  return {
+    ticks: ticks!,
+    steps: steps!,
+    finalReturn,
+    solved: solved === 1,
+    equal: equal === 1,
+    looks: looks!,
+  };
 }
 
 async function main(options: CommandLine): Promise<number> {
@@ -42,7 +59,16 @@ async function main(options: CommandLine): Promise<number> {
   const equal = all.every((each) => each.equal && each.ticks === ticks);
   const steps = all.reduce((sum, each) => sum + each.steps, 0);
   const seconds = (performance.now() - begin) / 1000;
-  const summary = { learners: all.length, solved, equal, finalReturn, ticks, steps, looks, seconds };
+  const summary = {
+    learners: all.length,
+    solved,
+    equal,
+    finalReturn,
+    ticks,
+    steps,
+    looks,
+    seconds,
+  };
   const outcome = solved ? `solved: ${finalReturn} over 100 greedy episodes` : 'not solved';
   const alike = equal ? 'equal' : 'not equal';
   console.log(

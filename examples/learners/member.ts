@@ -1,4 +1,6 @@
-/** One of the learners: poles, buffer, network and pipeline of its own, and its place in the group. */
+/**
+ * One of the learners: poles, buffer, network and pipeline of its own, and its place in the group.
+ */
 
 import { DqnLearner, type LearnerState, MlpPolicy } from '../../src/entries/learner.ts';
 import type { LearnerGroup } from '../../src/entries/ranks.ts';
@@ -37,31 +39,61 @@ export interface Came {
 /** As many float32 values as a learner averages: its own network and the target. */
 export const PARAMETERS = 2 * new MlpPolicy({ sizes: networkSizes(defaults) }).parameters.length;
 
-export async function train(group: LearnerGroup, { device, every, seed, maxTicks }: Plan): Promise<Came> {
-  const { batchSize, minibatches, hidden, learningRate, gamma, tau, maxGradNorm, samplesPerInsert, environments } =
-    defaults;
+export async function train(
+  group: LearnerGroup,
+  { device, every, seed, maxTicks }: Plan,
+): Promise<Came> {
+  const {
+    batchSize,
+    minibatches,
+    hidden,
+    learningRate,
+    gamma,
+    tau,
+    maxGradNorm,
+    samplesPerInsert,
+    environments,
+  } = defaults;
   const shape = { obsDim: OBS_DIM, actions: ACTIONS, hidden };
   const how = { batchSize, learningRate, gamma, tau, maxGradNorm, seed: seed + group.rank };
   using learner = new DqnLearner(device, { ...shape, ...how });
   await learner.ready;
   // Everybody begins where rank 0 does.
   learner.loadState(await group.broadcast(await learner.state()));
-  using buffer = ReplayBuffer.offPolicy({ capacity: defaults.capacity, obsDim: OBS_DIM, actionDim: 1 });
+  using buffer = ReplayBuffer.offPolicy({
+    capacity: defaults.capacity,
+    obsDim: OBS_DIM,
+    actionDim: 1,
+  });
   const mailbox = WeightMailbox.create({ length: learner.parameters.size });
   await using pipeline = await ReplayPipeline.open({
-    ...{ buffer, mailbox, group, device: device.name, sampleCount: batchSize * minibatches },
+    buffer,
+    mailbox,
+    group,
+    device: device.name,
+    sampleCount: batchSize * minibatches,
     // Its own rows, drawn its own way.
     baseSeed: (seed * 1_000_003 + group.rank * 7_919) % 2 ** 31,
   });
   pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
-    ...{ scalars: learner.scalars, weights: learner.parameters },
-    ...{ sync: 'parameters', parameters: [learner.parameters, learner.target], every },
+    scalars: learner.scalars,
+    weights: learner.parameters,
+    sync: 'parameters',
+    parameters: [learner.parameters, learner.target],
+    every,
   });
   const recent: number[] = [];
   let [steps, episodes] = [0, 0];
   const collector = new CartPoleCollector({
-    ...{ worker: group.rank, workers: group.size, seed, restarts: 0, stepsBefore: 0, state: undefined },
-    ...{ options: defaults, writer: null, fields: {} },
+    worker: group.rank,
+    workers: group.size,
+    seed,
+    restarts: 0,
+    stepsBefore: 0,
+    state: undefined,
+    options: defaults,
+    writer: null,
+    fields: {},
     report: {
       steps(n) {
         steps += n;
@@ -78,7 +110,14 @@ export async function train(group: LearnerGroup, { device, every, seed, maxTicks
   const turns = Math.round((ROUND * batchSize * minibatches) / (samplesPerInsert * environments));
   const weights = new Float32Array(mailbox.length);
   const judge = new Judge(seed);
-  const came: Came = { ticks: 0, steps: 0, finalReturn: null, solved: false, equal: true, looks: 0 };
+  const came: Came = {
+    ticks: 0,
+    steps: 0,
+    finalReturn: null,
+    solved: false,
+    equal: true,
+    looks: 0,
+  };
   while (!came.solved && came.ticks < maxTicks) {
     const ticks = Math.min(ROUND, maxTicks - came.ticks);
     came.ticks += (await pipeline.run({ ticks, publishEvery: ticks })).ticks;
@@ -119,7 +158,10 @@ class Judge {
   constructor(seed: number) {
     this.#seed = seed;
   }
-  /** The mean of a hundred greedy episodes; of weights that reach the threshold those of a hundred others. */
+  /**
+   * The mean of a hundred greedy episodes; of weights that reach the threshold those of a hundred
+   * others.
+   */
   async look(weights: Float32Array): Promise<number> {
     this.#policy.load(weights);
     const once = await evaluate(this.#policy, this.#seed, this.#sets++, SOLVED);

@@ -1,4 +1,7 @@
-/** MuJoCo in this thread: loaded once, by the root import (the package's other entry starts a thread for each core). */
+/**
+ * MuJoCo in this thread: loaded once, by the root import (the package's other entry starts a thread
+ * for each core).
+ */
 import type { MainModule, MjData, MjModel } from '@mujoco/mujoco';
 
 export type { MainModule, MjData, MjModel };
@@ -17,6 +20,8 @@ async function load(): Promise<MainModule> {
     return await start();
   } catch (error) {
     if ((error as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new Error('the robots need the package @mujoco/mujoco: npm install @mujoco/mujoco', { cause: error });
+    throw new Error('the robots need the package @mujoco/mujoco: npm install @mujoco/mujoco', {
+      cause: error,
+    });
   }
 }

@@ -69,7 +69,11 @@ export class Robot implements Environment<ArrayLike<number>> {
     // Forces on bodies are computed only when they are asked for.
     this.#engine.mj_rnePostConstraint(model, data);
     const speed = (place(model, data) - before) / this.#dt;
-    return { obs: this.#show(), reward: reward(data, { speed, effort }), terminated: !healthy(data) };
+    return {
+      obs: this.#show(),
+      reward: reward(data, { speed, effort }),
+      terminated: !healthy(data),
+    };
   }
 
   /** MuJoCo's memory is not collected by itself. */
@@ -87,6 +91,9 @@ export class Robot implements Environment<ArrayLike<number>> {
 
 export default async ({ options }: EnvironmentContext<RobotOptions>): Promise<Robot> => {
   const rules = robots[options?.robot];
-  if (!rules) throw new RangeError(`robot must be one of ${Object.keys(robots).join(', ')}, got '${options?.robot}'`);
+  if (!rules)
+    throw new RangeError(
+      `robot must be one of ${Object.keys(robots).join(', ')}, got '${options?.robot}'`,
+    );
   return new Robot(await mujoco(), rules);
 };

@@ -1,4 +1,7 @@
-/** What each robot shows, earns and survives: Gymnasium's v5 rules (envs/mujoco/*_v5.py) with their defaults. */
+/**
+ * What each robot shows, earns and survives: Gymnasium's v5 rules (envs/mujoco/*_v5.py) with their
+ * defaults.
+ */
 import type { MjData, MjModel } from './engine.ts';
 import { ant } from './models/ant.ts';
 import { halfCheetah } from './models/half-cheetah.ts';
@@ -18,7 +21,9 @@ export interface Rules {
   readonly model: string;
   /** physics steps of an environment step */
   readonly frameSkip: number;
-  /** of a number of qpos a reset is uniformly off by as much; of one of qvel likewise, or normally */
+  /**
+   * of a number of qpos a reset is uniformly off by as much; of one of qvel likewise, or normally
+   */
   readonly noise: number;
   readonly speeds: 'uniform' | 'normal';
   /** where it is along x */
@@ -51,14 +56,19 @@ const planar = (mostSpeed = Infinity) => ({
 
 const hopperHealthy = ({ qpos, qvel }: MjData): boolean => {
   const within = (numbers: Numbers, first: number) => {
-    for (let i = first; i < numbers.length; i++) if (!(Math.abs(at(numbers, i)) < 100)) return false;
+    for (let i = first; i < numbers.length; i++)
+      if (!(Math.abs(at(numbers, i)) < 100)) return false;
     return true;
   };
   return within(qpos, 2) && within(qvel, 0) && at(qpos, 1) > 0.7 && Math.abs(at(qpos, 2)) < 0.2;
 };
-const walkerHealthy = ({ qpos }: MjData): boolean => at(qpos, 1) > 0.8 && at(qpos, 1) < 2 && Math.abs(at(qpos, 2)) < 1;
+const walkerHealthy = ({ qpos }: MjData): boolean =>
+  at(qpos, 1) > 0.8 && at(qpos, 1) < 2 && Math.abs(at(qpos, 2)) < 1;
 const antHealthy = ({ qpos, qvel }: MjData): boolean =>
-  at(qpos, 2) >= 0.2 && at(qpos, 2) <= 1 && qpos.every(Number.isFinite) && qvel.every(Number.isFinite);
+  at(qpos, 2) >= 0.2 &&
+  at(qpos, 2) <= 1 &&
+  qpos.every(Number.isFinite) &&
+  qvel.every(Number.isFinite);
 const humanoidHealthy = ({ qpos }: MjData): boolean => at(qpos, 2) > 1 && at(qpos, 2) < 2;
 
 const squares = (numbers: Numbers, most = Infinity): number =>
@@ -76,25 +86,37 @@ function massCentre({ body_mass: mass }: MjModel, { xipos }: MjData): number {
 
 export const robots: Readonly<Record<string, Rules>> = {
   HalfCheetah: {
-    ...{ model: halfCheetah, frameSkip: 5, noise: 0.1, speeds: 'normal' },
+    model: halfCheetah,
+    frameSkip: 5,
+    noise: 0.1,
+    speeds: 'normal',
     ...planar(),
     reward: (_, { speed, effort }) => speed - 0.1 * effort,
     healthy: () => true,
   },
   Hopper: {
-    ...{ model: hopper, frameSkip: 4, noise: 5e-3, speeds: 'uniform' },
+    model: hopper,
+    frameSkip: 4,
+    noise: 5e-3,
+    speeds: 'uniform',
     ...planar(10),
     reward: (data, { speed, effort }) => speed + Number(hopperHealthy(data)) - 1e-3 * effort,
     healthy: hopperHealthy,
   },
   Walker2d: {
-    ...{ model: walker2d, frameSkip: 4, noise: 5e-3, speeds: 'uniform' },
+    model: walker2d,
+    frameSkip: 4,
+    noise: 5e-3,
+    speeds: 'uniform',
     ...planar(10),
     reward: (data, { speed, effort }) => speed + Number(walkerHealthy(data)) - 1e-3 * effort,
     healthy: walkerHealthy,
   },
   Ant: {
-    ...{ model: ant, frameSkip: 5, noise: 0.1, speeds: 'normal' },
+    model: ant,
+    frameSkip: 5,
+    noise: 0.1,
+    speeds: 'normal',
     // The torso's.
     place: (_, { xpos }) => at(xpos, 3),
     show({ qpos, qvel, cfrc_ext: forces }, to) {
@@ -107,7 +129,10 @@ export const robots: Readonly<Record<string, Rules>> = {
     healthy: antHealthy,
   },
   Humanoid: {
-    ...{ model: humanoid, frameSkip: 5, noise: 1e-2, speeds: 'uniform' },
+    model: humanoid,
+    frameSkip: 5,
+    noise: 1e-2,
+    speeds: 'uniform',
     place: massCentre,
     show({ qpos, qvel, cinert, cvel, qfrc_actuator: torques, cfrc_ext: forces }, to) {
       add(to, qpos, 2);
@@ -118,7 +143,9 @@ export const robots: Readonly<Record<string, Rules>> = {
       add(to, ofBodies(forces, 6));
     },
     reward: (data, { speed, effort }) =>
-      1.25 * speed + 5 * Number(humanoidHealthy(data)) - (0.1 * effort + Math.min(5e-7 * squares(data.cfrc_ext), 10)),
+      1.25 * speed +
+      5 * Number(humanoidHealthy(data)) -
+      (0.1 * effort + Math.min(5e-7 * squares(data.cfrc_ext), 10)),
     healthy: humanoidHealthy,
   },
 };

@@ -19,7 +19,10 @@ export interface Data {
   meanReturn: number;
 }
 
-/** Trains SAC for as long as its preset says, and keeps all that it saw. Null where the file is there. */
+/**
+ * Trains SAC for as long as its preset says, and keeps all that it saw. Null where the file is
+ * there.
+ */
 export async function makeData(
   file: string,
   how: { seed: number; device: string; signal: AbortSignal; display: boolean },
@@ -27,7 +30,8 @@ export async function makeData(
   if (existsSync(file)) return null;
   return train({
     ...presets.sac!,
-    ...{ environment: task.module, ...how },
+    environment: task.module,
+    ...how,
     // One, so that the steps of an episode lie one behind the other in the file.
     environments: 1,
     dump: file,
@@ -48,7 +52,10 @@ export async function openData(file: string): Promise<Data> {
   }
 }
 
-/** Of whole episodes, whose rows lie one behind the other, by the columns themselves: a buffer has no row without what follows. */
+/**
+ * Of whole episodes, whose rows lie one behind the other, by the columns themselves: a buffer has
+ * no row without what follows.
+ */
 function returnsOf(tensors: NamedTensors): Pick<Data, 'episodes' | 'meanReturn'> {
   const numbers = (name: string) => Array.from(tensors[name]?.data ?? [], Number);
   const ends = ['dones', 'terminals', 'timeouts'].map(numbers);

@@ -26,13 +26,22 @@ export async function learn(buffer: Transitions, how: LearnOptions): Promise<Td3
   const { steps, alpha, seed, signal } = how;
   using device = openDevice(how.device);
   using learner = new Td3Learner(device, {
-    ...{ obsDim: 3, actionDim: 1, actionLow: -2, actionHigh: 2, seed },
-    ...{ actorHidden: [64, 64], criticHidden: [64, 64], batchSize: BATCH },
+    obsDim: 3,
+    actionDim: 1,
+    actionLow: -2,
+    actionHigh: 2,
+    seed,
+    actorHidden: [64, 64],
+    criticHidden: [64, 64],
+    batchSize: BATCH,
     gamma: 0.98,
-    // The paper's rates are for D4RL's million rows; these files are small, and so are the networks.
-    ...{ actorOptimiser: { learningRate: 1e-3 }, criticOptimiser: { learningRate: 1e-3 } },
+    // The paper's rates are for D4RL's million rows; these files are small, and so are the
+    // networks.
+    actorOptimiser: { learningRate: 1e-3 },
+    criticOptimiser: { learningRate: 1e-3 },
     behaviourCloning: { alpha },
-    // The paper's (x − mean) / (deviation + 1e-3), of the rows that were drawn: it is published with the weights.
+    // The paper's (x − mean) / (deviation + 1e-3), of the rows that were drawn: it is published
+    // with the weights.
     normaliser: { form: 'deviation', epsilon: 1e-3 },
   });
   await learner.ready;
@@ -42,13 +51,17 @@ export async function learn(buffer: Transitions, how: LearnOptions): Promise<Td3
     sampleCount: BATCH * MINIBATCHES,
     baseSeed: seed,
   });
-  pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
+  pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+    scalars: learner.scalars,
+  });
   const ticks = Math.ceil(steps / MINIBATCHES);
   const often = Math.ceil(ticks / 20);
   pipeline.on('tick', ({ tickId, scalars }) => {
     if ((tickId + 1) % often !== 0) return;
     const numbers = Object.entries(scalars).map(([name, value]) => `${name} ${value.toFixed(3)}`);
-    how.say(`${((tickId + 1) * MINIBATCHES).toLocaleString('en-US')} gradient steps  ${numbers.join('  ')}`);
+    how.say(
+      `${((tickId + 1) * MINIBATCHES).toLocaleString('en-US')} gradient steps  ${numbers.join('  ')}`,
+    );
   });
   await pipeline.run({ ticks, signal });
   if (signal.aborted) return null;
@@ -61,5 +74,9 @@ export async function judge(
   policy: Td3Policy,
   how: { episodes: number; seed: number; signal: AbortSignal },
 ): Promise<Evaluation> {
-  return evaluate({ environments: Array.from({ length: TESTERS }, () => new Pendulum()), policy, ...how });
+  return evaluate({
+    environments: Array.from({ length: TESTERS }, () => new Pendulum()),
+    policy,
+    ...how,
+  });
 }

@@ -1,4 +1,7 @@
-/** Learns Pendulum from a file that SAC made, without a step in the environment: load(), TD3+BC, and a look at what it is worth. */
+/**
+ * Learns Pendulum from a file that SAC made, without a step in the environment: load(), TD3+BC, and
+ * a look at what it is worth.
+ */
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { makeData, openData, task } from './data.ts';
 import { judge, learn } from './learn.ts';
@@ -23,7 +26,9 @@ async function main(given: CommandLine): Promise<number> {
   const made = await makeData(data, { seed, device, signal, display: !json && !quiet });
   if (made?.interrupted) return ended();
   if (made)
-    say(`${data}: made by SAC in ${made.seconds.toFixed(1)} s, which came to ${made.meanReturn?.toFixed(1)} at last`);
+    say(
+      `${data}: made by SAC in ${made.seconds.toFixed(1)} s, which came to ${made.meanReturn?.toFixed(1)} at last`,
+    );
 
   const file = await openData(data);
   const count = (value: number) => value.toLocaleString('en-US');
@@ -34,18 +39,33 @@ async function main(given: CommandLine): Promise<number> {
   const policy = await learn(file.buffer, { ...given, signal, say });
   const seconds = (performance.now() - learning) / 1000;
   if (policy === null) return ended();
-  const { meanReturn, deviation } = await judge(policy, { episodes, seed, signal }).catch((error: unknown) => {
-    if (signal.aborted) return { meanReturn: Number.NaN, deviation: Number.NaN };
-    throw error;
-  });
+  const { meanReturn, deviation } = await judge(policy, { episodes, seed, signal }).catch(
+    (error: unknown) => {
+      if (signal.aborted) return { meanReturn: Number.NaN, deviation: Number.NaN };
+      throw error;
+    },
+  );
   if (signal.aborted) return ended();
   const solved = meanReturn >= task.goal;
   if (json)
     print(
       JSON.stringify({
-        ...{ environment: task.id, data, rows: file.rows, dataReturn: file.meanReturn, dataEpisodes: file.episodes },
-        ...{ solved, meanReturn, deviation, episodes, steps: given.steps, alpha: given.alpha, seed, device, seconds },
-        ...{ made: made !== null, interrupted: false },
+        environment: task.id,
+        data,
+        rows: file.rows,
+        dataReturn: file.meanReturn,
+        dataEpisodes: file.episodes,
+        solved,
+        meanReturn,
+        deviation,
+        episodes,
+        steps: given.steps,
+        alpha: given.alpha,
+        seed,
+        device,
+        seconds,
+        made: made !== null,
+        interrupted: false,
       }),
     );
   else {

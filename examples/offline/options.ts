@@ -54,7 +54,13 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   if (alpha.trim() === '' || !(weight >= 0 && weight <= 1e6))
     throw new UsageError(`--alpha must be a number from 0 to 1000000, got '${alpha}'`);
   return {
-    ...{ data, device, json, quiet, alpha: weight },
-    ...{ steps: whole('steps', steps, 2), episodes: whole('episodes', episodes, 1), seed: whole('seed', seed, 0) },
+    data,
+    device,
+    json,
+    quiet,
+    alpha: weight,
+    steps: whole('steps', steps, 2),
+    episodes: whole('episodes', episodes, 1),
+    seed: whole('seed', seed, 0),
   };
 }

@@ -1,4 +1,7 @@
-/** Training with weights that do not fit: layers are prefetched one ahead, and sent back when others need the room. */
+/**
+ * Training with weights that do not fit: layers are prefetched one ahead, and sent back when others
+ * need the room.
+ */
 
 import { showProgress } from '../../src/entries/collect.ts';
 import {
@@ -33,7 +36,13 @@ async function train(
   using work = device.createStream();
   await device.currentStream.synchronize(); // the values are written
   const up = [...network.weights.keys()];
-  using window = new WeightWindow(device, work, network.weights, [...up, ...up.toReversed()], budget);
+  using window = new WeightWindow(
+    device,
+    work,
+    network.weights,
+    [...up, ...up.toReversed()],
+    budget,
+  );
   const losses: number[] = [];
   const times: number[] = [];
   let peakByDriver = -1;
@@ -51,7 +60,8 @@ async function train(
     times.push(performance.now() - begin);
     losses.push(loss);
     tell({ prefetch, step, loss, ms: times.at(-1) });
-    if (prefetch && device.traits.movesPages) peakByDriver = Math.max(peakByDriver, window.bytesByDriver);
+    if (prefetch && device.traits.movesPages)
+      peakByDriver = Math.max(peakByDriver, window.bytesByDriver);
   }
   for (const tensor of network.weights) tensor.close();
   const sorted = times.slice(1).sort((a, b) => a - b);
@@ -70,7 +80,9 @@ async function main(settings: CommandLine): Promise<number> {
   using pool = createUnifiedMempool(opened);
   const { name: device, traits, family } = opened;
   const total = layers * layerBytes(width);
-  say(`${device}: ${layers} layers of ${width} × ${width}, ${mib(total)} of weights, a budget of ${mib(budget)}\n`);
+  say(
+    `${device}: ${layers} layers of ${width} × ${width}, ${mib(total)} of weights, a budget of ${mib(budget)}\n`,
+  );
 
   const run = (prefetch: boolean) => {
     let done = 0;
@@ -79,7 +91,10 @@ async function main(settings: CommandLine): Promise<number> {
       if (json) console.log(JSON.stringify(step));
     });
     const how = prefetch ? 'with' : 'without';
-    return showProgress(training, json ? {} : { live: () => [`${how} prefetch: step ${done} of ${steps}`] });
+    return showProgress(
+      training,
+      json ? {} : { live: () => [`${how} prefetch: step ${done} of ${steps}`] },
+    );
   };
   const ahead = await run(true);
   const demand = await run(false);
@@ -89,14 +104,20 @@ async function main(settings: CommandLine): Promise<number> {
   const most = Math.max(ahead.peak, demand.peak, ahead.peakByDriver);
   // Where pages cannot be sent back, no budget can be kept.
   const ok = equal && last < first && (most <= budget || !traits.movesPages);
-  for (const [step, loss] of ahead.losses.entries()) say(`step ${String(step).padStart(2)}  loss ${loss.toFixed(6)}`);
+  for (const [step, loss] of ahead.losses.entries())
+    say(`step ${String(step).padStart(2)}  loss ${loss.toFixed(6)}`);
   if (!(last < first)) say('The loss did NOT fall.');
   say(`\nlosses with and without prefetch: ${equal ? 'equal, bit for bit' : 'NOT equal'}`);
   say(`on the device at most: ${mib(ahead.peak)} of ${mib(total)}, of a budget of ${mib(budget)}`);
-  if (ahead.peakByDriver >= 0) say(`after a step, as the driver tells: at most ${mib(ahead.peakByDriver)}`);
-  say(`time per step: ${ahead.stepMs.toFixed(2)} ms with prefetch, ${demand.stepMs.toFixed(2)} ms without`);
+  if (ahead.peakByDriver >= 0)
+    say(`after a step, as the driver tells: at most ${mib(ahead.peakByDriver)}`);
+  say(
+    `time per step: ${ahead.stepMs.toFixed(2)} ms with prefetch, ${demand.stepMs.toFixed(2)} ms without`,
+  );
   if (!traits.movesPages)
-    say('This driver sends no pages back, so the weights stay on the device and the budget cannot be kept.');
+    say(
+      'This driver sends no pages back, so the weights stay on the device and the budget cannot be kept.',
+    );
   if (family === 'host')
     say(
       'The host device and the CPU share their memory: a prefetch makes pages and says whose they are, ' +

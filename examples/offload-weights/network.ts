@@ -1,4 +1,7 @@
-/** A deep perceptron and its regression, layer by layer: weights in managed memory, the rest in plain device memory. */
+/**
+ * A deep perceptron and its regression, layer by layer: weights in managed memory, the rest in
+ * plain device memory.
+ */
 
 import type { UnifiedMempool } from '../../src/entries/memory.ts';
 import { type Device, Random, type Stream, type Tensor } from '../../src/index.ts';
@@ -62,7 +65,11 @@ export class Network implements Disposable {
     const wholes = [this.#error.size] as const;
     stream.copy(this.#error, output);
     stream.launch('axpby', { tensors: [this.#error, this.#target], wholes, reals: [-1, 1] });
-    stream.launch('axpby', { tensors: [this.#slopes[0], this.#error], wholes, reals: [2 / ROWS, 0] });
+    stream.launch('axpby', {
+      tensors: [this.#slopes[0], this.#error],
+      wholes,
+      reals: [2 / ROWS, 0],
+    });
   }
 
   /** The layer's gradients, and its update right behind them; layers in falling order. */
@@ -75,11 +82,19 @@ export class Network implements Disposable {
     const [x, y] = [this.#values[layer] as Tensor, this.#values[layer + 1] as Tensor];
     const [dy, dx] = (last - layer) % 2 === 0 ? this.#slopes : [this.#slopes[1], this.#slopes[0]];
     if (layer < last)
-      stream.launch('act_backward', { tensors: [dy, dy, y], wholes: [ROWS, width, width, width, width, TANH] });
-    stream.launch('column_sums', { tensors: [biasGradient, dy], wholes: [ROWS, width, width], reals: [1, 0] });
+      stream.launch('act_backward', {
+        tensors: [dy, dy, y],
+        wholes: [ROWS, width, width, width, width, TANH],
+      });
+    stream.launch('column_sums', {
+      tensors: [biasGradient, dy],
+      wholes: [ROWS, width, width],
+      reals: [1, 0],
+    });
     this.#product(stream, weightGradient, x, dy, [1, 0, width, width, ROWS]);
     this.#product(stream, dx, dy, weight, [0, 1, ROWS, width, width]);
-    const rate = LEARNING_RATE * Math.min(1, 8 / this.weights.length) ** 2 * Math.min(1, 512 / width);
+    const rate =
+      LEARNING_RATE * Math.min(1, 8 / this.weights.length) ** 2 * Math.min(1, 512 / width);
     const wholes = [parameters.size] as const;
     stream.launch('axpby', { tensors: [parameters, this.#gradient], wholes, reals: [-rate, 1] });
   }
@@ -92,7 +107,10 @@ export class Network implements Disposable {
 
   #parts(layer: Tensor): [weight: Tensor, bias: Tensor] {
     const width = this.#width;
-    return [layer.view({ shape: [width, width] }), layer.view({ shape: [width], offset: width * width })];
+    return [
+      layer.view({ shape: [width, width] }),
+      layer.view({ shape: [width], offset: width * width }),
+    ];
   }
 
   /** c = op(a)·op(b), sizes [transA, transB, m, n, k]. */
@@ -104,7 +122,11 @@ export class Network implements Disposable {
     sizes: readonly [number, number, number, number, number],
   ): void {
     const width = this.#width;
-    stream.launch('gemm', { tensors: [c, a, b], wholes: [...sizes, width, width, width], reals: [1, 0] });
+    stream.launch('gemm', {
+      tensors: [c, a, b],
+      wholes: [...sizes, width, width, width],
+      reals: [1, 0],
+    });
   }
 
   close(): void {

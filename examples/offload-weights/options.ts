@@ -1,4 +1,7 @@
-/** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
+/**
+ * The command line of the example: what may be said, what it means, and one clear sentence for
+ * anything else.
+ */
 import { flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
 
 export const help = `Trains a network whose weights do not fit into a device's budget: layers come by

@@ -1,6 +1,7 @@
 /**
- * Which layers' weights are on the device: those used next, within a budget. They come and go on a stream of their own.
- * Events order it with the work: a layer goes only behind its last use, and is used only behind its arrival.
+ * Which layers' weights are on the device: those used next, within a budget. They come and go on a
+ * stream of their own. Events order it with the work: a layer goes only behind its last use, and is
+ * used only behind its arrival.
  */
 
 import { prefetchManagedTensor } from '../../src/entries/memory.ts';
@@ -20,8 +21,17 @@ export class WeightWindow implements Disposable {
   readonly #arrived: readonly DeviceEvent[];
   readonly #here = new Set<number>();
 
-  /** `order`: the layers as each step uses them. All weights are sent to the CPU first, where the driver can. */
-  constructor(device: Device, work: Stream, weights: readonly Tensor[], order: readonly number[], budget: number) {
+  /**
+   * `order`: the layers as each step uses them. All weights are sent to the CPU first, where the
+   * driver can.
+   */
+  constructor(
+    device: Device,
+    work: Stream,
+    weights: readonly Tensor[],
+    order: readonly number[],
+    budget: number,
+  ) {
     this.#device = device;
     this.#work = work;
     this.#weights = weights;
@@ -48,25 +58,34 @@ export class WeightWindow implements Disposable {
     if (ahead && !this.#here.has(this.#order[next] as number)) this.#admit(next, true);
   }
 
-  /** Makes room, and counts the layer as here; without `fetch` its pages come when a kernel touches them. */
+  /**
+   * Makes room, and counts the layer as here; without `fetch` its pages come when a kernel touches
+   * them.
+   */
   #admit(turn: number, fetch: boolean): void {
     const layer = this.#order[turn] as number;
     const tensor = this.#weights[layer] as Tensor;
-    while (this.#device.traits.movesPages && this.bytes + tensor.bytes > this.#budget) this.#evict(turn);
+    while (this.#device.traits.movesPages && this.bytes + tensor.bytes > this.#budget)
+      this.#evict(turn);
     if (fetch) prefetchManagedTensor(tensor, { device: this.#device.index, stream: this.#moves });
     this.#moves.record(this.#arrived[layer] as DeviceEvent);
     this.#here.add(layer);
     this.peak = Math.max(this.peak, this.bytes);
   }
 
-  /** Sends back the layer whose next use after `turn` is the furthest; the one just before it is still at work. */
+  /**
+   * Sends back the layer whose next use after `turn` is the furthest; the one just before it is
+   * still at work.
+   */
   #evict(turn: number): void {
     const length = this.#order.length;
     const busy = this.#order[(turn + length - 1) % length];
     const after = (layer: number) => {
       for (let i = 1; ; i++) if (this.#order[(turn + i) % length] === layer) return i;
     };
-    const leaving = [...this.#here].filter((layer) => layer !== busy).sort((a, b) => after(b) - after(a))[0] as number;
+    const leaving = [...this.#here]
+      .filter((layer) => layer !== busy)
+      .sort((a, b) => after(b) - after(a))[0] as number;
     this.#moves.wait(this.#used[leaving] as DeviceEvent);
     prefetchManagedTensor(this.#weights[leaving], { device: -1, stream: this.#moves });
     this.#here.delete(leaving);
@@ -78,7 +97,9 @@ export class WeightWindow implements Disposable {
   }
   /** What the driver says of it, once all is done: bytes that were last brought to the device. */
   get bytesByDriver(): number {
-    const brought = this.#weights.filter((each) => this.#device.residency(each).location === this.#device.index);
+    const brought = this.#weights.filter(
+      (each) => this.#device.residency(each).location === this.#device.index,
+    );
     return brought.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 

@@ -1,4 +1,7 @@
-/** A kernel of one's own in a captured graph: batches of frames are shifted at random, anew at every replay. */
+/**
+ * A kernel of one's own in a captured graph: batches of frames are shifted at random, anew at every
+ * replay.
+ */
 import { DeviceGenerator } from '../../src/entries/graph.ts';
 import { Random } from '../../src/index.ts';
 import { deviceNamed, runExample, wrapped } from '../command-line.ts';
@@ -21,11 +24,21 @@ function picture(values: ArrayLike<number>, size: number, most: number): string[
   const at = (line: number, column: number) =>
     Math.floor(((line + 0.5) * size) / 11) * size + Math.floor(((column + 0.5) * size) / 21);
   return Array.from({ length: 11 }, (_, line) =>
-    Array.from({ length: 21 }, (_, column) => ((values[at(line, column)] as number) > 0.5 * most ? '#' : '.')).join(''),
+    Array.from({ length: 21 }, (_, column) =>
+      (values[at(line, column)] as number) > 0.5 * most ? '#' : '.',
+    ).join(''),
   );
 }
 
-async function main({ device: name, rows, size, pad, replays, seed, json }: CommandLine): Promise<number> {
+async function main({
+  device: name,
+  rows,
+  size,
+  pad,
+  replays,
+  seed,
+  json,
+}: CommandLine): Promise<number> {
   using device = deviceNamed(name);
   const what = { rows, channels: CHANNELS, size, pad };
   const begin = performance.now();
@@ -56,12 +69,20 @@ async function main({ device: name, rows, size, pad, replays, seed, json }: Comm
 
   const last = await out.toArray(stream);
   const wanted = shiftHere(bytes, await draws.toArray(stream), what);
-  const equal = Buffer.from(last.buffer, last.byteOffset, last.byteLength).equals(Buffer.from(wanted.buffer));
+  const equal = Buffer.from(last.buffer, last.byteOffset, last.byteLength).equals(
+    Buffer.from(wanted.buffer),
+  );
   if (json) {
-    console.log(JSON.stringify({ device: device.name, rows, size, pad, replays, loadMs, batchMs, equal }));
+    console.log(
+      JSON.stringify({ device: device.name, rows, size, pad, replays, loadMs, batchMs, equal }),
+    );
     return equal ? 0 : 1;
   }
-  const [before, once, again] = [picture(bytes, size, 255), picture(first, size, 1), picture(last, size, 1)];
+  const [before, once, again] = [
+    picture(bytes, size, 255),
+    picture(first, size, 1),
+    picture(last, size, 1),
+  ];
   console.log(`${'a frame'.padEnd(24)}${'the first batch'.padEnd(24)}the last batch`);
   for (const [i, line] of before.entries()) console.log(`${line}   ${once[i]}   ${again[i]}`);
   console.log(

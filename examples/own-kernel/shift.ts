@@ -33,7 +33,10 @@ export async function loadShift(device: Device): Promise<LoadedKernel> {
   return random_shift;
 }
 
-/** out [rows, channels, size, size] float32 of frames uint8 of that shape and draws float32 [rows, 2]. */
+/**
+ * out [rows, channels, size, size] float32 of frames uint8 of that shape and draws float32 [rows,
+ * 2].
+ */
 export function shift(
   stream: Stream,
   kernel: LoadedKernel,
@@ -65,7 +68,9 @@ export function shiftHere(
       for (let y = 0; y < size; y++)
         for (let x = 0; x < size; x++, i++) {
           const line = (row * channels + plane) * size + moved(y, draws[2 * row] as number);
-          out[i] = Math.fround(SCALE) * (frames[line * size + moved(x, draws[2 * row + 1] as number)] as number);
+          out[i] =
+            Math.fround(SCALE) *
+            (frames[line * size + moved(x, draws[2 * row + 1] as number)] as number);
         }
   return out;
 }

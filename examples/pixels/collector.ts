@@ -1,4 +1,7 @@
-/** Plays the games of a worker's lanes, epsilon-greedily by the newest weights, and brings each frame once. */
+/**
+ * Plays the games of a worker's lanes, epsilon-greedily by the newest weights, and brings each
+ * frame once.
+ */
 import { vectorCollector } from '../../src/entries/collect.ts';
 import { DqnPolicy } from '../../src/entries/learner.ts';
 import Catch from '../environments/catch.ts';

@@ -26,8 +26,12 @@ export class PixelLearner {
     this.now = device.allocate({ shape: [rows, stack * FRAME] });
     this.next = device.allocate({ shape: [rows, stack * FRAME] });
     this.dqn = new DqnLearner(device, {
-      ...{ ...network(settings), batchSize: rows, learningRate, seed },
-      ...{ tau: 0.01, maxGradNorm: 10 },
+      ...network(settings),
+      batchSize: rows,
+      learningRate,
+      seed,
+      tau: 0.01,
+      maxGradNorm: 10,
     });
   }
 
@@ -36,7 +40,11 @@ export class PixelLearner {
     convert(stream, this.now, batch.obs, { scale: 1 / 255 });
     convert(stream, this.next, batch.nextObs, { scale: 1 / 255 });
     const { actions, rewards, discounts } = batch;
-    this.dqn.update(stream, { obs: this.now, nextObs: this.next, actions, rewards, discounts }, out);
+    this.dqn.update(
+      stream,
+      { obs: this.now, nextObs: this.next, actions, rewards, discounts },
+      out,
+    );
   }
 
   close(): void {

@@ -1,4 +1,7 @@
-/** Learns a game from its pixels: frames stored once, stacked when they are drawn, bytes until the device has them. */
+/**
+ * Learns a game from its pixels: frames stored once, stacked when they are drawn, bytes until the
+ * device has them.
+ */
 
 import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
@@ -32,7 +35,11 @@ async function main({ run: options, json }: CommandLine): Promise<number> {
   );
   process.off('SIGINT', onInterrupt);
   const interrupted = interrupt.signal.aborted;
-  console.log(json ? JSON.stringify(summaryObject(result, options, interrupted)) : summaryText(result, options));
+  console.log(
+    json
+      ? JSON.stringify(summaryObject(result, options, interrupted))
+      : summaryText(result, options),
+  );
   return interrupted ? INTERRUPTED : 0;
 }
 

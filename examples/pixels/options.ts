@@ -1,4 +1,7 @@
-/** The command line of the example: what may be said, what it means, and one clear sentence for anything else. */
+/**
+ * The command line of the example: what may be said, what it means, and one clear sentence for
+ * anything else.
+ */
 import { flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
 import type { RunOptions } from './run.ts';
 import { defaults } from './settings.ts';
@@ -48,21 +51,31 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   if (!values) return null;
   const lanes = whole('lanes', values.lanes, 1, 1024);
   const workers = whole('workers', values.workers, 1, 64);
-  if (workers > lanes) throw new UsageError(`--workers must be at most --lanes, ${lanes}; got ${workers}`);
+  if (workers > lanes)
+    throw new UsageError(`--workers must be at most --lanes, ${lanes}; got ${workers}`);
   // Each lane needs room for some games.
   const capacity = whole('capacity', values.capacity, 64 * lanes, 10_000_000);
   if (capacity % lanes !== 0) {
     const least = capacity - (capacity % lanes);
-    throw new UsageError(`--capacity must be a multiple of --lanes, ${lanes}, such as ${least}; got ${capacity}`);
+    throw new UsageError(
+      `--capacity must be a multiple of --lanes, ${lanes}, such as ${least}; got ${capacity}`,
+    );
   }
   const given = values['samples-per-step'];
   const settings = {
-    ...{ ...defaults, lanes, workers, capacity, rows: whole('rows', values.rows, 1, 4096) },
-    samplesPerInsert: Number(given) === 0 && given.trim() !== '' ? 0 : positive('samples-per-step', given),
+    ...defaults,
+    lanes,
+    workers,
+    capacity,
+    rows: whole('rows', values.rows, 1, 4096),
+    samplesPerInsert:
+      Number(given) === 0 && given.trim() !== '' ? 0 : positive('samples-per-step', given),
     warmUp: Math.min(defaults.warmUp, capacity / 2),
   };
   const run = {
-    ...{ settings, device: values.device, seed: whole('seed', values.seed, 0) },
+    settings,
+    device: values.device,
+    seed: whole('seed', values.seed, 0),
     seconds: positive('seconds', values.seconds),
   };
   return { run, json: values.json };

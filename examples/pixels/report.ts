@@ -4,8 +4,10 @@ import { drawStack, framed } from './picture.ts';
 import type { Progress, Result, RunOptions } from './run.ts';
 
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
-const fixed = (value: number, digits: number) => (Number.isFinite(value) ? value.toFixed(digits) : '–');
-const rounded = (value: number, digits: number) => (Number.isFinite(value) ? Number(value.toFixed(digits)) : null);
+const fixed = (value: number, digits: number) =>
+  Number.isFinite(value) ? value.toFixed(digits) : '–';
+const rounded = (value: number, digits: number) =>
+  Number.isFinite(value) ? Number(value.toFixed(digits)) : null;
 const mib = (bytes: number) => `${whole(bytes / 2 ** 20)} MiB`;
 
 /** Per second, between two looks or since the begin. */
@@ -27,25 +29,45 @@ export function progressLine(now: Progress, before: Progress): string {
 export function progressObject(now: Progress, before: Progress): object {
   const { steps, batches } = ratesOf(now, before);
   return {
-    ...{ event: 'progress', seconds: rounded(now.seconds, 3), steps: now.steps, batches: now.batches },
-    ...{ stepsPerSecond: rounded(steps, 0), batchesPerSecond: rounded(batches, 1) },
-    ...{ meanReturn: rounded(now.meanReturn, 3), loss: rounded(now.loss, 6), waitingFor: now.waitingFor },
+    event: 'progress',
+    seconds: rounded(now.seconds, 3),
+    steps: now.steps,
+    batches: now.batches,
+    stepsPerSecond: rounded(steps, 0),
+    batchesPerSecond: rounded(batches, 1),
+    meanReturn: rounded(now.meanReturn, 3),
+    loss: rounded(now.loss, 6),
+    waitingFor: now.waitingFor,
   };
 }
 
-export function summaryObject(result: Result, { seed, settings }: RunOptions, interrupted: boolean): object {
+export function summaryObject(
+  result: Result,
+  { seed, settings }: RunOptions,
+  interrupted: boolean,
+): object {
   const { steps, batches } = ratesOf(result);
   const { device, bufferBytes, stackedBytes, batchBytes, stages } = result;
   return {
-    ...{ ...progressObject(result, { ...result, seconds: 0, steps: 0, batches: 0 }), event: 'summary', device, seed },
-    ...{ stepsPerSecond: rounded(steps, 0), batchesPerSecond: rounded(batches, 1), rows: settings.rows },
+    ...progressObject(result, { ...result, seconds: 0, steps: 0, batches: 0 }),
+    event: 'summary',
+    device,
+    seed,
+    stepsPerSecond: rounded(steps, 0),
+    batchesPerSecond: rounded(batches, 1),
+    rows: settings.rows,
     megabytesPerSecond: rounded((batches * batchBytes) / 1e6, 1),
-    ...{ batchBytes, bufferBytes, stackedBytes, interrupted, stages },
+    batchBytes,
+    bufferBytes,
+    stackedBytes,
+    interrupted,
+    stages,
   };
 }
 
 export function summaryText(result: Result, { settings }: RunOptions): string {
-  const { seconds, device, batchBytes, bufferBytes, stackedBytes, stages, meanReturn, frames } = result;
+  const { seconds, device, batchBytes, bufferBytes, stackedBytes, stages, meanReturn, frames } =
+    result;
   const { steps, batches } = ratesOf(result);
   const { rows, stack, nStep, capacity, samplesPerInsert } = settings;
   const ms = (us: number) => (us / 1000).toFixed(2);

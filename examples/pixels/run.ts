@@ -1,4 +1,6 @@
-/** One run: buffer, collectors, pipeline and learner are opened, run for a while, and are measured. */
+/**
+ * One run: buffer, collectors, pipeline and learner are opened, run for a while, and are measured.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import {
   CollectorPool,
@@ -51,14 +53,27 @@ export interface Result extends Progress {
 
 export class PixelRun {
   progress: () => Progress = () => ({
-    ...{ seconds: 0, steps: 0, batches: 0, meanReturn: Number.NaN, loss: Number.NaN, waitingFor: '' },
+    seconds: 0,
+    steps: 0,
+    batches: 0,
+    meanReturn: Number.NaN,
+    loss: Number.NaN,
+    waitingFor: '',
   });
 
   /** Rejects when a collector or an actor fails. */
-  async run({ settings, device, seed, seconds }: RunOptions, interrupt: AbortSignal): Promise<Result> {
+  async run(
+    { settings, device, seed, seconds }: RunOptions,
+    interrupt: AbortSignal,
+  ): Promise<Result> {
     const { lanes, capacity, stack, nStep, gamma, rows, workers } = settings;
     const limiter = openLimiter(settings);
-    using buffer = TrajectoryBuffer.create({ capacity, lanes, fields, ...(limiter ? { limiter } : {}) });
+    using buffer = TrajectoryBuffer.create({
+      capacity,
+      lanes,
+      fields,
+      ...(limiter ? { limiter } : {}),
+    });
     const view = buffer.transitions({ nStep, gamma, stack: { obs: stack } });
     using opened = openDevice(device);
     using made = new Closing(new PixelLearner(opened, settings, seed));
@@ -66,7 +81,12 @@ export class PixelRun {
     await learner.dqn.ready;
     const mailbox = WeightMailbox.create({ length: learner.dqn.parameters.size });
     await using pipeline = await ReplayPipeline.open({
-      ...{ buffer, view, device, sampleCount: rows, baseSeed: seed, mailbox },
+      buffer,
+      view,
+      device,
+      sampleCount: rows,
+      baseSeed: seed,
+      mailbox,
     });
     let [batches, batchBytes, loss] = [0, 0, Number.NaN];
     const captured = pipeline.capture(
@@ -81,17 +101,28 @@ export class PixelRun {
       loss = Number.isNaN(loss) ? scalars.loss : loss + 0.02 * (scalars.loss - loss);
     });
     await using pool = await CollectorPool.open<typeof collector>({
-      ...{ entry: COLLECTOR, buffer, mailbox, workers, seed, options: settings },
+      entry: COLLECTOR,
+      buffer,
+      mailbox,
+      workers,
+      seed,
+      options: settings,
     });
     const begin = performance.now();
     this.progress = () => ({
-      ...{ seconds: (performance.now() - begin) / 1000, steps: buffer.ptr, batches, loss },
-      ...{ meanReturn: pool.statistics().meanReturn, waitingFor: pipeline.waitingFor() },
+      seconds: (performance.now() - begin) / 1000,
+      steps: buffer.ptr,
+      batches,
+      loss,
+      meanReturn: pool.statistics().meanReturn,
+      waitingFor: pipeline.waitingFor(),
     });
     const end = new AbortController();
     const signal = AbortSignal.any([interrupt, end.signal]);
     const running = captured.run({ signal, publishEvery: 1 });
-    const over = wait(Math.min(seconds * 1000, LONGEST_TIMER_MS), undefined, { signal }).catch(() => {});
+    const over = wait(Math.min(seconds * 1000, LONGEST_TIMER_MS), undefined, { signal }).catch(
+      () => {},
+    );
     try {
       await Promise.race([over, running, pool.done]);
     } finally {

@@ -1,4 +1,7 @@
-/** Every number of the run. Plain data, because it travels to the collectors' threads, and the network that both sides make of it. */
+/**
+ * Every number of the run. Plain data, because it travels to the collectors' threads, and the
+ * network that both sides make of it.
+ */
 import type { QNetworkOptions } from '../../src/entries/learner.ts';
 import { ACTIONS, FRAME, SIDE } from '../environments/catch.ts';
 

@@ -1,4 +1,7 @@
-/** The server's URL in two parts: what may be shown, and the password, which stands in no text and no command line. */
+/**
+ * The server's URL in two parts: what may be shown, and the password, which stands in no text and
+ * no command line.
+ */
 import { Refused } from '../command-line.ts';
 
 export interface Address {
@@ -16,7 +19,8 @@ export function addressOf(given: string): Address {
     const url = new URL(given);
     const password = decodeURIComponent(url.password) || undefined;
     url.password = '';
-    if (!/@/.test(url.host + url.pathname) || url.protocol === 'unix:') return { shown: url.href, password };
+    if (!/@/.test(url.host + url.pathname) || url.protocol === 'unix:')
+      return { shown: url.href, password };
   } catch {
     // said below
   }

@@ -1,4 +1,7 @@
-/** The processes of the example besides the learner's: a server where none is named, and collector hosts. They end with it, by their ids. */
+/**
+ * The processes of the example besides the learner's: a server where none is named, and collector
+ * hosts. They end with it, by their ids.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
@@ -9,7 +12,10 @@ import { fileURLToPath } from 'node:url';
 import { Refused } from '../command-line.ts';
 import type { Address } from './address.ts';
 
-/** Rows that a host has left are of no use any more: it is told a second time not to wait until the learner has them. */
+/**
+ * Rows that a host has left are of no use any more: it is told a second time not to wait until the
+ * learner has them.
+ */
 const HURRY_MS = 500;
 /** A child that does not end by itself has so long. */
 const END_MS = 8000;
@@ -69,7 +75,9 @@ const isProgram = (path: string): boolean => {
 /** Redis or Valkey of this machine; null where there is none in PATH. */
 function serverProgram(): string | null {
   const folders = (process.env.PATH ?? '').split(delimiter);
-  const paths = ['redis-server', 'valkey-server'].flatMap((name) => folders.map((folder) => join(folder, name)));
+  const paths = ['redis-server', 'valkey-server'].flatMap((name) =>
+    folders.map((folder) => join(folder, name)),
+  );
   return paths.find(isProgram) ?? null;
 }
 
@@ -91,7 +99,14 @@ export async function startServer(): Promise<AsyncDisposable & { url: string }> 
     );
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-remote-'));
-  const settings = { port, bind: '127.0.0.1', save: '', appendonly: 'no', dir: folder, maxmemory: '256mb' };
+  const settings = {
+    port,
+    bind: '127.0.0.1',
+    save: '',
+    appendonly: 'no',
+    dir: folder,
+    maxmemory: '256mb',
+  };
   const child = start(
     program,
     Object.entries({ ...settings, 'maxmemory-policy': 'noeviction' }).flatMap(([name, value]) => [
@@ -131,10 +146,28 @@ export interface HostsAsked {
 
 const PASSWORD = 'HOTSLOT_REDIS_PASSWORD';
 
-/** What a machine runs that collects for this learner. Any process of it may read a command line: the password stands elsewhere. */
-const hostCommand = ({ address, run, outbox, insecure, ca }: Omit<HostsAsked, 'hosts'>): string[] => [
-  ...['collect', '--url', address.shown, '--run', run, '--entry', COLLECTOR, '--outbox', `${outbox}`],
-  ...[...(insecure ? ['--insecure'] : []), ...(ca === undefined ? [] : ['--ca', ca])],
+/**
+ * What a machine runs that collects for this learner. Any process of it may read a command line:
+ * the password stands elsewhere.
+ */
+const hostCommand = ({
+  address,
+  run,
+  outbox,
+  insecure,
+  ca,
+}: Omit<HostsAsked, 'hosts'>): string[] => [
+  'collect',
+  '--url',
+  address.shown,
+  '--run',
+  run,
+  '--entry',
+  COLLECTOR,
+  '--outbox',
+  `${outbox}`,
+  ...(insecure ? ['--insecure'] : []),
+  ...(ca === undefined ? [] : ['--ca', ca]),
 ];
 
 /** The same for a person to type. */
@@ -151,7 +184,11 @@ export function startHosts(asked: HostsAsked): AsyncDisposable & { failed: Promi
   const { password } = asked.address;
   const env = { ...process.env, ...(password !== undefined && { [PASSWORD]: password }) };
   const children = Array.from({ length: asked.hosts }, (_, at) =>
-    start(process.execPath, [HOTSLOT, ...hostCommand(asked), '--name', `host-${at + 1}`, '--json'], env),
+    start(
+      process.execPath,
+      [HOTSLOT, ...hostCommand(asked), '--name', `host-${at + 1}`, '--json'],
+      env,
+    ),
   );
   for (const { process } of children) process.stdout?.resume();
   const failed = new Promise<never>((_, reject) => {

@@ -1,6 +1,6 @@
 /**
- * The collector's module, on the machines that `hotslot collect` runs on. It is what a CollectorPool beside the learner would
- * load: nothing in it knows that the learner is elsewhere.
+ * The collector's module, on the machines that `hotslot collect` runs on. It is what a
+ * CollectorPool beside the learner would load: nothing in it knows that the learner is elsewhere.
  */
 import { vectorCollector } from '../../src/entries/collect.ts';
 import { defineCollector } from '../../src/index.ts';

@@ -1,11 +1,21 @@
-/** Trains from rows that collector hosts bring over a Redis or Valkey server: on one machine here, on many by the same commands. */
+/**
+ * Trains from rows that collector hosts bring over a Redis or Valkey server: on one machine here,
+ * on many by the same commands.
+ */
 import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, Refused, runExample } from '../command-line.ts';
 import { addressOf } from './address.ts';
 import { hostLine, startHosts, startServer } from './children.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { tasks } from './settings.ts';
-import { finalText, liveLines, lookerOf, plainLine, progressObject, summaryObject } from './text.ts';
+import {
+  finalText,
+  liveLines,
+  lookerOf,
+  plainLine,
+  progressObject,
+  summaryObject,
+} from './text.ts';
 import { OUTBOX_BYTES, withTraining } from './training.ts';
 
 const LATE_MS = 2000;
@@ -23,25 +33,31 @@ async function main(given: CommandLine): Promise<number> {
   const server = { url, run, insecure, ...(ca !== undefined && { ca }) };
   const collector = { environment: name, explore: task.explore(Math.max(1, count)) };
   // Opening waits for a server that is not there.
-  const late = setTimeout(() => process.stderr.write(`remote: waits for the server ${address.shown}\n`), LATE_MS);
+  const late = setTimeout(
+    () => process.stderr.write(`remote: waits for the server ${address.shown}\n`),
+    LATE_MS,
+  );
   const leave = () => process.exit(INTERRUPTED);
   interrupted.addEventListener('abort', leave);
-  const work = withTraining({ task, collector, server, hosts: count, seed, device }, async (training) => {
-    clearTimeout(late);
-    interrupted.removeEventListener('abort', leave);
-    const asked = { address, run, hosts: count, outbox: OUTBOX_BYTES, insecure, ca };
-    if (!json) say(`${task.id}: seed ${seed}, ${device}, run ${run} over ${address.shown}`);
-    if (!json && count === 0) say(`on each machine: ${hostLine(asked)}`);
-    await using hosts = startHosts(asked);
-    const signal = AbortSignal.any([interrupted, AbortSignal.timeout(seconds * 1000)]);
-    const look = lookerOf(() => training.progress());
-    const running = training.run(signal, hosts.failed);
-    const shown = json
-      ? { line: () => JSON.stringify(progressObject(look())) }
-      : { live: () => liveLines(look(), task), line: () => plainLine(look(), task) };
-    const solved = await showProgress(running, shown);
-    return { solved, interrupted: interrupted.aborted && !solved, last: training.progress() };
-  });
+  const work = withTraining(
+    { task, collector, server, hosts: count, seed, device },
+    async (training) => {
+      clearTimeout(late);
+      interrupted.removeEventListener('abort', leave);
+      const asked = { address, run, hosts: count, outbox: OUTBOX_BYTES, insecure, ca };
+      if (!json) say(`${task.id}: seed ${seed}, ${device}, run ${run} over ${address.shown}`);
+      if (!json && count === 0) say(`on each machine: ${hostLine(asked)}`);
+      await using hosts = startHosts(asked);
+      const signal = AbortSignal.any([interrupted, AbortSignal.timeout(seconds * 1000)]);
+      const look = lookerOf(() => training.progress());
+      const running = training.run(signal, hosts.failed);
+      const shown = json
+        ? { line: () => JSON.stringify(progressObject(look())) }
+        : { live: () => liveLines(look(), task), line: () => plainLine(look(), task) };
+      const solved = await showProgress(running, shown);
+      return { solved, interrupted: interrupted.aborted && !solved, last: training.progress() };
+    },
+  );
   const outcome = await work.catch((error) => {
     clearTimeout(late);
     // What the server or another learner refuses is a sentence.
@@ -57,7 +73,8 @@ async function main(given: CommandLine): Promise<number> {
 /** At Ctrl-C, and when it is told to end; a second time ends it at once. */
 function interruption(): AbortSignal {
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => stop.abort());
   return stop.signal;
 }
 

@@ -45,20 +45,35 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const text = { type: 'string' } as const;
   const values = parseOptions(args, {
     env: { ...text, default: names[0] },
-    ...{ url: text, run: { ...text, default: 'example' }, hosts: { ...text, default: '2' } },
-    ...{ seed: { ...text, default: '1' }, device: { ...text, default: 'auto' } },
+    url: text,
+    run: { ...text, default: 'example' },
+    hosts: { ...text, default: '2' },
+    seed: { ...text, default: '1' },
+    device: { ...text, default: 'auto' },
     'max-seconds': { ...text, default: '180' },
-    ...{ insecure: flag, ca: text, json: flag },
+    insecure: flag,
+    ca: text,
+    json: flag,
   });
   if (!values) return null;
   const { env, url, run, hosts, seed, device, insecure, ca, json } = values;
   const name = names.find((each) => each.toLowerCase() === env.toLowerCase());
   if (name === undefined) throw new UsageError(`--env must be ${names.join(' or ')}, got '${env}'`);
-  if (url === undefined && (insecure || ca !== undefined)) throw new UsageError('--insecure and --ca are for a --url');
+  if (url === undefined && (insecure || ca !== undefined))
+    throw new UsageError('--insecure and --ca are for a --url');
   const many = whole('hosts', hosts, 0, 16);
-  if (url === undefined && many === 0) throw new UsageError('--hosts 0 is for a --url that other machines reach');
+  if (url === undefined && many === 0)
+    throw new UsageError('--hosts 0 is for a --url that other machines reach');
   return {
-    ...{ name, url, run, hosts: many, seed: whole('seed', seed, 0), device },
-    ...{ seconds: positive('max-seconds', values['max-seconds']), insecure, ca, json },
+    name,
+    url,
+    run,
+    hosts: many,
+    seed: whole('seed', seed, 0),
+    device,
+    seconds: positive('max-seconds', values['max-seconds']),
+    insecure,
+    ca,
+    json,
   };
 }

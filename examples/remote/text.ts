@@ -60,8 +60,21 @@ export function progressObject(look: Look): object {
   const { seconds, steps, ticks, rowsPerSecond, ticksPerSecond, meanReturn, remote } = look;
   const { hosts, silent, duplicates, gaps, lag, versionLag, gated } = remote;
   return {
-    ...{ event: 'progress', seconds, steps, ticks, rowsPerSecond, ticksPerSecond, meanReturn, hosts, silent },
-    ...{ duplicates, gaps, lag, versionLag, gated, waits: whoWaits(look) },
+    event: 'progress',
+    seconds,
+    steps,
+    ticks,
+    rowsPerSecond,
+    ticksPerSecond,
+    meanReturn,
+    hosts,
+    silent,
+    duplicates,
+    gaps,
+    lag,
+    versionLag,
+    gated,
+    waits: whoWaits(look),
   };
 }
 
@@ -71,19 +84,38 @@ export interface Outcome {
   readonly last: Progress;
 }
 
-export function summaryObject({ solved, interrupted, last }: Outcome, { name, seed, device }: CommandLine): object {
+export function summaryObject(
+  { solved, interrupted, last }: Outcome,
+  { name, seed, device }: CommandLine,
+): object {
   const { meanReturn, steps, ticks, seconds, remote } = last;
   const { hosts, rows, duplicates, gaps, lost, refused, lag, versionLag } = remote;
   return {
-    ...{ solved, meanReturn, steps, ticks, seconds, environment: name, seed, device, interrupted },
-    ...{ hosts, rows, duplicates, gaps, lost, refused, lag, versionLag },
+    solved,
+    meanReturn,
+    steps,
+    ticks,
+    seconds,
+    environment: name,
+    seed,
+    device,
+    interrupted,
+    hosts,
+    rows,
+    duplicates,
+    gaps,
+    lost,
+    refused,
+    lag,
+    versionLag,
   };
 }
 
 export function finalText({ solved, interrupted, last }: Outcome, { name }: CommandLine): string {
   const { meanReturn, steps, ticks, seconds, remote } = last;
   const how = solved ? 'solved in' : interrupted ? 'interrupted after' : 'not solved in';
-  const worth = meanReturn === null ? 'no weights were looked at yet' : `mean return ${meanReturn.toFixed(1)}`;
+  const worth =
+    meanReturn === null ? 'no weights were looked at yet' : `mean return ${meanReturn.toFixed(1)}`;
   const over = solved ? ' over 100 greedy episodes' : '';
   return [
     `${name} ${how} ${seconds.toFixed(1)} s: ${worth}${over}`,

@@ -1,13 +1,32 @@
-/** The learner's process: a buffer that other machines fill, and the pipeline that learns from it. */
+/**
+ * The learner's process: a buffer that other machines fill, and the pipeline that learns from it.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { RemoteCollectors, type RemoteStatistics } from '../../src/entries/remote.ts';
-import { openDevice, RateLimiter, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import { type CollectorOptions, ENVIRONMENTS, greedyReturn, publishedOf, type Task } from './settings.ts';
+import {
+  openDevice,
+  RateLimiter,
+  ReplayBuffer,
+  ReplayPipeline,
+  WeightMailbox,
+} from '../../src/index.ts';
+import {
+  type CollectorOptions,
+  ENVIRONMENTS,
+  greedyReturn,
+  publishedOf,
+  type Task,
+} from './settings.ts';
 
 export interface TrainingOptions {
   readonly task: Task;
   readonly collector: CollectorOptions;
-  readonly server: { readonly url: string; readonly run: string; readonly insecure: boolean; readonly ca?: string };
+  readonly server: {
+    readonly url: string;
+    readonly run: string;
+    readonly insecure: boolean;
+    readonly ca?: string;
+  };
   /** that are expected */
   readonly hosts: number;
   readonly seed: number;
@@ -28,8 +47,8 @@ export interface Progress {
 }
 
 /**
- * Rows that all hosts may have on the way, in bytes: few, so that what is learned from was acted by weights of a moment ago. Each
- * host has as much again in its outbox.
+ * Rows that all hosts may have on the way, in bytes: few, so that what is learned from was acted by
+ * weights of a moment ago. Each host has as much again in its outbox.
  */
 const TRANSIT_BYTES = 2 ** 16;
 export const OUTBOX_BYTES = 2 ** 14;
@@ -39,31 +58,51 @@ const LOOK_EPISODES = 20;
 const CONFIRM_EPISODES = 100;
 
 /** Opens everything, has it used, and closes it. */
-export async function withTraining<T>(options: TrainingOptions, use: (training: Training) => Promise<T>): Promise<T> {
+export async function withTraining<T>(
+  options: TrainingOptions,
+  use: (training: Training) => Promise<T>,
+): Promise<T> {
   const { task, collector, server, hosts, seed, device: name } = options;
   const { samplesPerInsert, sampleCount, obsDim, warmUp } = task;
   using device = openDevice(name);
   using learner = task.learner(device, seed);
   await learner.ready;
   const limiter = RateLimiter.create({
-    ...{ samplesPerInsert, minSize: warmUp, gateAdd: true },
-    // A tick, and what hosts add in a moment; twice that lets both sides work ahead instead of in turns.
+    samplesPerInsert,
+    minSize: warmUp,
+    gateAdd: true,
+    // A tick, and what hosts add in a moment; twice that lets both sides work ahead instead of in
+    // turns.
     errorBuffer: 2 * (sampleCount + samplesPerInsert * ENVIRONMENTS * Math.max(1, hosts)),
   });
   using buffer = ReplayBuffer.offPolicy({ capacity: 50_000, obsDim, actionDim: 1, limiter });
   const published = publishedOf(learner);
   const mailbox = WeightMailbox.create({ length: published.size });
   const baseSeed = (seed * 1_000_003) % 2 ** 31;
-  await using pipeline = await ReplayPipeline.open({ buffer, device: name, sampleCount, baseSeed, mailbox });
+  await using pipeline = await ReplayPipeline.open({
+    buffer,
+    device: name,
+    sampleCount,
+    baseSeed,
+    mailbox,
+  });
   const update = learner.update.bind(learner) as (...given: unknown[]) => void;
   pipeline.capture((batch, { stream, out }) => update(stream, batch, out), {
-    ...{ scalars: learner.scalars, weights: published },
+    scalars: learner.scalars,
+    weights: published,
   });
   await using remote = await RemoteCollectors.open({
-    ...{ ...server, buffer: buffer as never, mailbox, options: collector, seed },
-    ...{ transitBytes: TRANSIT_BYTES, weightsEveryMs: 50 },
+    ...server,
+    buffer: buffer as never,
+    mailbox,
+    options: collector,
+    seed,
+    transitBytes: TRANSIT_BYTES,
+    weightsEveryMs: 50,
   });
-  return await use(new Training(task, seed, { buffer, mailbox, pipeline: pipeline as ReplayPipeline, remote }));
+  return await use(
+    new Training(task, seed, { buffer, mailbox, pipeline: pipeline as ReplayPipeline, remote }),
+  );
 }
 
 interface Parts {
@@ -96,21 +135,37 @@ export class Training {
   progress(): Progress {
     const { buffer, pipeline, remote } = this.#parts;
     return {
-      ...{ seconds: (performance.now() - this.#begin) / 1000, steps: buffer.ptr, ticks: this.#ticks },
-      ...{ remote: remote.statistics(), meanReturn: this.#meanReturn },
-      ...{ learnerWaits: pipeline.waitingFor(), rowsWait: remote.waitingFor() },
+      seconds: (performance.now() - this.#begin) / 1000,
+      steps: buffer.ptr,
+      ticks: this.#ticks,
+      remote: remote.statistics(),
+      meanReturn: this.#meanReturn,
+      learnerWaits: pipeline.waitingFor(),
+      rowsWait: remote.waitingFor(),
     };
   }
 
-  /** Trains until the goal is reached; false: the signal came, or the rows were enough. Rejects with what `failed` does. */
+  /**
+   * Trains until the goal is reached; false: the signal came, or the rows were enough. Rejects with
+   * what `failed` does.
+   */
   async run(signal: AbortSignal, failed: Promise<never>): Promise<boolean> {
     const { pipeline, remote } = this.#parts;
     this.#begin = performance.now();
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
-    const running = pipeline.run({ ticks: Number.MAX_SAFE_INTEGER, signal: until, publishEvery: 1 });
+    const running = pipeline.run({
+      ticks: Number.MAX_SAFE_INTEGER,
+      signal: until,
+      publishEvery: 1,
+    });
     try {
-      return await Promise.race([this.#watch(until), failed, remote.done.then(() => false), running.then(() => false)]);
+      return await Promise.race([
+        this.#watch(until),
+        failed,
+        remote.done.then(() => false),
+        running.then(() => false),
+      ]);
     } finally {
       stop.abort();
       await running.catch(() => {}); // told above
@@ -136,7 +191,12 @@ export class Training {
     const { mailbox } = this.#parts;
     if (mailbox.published === 0 || signal.aborted) return Number.NEGATIVE_INFINITY;
     if (newest) mailbox.read(this.#weights, 0);
-    const found = await greedyReturn(this.#task, this.#weights, episodes, this.#seed + ++this.#looks);
+    const found = await greedyReturn(
+      this.#task,
+      this.#weights,
+      episodes,
+      this.#seed + ++this.#looks,
+    );
     this.#meanReturn = found;
     return found;
   }

@@ -1,6 +1,7 @@
 /**
- * A battle of three against three as an environment. The player chooses a move or who comes next; the other one plays at
- * random. An episode's return is above 0 where the battle was won: ±1 for its end, and the lead of health at its end.
+ * A battle of three against three as an environment. The player chooses a move or who comes next;
+ * the other one plays at random. An episode's return is above 0 where the battle was won: ±1 for
+ * its end, and the lead of health at its end.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -65,13 +66,18 @@ export default class Showdown implements Environment<number> {
       const moves = asked.forceSwitch ? [] : (asked.active?.[0]?.moves ?? []);
       const choices = moves.flatMap(({ disabled }, i) => (disabled ? [] : [`move ${i + 1}`]));
       if (choices.length === 0)
-        choices.push(...other.pokemon.flatMap(({ fainted }, i) => (i > 0 && !fainted ? [`switch ${i + 1}`] : [])));
+        choices.push(
+          ...other.pokemon.flatMap(({ fainted }, i) =>
+            i > 0 && !fainted ? [`switch ${i + 1}`] : [],
+          ),
+        );
       this.#choose('p2', choices[this.#random.below(choices.length)] ?? 'default');
     }
   }
 
   #choose(side: 'p1' | 'p2', choice: string): void {
-    if (!this.battle.choose(side, choice)) throw new Error(`the simulator refused '${choice}' of ${side}`);
+    if (!this.battle.choose(side, choice))
+      throw new Error(`the simulator refused '${choice}' of ${side}`);
   }
 
   #any(choices: readonly boolean[]): number {

@@ -1,4 +1,7 @@
-/** Learns to battle in a simulator that exists in TypeScript only, and says how many battles it wins. */
+/**
+ * Learns to battle in a simulator that exists in TypeScript only, and says how many battles it
+ * wins.
+ */
 import { evaluate, type Policy, train } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { deviceNamed, interruption, Refused, runExample } from '../command-line.ts';
@@ -19,19 +22,32 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
   const { solved, meanReturn, seconds, interrupted, policy, ...reached } = await train({
     environment: module,
     learner: { algorithm: 'dqn', hidden: [64, 64], batchSize: 256, learningRate: 3e-4, gamma: 0.9 },
-    ...{ environments: 4, workers: 1, steps, warmUp: 2_000, minibatches: 4 },
+    environments: 4,
+    workers: 1,
+    steps,
+    warmUp: 2_000,
+    minibatches: 4,
     explore: { epsilon: { to: 0.05, steps: 10_000 } },
     evaluation: { every: 5_000, episodes: 200, confirm: 200 },
-    ...{ goal, seed, device, display: !json, signal: interruption() },
+    goal,
+    seed,
+    device,
+    display: !json,
+    signal: interruption(),
   });
   if (interrupted || meanReturn === null) return 130;
   const environments = Array.from({ length: 16 }, () => new Battles());
   const won = await battlesWon(environments, policy);
   const before = await battlesWon(environments, anything);
-  if (json) console.log(JSON.stringify({ solved, meanReturn, won, before, steps: reached.steps, seconds }));
+  if (json)
+    console.log(JSON.stringify({ solved, meanReturn, won, before, steps: reached.steps, seconds }));
   else {
-    console.log(`after ${reached.steps} choices and ${seconds.toFixed(1)} s: mean return ${meanReturn.toFixed(2)}`);
-    console.log(`of ${BATTLES} battles it wins ${percent(won)}; choosing anything wins ${percent(before)}`);
+    console.log(
+      `after ${reached.steps} choices and ${seconds.toFixed(1)} s: mean return ${meanReturn.toFixed(2)}`,
+    );
+    console.log(
+      `of ${BATTLES} battles it wins ${percent(won)}; choosing anything wins ${percent(before)}`,
+    );
   }
   if (tell) for (const line of tellOne(environments[0]!, policy)) console.log(line);
   for (const environment of environments) environment.close();
@@ -42,7 +58,9 @@ const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
 
 /** Any of the six choices. */
 const random = new Random(SEED);
-const anything: Policy = { act: (_, n) => Float32Array.from({ length: n }, () => random.below(CHOICES)) };
+const anything: Policy = {
+  act: (_, n) => Float32Array.from({ length: n }, () => random.below(CHOICES)),
+};
 
 /** The share of battles that are won. */
 async function battlesWon(environments: readonly Showdown[], policy: Policy): Promise<number> {

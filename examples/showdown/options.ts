@@ -31,8 +31,12 @@ export interface CommandLine {
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const text = (value: string) => ({ type: 'string', default: value }) as const;
   const values = parseOptions(args, {
-    ...{ goal: text('0.9'), steps: text('100000'), seed: text('1'), device: text('auto') },
-    ...{ tell: flag, json: flag },
+    goal: text('0.9'),
+    steps: text('100000'),
+    seed: text('1'),
+    device: text('auto'),
+    tell: flag,
+    json: flag,
   });
   if (!values) return null;
   const { device, tell, json } = values;
@@ -40,6 +44,8 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
     goal: positive('goal', values.goal),
     steps: whole('steps', values.steps, 1001),
     seed: whole('seed', values.seed, 0),
-    ...{ device, tell, json },
+    device,
+    tell,
+    json,
   };
 }

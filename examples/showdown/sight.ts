@@ -1,9 +1,17 @@
-/** What a player sees of a battle, as numbers: its own team, and of the other one what stands there. */
+/**
+ * What a player sees of a battle, as numbers: its own team, and of the other one what stands there.
+ */
 import type { Battle, Dex, Pokemon, Stat, Status } from './simulator.ts';
 import { TEAM } from './teams.ts';
 
 const stats: readonly Stat[] = ['atk', 'def', 'spa', 'spe', 'accuracy', 'evasion'];
-const statuses: readonly (readonly Status[])[] = [['brn'], ['par'], ['slp'], ['frz'], ['psn', 'tox']];
+const statuses: readonly (readonly Status[])[] = [
+  ['brn'],
+  ['par'],
+  ['slp'],
+  ['frz'],
+  ['psn', 'tox'],
+];
 const MOVES = 4;
 /** choices of a player: a move of the active one, or one of the others */
 export const CHOICES = MOVES + TEAM - 1;
@@ -22,14 +30,19 @@ const standing = (pokemon: Pokemon): number[] => [
 const effect = (dex: Dex, type: string, { types }: Pokemon): number =>
   dex.getImmunity(type, types) ? 2 ** dex.getEffectiveness(type, types) : 0;
 
-/** The share of what the target has left that a move is expected to take: the first generation's formula at level 100. */
+/**
+ * The share of what the target has left that a move is expected to take: the first generation's
+ * formula at level 100.
+ */
 function strength(dex: Dex, id: string, from: Pokemon, to: Pokemon): number {
   const { type, category, basePower, accuracy, damage } = dex.moves.get(id);
   const works = effect(dex, type, to);
   if (category === 'Status' || works === 0) return 0;
   const [a, d] = category === 'Physical' ? (['atk', 'def'] as const) : (['spa', 'spd'] as const);
   const own = from.types.includes(type) ? 1.5 : 1;
-  const points = damage ? 100 : ((42 * basePower * statOf(from, a)) / statOf(to, d) / 50 + 2) * own * works * 0.925;
+  const points = damage
+    ? 100
+    : ((42 * basePower * statOf(from, a)) / statOf(to, d) / 50 + 2) * own * works * 0.925;
   return Math.min(1.5, (points / Math.max(to.hp, 1)) * (accuracy === true ? 1 : accuracy / 100));
 }
 
@@ -43,7 +56,8 @@ const strongest = (dex: Dex, from: Pokemon, to: Pokemon): number =>
 const threat = (dex: Dex, from: Pokemon, to: Pokemon): number =>
   Math.max(...from.types.map((type) => effect(dex, type, to)));
 
-const faster = (mine: Pokemon, theirs: Pokemon): number => Number(statOf(mine, 'spe') > statOf(theirs, 'spe'));
+const faster = (mine: Pokemon, theirs: Pokemon): number =>
+  Number(statOf(mine, 'spe') > statOf(theirs, 'spe'));
 
 /** Which choices the first player has: bit i of choice i. */
 export function allowed({ sides: [{ pokemon, activeRequest: asked }] }: Battle): boolean[] {
@@ -54,7 +68,10 @@ export function allowed({ sides: [{ pokemon, activeRequest: asked }] }: Battle):
   const moves = Array.from({ length: MOVES }, (_, i) => {
     if (!active || asked?.forceSwitch) return false;
     if (single)
-      return slots[i]?.id === active.moves[0]!.id || (i === 0 && !slots.some(({ id }) => id === active.moves[0]!.id));
+      return (
+        slots[i]?.id === active.moves[0]!.id ||
+        (i === 0 && !slots.some(({ id }) => id === active.moves[0]!.id))
+      );
     return active.moves[i] !== undefined && !active.moves[i].disabled;
   });
   const others = pokemon.slice(1).map(({ fainted }) => !fainted && !active?.trapped);
@@ -66,27 +83,45 @@ export const LOOK = 2 * 12 + MOVES * 4 + (TEAM - 1) * 4 + 5;
 /** LOOK numbers. */
 export function look(battle: Battle): number[] {
   const { dex, sides } = battle;
-  const [[mine, ...others], [theirs]] = [sides[0].pokemon, sides[1].pokemon] as [Pokemon[], Pokemon[]];
+  const [[mine, ...others], [theirs]] = [sides[0].pokemon, sides[1].pokemon] as [
+    Pokemon[],
+    Pokemon[],
+  ];
   const choices = allowed(battle);
   const moves = Array.from({ length: MOVES }, (_, i) => {
     const slot = mine!.moveSlots[i];
     if (!slot) return [0, 0, 0, 0];
     const isStatus = dex.moves.get(slot.id).category === 'Status';
-    return [Number(choices[i]), strength(dex, slot.id, mine!, theirs!), Number(isStatus), slot.pp / slot.maxpp];
+    return [
+      Number(choices[i]),
+      strength(dex, slot.id, mine!, theirs!),
+      Number(isStatus),
+      slot.pp / slot.maxpp,
+    ];
   });
   const rest = others.map((other, i) => [
-    ...[Number(choices[MOVES + i]), health(other)],
-    ...[strongest(dex, other, theirs!), threat(dex, theirs!, other)],
+    Number(choices[MOVES + i]),
+    health(other),
+    strongest(dex, other, theirs!),
+    threat(dex, theirs!, other),
   ]);
   return [
-    ...[...standing(mine!), ...standing(theirs!), ...moves.flat(), ...rest.flat()],
-    ...[threat(dex, theirs!, mine!), alive(sides[0].pokemon) / TEAM, alive(sides[1].pokemon) / TEAM],
-    ...[faster(mine!, theirs!), Number(sides[0].activeRequest?.forceSwitch !== undefined)],
+    ...standing(mine!),
+    ...standing(theirs!),
+    ...moves.flat(),
+    ...rest.flat(),
+    threat(dex, theirs!, mine!),
+    alive(sides[0].pokemon) / TEAM,
+    alive(sides[1].pokemon) / TEAM,
+    faster(mine!, theirs!),
+    Number(sides[0].activeRequest?.forceSwitch !== undefined),
   ];
 }
 
 /** −1 to 1: whose team has more left. */
 export function lead({ sides }: Battle): number {
-  const [mine, theirs] = sides.map(({ pokemon }) => pokemon.reduce((sum, one) => sum + health(one), 0));
+  const [mine, theirs] = sides.map(({ pokemon }) =>
+    pokemon.reduce((sum, one) => sum + health(one), 0),
+  );
   return (mine! - theirs!) / TEAM;
 }

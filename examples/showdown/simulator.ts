@@ -13,7 +13,11 @@ export interface Pokemon {
   readonly boosts: Readonly<Record<Stat, number>>;
   /** of the first generation: with boosts, paralysis and burns */
   readonly modifiedStats?: Readonly<Record<'atk' | 'def' | 'spa' | 'spd' | 'spe', number>>;
-  readonly moveSlots: readonly { readonly id: string; readonly pp: number; readonly maxpp: number }[];
+  readonly moveSlots: readonly {
+    readonly id: string;
+    readonly pp: number;
+    readonly maxpp: number;
+  }[];
 }
 
 /** What a side is asked; null where the battle is over. */
@@ -64,7 +68,10 @@ export interface Battle {
   readonly log: readonly string[];
   readonly dex: Dex;
   setPlayer(id: Side['id'], player: { name: string; team: readonly object[] }): void;
-  /** Once both have chosen what they were asked, the battle goes on. false: the choice is not allowed. */
+  /**
+   * Once both have chosen what they were asked, the battle goes on. false: the choice is not
+   * allowed.
+   */
   choose(id: Side['id'], choice: string): boolean;
   destroy(): void;
 }
@@ -73,7 +80,10 @@ interface Simulator {
   readonly Battle: new (options: { formatid: string; seed: readonly number[] }) => Battle;
 }
 
-/** Rejects with what to install where the package is missing. It takes a second or two: 50 MB of rules and data. */
+/**
+ * Rejects with what to install where the package is missing. It takes a second or two: 50 MB of
+ * rules and data.
+ */
 export async function showdown(): Promise<Simulator> {
   // It is no dependency, so its types are not there either.
   const name: string = '@pkmn/sim';
@@ -81,8 +91,11 @@ export async function showdown(): Promise<Simulator> {
     return (await import(name)) as Simulator;
   } catch (error) {
     if ((error as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    throw new Error('the battles need the package @pkmn/sim: npm install --no-save @pkmn/sim@0.10.11', {
-      cause: error,
-    });
+    throw new Error(
+      'the battles need the package @pkmn/sim: npm install --no-save @pkmn/sim@0.10.11',
+      {
+        cause: error,
+      },
+    );
   }
 }

@@ -1,4 +1,6 @@
-/** Who can be drawn into a team: twelve of the first generation, with moves that are usual for them. */
+/**
+ * Who can be drawn into a team: twelve of the first generation, with moves that are usual for them.
+ */
 import type { Random } from '../../src/index.ts';
 
 const roster: Readonly<Record<string, readonly [string, string, string, string]>> = {
@@ -18,7 +20,14 @@ const roster: Readonly<Record<string, readonly [string, string, string, string]>
 
 export const TEAM = 3;
 
-const every = (value: number) => ({ hp: value, atk: value, def: value, spa: value, spd: value, spe: value });
+const every = (value: number) => ({
+  hp: value,
+  atk: value,
+  def: value,
+  spa: value,
+  spd: value,
+  spe: value,
+});
 
 /** Three different ones, as the simulator takes a team. */
 export function drawTeam(random: Random): object[] {
@@ -26,8 +35,16 @@ export function drawTeam(random: Random): object[] {
   return Array.from({ length: TEAM }, () => {
     const [species] = names.splice(random.below(names.length), 1);
     return {
-      ...{ name: species, species, moves: roster[species!], level: 100 },
-      ...{ ability: 'No Ability', item: '', nature: '', gender: '', evs: every(255), ivs: every(30) },
+      name: species,
+      species,
+      moves: roster[species!],
+      level: 100,
+      ability: 'No Ability',
+      item: '',
+      nature: '',
+      gender: '',
+      evs: every(255),
+      ivs: every(30),
     };
   });
 }

@@ -1,6 +1,7 @@
 /** A battle in words, from what the simulator writes down. */
 
-const named = (who = ''): string => who.replace(/^p1a?: /, '').replace(/^p2a?: (.*)$/, 'the other $1');
+const named = (who = ''): string =>
+  who.replace(/^p1a?: /, '').replace(/^p2a?: (.*)$/, 'the other $1');
 
 /** A line for each thing that is worth one. */
 export function told(log: readonly string[]): string[] {

@@ -1,7 +1,16 @@
-/** A pipeline over two devices: batches enter on one; the other computes on a batch while the next one is copied to it. */
+/**
+ * A pipeline over two devices: batches enter on one; the other computes on a batch while the next
+ * one is copied to it.
+ */
 import { writeFileSync } from 'node:fs';
 import { ToDevice } from '../../src/entries/linop.ts';
-import { CpuTensor, type Device, type DeviceEvent, type Stream, type Tensor } from '../../src/index.ts';
+import {
+  CpuTensor,
+  type Device,
+  type DeviceEvent,
+  type Stream,
+  type Tensor,
+} from '../../src/index.ts';
 import {
   checkWritable,
   deviceNamed,
@@ -38,11 +47,14 @@ const COLUMNS = 16;
 /** Two different devices of one family; the caller closes them. */
 function pairOf(typed: string): [from: Device, to: Device] {
   const [first, second, ...more] = typed.split(',');
-  if (!first || !second || more.length > 0) throw new UsageError(`--devices takes two names, got '${typed}'`);
+  if (!first || !second || more.length > 0)
+    throw new UsageError(`--devices takes two names, got '${typed}'`);
   const [from, to] = [deviceNamed(first), deviceNamed(second)];
   if (from.family === to.family && from.name !== to.name) return [from, to];
   const names = `${from.name},${to.name}` === typed ? '' : ` (${from.name} and ${to.name})`;
-  throw new UsageError(`--devices takes two different devices of one family, got '${typed}'${names}`);
+  throw new UsageError(
+    `--devices takes two different devices of one family, got '${typed}'${names}`,
+  );
 }
 
 const recorded = (stream: Stream): DeviceEvent => {
@@ -51,7 +63,9 @@ const recorded = (stream: Stream): DeviceEvent => {
   return event;
 };
 
-/** Runs the pipeline twice, for memory and threads to get warm, and gives the second one's spans. */
+/**
+ * Runs the pipeline twice, for memory and threads to get warm, and gives the second one's spans.
+ */
 async function measure(from: Device, to: Device, batches: number): Promise<Row[]> {
   using enter = new ToDevice('cpu', from, ['row', 'column']);
   using move = new ToDevice(from, to, ['row', 'column']);
@@ -87,9 +101,14 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
     } // a batch is closed here and lasts until the work on it is done
     await Promise.all([transfer.synchronize(), target.synchronize()]);
     const between = (pairs: DeviceEvent[][], zero: DeviceEvent, at: number): Span[] =>
-      pairs.map(([a, b], batch) => ({ batch, from: at + a!.elapsedMs(zero), to: at + b!.elapsedMs(zero) }));
+      pairs.map(([a, b], batch) => ({
+        batch,
+        from: at + a!.elapsedMs(zero),
+        to: at + b!.elapsedMs(zero),
+      }));
     const copy = between(copies, start, 0);
-    // Each device has a clock of its own: the second is set so that no batch is computed on before it is there.
+    // Each device has a clock of its own: the second is set so that no batch is computed on before
+    // it is there.
     const first = computed[0]![0]!;
     const early = between(computed, first, 0).map(({ batch, from }) => copy[batch]!.to - from);
     const compute = between(computed, first, Math.max(...early));
@@ -136,11 +155,22 @@ async function main({
   }
   if (svg !== undefined) toFile('svg', svg, (file) => writeFileSync(file, drawSvg(rows)));
   if (json) {
-    console.log(JSON.stringify({ from: from.name, to: to.name, batches, rows, copiedMs: copied, hiddenMs: hidden }));
+    console.log(
+      JSON.stringify({
+        from: from.name,
+        to: to.name,
+        batches,
+        rows,
+        copiedMs: copied,
+        hiddenMs: hidden,
+      }),
+    );
   } else {
     console.log(drawText(rows, terminalColumns()));
     const part = `${((100 * hidden) / copied).toFixed(0)} % of that while ${to.name} computed`;
-    console.log(wrapped(`\n${batches} batches of 16 MiB: copied in ${copied.toFixed(1)} ms, ${part}`));
+    console.log(
+      wrapped(`\n${batches} batches of 16 MiB: copied in ${copied.toFixed(1)} ms, ${part}`),
+    );
     if (svg !== undefined) console.log(`drawn in ${svg}`);
   }
   return 0;

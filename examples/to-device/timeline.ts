@@ -1,4 +1,6 @@
-/** Draws what happened when: one row per stream, one span per batch; as text, and as an SVG picture. */
+/**
+ * Draws what happened when: one row per stream, one span per batch; as text, and as an SVG picture.
+ */
 
 export interface Span {
   /** number of the batch */
@@ -13,7 +15,8 @@ export interface Row {
   spans: readonly Span[];
 }
 
-const lengthOf = (rows: readonly Row[]) => Math.max(...rows.flatMap(({ spans }) => spans.map(({ to }) => to)));
+const lengthOf = (rows: readonly Row[]) =>
+  Math.max(...rows.flatMap(({ spans }) => spans.map(({ to }) => to)));
 
 /** A round number of milliseconds that gives about `ticks` ticks. */
 function step(length: number, ticks: number): number {
@@ -29,15 +32,19 @@ const told = (ms: number) => String(Number(ms.toPrecision(6)));
 const SIGNS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 /**
- * Rows under a scale in milliseconds, `columns` wide in all; each batch by a sign of its own. No more batches are drawn
- * than have signs, and two columns each on average; the last line then says so.
+ * Rows under a scale in milliseconds, `columns` wide in all; each batch by a sign of its own. No
+ * more batches are drawn than have signs, and two columns each on average; the last line then says
+ * so.
  */
 export function drawText(all: readonly Row[], columns = 80): string {
   const margin = Math.max(...all.map(({ name }) => name.length)) + 2;
   const width = columns - margin;
   const batches = Math.max(...all.flatMap(({ spans }) => spans.map(({ batch }) => batch))) + 1;
   const drawn = Math.min(batches, SIGNS.length, Math.floor(width / 2));
-  const rows = all.map(({ name, spans }) => ({ name, spans: spans.filter(({ batch }) => batch < drawn) }));
+  const rows = all.map(({ name, spans }) => ({
+    name,
+    spans: spans.filter(({ batch }) => batch < drawn),
+  }));
   const length = lengthOf(rows);
   const at = (ms: number) => Math.floor((ms / length) * width);
   const scale = Array<string>(width).fill(' ');
@@ -72,15 +79,21 @@ export function drawSvg(rows: readonly Row[]): string {
   parts.push(`<text x="16" y="${top - 14}">ms</text>`);
   rows.forEach(({ name, spans }, row) => {
     const y = top + row * (tall + 12);
-    parts.push(`<text x="16" y="${y + tall / 2 + 5}">${name.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</text>`);
+    parts.push(
+      `<text x="16" y="${y + tall / 2 + 5}">${name.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</text>`,
+    );
     for (const { batch, from, to } of spans) {
       const wide = Math.max(1, ((to - from) / length) * width - 1);
       const colour = `hsl(${(batch * 67) % 360} 60% 68%)`;
       const title = `batch ${batch}: ${from.toFixed(2)} to ${to.toFixed(2)} ms`;
       const size = `width="${wide.toFixed(1)}" height="${tall}"`;
-      parts.push(`<rect x="${x(from)}" y="${y}" ${size} fill="${colour}"><title>${title}</title></rect>`);
+      parts.push(
+        `<rect x="${x(from)}" y="${y}" ${size} fill="${colour}"><title>${title}</title></rect>`,
+      );
       if (wide > 16)
-        parts.push(`<text x="${x((from + to) / 2)}" y="${y + tall / 2 + 5}" text-anchor="middle">${batch}</text>`);
+        parts.push(
+          `<text x="${x((from + to) / 2)}" y="${y + tall / 2 + 5}" text-anchor="middle">${batch}</text>`,
+        );
     }
   });
   return [

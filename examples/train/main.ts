@@ -6,22 +6,43 @@ import { openMonitor, whileLooked } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 
 async function main(commandLine: CommandLine): Promise<number> {
-  const { name, task, algorithm, preset, checkpoint, seed, device, monitor: port, json, quiet } = commandLine;
+  const {
+    name,
+    task,
+    algorithm,
+    preset,
+    checkpoint,
+    seed,
+    device,
+    monitor: port,
+    json,
+    quiet,
+  } = commandLine;
   deviceNamed(device).close();
   const say = (line: string) => process.stdout.write(`${line}\n`);
-  if (!json && !quiet) say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
+  if (!json && !quiet)
+    say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
   const signal = interruption();
   let monitor: Monitor | null = null;
   const onOpen = async (parts: TrainParts) => {
     if (port === undefined) return;
-    const opened = await openMonitor({ ...parts, title: `${algorithm} on ${task.id}, seed ${seed}` }, port);
+    const opened = await openMonitor(
+      { ...parts, title: `${algorithm} on ${task.id}, seed ${seed}` },
+      port,
+    );
     monitor = opened.monitor;
     console.error(opened.text);
   };
   const result = await train({
     ...preset,
-    ...{ environment: task.module, environmentOptions: task.options, goal: task.goal, seed, device },
-    ...{ signal, display: !json && !quiet, onOpen },
+    environment: task.module,
+    environmentOptions: task.options,
+    goal: task.goal,
+    seed,
+    device,
+    signal,
+    display: !json && !quiet,
+    onOpen,
     ...(checkpoint && { checkpoint }),
     onPoint: (point) => {
       monitor?.scalar('evaluation/return', point.meanReturn, point.steps);
@@ -30,11 +51,25 @@ async function main(commandLine: CommandLine): Promise<number> {
   });
   const { solved, meanReturn, steps, updates, seconds, curve } = result;
   if (json) {
-    const looks = curve.map(({ steps, seconds, meanReturn, deviation }) => ({ steps, seconds, meanReturn, deviation }));
+    const looks = curve.map(({ steps, seconds, meanReturn, deviation }) => ({
+      steps,
+      seconds,
+      meanReturn,
+      deviation,
+    }));
     say(
       JSON.stringify({
-        ...{ environment: task.id, algorithm, seed, device, solved, meanReturn, steps, updates, seconds },
-        ...{ interrupted: result.interrupted, curve: looks },
+        environment: task.id,
+        algorithm,
+        seed,
+        device,
+        solved,
+        meanReturn,
+        steps,
+        updates,
+        seconds,
+        interrupted: result.interrupted,
+        curve: looks,
       }),
     );
   } else {

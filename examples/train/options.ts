@@ -5,7 +5,10 @@ import { type Algorithm, type Preset, type Task, tasks } from './presets.ts';
 
 const names = Object.keys(tasks);
 const list = names
-  .map((name) => `                      ${name.padEnd(22)} ${Object.keys((tasks[name] as Task).presets).join(', ')}`)
+  .map(
+    (name) =>
+      `                      ${name.padEnd(22)} ${Object.keys((tasks[name] as Task).presets).join(', ')}`,
+  )
   .join('\n');
 
 export const help = `Trains a learner on an environment until it is solved: until the mean return of
@@ -65,17 +68,28 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   if (!values) return null;
   const { env, algo, seed, device, steps, json, quiet } = values;
   const checkpoint = checkpointOf(values.checkpoint, values.every);
-  const name = names.find((each) => each.toLowerCase() === env.toLowerCase() || tasks[each]?.id === env);
-  if (name === undefined) throw new UsageError(`--env must be one of ${names.join(', ')}, got '${env}'`);
+  const name = names.find(
+    (each) => each.toLowerCase() === env.toLowerCase() || tasks[each]?.id === env,
+  );
+  if (name === undefined)
+    throw new UsageError(`--env must be one of ${names.join(', ')}, got '${env}'`);
   const task = tasks[name] as Task;
   const known = Object.keys(task.presets) as Algorithm[];
   const algorithm = (algo ?? known[0]) as Algorithm;
   const preset = known.includes(algorithm) ? task.presets[algorithm] : undefined;
-  if (!preset) throw new UsageError(`--algo for ${name} must be ${known.join(' or ')}, got '${algo}'`);
+  if (!preset)
+    throw new UsageError(`--algo for ${name} must be ${known.join(' or ')}, got '${algo}'`);
   const least = (preset.warmUp ?? 1000) + 1;
   const most = values['max-seconds'];
   return {
-    ...{ name, task, algorithm, device, checkpoint, json, quiet, seed: whole('seed', seed, 0) },
+    name,
+    task,
+    algorithm,
+    device,
+    checkpoint,
+    json,
+    quiet,
+    seed: whole('seed', seed, 0),
     monitor: monitorPort(values.monitor),
     preset: {
       ...preset,

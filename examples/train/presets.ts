@@ -1,6 +1,7 @@
 /**
- * What trains each environment: hyperparameters, and where they are from. Of the zoo: rl-baselines3-zoo, hyperparams/*.yml, tuned
- * for Stable-Baselines3. What differs from there says why.
+ * What trains each environment: hyperparameters, and where they are from. Of the zoo:
+ * rl-baselines3-zoo, hyperparams/*.yml, tuned for Stable-Baselines3. What differs from there says
+ * why.
  */
 import type { TrainOptions } from '../../src/entries/collect.ts';
 
@@ -29,57 +30,80 @@ const rate = (learningRate: number) => ({
 const nets = (...hidden: number[]) => ({ actorHidden: hidden, criticHidden: hidden });
 
 /**
- * Of a robot: CleanRL's sac_continuous_action.py, the zoo's td3.yml for MuJoCo, and FastTD3's and UniLab's FastSAC's shapes of
- * learners, smaller: those are made for batches of 32,768 rows on a GPU.
+ * Of a robot: CleanRL's sac_continuous_action.py, the zoo's td3.yml for MuJoCo, and FastTD3's and
+ * UniLab's FastSAC's shapes of learners, smaller: those are made for batches of 32,768 rows on a
+ * GPU.
  */
 function robot(name: string, goal: number, span: readonly [min: number, max: number]): Task {
   const [min, max] = span;
   const looks = { every: 10_000, episodes: 10, confirm: 10 };
   const wide = { critic: { kind: 'categorical', atoms: 101, min, max }, gamma: 0.99 } as const;
-  const fast = { environments: 16, workers: 1, steps: 1_000_000, updatesPerStep: 0.125, evaluation: looks };
+  const fast = {
+    environments: 16,
+    workers: 1,
+    steps: 1_000_000,
+    updatesPerStep: 0.125,
+    evaluation: looks,
+  };
   return {
     id: `${name}-v5`,
     module: new URL('../mujoco/robot.js', import.meta.url),
-    ...{ options: { robot: name }, goal },
+    options: { robot: name },
+    goal,
     presets: {
       sac: {
         learner: {
-          ...{ algorithm: 'sac', actorOptimiser: { learningRate: 3e-4 }, criticOptimiser: { learningRate: 1e-3 } },
-          ...{ actorEvery: 2, policyRepeats: 2, batchSize: 256 },
+          algorithm: 'sac',
+          actorOptimiser: { learningRate: 3e-4 },
+          criticOptimiser: { learningRate: 1e-3 },
+          actorEvery: 2,
+          policyRepeats: 2,
+          batchSize: 256,
         },
-        ...{ environments: 1, steps: 1_000_000, warmUp: 5_000, evaluation: looks },
+        environments: 1,
+        steps: 1_000_000,
+        warmUp: 5_000,
+        evaluation: looks,
       },
       td3: {
         learner: { algorithm: 'td3', ...nets(400, 300), ...rate(1e-3), batchSize: 256 },
-        ...{ environments: 1, steps: 1_000_000, warmUp: 10_000, noise: 0.1, evaluation: looks },
+        environments: 1,
+        steps: 1_000_000,
+        warmUp: 10_000,
+        noise: 0.1,
+        evaluation: looks,
       },
       'fast-td3': {
         learner: {
-          ...{
-            algorithm: 'td3',
-            ...nets(256, 128, 64),
-            ...rate(3e-4),
-            ...wide,
-            batchSize: 1024,
-            tau: 0.1,
-            clippedDouble: true,
-          },
-          ...{ targetActor: false, policyNoise: 0.1, noiseClip: 0.5, normaliser: { form: 'deviation', epsilon: 1e-2 } },
+          algorithm: 'td3',
+          ...nets(256, 128, 64),
+          ...rate(3e-4),
+          ...wide,
+          batchSize: 1024,
+          tau: 0.1,
+          clippedDouble: true,
+          targetActor: false,
+          policyNoise: 0.1,
+          noiseClip: 0.5,
+          normaliser: { form: 'deviation', epsilon: 1e-2 },
         },
-        ...{ ...fast, noise: 0.2 },
+        ...fast,
+        noise: 0.2,
       },
       'fast-sac': {
         learner: {
-          ...{
-            algorithm: 'sac',
-            ...nets(256, 128, 64),
-            ...rate(3e-4),
-            ...wide,
-            batchSize: 1024,
-            tau: 0.1,
-            layerNorm: true,
-          },
-          ...{ activation: 'silu', correction: 'split', initialTemperature: 0.1, actorEvery: 2, normaliser: true },
+          algorithm: 'sac',
+          ...nets(256, 128, 64),
+          ...rate(3e-4),
+          ...wide,
+          batchSize: 1024,
+          tau: 0.1,
+          layerNorm: true,
+          activation: 'silu',
+          correction: 'split',
+          initialTemperature: 0.1,
+          actorEvery: 2,
+          normaliser: true,
         },
         ...fast,
       },
@@ -93,8 +117,9 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('cart-pole'),
     goal: 475, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's updates for each step, capacity and exploration. A smaller network, Polyak averaging, a nearer
-      // horizon and rows of three steps (Hessel et al., 2018): with those it seldom forgets what it has learned.
+      // The zoo's updates for each step, capacity and exploration. A smaller network, Polyak
+      // averaging, a nearer horizon and rows of three steps (Hessel et al., 2018): with those it
+      // seldom forgets what it has learned.
       dqn: {
         learner: {
           algorithm: 'dqn',
@@ -104,7 +129,12 @@ export const tasks: Readonly<Record<string, Task>> = {
           gamma: 0.98,
           maxGradNorm: 10,
         },
-        ...{ environments: 8, steps: 200_000, updatesPerStep: 0.5, minibatches: 8, capacity: 100_000, nStep: 3 },
+        environments: 8,
+        steps: 200_000,
+        updatesPerStep: 0.5,
+        minibatches: 8,
+        capacity: 100_000,
+        nStep: 3,
         explore: { epsilon: { to: 0.04, steps: 8_000 } },
         evaluation: { every: 5_000, episodes: 20 },
       },
@@ -115,10 +145,22 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('acrobot'),
     goal: -100, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's rate, batch, capacity and exploration; the target follows by Polyak averaging, the network is smaller.
+      // The zoo's rate, batch, capacity and exploration; the target follows by Polyak averaging,
+      // the network is smaller.
       dqn: {
-        learner: { algorithm: 'dqn', hidden: [128, 128], batchSize: 128, learningRate: 6.3e-4, maxGradNorm: 10 },
-        ...{ environments: 8, steps: 200_000, updatesPerStep: 0.5, minibatches: 4, capacity: 50_000, warmUp: 1_000 },
+        learner: {
+          algorithm: 'dqn',
+          hidden: [128, 128],
+          batchSize: 128,
+          learningRate: 6.3e-4,
+          maxGradNorm: 10,
+        },
+        environments: 8,
+        steps: 200_000,
+        updatesPerStep: 0.5,
+        minibatches: 4,
+        capacity: 50_000,
+        warmUp: 1_000,
         explore: { epsilon: { to: 0.1, steps: 12_000 } },
         evaluation: { every: 5_000, episodes: 10 },
       },
@@ -132,13 +174,16 @@ export const tasks: Readonly<Record<string, Task>> = {
       // The zoo's rate; networks of 64-64 in place of 256-256 learn it as well.
       sac: {
         learner: { algorithm: 'sac', ...nets(64, 64), ...rate(1e-3), batchSize: 256 },
-        ...{ environments: 4, steps: 20_000 },
+        environments: 4,
+        steps: 20_000,
         evaluation: { every: 1_000 },
       },
       // The zoo's rate, gamma and noise; smaller networks, and a tenth of its random steps.
       td3: {
         learner: { algorithm: 'td3', ...nets(64, 64), ...rate(1e-3), batchSize: 256, gamma: 0.98 },
-        ...{ environments: 4, steps: 20_000, noise: 0.1 },
+        environments: 4,
+        steps: 20_000,
+        noise: 0.1,
         evaluation: { every: 1_000 },
       },
     },
@@ -148,7 +193,8 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('mountain-car-continuous'),
     goal: 90, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's gamma, tau and temperature. Its state-dependent noise is what finds the goal there; here random actions are held.
+      // The zoo's gamma, tau and temperature. Its state-dependent noise is what finds the goal
+      // there; here random actions are held.
       sac: {
         learner: {
           algorithm: 'sac',
@@ -159,14 +205,19 @@ export const tasks: Readonly<Record<string, Task>> = {
           tau: 0.01,
           temperature: 0.1,
         },
-        ...{ environments: 8, steps: 100_000, warmUp: 10_000 },
+        environments: 8,
+        steps: 100_000,
+        warmUp: 10_000,
         explore: { randomSteps: 10_000, hold: 50 },
         evaluation: { every: 5_000 },
       },
       // The zoo's rate and batch. Its noise is correlated in time; here random actions are held.
       td3: {
         learner: { algorithm: 'td3', ...nets(64, 64), ...rate(1e-3), batchSize: 256 },
-        ...{ environments: 8, steps: 300_000, warmUp: 10_000, noise: 0.2 },
+        environments: 8,
+        steps: 300_000,
+        warmUp: 10_000,
+        noise: 0.2,
         explore: { randomSteps: 10_000, hold: 50 },
         evaluation: { every: 5_000 },
       },
@@ -177,38 +228,36 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('catch'),
     goal: 6.5, // of 8; who does nothing gets about −1
     presets: {
-      // Mnih et al. (2015): stacks of four frames, convolutions; here two small ones, and rows of three steps.
+      // Mnih et al. (2015): stacks of four frames, convolutions; here two small ones, and rows of
+      // three steps.
       dqn: {
         learner: {
-          ...{
-            algorithm: 'dqn',
-            hidden: [64],
-            batchSize: 32,
-            learningRate: 1e-3,
-            tau: 0.01,
-            maxGradNorm: 10,
-            gamma: 0.97,
-          },
+          algorithm: 'dqn',
+          hidden: [64],
+          batchSize: 32,
+          learningRate: 1e-3,
+          tau: 0.01,
+          maxGradNorm: 10,
+          gamma: 0.97,
           convolutions: [
             { filters: 8, kernel: 7, stride: 7 },
             { filters: 16, kernel: 3, stride: 2, padding: 1 },
           ],
         },
-        ...{
-          environments: 16,
-          steps: 100_000,
-          updatesPerStep: 0.25,
-          minibatches: 2,
-          capacity: 20_000,
-          stack: 4,
-          nStep: 3,
-        },
+        environments: 16,
+        steps: 100_000,
+        updatesPerStep: 0.25,
+        minibatches: 2,
+        capacity: 20_000,
+        stack: 4,
+        nStep: 3,
         explore: { epsilon: { to: 0.02, steps: 10_000 } },
         evaluation: { every: 5_000, episodes: 20 },
       },
     },
   },
-  // Gymnasium's reward_threshold where there is one; what CleanRL's SAC comes to in a million steps for the others.
+  // Gymnasium's reward_threshold where there is one; what CleanRL's SAC comes to in a million steps
+  // for the others.
   HalfCheetah: robot('HalfCheetah', 4800, [-100, 1000]),
   Hopper: robot('Hopper', 3800, [-20, 400]),
   Walker2d: robot('Walker2d', 4000, [-20, 500]),

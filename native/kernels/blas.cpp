@@ -1,5 +1,5 @@
-// A BLAS opened at run time and held to one thread. The names of libraries and of their thread switches are here and
-// nowhere else.
+// A BLAS opened at run time and held to one thread. The names of libraries and of their thread
+// switches are here and nowhere else.
 #include <climits>
 #include <cstdlib>
 #include <string>
@@ -11,8 +11,9 @@ namespace hotslot {
 namespace {
 
 // Fortran's row of pointers; the two lengths at the end are those of the texts.
-using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*, const float*,
-                       const int*, const float*, const int*, const float*, float*, const int*, size_t, size_t);
+using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*,
+                       const float*, const int*, const float*, const int*, const float*, float*,
+                       const int*, size_t, size_t);
 
 struct Blas {
   Sgemm sgemm = nullptr;
@@ -33,8 +34,8 @@ std::string hold_to_one_thread(const Library& library) {
   const std::string place = "(" + library.name + ")";
   if (const auto threads = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
     threads(1);
-    // Its workers started as it loaded and would spin for a tenth of a second; another user of the library may need
-    // them.
+    // Its workers started as it loaded and would spin for a tenth of a second; another user of the
+    // library may need them.
     const auto end_workers = library.symbol<int (*)()>("blas_thread_shutdown_");
     if (end_workers && !library.shared) end_workers();
     return "openblas " + openblas_version(library) + place;
@@ -51,21 +52,23 @@ std::string hold_to_one_thread(const Library& library) {
   return library.named ? "blas " + place : "";
 }
 
-// The rule: where the built-in product has tiles for the processor's vectors it multiplies, unless HOTSLOT_BLAS names a
-// library; elsewhere a BLAS does, if there is one.
+// The rule: where the built-in product has tiles for the processor's vectors it multiplies, unless
+// HOTSLOT_BLAS names a library; elsewhere a BLAS does, if there is one.
 Blas open_blas() {
   Blas blas;
   const std::string set = gemm_builtin_set(), own = set.empty() ? "built-in" : "built-in, " + set;
   const char* const asked = std::getenv("HOTSLOT_BLAS");
   if (!set.empty() && !(asked && *asked)) return {nullptr, own};
-  const Library library = Library::open({"libopenblas.so.0", "libopenblas.so", "libmkl_rt.so.2", "libmkl_rt.so.1",
-                                         "libblis.so.4", "libblas.so.3", "libcblas.so.3"},
-                                        "HOTSLOT_BLAS");
+  const Library library =
+      Library::open({"libopenblas.so.0", "libopenblas.so", "libmkl_rt.so.2", "libmkl_rt.so.1",
+                     "libblis.so.4", "libblas.so.3", "libcblas.so.3"},
+                    "HOTSLOT_BLAS");
   blas.sgemm = library.symbol<Sgemm>("sgemm_");
   if (blas.sgemm) blas.name = hold_to_one_thread(library);
   if (!blas.name.empty()) return blas;
   std::string why;
-  if (library.named) why = library ? " (" + library.name + " has no sgemm_)" : " (" + library.reason + ")";
+  if (library.named)
+    why = library ? " (" + library.name + " has no sgemm_)" : " (" + library.reason + ")";
   return {nullptr, own + why};
 }
 
@@ -78,14 +81,16 @@ const Blas& blas() {
 
 const char* gemm_provider() { return blas().name.c_str(); }
 
-bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
-               const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+               const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
+               int64_t ldc) {
   const Sgemm sgemm = blas().sgemm;
   if (!sgemm) return false;
   // Fortran reads row-major as transposed: Cᵀ = op(B)ᵀ·op(A)ᵀ.
-  const int rows = int(n), columns = int(m), inner = int(k), left = int(ldb), right = int(lda), out = int(ldc);
-  sgemm(trans_b ? "T" : "N", trans_a ? "T" : "N", &rows, &columns, &inner, &alpha, b, &left, a, &right, &beta, c, &out,
-        1, 1);
+  const int rows = int(n), columns = int(m), inner = int(k), left = int(ldb), right = int(lda),
+            out = int(ldc);
+  sgemm(trans_b ? "T" : "N", trans_a ? "T" : "N", &rows, &columns, &inner, &alpha, b, &left, a,
+        &right, &beta, c, &out, 1, 1);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in product. Devices
-// without a BLAS have gemm.gk.
+// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in
+// product. Devices without a BLAS have gemm.gk.
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"
@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t share_from = int64_t(3) << 23;
 
 // Which of them is one for all shapes, as gemm_provider() says: docs/learner.md has the figures.
-void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m, int64_t n, int64_t k,
-          int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
+void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m,
+          int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);
   if (gemm_blas(trans_a, trans_b, m, n, k, al, a, lda, b, ldb, be, c, ldc)) return;
   const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};
@@ -28,7 +28,8 @@ const char* need(const KernelArgs& args, Reach* reach) {
   check.at_least(0, "trans_a", 0), check.at_most(0, "trans_a", 1);
   check.at_least(1, "trans_b", 0), check.at_most(1, "trans_b", 1);
   static const char* const sizes[] = {"m", "n", "k", "lda", "ldb", "ldc"};
-  for (int i = 0; i < 6; i++) check.size(2 + i, sizes[i]), check.at_most(2 + i, sizes[i], INT32_MAX);
+  for (int i = 0; i < 6; i++)
+    check.size(2 + i, sizes[i]), check.at_most(2 + i, sizes[i], INT32_MAX);
   const int64_t m = args.whole[2], n = args.whole[3], k = args.whole[4];
   check.matrix(0, m, n, check.stride(7, "ldc", n));
   check.matrix(1, trans_a ? k : m, trans_a ? m : k, check.stride(5, "lda", trans_a ? m : k));

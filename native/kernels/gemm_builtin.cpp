@@ -1,6 +1,7 @@
-// The built-in matrix product. B is packed in panels as wide as a register tile, or read where it lies when few rows
-// want it; A is read where it lies, or packed where its neighbours in a row are far apart. Few rows take wider tiles,
-// and where both sides are contiguous along k and one of them is few, it is dot products.
+// The built-in matrix product. B is packed in panels as wide as a register tile, or read where it
+// lies when few rows want it; A is read where it lies, or packed where its neighbours in a row are
+// far apart. Few rows take wider tiles, and where both sides are contiguous along k and one of them
+// is few, it is dot products.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,24 +16,27 @@
 namespace hotslot {
 namespace {
 
-using Tile = void (*)(int64_t k, const float* a, int64_t row, int64_t column, const float* b, int64_t step,
-                      const micro::Target& to);
-using Dot = void (*)(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row, float* out);
+using Tile = void (*)(int64_t k, const float* a, int64_t row, int64_t column, const float* b,
+                      int64_t step, const micro::Target& to);
+using Dot = void (*)(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row,
+                     float* out);
 
 constexpr int most_rows = 12, most_width = 64, most_dots = 4;
-// Block sizes: a packed panel of block_k × width stays in the first cache, a block_m × block_k piece of A in the
-// second.
+// Block sizes: a packed panel of block_k × width stays in the first cache, a block_m × block_k
+// piece of A in the second.
 constexpr int64_t block_m = 120, block_n = 256, block_k = 256;
 
-// One instruction set: tiles of 1…rows rows, one vector or two wide; of 1…few rows, four wide, and of as many any width
-// cut off. Dots of 1…dots rows by one or two.
+// One instruction set: tiles of 1…rows rows, one vector or two wide; of 1…few rows, four wide, and
+// of as many any width cut off. Dots of 1…dots rows by one or two.
 struct Isa {
   int rows, few, lanes;
   Tile tile[3][most_rows + 1], cut[3][most_dots + 1];
   int dots;
   Dot dot[2][most_dots + 1];
   int vectors(int64_t columns) const { return columns > 2 * lanes ? 2 : columns > lanes; }
-  int64_t width(int64_t columns) const { return columns > 2 * lanes ? 4 * lanes : columns > lanes ? 2 * lanes : lanes; }
+  int64_t width(int64_t columns) const {
+    return columns > 2 * lanes ? 4 * lanes : columns > lanes ? 2 * lanes : lanes;
+  }
 };
 
 #define HOTSLOT_ROW2(name, v) nullptr, name<1, v>, name<2, v>
@@ -50,28 +54,32 @@ struct Isa {
 const Isa any_isa{6, 2, 4, HOTSLOT_SIX(micro::any)};
 #if defined(__x86_64__)
 const Isa avx2_isa{6, 2, 8, HOTSLOT_SIX(micro::avx2)};
-const Isa avx512_isa{
-    12,
-    4,
-    16,
-    {{HOTSLOT_ROW12(micro::avx512, 1)}, {HOTSLOT_ROW12(micro::avx512, 2)}, {HOTSLOT_ROW4(micro::avx512, 4)}},
-    {{HOTSLOT_CUT4(micro::avx512, 1)}, {HOTSLOT_CUT4(micro::avx512, 2)}, {HOTSLOT_CUT4(micro::avx512, 4)}},
-    4,
-    {{HOTSLOT_ROW4(micro::avx512_dot, 1)}, {HOTSLOT_ROW4(micro::avx512_dot, 2)}}};
+const Isa avx512_isa{12,
+                     4,
+                     16,
+                     {{HOTSLOT_ROW12(micro::avx512, 1)},
+                      {HOTSLOT_ROW12(micro::avx512, 2)},
+                      {HOTSLOT_ROW4(micro::avx512, 4)}},
+                     {{HOTSLOT_CUT4(micro::avx512, 1)},
+                      {HOTSLOT_CUT4(micro::avx512, 2)},
+                      {HOTSLOT_CUT4(micro::avx512, 4)}},
+                     4,
+                     {{HOTSLOT_ROW4(micro::avx512_dot, 1)}, {HOTSLOT_ROW4(micro::avx512_dot, 2)}}};
 #endif
 
 // The widest set this machine has with at most `lanes` lanes.
 const Isa& choose_isa(int lanes) {
 #if defined(__x86_64__)
   if (lanes >= 16 && __builtin_cpu_supports("avx512f")) return avx512_isa;
-  if (lanes >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_isa;
+  if (lanes >= 8 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return avx2_isa;
 #endif
   (void)lanes;
   return any_isa;
 }
 
-// to[p][j] = B[p, j] for `columns` columns. The rest of `width` is zero: those lanes are never stored, but what
-// happened to lie there could be subnormal, and slow.
+// to[p][j] = B[p, j] for `columns` columns. The rest of `width` is zero: those lanes are never
+// stored, but what happened to lie there could be subnormal, and slow.
 void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t width) {
   if (columns < width) std::fill(to, to + k * width, 0.0f);
   if (b.column == 1) {
@@ -100,8 +108,10 @@ void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t wid
     for (int64_t p = 0; p < k; p++) to[p * width + j] = b.at[p * b.row + j * b.column];
 }
 
-// Tiles of `tile` neighbours, one tile behind the other, of k rows of neighbours: each of their lines is read once.
-void pack_rows(float* to, const float* from, int64_t column, int64_t k, int64_t rows, int64_t tile) {
+// Tiles of `tile` neighbours, one tile behind the other, of k rows of neighbours: each of their
+// lines is read once.
+void pack_rows(float* to, const float* from, int64_t column, int64_t k, int64_t rows,
+               int64_t tile) {
   for (int64_t p = 0; p < k; p++, from += column)
     for (int64_t i = 0; i < rows; i += tile) {
       const int64_t some = std::min(tile, rows - i);
@@ -140,16 +150,17 @@ float* scratch() {
   return own.made().data();
 }
 
-void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta,
-              Out c) {
+void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
+              MatrixView b, float beta, Out c) {
   float *const packed = scratch(), *const packed_a = packed + room_b;
   alignas(64) float tile[most_rows * most_width];
   // Short sums are all storing: then rows are short and wide as well.
   const bool few = m <= set.few || k <= 4;
   const int64_t wide = (few ? 4 : 2) * set.lanes, tall = few ? set.few : set.rows;
-  // What is read few times is not packed, whole panels of it; what is read often is, where each read would be a line of
-  // its own.
-  const bool direct = b.column == 1 && (m <= 6 * set.rows || k <= 4), packs_a = a.row == 1 && k > 64 && n >= 8 * wide;
+  // What is read few times is not packed, whole panels of it; what is read often is, where each
+  // read would be a line of its own.
+  const bool direct = b.column == 1 && (m <= 6 * set.rows || k <= 4),
+             packs_a = a.row == 1 && k > 64 && n >= 8 * wide;
   for (int64_t jc = 0; jc < n; jc += block_n) {
     const int64_t nc = std::min(block_n, n - jc);
     for (int64_t pc = 0; pc < k; pc += block_k) {
@@ -161,7 +172,8 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
       if (!direct && b.column == 1) pack_rows(packed, block.at, b.row, kc, whole, wide);
       for (int64_t j = direct || b.column == 1 ? whole : 0; j < nc; j += wide) {
         const int64_t columns = std::min(wide, nc - j);
-        pack_panel(packed + j * kc, {block.at + j * b.column, b.row, b.column}, kc, columns, set.width(columns));
+        pack_panel(packed + j * kc, {block.at + j * b.column, b.row, b.column}, kc, columns,
+                   set.width(columns));
       }
       for (int64_t ic = 0; ic < m; ic += block_m) {
         const int64_t mc = std::min(block_m, m - ic);
@@ -182,7 +194,8 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
             if (packs_a)
               tiles[rows](kc, packed_a + i * kc, 1, rows, panel, step, to);
             else
-              tiles[rows](kc, a.at + (ic + i) * a.row + pc * a.column, a.row, a.column, panel, step, to);
+              tiles[rows](kc, a.at + (ic + i) * a.row + pc * a.column, a.row, a.column, panel, step,
+                          to);
             if (!straight) scatter(out, tile, rows, columns, keep);
           }
         }
@@ -191,14 +204,17 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   }
 }
 
-// The same in pieces of rows or columns. An element is one piece's, and its sum has one order: the bits are the same.
-void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
-                        float beta, Out c) {
+// The same in pieces of rows or columns. An element is one piece's, and its sum has one order: the
+// bits are the same.
+void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
+                        MatrixView b, float beta, Out c) {
   const int helpers = IdleCores::helpers(uint64_t(m * k + k * n + m * n) * sizeof(float));
   if (helpers == 0) return multiply(set, m, n, k, alpha, a, b, beta, c);
   // Each piece packs for itself: pieces are few, and cut what is packed with more trouble.
   const int64_t most_pieces = 2 * (helpers + 1);
-  const bool by_rows = b.row == 1 && b.column != 1 ? m >= 4 * n : a.row == 1 && a.column != 1 ? n < 4 * m : m >= n;
+  const bool by_rows = b.row == 1 && b.column != 1   ? m >= 4 * n
+                       : a.row == 1 && a.column != 1 ? n < 4 * m
+                                                     : m >= n;
   const int64_t all = by_rows ? m : n, tile = by_rows ? set.rows : 2 * set.lanes;
   const int64_t each = ((all + most_pieces - 1) / most_pieces + tile - 1) / tile * tile;
   std::atomic<bool> no_memory{false};
@@ -244,7 +260,8 @@ void fold(float* out, const float* sums, int64_t count) {
 }
 
 // C[i, j] of few j, by dot products.
-void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, Out c) {
+void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
+          float beta, Out c) {
   alignas(64) float sums[2 * most_dots * 16];
   float found[2 * most_dots];
   for (int64_t i = 0; i < m; i += set.dots) {
@@ -263,9 +280,11 @@ void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixVi
   }
 }
 
-// Time of a product in vector operations: the tiles, and packing B, which is slow when its rows are not adjacent.
+// Time of a product in vector operations: the tiles, and packing B, which is slow when its rows are
+// not adjacent.
 double cost(int64_t m, int64_t n, int64_t k, MatrixView b, int lanes) {
-  return double(k) * (double(m) * double((n + lanes - 1) / lanes) + double(n) * (b.column == 1 ? 0.2 : 0.6));
+  return double(k) *
+         (double(m) * double((n + lanes - 1) / lanes) + double(n) * (b.column == 1 ? 0.2 : 0.6));
 }
 // Of storing one element of a tile that belongs transposed into C.
 constexpr double scattering = 2;
@@ -277,9 +296,10 @@ const char* gemm_builtin_set() {
   return lanes == 16 ? "AVX-512" : lanes == 8 ? "AVX2" : "";
 }
 
-void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b, float beta, float* c,
-                  int64_t ldc, int lanes, int64_t share_from) {
-  // Few columns fill few lanes: then Cᵀ = Bᵀ·Aᵀ may be cheaper. It sums in the same order, so the bits stay the same.
+void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
+                  float beta, float* c, int64_t ldc, int lanes, int64_t share_from) {
+  // Few columns fill few lanes: then Cᵀ = Bᵀ·Aᵀ may be cheaper. It sums in the same order, so the
+  // bits stay the same.
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
   const Isa& set = lanes ? choose_isa(lanes) : best;

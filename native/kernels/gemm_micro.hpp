@@ -1,5 +1,6 @@
-// The innermost product, once per instruction set: a tile of R rows × V vectors stays in registers while k runs.
-// Only gemm_builtin.cpp includes this. Fused multiply-adds wherever they exist, so AVX2 and AVX-512 give the same bits.
+// The innermost product, once per instruction set: a tile of R rows × V vectors stays in registers
+// while k runs. Only gemm_builtin.cpp includes this. Fused multiply-adds wherever they exist, so
+// AVX2 and AVX-512 give the same bits.
 #pragma once
 #include <cstdint>
 #if defined(__x86_64__)
@@ -15,68 +16,74 @@ struct Target {
   float alpha, beta;
 };
 
-// to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to, with V full vectors at each b; where it is `cut`, only
-// the columns that are real are read.
-#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                               \
-  template <int R, int V, bool cut = false>                                                                      \
-  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, int64_t step,      \
-                      const Target& to) {                                                                        \
-    using namespace isa;                                                                                         \
-    vector sum[R][V];                                                                                            \
-    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)     \
-        sum[r][v] = splat(0);                                                                                    \
-    for (int64_t p = 0; p < k; p++, a += column, b += step) {                                                    \
-      vector right[V];                                                                                           \
-      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) right[v] =                                             \
-          cut ? Part(to.columns - v * lanes).load(b + v * lanes) : load(b + v * lanes);                          \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                     \
-        const vector left = splat(a[r * row]);                                                                   \
-        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] = multiply_add(left, right[v], sum[r][v]); \
-      }                                                                                                          \
-    }                                                                                                            \
-    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                                 \
-    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                                        \
-      const Part part(to.columns - v * lanes);                                                                   \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                                     \
-        float* const c = to.at + r * to.row + v * lanes;                                                         \
-        vector out = multiply(alpha, sum[r][v]);                                                                 \
-        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                                          \
-        part.store(c, out);                                                                                      \
-      }                                                                                                          \
-    }                                                                                                            \
+// to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to, with V full vectors at each b;
+// where it is `cut`, only the columns that are real are read.
+#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                            \
+  template <int R, int V, bool cut = false>                                                   \
+  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, \
+                      int64_t step, const Target& to) {                                       \
+    using namespace isa;                                                                      \
+    vector sum[R][V];                                                                         \
+    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++)                                      \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] = splat(0);             \
+    for (int64_t p = 0; p < k; p++, a += column, b += step) {                                 \
+      vector right[V];                                                                        \
+      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) right[v] =                          \
+          cut ? Part(to.columns - v * lanes).load(b + v * lanes) : load(b + v * lanes);       \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                  \
+        const vector left = splat(a[r * row]);                                                \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] =                       \
+            multiply_add(left, right[v], sum[r][v]);                                          \
+      }                                                                                       \
+    }                                                                                         \
+    const vector alpha = splat(to.alpha), beta = splat(to.beta);                              \
+    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                     \
+      const Part part(to.columns - v * lanes);                                                \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                  \
+        float* const c = to.at + r * to.row + v * lanes;                                      \
+        vector out = multiply(alpha, sum[r][v]);                                              \
+        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                       \
+        part.store(c, out);                                                                   \
+      }                                                                                       \
+    }                                                                                         \
   }
 
-// Sixteen partial sums of each Σ_p a[r·a_row + p] · b[j·b_row + p], both contiguous along p: however wide a vector is,
-// partial sum l has the products l, l + 16, …
-#define HOTSLOT_DOT(name, attribute, lanes, isa)                                                              \
-  template <int R, int N>                                                                                     \
-  attribute void name(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row, float* out) {  \
-    using namespace isa;                                                                                      \
-    constexpr int L = 16 / lanes;                                                                             \
-    vector sum[R][N][L];                                                                                      \
-    _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int j = 0; j < N; j++)   \
-        _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) sum[r][j][l] = splat(0);                          \
-    int64_t p = 0;                                                                                            \
-    for (; p + 16 <= k; p += 16) _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {                        \
-        vector right[N];                                                                                      \
-        _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) right[j] = load(b + j * b_row + p + l * lanes);   \
-        _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) {                                                 \
-          const vector left = load(a + r * a_row + p + l * lanes);                                            \
-          _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) sum[r][j][l] =                                  \
-              multiply_add(left, right[j], sum[r][j][l]);                                                     \
-        }                                                                                                     \
-      }                                                                                                       \
-    _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {                                                     \
-      if (p + l * lanes >= k) break;                                                                          \
-      const Part part(k - p - l * lanes);                                                                     \
-      _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) \
-          sum[r][j][l] = multiply_add(part.load(a + r * a_row + p + l * lanes),                               \
-                                      part.load(b + j * b_row + p + l * lanes), sum[r][j][l]);                \
-    }                                                                                                         \
-    const Part whole(lanes);                                                                                  \
-    _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int j = 0; j < N; j++)   \
-        _Pragma("GCC unroll 4") for (int l = 0; l < L; l++)                                                   \
-            whole.store(out + (r * N + j) * 16 + l * lanes, sum[r][j][l]);                                    \
+// Sixteen partial sums of each Σ_p a[r·a_row + p] · b[j·b_row + p], both contiguous along p:
+// however wide a vector is, partial sum l has the products l, l + 16, …
+#define HOTSLOT_DOT(name, attribute, lanes, isa)                                               \
+  template <int R, int N>                                                                      \
+  attribute void name(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row, \
+                      float* out) {                                                            \
+    using namespace isa;                                                                       \
+    constexpr int L = 16 / lanes;                                                              \
+    vector sum[R][N][L];                                                                       \
+    _Pragma("GCC unroll 4") for (int r = 0; r < R; r++)                                        \
+        _Pragma("GCC unroll 2") for (int j = 0; j < N; j++)                                    \
+            _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) sum[r][j][l] = splat(0);       \
+    int64_t p = 0;                                                                             \
+    for (; p + 16 <= k; p += 16) _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {         \
+        vector right[N];                                                                       \
+        _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) right[j] =                         \
+            load(b + j * b_row + p + l * lanes);                                               \
+        _Pragma("GCC unroll 4") for (int r = 0; r < R; r++) {                                  \
+          const vector left = load(a + r * a_row + p + l * lanes);                             \
+          _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) sum[r][j][l] =                   \
+              multiply_add(left, right[j], sum[r][j][l]);                                      \
+        }                                                                                      \
+      }                                                                                        \
+    _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {                                      \
+      if (p + l * lanes >= k) break;                                                           \
+      const Part part(k - p - l * lanes);                                                      \
+      _Pragma("GCC unroll 4") for (int r = 0; r < R; r++)                                      \
+          _Pragma("GCC unroll 2") for (int j = 0; j < N; j++) sum[r][j][l] =                   \
+              multiply_add(part.load(a + r * a_row + p + l * lanes),                           \
+                           part.load(b + j * b_row + p + l * lanes), sum[r][j][l]);            \
+    }                                                                                          \
+    const Part whole(lanes);                                                                   \
+    _Pragma("GCC unroll 4") for (int r = 0; r < R; r++)                                        \
+        _Pragma("GCC unroll 2") for (int j = 0; j < N; j++)                                    \
+            _Pragma("GCC unroll 4") for (int l = 0; l < L; l++)                                \
+                whole.store(out + (r * N + j) * 16 + l * lanes, sum[r][j][l]);                 \
   }
 
 // Four lanes in the compiler's own vectors: any processor.
@@ -87,8 +94,8 @@ inline vector splat(float x) { return vector{x, x, x, x}; }
 inline vector add(vector a, vector b) { return a + b; }
 inline vector multiply(vector a, vector b) { return a * b; }
 inline vector multiply_add(vector a, vector b, vector c) { return a * b + c; }
-// The first `count` lanes of a vector in memory, all of them when there are more, none when there are none: a tile may
-// be wider than what is left.
+// The first `count` lanes of a vector in memory, all of them when there are more, none when there
+// are none: a tile may be wider than what is left.
 struct Part {
   explicit Part(int64_t count) : count(count < 4 ? int(count) : 4) {}
   vector load(const float* p) const {
@@ -136,7 +143,9 @@ HOTSLOT_AVX512 vector load(const float* p) { return _mm512_loadu_ps(p); }
 HOTSLOT_AVX512 vector splat(float x) { return _mm512_set1_ps(x); }
 HOTSLOT_AVX512 vector add(vector a, vector b) { return _mm512_add_ps(a, b); }
 HOTSLOT_AVX512 vector multiply(vector a, vector b) { return _mm512_mul_ps(a, b); }
-HOTSLOT_AVX512 vector multiply_add(vector a, vector b, vector c) { return _mm512_fmadd_ps(a, b, c); }
+HOTSLOT_AVX512 vector multiply_add(vector a, vector b, vector c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
 struct Part {
   HOTSLOT_AVX512 explicit Part(int64_t count)
       : mask(count <= 0   ? __mmask16(0)

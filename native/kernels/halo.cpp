@@ -1,5 +1,5 @@
-// The host form of the halo kernels. A move is walked two dimensions at a time: runs are copied as runs, and every
-// other inner loop is a plain one over two strides.
+// The host form of the halo kernels. A move is walked two dimensions at a time: runs are copied as
+// runs, and every other inner loop is a plain one over two strides.
 #include "kernels/halo.hpp"
 
 #include <cstdlib>
@@ -26,21 +26,25 @@ const char* say(const char* format, V... values) {
   return text();
 }
 
-const char* wrong(const HaloMove& move, int64_t m, HaloArray buffer, const HaloArray* arrays, int64_t n_arrays) {
+const char* wrong(const HaloMove& move, int64_t m, HaloArray buffer, const HaloArray* arrays,
+                  int64_t n_arrays) {
   if (move.array < 0 || move.array >= n_arrays)
     return say("move %lld is of array %lld, there are %lld", m, move.array, n_arrays);
-  if (move.rank < 0 || move.rank > halo_max_rank) return say("move %lld has rank %lld", m, move.rank);
+  if (move.rank < 0 || move.rank > halo_max_rank)
+    return say("move %lld has rank %lld", m, move.rank);
   __int128 count = 1, low = move.base, high = move.base;
   for (int64_t d = 0; d < move.rank; ++d) {
     const auto [extent, step] = move.dims[d];
-    if (extent < 0 || (count *= extent) > INT64_MAX) return say("move %lld has an extent of %lld", m, extent);
+    if (extent < 0 || (count *= extent) > INT64_MAX)
+      return say("move %lld has an extent of %lld", m, extent);
     (step < 0 ? low : high) += __int128(extent - 1) * step;
   }
-  if (count != move.count) return say("move %lld says %lld elements, its extents say otherwise", m, move.count);
+  if (count != move.count)
+    return say("move %lld says %lld elements, its extents say otherwise", m, move.count);
   if (count == 0) return nullptr;
   if (move.buffer < 0 || __int128(move.buffer) + count > buffer.elements)
-    return say("move %lld: %lld elements from %lld on end beyond a buffer of %lld", m, move.count, move.buffer,
-               buffer.elements);
+    return say("move %lld: %lld elements from %lld on end beyond a buffer of %lld", m, move.count,
+               move.buffer, buffer.elements);
   const HaloArray& array = arrays[move.array];
   if (low < 0 || high >= array.elements)
     return say("move %lld reaches outside its array of %lld elements", m, array.elements);
@@ -99,7 +103,8 @@ void plane(T* dense, T* strided, const Loop& row, int64_t columns, int64_t step)
   // Known steps are vectorised.
   if (step == 1) return rows_of<T, to, 0>(dense, strided, row, columns, 1);
   if (step == -1) return rows_of<T, to, 0>(dense, strided, row, columns, -1);
-  // Across the array's rows, in blocks: every row of the plane finds the cache lines that the first one fetched.
+  // Across the array's rows, in blocks: every row of the plane finds the cache lines that the first
+  // one fetched.
   constexpr int64_t block = 64 / sizeof(T);
   for (int64_t j = 0; j < columns; j += block)
     rows_of<T, to, 0>(dense + j, strided + j * step, row, std::min(block, columns - j), step);
@@ -112,8 +117,8 @@ void walk(const Loop* loops, int64_t rank, T* dense, T* strided) {
     walk<T, to>(loops + 1, rank - 1, dense + i * loops[0].dense, strided + i * loops[0].step);
 }
 
-// The dimensions in the buffer's order, but for one: the plane that is copied at once has the array's densest dimension
-// in it.
+// The dimensions in the buffer's order, but for one: the plane that is copied at once has the
+// array's densest dimension in it.
 template <class T, To to>
 void walk_all(const HaloMove& move, T* dense, T* strided) {
   Loop loops[halo_max_rank + 2];
@@ -125,8 +130,9 @@ void walk_all(const HaloMove& move, T* dense, T* strided) {
   Loop* const first = loops + std::min<int64_t>(move.rank, 2);
   Loop* const last = loops + 1 + move.rank;
   if (move.rank > 2) {
-    Loop* const densest =
-        std::min_element(first, last, [](const Loop& a, const Loop& b) { return std::abs(a.step) < std::abs(b.step); });
+    Loop* const densest = std::min_element(first, last, [](const Loop& a, const Loop& b) {
+      return std::abs(a.step) < std::abs(b.step);
+    });
     if (std::abs(densest->step) < std::abs(last->step)) std::rotate(densest, densest + 1, last);
   }
   walk<T, to>(first, last + 1 - first, dense, strided);
@@ -170,8 +176,8 @@ HaloMove part_of(const HaloMove& move, int64_t p, int64_t parts) {
 
 }  // namespace
 
-const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays,
-                      int64_t n_arrays) {
+const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer,
+                      const HaloArray* arrays, int64_t n_arrays) {
   int64_t bytes = 0;
   for (int64_t m = 0; m < n; ++m) {
     if (const char* why = wrong(moves[m], m, buffer, arrays, n_arrays)) return why;
@@ -195,8 +201,10 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
   int64_t some = 0;
   for (int64_t m = 0; m < n; ++m) {
     const int64_t own = moves[m].count * itemsize;
-    const int64_t parts = moves[m].rank == 0 ? 1 : std::min({own / piece_bytes, most_parts, moves[m].dims[0].extent});
-    const bool joins = parts <= 1 && !pieces.empty() && pieces.back().parts == 1 && some + own <= piece_bytes;
+    const int64_t parts =
+        moves[m].rank == 0 ? 1 : std::min({own / piece_bytes, most_parts, moves[m].dims[0].extent});
+    const bool joins =
+        parts <= 1 && !pieces.empty() && pieces.back().parts == 1 && some + own <= piece_bytes;
     some = joins ? some + own : own;
     if (joins)
       pieces.back().last = m + 1;
@@ -205,11 +213,11 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
     else
       for (int64_t part = 0; part < parts; ++part) pieces.push_back({m, m + 1, part, parts});
   }
-  // Parts of the buffer are apart from each other. Parts of an array may not be, and then the later move is the one
-  // that stays.
+  // Parts of the buffer are apart from each other. Parts of an array may not be, and then the later
+  // move is the one that stays.
   const int helpers = IdleCores::helpers(uint64_t(bytes));
-  const bool in_order =
-      std::any_of(moves, moves + n, [](const HaloMove& each) { return each.flags & HaloMove::unpacks; });
+  const bool in_order = std::any_of(
+      moves, moves + n, [](const HaloMove& each) { return each.flags & HaloMove::unpacks; });
   for (size_t from = 0, to; from < pieces.size(); from = to) {
     to = in_order ? from + size_t(pieces[from].parts) : pieces.size();
     IdleCores::run(int(to - from), helpers, [&](int at) { run(from + size_t(at)); });
@@ -235,14 +243,16 @@ bool halo_moves_meet(const HaloMove& a, const HaloMove& b, int64_t shift) {
   return Overlap::meet(part_of(a), second);
 }
 
-bool halo_move_meets_itself(const HaloMove& move) { return move.count > 0 && Overlap::meets_itself(part_of(move)); }
+bool halo_move_meets_itself(const HaloMove& move) {
+  return move.count > 0 && Overlap::meets_itself(part_of(move));
+}
 
-// ---- as kernels -----------------------------------------------------------------------------------------------------
+// ---- as kernels ---------------------------------------------------------------------------------
 
 namespace {
 
-// What the kernel's parameters mean: halo.gk. The table is what its memory says: it is checked before anything is
-// moved.
+// What the kernel's parameters mean: halo.gk. The table is what its memory says: it is checked
+// before anything is moved.
 template <class T>
 const char* run(const KernelArgs* given) {
   const KernelArgs& args = *given;
@@ -260,7 +270,8 @@ const char* need(const KernelArgs& args, Reach* reach) {
   check.items(0, total, sizeof(T)), check.items(1, moves, sizeof(HaloMove));
   static const char* const rooms[] = {"room 0", "room 1", "room 2", "room 3", "room 4",
                                       "room 5", "room 6", "room 7", "room 8", "room 9"};
-  for (int i = 0; i < halo_arrays; ++i) check.items(2 + i, check.at_least(2 + i, rooms[i], 0), sizeof(T));
+  for (int i = 0; i < halo_arrays; ++i)
+    check.items(2 + i, check.at_least(2 + i, rooms[i], 0), sizeof(T));
   return check.verdict();
 }
 
@@ -278,12 +289,13 @@ Kernel kernel(const char* name) {
 }  // namespace
 
 std::vector<Kernel> halo_kernels() {
-  return {kernel<uint8_t>("halo8"), kernel<uint16_t>("halo16"), kernel<uint32_t>("halo32"), kernel<uint64_t>("halo64")};
+  return {kernel<uint8_t>("halo8"), kernel<uint16_t>("halo16"), kernel<uint32_t>("halo32"),
+          kernel<uint64_t>("halo64")};
 }
 
 const Kernel* halo_kernel(int64_t itemsize) {
-  static const Kernel* const kernels[] = {find_kernel("halo8"), find_kernel("halo16"), find_kernel("halo32"),
-                                          find_kernel("halo64")};
+  static const Kernel* const kernels[] = {find_kernel("halo8"), find_kernel("halo16"),
+                                          find_kernel("halo32"), find_kernel("halo64")};
   return kernels[itemsize == 8 ? 3 : itemsize == 4 ? 2 : itemsize == 2 ? 1 : 0];
 }
 

@@ -1,5 +1,6 @@
-// Strided copies between arrays and one dense buffer, in native code: what the halo transformer does on the processor.
-// The kernels halo8 to halo64 do the same on every device; their host form is this one.
+// Strided copies between arrays and one dense buffer, in native code: what the halo transformer
+// does on the processor. The kernels halo8 to halo64 do the same on every device; their host form
+// is this one.
 #pragma once
 #include <cstdint>
 
@@ -23,21 +24,22 @@ struct HaloMove {
     int64_t extent, step;  // steps are signed
   } dims[halo_max_rank];
 };
-static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t), "halo.gk reads these words");
+static_assert(sizeof(HaloMove) == (6 + 2 * halo_max_rank) * sizeof(int64_t),
+              "halo.gk reads these words");
 
 struct HaloArray {
   void* at;
   int64_t elements;
 };
 
-// Does all moves, large ones with the help of idle cores; elements are of 1, 2, 4 or 8 bytes. Nothing is written and a
-// sentence comes back when a move reaches outside its array or the buffer; it is good until the next call on this
-// thread.
-const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer, const HaloArray* arrays,
-                      int64_t n_arrays);
+// Does all moves, large ones with the help of idle cores; elements are of 1, 2, 4 or 8 bytes.
+// Nothing is written and a sentence comes back when a move reaches outside its array or the buffer;
+// it is good until the next call on this thread.
+const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloArray buffer,
+                      const HaloArray* arrays, int64_t n_arrays);
 
-// Whether the moves of two arrays have an element in common where the second array begins `shift` elements after the
-// first; and whether two of a move's elements are one.
+// Whether the moves of two arrays have an element in common where the second array begins `shift`
+// elements after the first; and whether two of a move's elements are one.
 bool halo_moves_meet(const HaloMove& a, const HaloMove& b, int64_t shift);
 bool halo_move_meets_itself(const HaloMove& move);
 

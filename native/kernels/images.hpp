@@ -1,5 +1,5 @@
-// The kernels as devices load them: one module per format, made from the same sources as the host forms by
-// `npm run build:kernels` and committed under images/.
+// The kernels as devices load them: one module per format, made from the same sources as the host
+// forms by `npm run build:kernels` and committed under images/.
 #pragma once
 #include <cstddef>
 #include <cstring>

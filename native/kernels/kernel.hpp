@@ -1,5 +1,6 @@
-// What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how many bytes each
-// pointer must cover, and its host form. Kernels themselves are one source each beside this file.
+// What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how
+// many bytes each pointer must cover, and its host form. Kernels themselves are one source each
+// beside this file.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -30,13 +31,15 @@ struct ElementType {
 };
 // At the places that gk.hpp numbers.
 inline constexpr ElementType element_types[] = {
-    {'f', 4, "float32"}, {'d', 8, "float64"}, {'b', 1, "int8"},     {'B', 1, "uint8"}, {'h', 2, "int16"},
-    {'H', 2, "uint16"},  {'i', 4, "int32"},   {'I', 4, "uint32"},   {'l', 8, "int64"}, {'L', 8, "uint64"},
-    {'?', 1, "bool"},    {'e', 2, "float16"}, {'E', 2, "bfloat16"},
+    {'f', 4, "float32"},  {'d', 8, "float64"}, {'b', 1, "int8"},  {'B', 1, "uint8"},
+    {'h', 2, "int16"},    {'H', 2, "uint16"},  {'i', 4, "int32"}, {'I', 4, "uint32"},
+    {'l', 8, "int64"},    {'L', 8, "uint64"},  {'?', 1, "bool"},  {'e', 2, "float16"},
+    {'E', 2, "bfloat16"},
 };
 // Null where there is no type of that number.
 inline const ElementType* element_type(double number) {
-  return number >= 0 && number < double(std::size(element_types)) ? &element_types[size_t(number)] : nullptr;
+  return number >= 0 && number < double(std::size(element_types)) ? &element_types[size_t(number)]
+                                                                  : nullptr;
 }
 
 // What a launch touches behind one pointer.
@@ -52,7 +55,9 @@ struct Reach {
   // The distance of rows that have a gap between them; 0: one run.
   uint64_t gap_step() const { return step && (bytes - 1) % step + 1 < step ? step : 0; }
   // From one address both are the same bytes.
-  bool same_rows(const Reach& other) const { return bytes == other.bytes && gap_step() == other.gap_step(); }
+  bool same_rows(const Reach& other) const {
+    return bytes == other.bytes && gap_step() == other.gap_step();
+  }
 };
 
 // Threads of a block that work on one row, and rows of a block, as rows.gk has them.
@@ -61,51 +66,55 @@ constexpr uint64_t row_threads = 32, most_rows_of_block = 8;
 struct Kernel {
   const char* name;
   int pointers, wholes, reals;
-  // Fills `reach[i]` with what is touched behind pointer i for these arguments; returns a sentence when an argument is
-  // wrong.
+  // Fills `reach[i]` with what is touched behind pointer i for these arguments; returns a sentence
+  // when an argument is wrong.
   const char* (*need)(const KernelArgs& args, Reach* reach);
   // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
   const char* (*run)(const KernelArgs* args);
-  // Element type per pointer: 'f' float32, 'i' int32, 0 any, or what `reach` says. A launch with tensors of another
-  // dtype is refused.
+  // Element type per pointer: 'f' float32, 'i' int32, 0 any, or what `reach` says. A launch with
+  // tensors of another dtype is refused.
   std::array<char, max_pointers> types{};
   // Bytes of an element per pointer, which begins at a multiple of them; 0: any.
   std::array<uint8_t, max_pointers> widths{};
-  // It waits for something outside the device, or runs as long as it is told: its last run says nothing about the next.
+  // It waits for something outside the device, or runs as long as it is told: its last run says
+  // nothing about the next.
   bool may_hold = false;
   // Bit i: pointer i is written. They are the first ones.
   uint16_t writes = 0;
-  // Bit i: pointer i may be the tensor of pointer 0. A thread that writes an element of pointer 0 has read this element
-  // of pointer i, and no other thread reads it.
+  // Bit i: pointer i may be the tensor of pointer 0. A thread that writes an element of pointer 0
+  // has read this element of pointer i, and no other thread reads it.
   uint16_t in_place = 0;
-  // Bit i: pointer i may have bytes of other such pointers. Who launches the kernel puts writes of one element in
-  // order.
+  // Bit i: pointer i may have bytes of other such pointers. Who launches the kernel puts writes of
+  // one element in order.
   uint16_t shares = 0;
-  // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes one.
+  // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes
+  // one.
   uint16_t block_makes = 0;
-  // Whether a block makes whole rows of pointer 0, 32 threads each, as rows.gk does; the first whole number says how
-  // many there are.
+  // Whether a block makes whole rows of pointer 0, 32 threads each, as rows.gk does; the first
+  // whole number says how many there are.
   bool by_rows = false;
   // Of kernels that a program brought: whose this is, and which of them. Null: the core's own.
   const KernelModule* module = nullptr;
   uint16_t index = 0;
   // The blocks of a grid that has no more than `most`: what is more, the kernel strides over.
-  uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads, uint64_t most) const {
-    const uint64_t rows_at_once = std::clamp<uint64_t>(threads / row_threads, 1, most_rows_of_block);
+  uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads,
+                  uint64_t most) const {
+    const uint64_t rows_at_once =
+        std::clamp<uint64_t>(threads / row_threads, 1, most_rows_of_block);
     const uint64_t each = by_rows ? rows_at_once : block_makes ? block_makes : threads;
     const uint64_t all = by_rows ? uint64_t(wholes[0]) : output.bytes / 4;
     return std::clamp<uint64_t>(all / each + (all % each > 0), 1, most);
   }
   // The address of pointer i must be a multiple of this number.
   uint64_t alignment(size_t i, const Reach& reach) const {
-    return std::max(
-        {uint64_t(1), uint64_t(widths[i]), uint64_t(reach.type ? reach.type->bytes : 1), uint64_t(reach.unit)});
+    return std::max({uint64_t(1), uint64_t(widths[i]), uint64_t(reach.type ? reach.type->bytes : 1),
+                     uint64_t(reach.unit)});
   }
 };
 
-// The pair of pointers of a launch that has a byte in common which one of the two writes, where the kernel does not
-// allow it; {-1, -1} where there is none. `at`: the address of each pointer. A kernel that a program brought may do
-// what it likes with its own.
+// The pair of pointers of a launch that has a byte in common which one of the two writes, where the
+// kernel does not allow it; {-1, -1} where there is none. `at`: the address of each pointer. A
+// kernel that a program brought may do what it likes with its own.
 struct Clash {
   int written = -1, other = -1;
 };
@@ -116,11 +125,13 @@ const Kernel* find_kernel(const char* name);
 const std::vector<Kernel>& all_kernels();
 // The part of them that only tests launch: fail, spin, latch.
 const std::vector<Kernel>& test_kernels();
-// 'built-in, AVX2', 'built-in' or 'openblas 0.3.21 (libopenblas.so.0)': what the matrix products run on. The first call
-// opens the library, where there is to be one: HOTSLOT_BLAS=path names it, HOTSLOT_BLAS=none none.
+// 'built-in, AVX2', 'built-in' or 'openblas 0.3.21 (libopenblas.so.0)': what the matrix products
+// run on. The first call opens the library, where there is to be one: HOTSLOT_BLAS=path names it,
+// HOTSLOT_BLAS=none none.
 const char* gemm_provider();
 
-// Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a KernelArgs.
+// Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a
+// KernelArgs.
 template <class>
 struct Trampoline;
 template <class... P>
@@ -160,7 +171,8 @@ struct Trampoline<void(P...)> {
     std::array<uint8_t, max_pointers> out{};
     size_t at = 0;
     ((std::is_pointer_v<P>
-          ? void(out[at++] = sizeof(std::remove_pointer_t<std::conditional_t<std::is_pointer_v<P>, P, char*>>))
+          ? void(out[at++] = sizeof(
+                     std::remove_pointer_t<std::conditional_t<std::is_pointer_v<P>, P, char*>>))
           : void()),
      ...);
     return out;
@@ -168,7 +180,10 @@ struct Trampoline<void(P...)> {
   static constexpr uint16_t writes() {
     uint16_t out = 0;
     int at = 0;
-    ((std::is_pointer_v<P> ? void(out |= uint16_t(!std::is_const_v<std::remove_pointer_t<P>> << at++)) : void()), ...);
+    ((std::is_pointer_v<P>
+          ? void(out |= uint16_t(!std::is_const_v<std::remove_pointer_t<P>> << at++))
+          : void()),
+     ...);
     return out;
   }
   static constexpr int pointers = (0 + ... + int(std::is_pointer_v<P>));
@@ -178,7 +193,8 @@ struct Trampoline<void(P...)> {
 
 using Need = const char* (*)(const KernelArgs&, Reach*);
 
-// host_kernel<decltype(f), f>("name", need): a registry entry whose counts follow from f's parameters.
+// host_kernel<decltype(f), f>("name", need): a registry entry whose counts follow from f's
+// parameters.
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;

@@ -1,5 +1,5 @@
-// What a .gk source ends with where it is compiled to a shared library for host devices: the list that library.h
-// describes, made from the kernels' own parameters.
+// What a .gk source ends with where it is compiled to a shared library for host devices: the list
+// that library.h describes, made from the kernels' own parameters.
 #pragma once
 #include "kernels/kernel.hpp"
 
@@ -36,8 +36,10 @@ struct Listed<void(P...)> {
     return good;
   }
   static_assert(ordered(), "a kernel's parameters are pointers first, then gk_i64, then gk_real");
-  static_assert(((!std::is_integral_v<P> || std::is_same_v<P, int64_t>)&&...), "a kernel's whole numbers are gk_i64");
-  static_assert(((!std::is_floating_point_v<P> || std::is_same_v<P, float>)&&...), "a kernel's reals are gk_real");
+  static_assert(((!std::is_integral_v<P> || std::is_same_v<P, int64_t>)&&...),
+                "a kernel's whole numbers are gk_i64");
+  static_assert(((!std::is_floating_point_v<P> || std::is_same_v<P, float>)&&...),
+                "a kernel's reals are gk_real");
   static_assert(((!std::is_pointer_v<P> || letter_of<std::remove_pointer_t<P>>() != 0) && ...),
                 "a kernel's pointers are to float, double or gk's whole numbers of 8 to 64 bits");
   using T = Trampoline<void(P...)>;
@@ -46,7 +48,8 @@ struct Listed<void(P...)> {
   static constexpr std::array<char, max_pointers + 1> letters() {
     std::array<char, max_pointers + 1> out{};
     size_t at = 0;
-    ((std::is_pointer_v<P> ? void(out[at++] = letter_of<std::remove_pointer_t<P>>()) : void()), ...);
+    ((std::is_pointer_v<P> ? void(out[at++] = letter_of<std::remove_pointer_t<P>>()) : void()),
+     ...);
     return out;
   }
   static constexpr std::array<char, max_pointers + 1> text = letters();
@@ -61,5 +64,6 @@ constexpr hotslot_kernel library_kernel(const char* name) {
 }  // namespace hotslot
 
 #define HOTSLOT_LISTED(name) ::hotslot::library_kernel<decltype(name), name>(#name)
-#define HOTSLOT_LIBRARY(...) \
-  extern "C" __attribute__((visibility("default"))) const hotslot_kernel hotslot_kernels_1[] = {__VA_ARGS__, {}}
+#define HOTSLOT_LIBRARY(...)                        \
+  extern "C" __attribute__((visibility("default"))) \
+  const hotslot_kernel hotslot_kernels_1[] = {__VA_ARGS__, {}}

@@ -1,5 +1,6 @@
-// How a kernel's `need` is written: sizes and strides are checked by name, bytes are counted without overflow, and the
-// first thing wrong becomes a sentence with its value. Only the registry and the kernels beside it use this.
+// How a kernel's `need` is written: sizes and strides are checked by name, bytes are counted
+// without overflow, and the first thing wrong becomes a sentence with its value. Only the registry
+// and the kernels beside it use this.
 #pragma once
 #include <cfloat>
 #include <cmath>
@@ -22,19 +23,22 @@ class Check {
     return args.whole[i];
   }
   int64_t at_most(int i, const char* name, int64_t most) {
-    if (args.whole[i] > most) say("%s must be at most %lld, got %lld", name, (long long)most, (long long)args.whole[i]);
+    if (args.whole[i] > most)
+      say("%s must be at most %lld, got %lld", name, (long long)most, (long long)args.whole[i]);
     return args.whole[i];
   }
   // Whole number i, the elements between rows of `width` elements.
   int64_t stride(int i, const char* name, int64_t width) {
     asked = name;
     if (args.whole[i] < width)
-      say("%s must be at least the row's %lld elements, got %lld", name, (long long)width, (long long)args.whole[i]);
+      say("%s must be at least the row's %lld elements, got %lld", name, (long long)width,
+          (long long)args.whole[i]);
     return args.whole[i];
   }
   int64_t whole(int i) const { return args.whole[i]; }
   double finite(int i, const char* name) {
-    if (!(std::fabs(args.real[i]) <= FLT_MAX)) say("%s must be finite as a float, got %g", name, args.real[i]);
+    if (!(std::fabs(args.real[i]) <= FLT_MAX))
+      say("%s must be finite as a float, got %g", name, args.real[i]);
     return args.real[i];
   }
   // Real i within [low, high].
@@ -44,7 +48,8 @@ class Check {
     return args.real[i];
   }
 
-  // Pointer i covers `count` elements of 4 bytes, or `rows` of `columns` with `stride` elements between row starts.
+  // Pointer i covers `count` elements of 4 bytes, or `rows` of `columns` with `stride` elements
+  // between row starts.
   void vector(int i, int64_t count) { reach[i].bytes = elements(1, count, 0); }
   // The stride is the argument asked for last.
   void matrix(int i, int64_t rows, int64_t columns, int64_t stride) {
@@ -69,8 +74,8 @@ class Check {
     reach[i].bytes = all > UINT64_MAX ? UINT64_MAX : uint64_t(all);
   }
 
-  // A device loads and stores `bytes` at once in the first `count` pointers. Every family checks their alignment, the
-  // host too.
+  // A device loads and stores `bytes` at once in the first `count` pointers. Every family checks
+  // their alignment, the host too.
   void moved_by(int64_t bytes, int count) {
     for (int i = 0; i < count; i++) reach[i].unit = uint8_t(bytes);
   }

@@ -13,7 +13,8 @@ inline int64_t times(int64_t a, int64_t b) {
 
 // Patches behind pointer `flat`, images behind pointer `image`.
 inline void convolution(Check& check, int flat, int image, const char* stride_name) {
-  static const char* const names[] = {"rows", "channels", "height", "width", "kernel_height", "kernel_width", "stride"};
+  static const char* const names[] = {"rows",          "channels",     "height", "width",
+                                      "kernel_height", "kernel_width", "stride"};
   // So small that no product of two of them overflows.
   constexpr int64_t most = 1 << 30;
   int64_t of[7];
@@ -23,28 +24,32 @@ inline void convolution(Check& check, int flat, int image, const char* stride_na
   check.at_most(7, "padding", most);
   if (kernel_height > height + 2 * padding || kernel_width > width + 2 * padding)
     check.say("a kernel of %lld × %lld is larger than an image of %lld × %lld with padding %lld",
-              (long long)kernel_height, (long long)kernel_width, (long long)height, (long long)width,
-              (long long)padding);
+              (long long)kernel_height, (long long)kernel_width, (long long)height,
+              (long long)width, (long long)padding);
   if (padding >= kernel_height || padding >= kernel_width)
-    check.say("padding must be less than the kernel's sides, got %lld for %lld × %lld", (long long)padding,
-              (long long)kernel_height, (long long)kernel_width);
+    check.say("padding must be less than the kernel's sides, got %lld for %lld × %lld",
+              (long long)padding, (long long)kernel_height, (long long)kernel_width);
   if (check.verdict()) return;
   const int64_t high = (height + 2 * padding - kernel_height) / stride + 1,
                 wide = (width + 2 * padding - kernel_width) / stride + 1;
   const int64_t pixels = times(channels, height * width);
-  check.vector(flat, times(times(channels, kernel_height * kernel_width), times(rows, high * wide)));
+  check.vector(flat,
+               times(times(channels, kernel_height * kernel_width), times(rows, high * wide)));
   check.matrix(image, rows, pixels, check.stride(8, stride_name, pixels));
 }
 
 inline void patches(const KernelArgs&, Check& check) { convolution(check, 0, 1, "x_stride"); }
-inline void patches_backward(const KernelArgs&, Check& check) { convolution(check, 1, 0, "dx_stride"); }
+inline void patches_backward(const KernelArgs&, Check& check) {
+  convolution(check, 1, 0, "dx_stride");
+}
 
 inline void known_activation(Check& check, int i) {
   check.at_least(i, "activation", GK_ACT_NONE), check.at_most(i, "activation", GK_ACT_TANH);
 }
 
 inline void planes(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), channels = check.size(1, "channels"), width = check.size(2, "places");
+  const int64_t rows = check.size(0, "rows"), channels = check.size(1, "channels"),
+                width = check.size(2, "places");
   const int64_t all = times(channels, width);
   check.matrix(0, rows, all, check.stride(3, "y_stride", all));
   check.vector(1, times(rows, all)), check.vector(2, channels);
@@ -52,7 +57,8 @@ inline void planes(const KernelArgs&, Check& check) {
 }
 
 inline void planes_backward(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), channels = check.size(1, "channels"), width = check.size(2, "places");
+  const int64_t rows = check.size(0, "rows"), channels = check.size(1, "channels"),
+                width = check.size(2, "places");
   const int64_t all = times(channels, width);
   check.vector(0, times(rows, all));
   check.matrix(1, rows, all, check.stride(3, "dy_stride", all));

@@ -1,5 +1,5 @@
-// The needs of what learners launch: targets, losses, squashed Gaussians, optimisers; the registry lists their kernels.
-// Included behind the kernels, whose numbers they know.
+// The needs of what learners launch: targets, losses, squashed Gaussians, optimisers; the registry
+// lists their kernels. Included behind the kernels, whose numbers they know.
 #pragma once
 #include "kernels/need.hpp"
 #include "kernels/need_ops.hpp"
@@ -70,7 +70,8 @@ inline void adam(const KernelArgs&, Check& check) {
   const int64_t n = check.size(0, "n");
   for (int i = 0; i < 4; i++) check.vector(i, n);
   check.vector(4, 4), check.vector(5, 1);
-  rests(check, 0), check.within(2, "eps", 0, 1), check.within(3, "decay", 0, 1e6), check.within(4, "pull", 0, 1e6);
+  rests(check, 0), check.within(2, "eps", 0, 1), check.within(3, "decay", 0, 1e6),
+      check.within(4, "pull", 0, 1e6);
 }
 
 // The numbers of a squashed Gaussian from whole number `form` on, and its reals.
@@ -102,7 +103,8 @@ inline void squashed_gaussian_backward(const KernelArgs&, Check& check) {
 // Atoms from low to high.
 inline int64_t support(Check& check, int atoms, int low) {
   check.at_most(atoms, "atoms", 1 << 20);
-  if (!(check.finite(low, "low") < check.finite(low + 1, "high"))) check.say("low must be below high");
+  if (!(check.finite(low, "low") < check.finite(low + 1, "high")))
+    check.say("low must be below high");
   return check.at_least(atoms, "atoms", 2);
 }
 
@@ -155,6 +157,8 @@ inline void moments(const KernelArgs&, Check& check) {
   check.within(0, "start", 0, 1), check.within(1, "eps", 1e-30, 1);
 }
 
-inline void moments_advance(const KernelArgs&, Check& check) { check.items(0, 1, 8), check.size(0, "rows"); }
+inline void moments_advance(const KernelArgs&, Check& check) {
+  check.items(0, 1, 8), check.size(0, "rows");
+}
 
 }  // namespace hotslot::needs

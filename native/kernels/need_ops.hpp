@@ -1,4 +1,5 @@
-// The needs of what ops launch; the registry lists their kernels. Included behind the kernels, whose numbers they know.
+// The needs of what ops launch; the registry lists their kernels. Included behind the kernels,
+// whose numbers they know.
 #pragma once
 #include "kernels/need.hpp"
 
@@ -15,10 +16,12 @@ inline void rows_of_two(Check& check) {
 }
 
 // Pointer i's numbers, from one row and from one column to the next: 0 says the same again.
-inline void steps(Check& check, int pointer, int64_t rows, int64_t columns, int i, const char* row, const char* step) {
+inline void steps(Check& check, int pointer, int64_t rows, int64_t columns, int i, const char* row,
+                  const char* step) {
   check.at_least(i + 1, step, 0), check.at_most(i + 1, step, 1);
   const int64_t width = check.whole(i + 1) == 0 ? 1 : columns;
-  check.matrix(pointer, rows, width, check.whole(i) == 0 ? check.at_least(i, row, 0) : check.stride(i, row, width));
+  check.matrix(pointer, rows, width,
+               check.whole(i) == 0 ? check.at_least(i, row, 0) : check.stride(i, row, width));
 }
 
 inline void unary(const KernelArgs&, Check& check) {
@@ -29,14 +32,16 @@ inline void unary(const KernelArgs&, Check& check) {
 inline void unary_backward(const KernelArgs&, Check& check) {
   static const char* const strides[] = {"dx_stride", "dy_stride", "x_stride"};
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  for (int i = 0; i < 3; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  for (int i = 0; i < 3; i++)
+    check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
   check.at_least(5, "op", 0), check.at_most(5, "op", GK_UNARY_LAST);
 }
 
 inline void binary(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
-  steps(check, 1, rows, columns, 3, "a_row", "a_step"), steps(check, 2, rows, columns, 5, "b_row", "b_step");
+  steps(check, 1, rows, columns, 3, "a_row", "a_step"),
+      steps(check, 2, rows, columns, 5, "b_row", "b_step");
   check.at_least(7, "op", 0), check.at_most(7, "op", GK_BINARY_LAST);
 }
 
@@ -44,7 +49,8 @@ inline void where(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
   steps(check, 1, rows, columns, 3, "condition_row", "condition_step");
-  steps(check, 2, rows, columns, 5, "a_row", "a_step"), steps(check, 3, rows, columns, 7, "b_row", "b_step");
+  steps(check, 2, rows, columns, 5, "a_row", "a_step"),
+      steps(check, 3, rows, columns, 7, "b_row", "b_step");
 }
 
 inline void clip(const KernelArgs& args, Check& check) {
@@ -97,7 +103,8 @@ inline void norm_act_backward(const KernelArgs&, Check& check) {
   static const char* const strides[] = {"dx_stride", "terms_stride", "dy_stride", "x_stride"};
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.at_most(1, "columns", INT32_MAX);
-  for (int i = 0; i < 4; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  for (int i = 0; i < 4; i++)
+    check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
   check.vector(4, doubled(rows));
   for (int i = 5; i < 8; i++) check.vector(i, columns);
   check.at_least(6, "op", GK_NO_UNARY), check.at_most(6, "op", GK_UNARY_LAST);

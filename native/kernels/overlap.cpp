@@ -1,4 +1,5 @@
-// Which launches of the core's own kernels have an element in common that one of their threads writes.
+// Which launches of the core's own kernels have an element in common that one of their threads
+// writes.
 #include "kernels/overlap.hpp"
 
 #include "kernels/kernel.hpp"
@@ -28,7 +29,8 @@ Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
       if (j == i || (j < i && (kernel.writes >> j & 1)) || reach[j].bytes == 0) continue;
       if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
       if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;
-      if (i == 0 && (kernel.in_place >> j & 1) && at[i] == at[j] && reach[i].same_rows(reach[j])) continue;
+      if (i == 0 && (kernel.in_place >> j & 1) && at[i] == at[j] && reach[i].same_rows(reach[j]))
+        continue;
       if (Overlap::meet(touched(at[i], reach[i]), touched(at[j], reach[j]))) return {i, j};
     }
   }

@@ -1,7 +1,8 @@
-// Whether two parts of memory have an element in common. A part is a base and up to `most_steps` dimensions, each with
-// an extent and a signed step: rows of a matrix, a halo's move. The answer is exact for every part that array libraries
-// make. A search that takes longer than `most_tries` steps answers yes. Between the first element of two parts and
-// their last lie less than 2^60, as in any memory.
+// Whether two parts of memory have an element in common. A part is a base and up to `most_steps`
+// dimensions, each with an extent and a signed step: rows of a matrix, a halo's move. The answer is
+// exact for every part that array libraries make. A search that takes longer than `most_tries`
+// steps answers yes. Between the first element of two parts and their last lie less than 2^60, as
+// in any memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -32,8 +33,8 @@ class Overlap {
     return sum.reaches(b.base - a.base);
   }
 
-  // Whether two of a part's indices are one element: the difference of the two is 0, and the first dimension in which
-  // they differ has a positive one.
+  // Whether two of a part's indices are one element: the difference of the two is 0, and the first
+  // dimension in which they differ has a positive one.
   static bool meets_itself(const Part& part) {
     for (int first = 0; first < part.rank; ++first) {
       Overlap sum;
@@ -68,7 +69,8 @@ class Overlap {
 
   // Whether the terms can have this sum.
   bool reaches(int64_t sum) {
-    std::sort(terms_, terms_ + count_, [](const Term& a, const Term& b) { return a.step > b.step; });
+    std::sort(terms_, terms_ + count_,
+              [](const Term& a, const Term& b) { return a.step > b.step; });
     // Where a term's multiples leave no gap up to the next step, the two are one term.
     for (int i = count_ - 1; i > 0; --i) {
       Term &wide = terms_[i - 1], &fine = terms_[i];
@@ -91,7 +93,8 @@ class Overlap {
     if (i == count_) return sum == 0;
     const auto [step, least, most] = terms_[i];
     const auto [divisor, low, high] = rest_[i];
-    const int64_t first = std::max(least, up(sum - high, step)), last = std::min(most, down(sum - low, step));
+    const int64_t first = std::max(least, up(sum - high, step)),
+                  last = std::min(most, down(sum - low, step));
     for (int64_t k = first; k <= last; ++k) {
       const int64_t left = sum - step * k;
       if (++tries_ > most_tries) return true;

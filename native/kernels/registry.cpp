@@ -1,6 +1,6 @@
-// The list of kernels: each source's host form with the check of its arguments. A new kernel is a source, its
-// line in all.gk, a need, a line.
-// Floating-point exceptions are never trapped; without that promise selections stay branches.
+// The list of kernels: each source's host form with the check of its arguments. A new kernel is a
+// source, its line in all.gk, a need, a line. Floating-point exceptions are never trapped; without
+// that promise selections stay branches.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif
@@ -48,7 +48,8 @@ void bias_act(const KernelArgs&, Check& check) {
 void act_backward(const KernelArgs&, Check& check) {
   static const char* const strides[] = {"dx_stride", "dy_stride", "y_stride"};
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  for (int i = 0; i < 3; i++) check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  for (int i = 0; i < 3; i++)
+    check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
   known_activation(check, 5);
 }
 
@@ -86,7 +87,8 @@ void fill(const KernelArgs&, Check& check) { check.vector(0, doubled(check.size(
 void copy2d(const KernelArgs&, Check& check) { rows_of_two(check); }
 
 static_assert(element_types[GK_FLOAT32].letter == 'f' && element_types[GK_INT32].letter == 'i' &&
-                  element_types[GK_BFLOAT16].letter == 'E' && std::size(element_types) == GK_BFLOAT16 + 1,
+                  element_types[GK_BFLOAT16].letter == 'E' &&
+                  std::size(element_types) == GK_BFLOAT16 + 1,
               "kernel.hpp and gk.hpp number the element types alike");
 
 void convert(const KernelArgs&, Check& check) {
@@ -134,7 +136,9 @@ void random_normal(const KernelArgs&, Check& check) {
   check.finite(0, "mean"), check.within(1, "deviation", 0, 1e30);
 }
 
-void random_advance(const KernelArgs&, Check& check) { check.vector(0, 4), check.size(0, "blocks"); }
+void random_advance(const KernelArgs&, Check& check) {
+  check.vector(0, 4), check.size(0, "blocks");
+}
 
 void draw_places(const KernelArgs&, Check& check) {
   check.vector(0, check.size(0, "n")), check.at_most(0, "n", INT32_MAX);
@@ -142,52 +146,65 @@ void draw_places(const KernelArgs&, Check& check) {
 }
 
 void gather_places(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), words = check.size(1, "words"), ring_rows = check.size(2, "ring_rows");
+  const int64_t rows = check.size(0, "rows"), words = check.size(1, "words"),
+                ring_rows = check.size(2, "ring_rows");
   if (words % 4 != 0) check.say("words must be a multiple of 4, got %lld", (long long)words);
-  check.vector(0, times(rows, words)), check.vector(1, times(ring_rows, words)), check.vector(2, rows);
+  check.vector(0, times(rows, words)), check.vector(1, times(ring_rows, words)),
+      check.vector(2, rows);
   check.moved_by(16, 2);
   check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
 }
 
 void gather_fields(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), width = check.size(1, "width"), offset = check.at_least(2, "offset", 0),
-                stride = check.size(3, "stride"), unit = check.size(6, "unit");
-  if (unit != 16 && unit != 4 && unit != 1) check.say("unit must be 16, 4 or 1, got %lld", (long long)unit);
-  if (offset > stride - width) check.say("offset + width must be at most the stride %lld", (long long)stride);
+  const int64_t rows = check.size(0, "rows"), width = check.size(1, "width"),
+                offset = check.at_least(2, "offset", 0), stride = check.size(3, "stride"),
+                unit = check.size(6, "unit");
+  if (unit != 16 && unit != 4 && unit != 1)
+    check.say("unit must be 16, 4 or 1, got %lld", (long long)unit);
+  if (offset > stride - width)
+    check.say("offset + width must be at most the stride %lld", (long long)stride);
   if (width % unit != 0 || offset % unit != 0 || stride % unit != 0)
     check.say("width, offset and stride must be multiples of the unit %lld", (long long)unit);
-  check.items(0, times(rows, width), 1), check.items(1, times(check.size(4, "ring_rows"), stride), 1);
+  check.items(0, times(rows, width), 1),
+      check.items(1, times(check.size(4, "ring_rows"), stride), 1);
   check.items(2, times(check.size(5, "fresh_rows"), stride), 1), check.vector(3, rows);
   check.moved_by(unit == 16 || unit == 4 ? unit : 1, 3);
   check.at_least(7, "shift", 0), check.at_most(7, "shift", 10);
 }
 
 void put_places(const KernelArgs&, Check& check) {
-  const int64_t most = check.size(0, "most"), words = check.size(1, "words"), ring_rows = check.size(2, "ring_rows");
+  const int64_t most = check.size(0, "most"), words = check.size(1, "words"),
+                ring_rows = check.size(2, "ring_rows");
   if (words % 4 != 0) check.say("words must be a multiple of 4, got %lld", (long long)words);
-  check.vector(0, times(ring_rows, words)), check.vector(1, times(most, words + 1)), check.vector(2, 1);
+  check.vector(0, times(ring_rows, words)), check.vector(1, times(most, words + 1)),
+      check.vector(2, 1);
   check.moved_by(16, 2);
   check.at_most(0, "most", INT32_MAX), check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
 }
 
 // Half a MiB a piece, which idle cores may take, from two on.
-void shared_gather_fields(uint8_t* out, const uint8_t* ring, const uint8_t* fresh, const int32_t* places, int64_t rows,
-                          int64_t width, int64_t offset, int64_t stride, int64_t ring_rows, int64_t fresh_rows,
-                          int64_t unit, int64_t shift) {
+void shared_gather_fields(uint8_t* out, const uint8_t* ring, const uint8_t* fresh,
+                          const int32_t* places, int64_t rows, int64_t width, int64_t offset,
+                          int64_t stride, int64_t ring_rows, int64_t fresh_rows, int64_t unit,
+                          int64_t shift) {
   const int64_t each = std::max<int64_t>(1, (int64_t{1} << 19) / width);
-  IdleCores::run(int((rows + each - 1) / each), IdleCores::helpers(uint64_t(rows * width)), [&](int piece) {
-    const int64_t from = piece * each;
-    host::gather_fields(out + from * width, ring, fresh, places + from, std::min(each, rows - from), width, offset,
-                        stride, ring_rows, fresh_rows, unit, shift);
-  });
+  IdleCores::run(int((rows + each - 1) / each), IdleCores::helpers(uint64_t(rows * width)),
+                 [&](int piece) {
+                   const int64_t from = piece * each;
+                   host::gather_fields(out + from * width, ring, fresh, places + from,
+                                       std::min(each, rows - from), width, offset, stride,
+                                       ring_rows, fresh_rows, unit, shift);
+                 });
 }
-void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* places, int64_t rows, int64_t words,
-                          int64_t ring_rows, int64_t shift) {
+void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* places, int64_t rows,
+                          int64_t words, int64_t ring_rows, int64_t shift) {
   const int64_t each = std::max<int64_t>(1, (int64_t{1} << 17) / words);
-  IdleCores::run(int((rows + each - 1) / each), IdleCores::helpers(uint64_t(rows * words * 4)), [&](int piece) {
-    const int64_t from = piece * each;
-    host::gather_places(out + from * words, ring, places + from, std::min(each, rows - from), words, ring_rows, shift);
-  });
+  IdleCores::run(int((rows + each - 1) / each), IdleCores::helpers(uint64_t(rows * words * 4)),
+                 [&](int piece) {
+                   const int64_t from = piece * each;
+                   host::gather_places(out + from * words, ring, places + from,
+                                       std::min(each, rows - from), words, ring_rows, shift);
+                 });
 }
 
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
@@ -266,8 +283,10 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(random_normal),
         HOTSLOT_KERNEL(random_advance),
         HOTSLOT_KERNEL(draw_places),
-        host_kernel<decltype(shared_gather_places), shared_gather_places>("gather_places", need<gather_places>),
-        host_kernel<decltype(shared_gather_fields), shared_gather_fields>("gather_fields", need<gather_fields>),
+        host_kernel<decltype(shared_gather_places), shared_gather_places>("gather_places",
+                                                                          need<gather_places>),
+        host_kernel<decltype(shared_gather_fields), shared_gather_fields>("gather_fields",
+                                                                          need<gather_fields>),
         HOTSLOT_KERNEL(put_places),
     };
     const std::vector<Kernel> halo = halo_kernels();

@@ -1,5 +1,5 @@
-// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word in memory changes.
-// These are the host's forms; test/test.gk has those of devices.
+// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word
+// in memory changes. These are the host's forms; test/test.gk has those of devices.
 #include <time.h>
 
 #include "kernels/need.hpp"
@@ -14,7 +14,9 @@ int64_t now_ns() {
 }
 
 // fail(): the stream's error becomes sticky.
-const char* run_fail(const KernelArgs*) { return "the test kernel 'fail' failed as it was asked to"; }
+const char* run_fail(const KernelArgs*) {
+  return "the test kernel 'fail' failed as it was asked to";
+}
 const char* need_nothing(const KernelArgs&, Reach*) { return nullptr; }
 
 // spin(; µs): keeps its thread busy, at most 10 s.
@@ -29,7 +31,8 @@ const char* need_spin(const KernelArgs& args, Reach* reach) {
   return check.verdict();
 }
 
-// latch(word int32; milliseconds): waits until the word is not zero, at most that long (10 s); then it fails.
+// latch(word int32; milliseconds): waits until the word is not zero, at most that long (10 s); then
+// it fails.
 const char* run_latch(const KernelArgs* args) {
   const auto* word = static_cast<const int32_t*>(args->pointer[0]);
   const int64_t end = now_ns() + args->whole[0] * 1000000;

@@ -1,4 +1,5 @@
-// pack.node: the native half of actors/pack.ts. Draws a tick's indices and gathers its rows into a slot, in slices.
+// pack.node: the native half of actors/pack.ts. Draws a tick's indices and gathers its rows into a
+// slot, in slices.
 #include <napi.h>
 
 #include <algorithm>
@@ -18,9 +19,19 @@ constexpr uint64_t slice_ns = 20'000'000;
 
 // The numbers that a pack() which is done leaves in the report, in the order of REPORTED in
 // src/engine/pipeline/packer.ts.
-enum Reported { snapshot_ptr, snapshot_size, pack_begin, pack_end, drawn_again, stale, largest, brought };
+enum Reported {
+  snapshot_ptr,
+  snapshot_size,
+  pack_begin,
+  pack_end,
+  drawn_again,
+  stale,
+  largest,
+  brought
+};
 
-// Whether so many of so many bytes lie at `at` in `room` bytes. What the record says may be anything.
+// Whether so many of so many bytes lie at `at` in `room` bytes. What the record says may be
+// anything.
 bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t room) {
   return at <= room && count <= (room - at) / each;
 }
@@ -29,14 +40,15 @@ class Packer final {
  public:
   static constexpr const char* name = "Packer";
   static constexpr const char* called = "this packer";
-  // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots, report:
-  // Float64Array(4))
+  // new Packer(buffer's bytes, slots' bytes, first row's offset in a slot, bytes between slots,
+  // report: Float64Array(4))
   explicit Packer(Info info) {
-    const Bytes buffer = bytes_of(info[0], "the replay buffer"), slots = bytes_of(info[1], "the slots"),
-                report = bytes_of(info[4], "the report");
+    const Bytes buffer = bytes_of(info[0], "the replay buffer"),
+                slots = bytes_of(info[1], "the slots"), report = bytes_of(info[4], "the report");
     source_ = rows::open(buffer.data, buffer.size);
     if (!source_.header) throw argument("the first argument is not a replay buffer's memory");
-    if (report.size < (pack_end + 1) * sizeof(double)) throw argument("the report needs four float64");
+    if (report.size < (pack_end + 1) * sizeof(double))
+      throw argument("the report needs four float64");
     slots_ = slots;
     first_ = whole(info, 2);
     stride_ = whole(info, 3);
@@ -50,8 +62,9 @@ class Packer final {
   }
 
  private:
-  // pack(slot, seed, rows, least ptr): 0 until the buffer holds what is asked, 1 when the rows lie in the slot, 2 to be
-  // called again. The report receives snapshot ptr, snapshot size, begin and end (ms).
+  // pack(slot, seed, rows, least ptr): 0 until the buffer holds what is asked, 1 when the rows lie
+  // in the slot, 2 to be called again. The report receives snapshot ptr, snapshot size, begin and
+  // end (ms).
   int pack(Info info) {
     const uint64_t slot = whole(info, 0);
     const uint64_t seed = whole(info, 1);
@@ -77,8 +90,8 @@ class Packer final {
       packing_ = true;
     }
     const uint64_t bytes = count * source_.row_bytes;
-    const auto result = rows::gather(source_, job_, indices_.data(), count, slots_.data + at, now_ns() + slice_ns,
-                                     rows::should_stream(bytes));
+    const auto result = rows::gather(source_, job_, indices_.data(), count, slots_.data + at,
+                                     now_ns() + slice_ns, rows::should_stream(bytes));
     if (result == rows::GatherResult::More) return 2;
     packing_ = false;
     report_[pack_end] = double(now_ns()) / 1e6;
@@ -95,27 +108,30 @@ class Packer final {
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 
-// The same of a view. By priorities it owns the tree, and takes up what came home for the sequence that the slot had
-// before.
+// The same of a view. By priorities it owns the tree, and takes up what came home for the sequence
+// that the slot had before.
 class ViewPacker final {
  public:
   static constexpr const char* name = "ViewPacker";
   static constexpr const char* called = "this packer";
-  // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalise, idsAt, prioritiesAt, depth,
-  // kept}): the memory of the trajectories, of the slots and of the report; of a slot the offset of its first row and
-  // of the priorities that come back; of a batch the offset of its ids. `kept`, where a device keeps steps: {mirror,
-  // freshAt, most}, where the steps that a batch brings lie in it, and how many it can bring.
+  // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalise, idsAt,
+  // prioritiesAt, depth, kept}): the memory of the trajectories, of the slots and of the report; of
+  // a slot the offset of its first row and of the priorities that come back; of a batch the offset
+  // of its ids. `kept`, where a device keeps steps: {mirror, freshAt, most}, where the steps that a
+  // batch brings lie in it, and how many it can bring.
   explicit ViewPacker(Info info) {
     const auto given = info[0].As<Napi::Object>();
     const auto whole_of = [&](const char* key) { return whole(given.Get(key)); };
     const Bytes memory = bytes_of(given.Get("lanes"), "the trajectories"),
-                report = bytes_of(given.Get("report"), "the report"), rule = bytes_of(given.Get("rule"), "the rule"),
+                report = bytes_of(given.Get("report"), "the report"),
+                rule = bytes_of(given.Get("rule"), "the rule"),
                 columns = bytes_of(given.Get("columns"), "the columns"),
                 tree = bytes_if_any(info.Env(), given.Get("tree"));
     slots_ = bytes_of(given.Get("slots"), "the slots");
     const rows::Lanes lanes = rows::open_lanes(memory.data, memory.size);
     if (lanes.header == nullptr) throw argument("these lanes are not trajectories' memory");
-    if (report.size < (brought + 1) * sizeof(double)) throw argument("the report needs eight float64");
+    if (report.size < (brought + 1) * sizeof(double))
+      throw argument("the report needs eight float64");
     if (rule.size < rows::rule_numbers * sizeof(double)) throw argument("the rule is too short");
     first_ = whole_of("firstRow");
     stride_ = whole_of("stride");
@@ -159,7 +175,9 @@ class ViewPacker final {
   }
 
  private:
-  void keep_alive(const Napi::Value& memory) { views_.push_back(Napi::Persistent(memory.As<Napi::TypedArray>())); }
+  void keep_alive(const Napi::Value& memory) {
+    views_.push_back(Napi::Persistent(memory.As<Napi::TypedArray>()));
+  }
 
   // Whether anything can be drawn now.
   bool filled(Info) {
@@ -167,9 +185,9 @@ class ViewPacker final {
     return view_->tree() ? view_->tree()->total() > 0 : view_->drawable().count() > 0;
   }
 
-  // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there brought: it is made
-  // again as it is, −1: a new one is drawn): 0 until there is what is asked, 1 when the batch lies in the slot, 2 to be
-  // called again. Sizes of the snapshot are of steps.
+  // pack(slot, seed, rows, least ptr, beta, sequence, how many places the batch that lies there
+  // brought: it is made again as it is, −1: a new one is drawn): 0 until there is what is asked, 1
+  // when the batch lies in the slot, 2 to be called again. Sizes of the snapshot are of steps.
   int pack(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
     if (slot >= slots_.size / stride_ || view_->batch_bytes(count) > stride_ - first_ ||
@@ -181,8 +199,9 @@ class ViewPacker final {
       const double begin = double(now_ns()) / 1e6;
       const uint64_t ptr = rows::count_steps_ever(view_->lanes());
       if (double(ptr) < number(info, 3)) return 0;
-      // The snapshot, and the largest priority for every step in it that has none; then the update of the batch that
-      // this slot held before. One native call does both and says so: a successor repeats neither.
+      // The snapshot, and the largest priority for every step in it that has none; then the update
+      // of the batch that this slot held before. One native call does both and says so: a successor
+      // repeats neither.
       view_->look_around();
       take_up(half, sequence, count);
       const rows::Request request{count, half + first_, number(info, 4), normalise_};
@@ -215,9 +234,9 @@ class ViewPacker final {
     const auto* goals = static_cast<const uint32_t*>(nullptr);
     if (const rows::Column* column = view_->column(rows::Column::goals))
       goals = reinterpret_cast<const uint32_t*>(request.out + column->at);
-    return view_->draw_as_before(request, reinterpret_cast<const double*>(request.out + ids_at_), goals,
-                                 reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride),
-                                 brought);
+    return view_->draw_as_before(
+        request, reinterpret_cast<const double*>(request.out + ids_at_), goals,
+        reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride), brought);
   }
 
   // Of each sequence once, in order: the tree says which ones were.
@@ -232,7 +251,8 @@ class ViewPacker final {
   }
 
   Bytes slots_{};
-  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0, fresh_at_ = 0, most_ = 0;
+  uint64_t first_ = 0, stride_ = 0, ids_at_ = 0, priorities_at_ = 0, depth_ = 0, fresh_at_ = 0,
+           most_ = 0;
   double* report_ = nullptr;
   double stale_ = 0;
   std::unique_ptr<rows::View> view_;

@@ -1,6 +1,6 @@
-// poll.node: the native half of actors/poll.ts and of a backend's readiness. Looks at a whole batch of events in one
-// call and, while any is pending, is the one place where poll's thread sleeps: on its own bell word, helping the device
-// first.
+// poll.node: the native half of actors/poll.ts and of a backend's readiness. Looks at a whole batch
+// of events in one call and, while any is pending, is the one place where poll's thread sleeps: on
+// its own bell word, helping the device first.
 #include <napi.h>
 
 #include <algorithm>
@@ -16,22 +16,25 @@ enum Watch : int32_t { idle = 0, pending = 1, done = 2 };
 
 // Help is given in portions, between which the events are looked at.
 constexpr uint64_t help_ns = 50'000;
-// How long one sleep may last where the device cannot ring (set by JavaScript per family) and altogether.
+// How long one sleep may last where the device cannot ring (set by JavaScript per family) and
+// altogether.
 constexpr uint64_t longest_wait_ns = 50'000'000;
 
 class Poller final {
  public:
   static constexpr const char* name = "Poller";
   static constexpr const char* called = "this poller";
-  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events), counts?: [number…],
-  // oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}) `counts` divides the events into rings, which
-  // JavaScript takes in order from `oldest` on. With a bell the calling thread may attend, from back() until away():
-  // completions ring it, and it promises to come and help.
+  // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events),
+  // counts?: [number…], oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}) `counts`
+  // divides the events into rings, which JavaScript takes in order from `oldest` on. With a bell
+  // the calling thread may attend, from back() until away(): completions ring it, and it promises
+  // to come and help.
   explicit Poller(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
     events_ = pins_.pin_all(options.Get("events"), HOTSLOT_EVENT, "event");
-    const Bytes watch = bytes_of(options.Get("watch"), "watch"), times = bytes_of(options.Get("times"), "times");
+    const Bytes watch = bytes_of(options.Get("watch"), "watch"),
+                times = bytes_of(options.Get("times"), "times");
     if (watch.size < events_.size() * 4 || times.size < events_.size() * 8)
       throw argument("watch and times need one element per event");
     watch_ = reinterpret_cast<int32_t*>(watch.data);
@@ -80,7 +83,8 @@ class Poller final {
     return found;
   }
 
-  // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the time is over.
+  // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the
+  // time is over.
   double wait(Info info) {
     if (!bell_) throw argument("this poller has no bell to sleep on");
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
@@ -100,13 +104,14 @@ class Poller final {
       if (now >= deadline) return 0;
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < spin_ns_) continue;
-      // A completion between the look and this sleep has rung: the count differs and the sleep returns at once.
+      // A completion between the look and this sleep has rung: the count differs and the sleep
+      // returns at once.
       bell_->sleep(seen, std::min(sleep_ns_, deadline - now));
     }
   }
 
-  // A query takes a driver more than a microsecond. JavaScript takes the events of a ring in order, so the look ends at
-  // the first one that is not done.
+  // A query takes a driver more than a microsecond. JavaScript takes the events of a ring in order,
+  // so the look ends at the first one that is not done.
   int look(Napi::Env env) {
     int found = 0;
     size_t begin = 0;
@@ -124,8 +129,8 @@ class Poller final {
     return found;
   }
 
-  // Before this thread parks in JavaScript, where native code cannot wake it: the device stops counting on its help.
-  // What is still to run is handed to the pool.
+  // Before this thread parks in JavaScript, where native code cannot wake it: the device stops
+  // counting on its help. What is still to run is handed to the pool.
   void away(Info) { dismiss(); }
   void back(Info info) { attend(info.Env()); }
 

@@ -1,6 +1,6 @@
-// The addons that the package ships, into prebuilds/<platform>-<arch>: linked so that they start with glibc 2.28 and bring
-// their C++ library along. The machine's own architecture takes the objects that node-gyp compiled; the other is
-// cross-compiled. `npm pack` runs this.
+// The addons that the package ships, into prebuilds/<platform>-<arch>: linked so that they start
+// with glibc 2.28 and bring their C++ library along. The machine's own architecture takes the
+// objects that node-gyp compiled; the other is cross-compiled. `npm pack` runs this.
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -33,15 +33,22 @@ function headers() {
   const require = createRequire(import.meta.url);
   const nodedir = process.env.npm_config_nodedir ?? dirname(dirname(process.execPath));
   const node = join(nodedir, 'include/node');
-  if (!existsSync(join(node, 'node_api.h'))) throw new Error(`Node's headers are not in ${node}: set npm's nodedir`);
-  return [node, join(root, require('node-addon-api').include_dir), require('node-addon-api').include_dir];
+  if (!existsSync(join(node, 'node_api.h')))
+    throw new Error(`Node's headers are not in ${node}: set npm's nodedir`);
+  return [
+    node,
+    join(root, require('node-addon-api').include_dir),
+    require('node-addon-api').include_dir,
+  ];
 }
 
 function run(command, args) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
     child.on('error', reject);
-    child.on('close', (code) => (code === 0 ? resolve() : reject(new Error(`${command} ${args.join(' ')} failed`))));
+    child.on('close', (code) =>
+      code === 0 ? resolve() : reject(new Error(`${command} ${args.join(' ')} failed`)),
+    );
   });
 }
 
@@ -57,18 +64,24 @@ const objectIn = (folder, source) => join(folder, `${source.replaceAll('/', '-')
 
 async function compileAll(compiler, folder) {
   const flags = [
-    ...['-fPIC', ...literal(defaults.cflags_cc), '-DNAPI_CPP_EXCEPTIONS', '-DBUILDING_NODE_EXTENSION'],
+    '-fPIC',
+    ...literal(defaults.cflags_cc),
+    '-DNAPI_CPP_EXCEPTIONS',
+    '-DBUILDING_NODE_EXTENSION',
     ...defaults.defines.map((each) => `-D${each}`),
     ...headers().flatMap((path) => ['-isystem', path]),
     // The assembler looks for images in these too.
     ...defaults.include_dirs.map((path) => `-I${path}`),
   ];
   const sources = new Set(targets.flatMap(({ target_name: name }) => variables[`${name}_sources`]));
-  await inParallel(sources, (source) => run(compiler, [...flags, '-c', source, '-o', objectIn(folder, source)]));
+  await inParallel(sources, (source) =>
+    run(compiler, [...flags, '-c', source, '-o', objectIn(folder, source)]),
+  );
 }
 
 /** Where node-gyp left an object, for this machine's architecture. */
-const compiled = (name, source) => join(root, `build/Release/obj.target/${name}/${source.replace(/\.cpp$/, '.o')}`);
+const compiled = (name, source) =>
+  join(root, `build/Release/obj.target/${name}/${source.replace(/\.cpp$/, '.o')}`);
 
 /** Builds the addons for one architecture; its compiler is there. */
 export async function prebuild(arch) {
@@ -77,7 +90,11 @@ export async function prebuild(arch) {
   const own = arch === process.arch;
   const folder = join(root, 'build/prebuild', arch);
   mkdirSync(join(folder, 'stubs'), { recursive: true });
-  makeStubs(join(folder, 'stubs'), { compiler, objdump: `${triple}-objdump`, loader: loaders[arch] });
+  makeStubs(join(folder, 'stubs'), {
+    compiler,
+    objdump: `${triple}-objdump`,
+    loader: loaders[arch],
+  });
   if (!own) await compileAll(compiler, folder);
   const libc = join(folder, 'old_libc.o');
   await run(compiler, [
@@ -98,11 +115,23 @@ export async function prebuild(arch) {
       own ? compiled(name, source) : objectIn(folder, source),
     );
     return run(compiler, [
-      ...['-shared', '-s', '-pthread', ...literal(defaults.ldflags), ...objects, libc],
+      '-shared',
+      '-s',
+      '-pthread',
+      ...literal(defaults.ldflags),
+      ...objects,
+      libc,
       // The C++ library's own names stay inside: Node brings one of its own, of another age.
-      ...['-static-libstdc++', '-Wl,--exclude-libs,ALL', `-L${join(folder, 'stubs')}`],
-      ...['-Wl,--no-as-needed', '-lpthread', '-ldl', '-lld', '-Wl,--gc-sections'],
-      ...['-o', join(place, `${name}.node`)],
+      '-static-libstdc++',
+      '-Wl,--exclude-libs,ALL',
+      `-L${join(folder, 'stubs')}`,
+      '-Wl,--no-as-needed',
+      '-lpthread',
+      '-ldl',
+      '-lld',
+      '-Wl,--gc-sections',
+      '-o',
+      join(place, `${name}.node`),
     ]);
   });
   // Under a name that npm does not take for an order to compile: see `hotslot build`.

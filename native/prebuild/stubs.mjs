@@ -1,12 +1,16 @@
-// Link-time stand-ins for the C library as glibc 2.28 had it: a shared library for each of glibc's, with no code, in which
-// every function has the newest version that is no newer. What is linked against them starts wherever glibc is 2.28 or
-// newer, whatever the machine that links has. (A linker binds a name to the default version it finds, and the build
-// machine's default may be years newer than the user's library.)
+// Link-time stand-ins for the C library as glibc 2.28 had it: a shared library for each of glibc's,
+// with no code, in which every function has the newest version that is no newer. What is linked
+// against them starts wherever glibc is 2.28 or newer, whatever the machine that links has. (A
+// linker binds a name to the default version it finds, and the build machine's default may be years
+// newer than the user's library.)
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The oldest glibc that prebuilt addons start with: RHEL 8, Debian 10, Ubuntu 18.10 and what came later. */
+/**
+ * The oldest glibc that prebuilt addons start with: RHEL 8, Debian 10, Ubuntu 18.10 and what came
+ * later.
+ */
 export const OLDEST = [2, 28];
 
 const older = ([a, b], [c, d]) => a < c || (a === c && b <= d);
@@ -19,13 +23,22 @@ const numbers = (version) => {
 /** Until 2.34 these were libraries of their own; libc.so.6 has held their functions since. */
 const homes = [
   { file: 'libdl.so', soname: 'libdl.so.2', holds: (name) => /^dl[a-z]/.test(name) },
-  { file: 'libpthread.so', soname: 'libpthread.so.0', holds: (name) => /^(pthread|sem)_/.test(name) },
+  {
+    file: 'libpthread.so',
+    soname: 'libpthread.so.0',
+    holds: (name) => /^(pthread|sem)_/.test(name),
+  },
   { file: 'libc.so', soname: 'libc.so.6', holds: () => true },
 ];
 
 function run(command, args, input) {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { input, encoding: 'utf8', maxBuffer: 1 << 28 });
-  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed: ${error?.message ?? stderr}`);
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    input,
+    encoding: 'utf8',
+    maxBuffer: 1 << 28,
+  });
+  if (status !== 0)
+    throw new Error(`${command} ${args.join(' ')} failed: ${error?.message ?? stderr}`);
   return stdout;
 }
 
@@ -44,13 +57,17 @@ function exportsOf(objdump, library) {
   return found;
 }
 
-/** Writes the stand-ins into `folder`; `compiler`, `objdump` and the name of the `loader` are those of the target. */
+/**
+ * Writes the stand-ins into `folder`; `compiler`, `objdump` and the name of the `loader` are those
+ * of the target.
+ */
 export function makeStubs(folder, { compiler, objdump, loader }) {
   mkdirSync(folder, { recursive: true });
   const path = (name) => run(compiler, [`-print-file-name=${name}`]).trim();
   const libc = exportsOf(objdump, path('libc.so.6'));
   const parts = new Map(homes.map((home) => [home, new Map()]));
-  for (const [name, each] of libc) parts.get(homes.find(({ holds }) => holds(name))).set(name, each);
+  for (const [name, each] of libc)
+    parts.get(homes.find(({ holds }) => holds(name))).set(name, each);
   for (const [file, soname] of [
     ['libm.so', 'libm.so.6'],
     ['libld.so', loader],
@@ -70,7 +87,9 @@ export function makeStubs(folder, { compiler, objdump, loader }) {
     // The names are given their versions above; all else stays inside.
     writeFileSync(
       script,
-      versions.map((version, i) => `GLIBC_${version} {${i === 0 ? ' local: stub_of_*; ' : ''}};\n`).join(''),
+      versions
+        .map((version, i) => `GLIBC_${version} {${i === 0 ? ' local: stub_of_*; ' : ''}};\n`)
+        .join(''),
     );
     const how = ['-shared', '-nostdlib', `-Wl,-soname,${soname}`, `-Wl,--version-script=${script}`];
     run(compiler, [...how, source, '-o', join(folder, file)]);

@@ -1,7 +1,7 @@
-// What is used of MPI, and how three binary interfaces lay it out: Open MPI's (handles are addresses of its objects),
-// that of MPICH and its relatives (numbers), and MPI-5's standard one (small numbers as addresses). No header of theirs
-// is needed; test/abi holds this against those that are installed. A status is never asked for: every receive names its
-// sender and tag.
+// What is used of MPI, and how three binary interfaces lay it out: Open MPI's (handles are
+// addresses of its objects), that of MPICH and its relatives (numbers), and MPI-5's standard one
+// (small numbers as addresses). No header of theirs is needed; test/abi holds this against those
+// that are installed. A status is never asked for: every receive names its sender and tag.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// ranks.node: a process's own MPI thread to JavaScript. What it has to say comes through one function, in the thread
-// that made it.
+// ranks.node: a process's own MPI thread to JavaScript. What it has to say comes through one
+// function, in the thread that made it.
 #include <napi.h>
 
 #include <stdlib.h>
@@ -37,10 +37,10 @@ class Ranks final {
   static constexpr const char* called = "this MPI";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
   explicit Ranks(Info info) : env_(info.Env()) {
-    // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and brk while this
-    // process's other threads run in them, and take signals that are Node's: that has ended processes. Ranks that share
-    // a core make room. Within a machine Open MPI asks before it sends more than 4 KiB, and both sides must look for
-    // that.
+    // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and
+    // brk while this process's other threads run in them, and take signals that are Node's: that
+    // has ended processes. Ranks that share a core make room. Within a machine Open MPI asks before
+    // it sends more than 4 KiB, and both sides must look for that.
     for (const auto& [name, value] : {std::pair{"UCX_MEM_MMAP_HOOK_MODE", "none"},
                                       {"UCX_MEM_MALLOC_HOOKS", "n"},
                                       {"UCX_ERROR_SIGNALS", ""},
@@ -80,8 +80,8 @@ class Ranks final {
     if (!env) return;
     const auto bytes = Napi::Buffer<uint8_t>::Copy(env, told->bytes.data(), told->bytes.size());
     const auto number = [&](double value) { return Napi::Number::New(env, value); };
-    notify.Call({number(told->kind), number(told->job), number(told->numbers[0]), number(told->numbers[1]),
-                 number(told->numbers[2]), bytes});
+    notify.Call({number(told->kind), number(told->job), number(told->numbers[0]),
+                 number(told->numbers[1]), number(told->numbers[2]), bytes});
   }
   using Notices = Napi::TypedThreadSafeFunction<std::nullptr_t, Notice, tell>;
   ranks::Thread::Tell teller() {
@@ -92,7 +92,9 @@ class Ranks final {
   }
 
   // hold(bool): whether the process goes on while nothing else keeps it.
-  void hold(Info info) { info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env()); }
+  void hold(Info info) {
+    info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env());
+  }
 
   // agree(token, bytes): `agreed` with everyone's.
   void agree(Info info) {
@@ -100,8 +102,8 @@ class Ranks final {
     thread(info).agree(number(info, 0), {bytes.data, bytes.data + bytes.size});
   }
 
-  // halo(job, {note, states, bells, halves, data: views; buffers: Float64Array of reader, sender, offset, stride,
-  // bytes; process: Int32Array; here})
+  // halo(job, {note, states, bells, halves, data: views; buffers: Float64Array of reader, sender,
+  // offset, stride, bytes; process: Int32Array; here})
   void halo(Info info) {
     const double job = number(info, 0);
     const auto options = info[1].As<Napi::Object>();
@@ -118,19 +120,20 @@ class Ranks final {
     const Bytes numbers = bytes_of(options.Get("buffers"), "buffers");
     const auto* at = reinterpret_cast<const double*>(numbers.data);
     for (const auto* end = at + numbers.size / 8; at != end; at += 5)
-      setup.buffers.push_back({int(at[0]), int(at[1]), size_t(at[2]), size_t(at[3]), size_t(at[4])});
+      setup.buffers.push_back(
+          {int(at[0]), int(at[1]), size_t(at[2]), size_t(at[3]), size_t(at[4])});
     const Bytes process = bytes_of(options.Get("process"), "process");
     const auto* first = reinterpret_cast<const int32_t*>(process.data);
     setup.process.assign(first, first + process.size / 4);
     setup.here = int(number(options.Get("here")));
     // Known to JavaScript by its number from here on: what is ordered of it comes behind.
-    thread(info).add(
-        [halos = halos_, job, setup = std::move(setup), tell = teller()](ranks::Mpi& mpi, const ranks::Comm& world) {
-          auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
-          halos->mpi = &mpi;
-          halos->all.push_back({job, made.get()});
-          return made;
-        });
+    thread(info).add([halos = halos_, job, setup = std::move(setup), tell = teller()](
+                         ranks::Mpi& mpi, const ranks::Comm& world) {
+      auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
+      halos->mpi = &mpi;
+      halos->all.push_back({job, made.get()});
+      return made;
+    });
   }
 
   // send(job, bytes): to every other process.
@@ -157,7 +160,9 @@ class Ranks final {
     if (!thread_) throw argument("this MPI is closed");
     return *thread_;
   }
-  void keep(const Napi::Value& view) { views_.push_back(Napi::Persistent(view.As<Napi::TypedArray>())); }
+  void keep(const Napi::Value& view) {
+    views_.push_back(Napi::Persistent(view.As<Napi::TypedArray>()));
+  }
   static void end(void* self) { static_cast<Ranks*>(self)->stop(); }
   void stop() {
     if (!thread_) return;
@@ -172,14 +177,15 @@ class Ranks final {
   std::optional<ranks::Thread> thread_;
 };
 
-// lookUntil(words, index, seen, ms): whether the word is not `seen`, after at most `ms` in which it does what MPI's
-// thread has to do.
+// lookUntil(words, index, seen, ms): whether the word is not `seen`, after at most `ms` in which it
+// does what MPI's thread has to do.
 bool look_helping(Info info) {
   const Bytes words = bytes_of(info[0], "words");
   const size_t index = size_t(number(info, 1));
   const uint64_t ns = uint64_t(std::clamp(number(info, 3), 0.0, 1000.0) * 1e6);
-  return index < words.size / 4 && ranks::Thread::look_until(reinterpret_cast<int32_t*>(words.data) + index,
-                                                             info[2].As<Napi::Number>().Int32Value(), ns);
+  return index < words.size / 4 &&
+         ranks::Thread::look_until(reinterpret_cast<int32_t*>(words.data) + index,
+                                   info[2].As<Napi::Number>().Int32Value(), ns);
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
       const int tag = int(2 * b) + half;
       Half& of = route.halves[half];
       of.next = half == 1 ? 1 : 2;
-      of.request = in ? mpi.recv_init(at, buffer.bytes, setup_.process[size_t(buffer.sender)], tag, comm_)
-                      : mpi.send_init(at, buffer.bytes, setup_.process[size_t(buffer.reader)], tag, comm_);
+      of.request =
+          in ? mpi.recv_init(at, buffer.bytes, setup_.process[size_t(buffer.sender)], tag, comm_)
+             : mpi.send_init(at, buffer.bytes, setup_.process[size_t(buffer.reader)], tag, comm_);
     }
     (in ? incoming_ : outgoing_).push_back(route);
   }
@@ -112,7 +113,8 @@ void Halo::shipped(Route& route, Look& look) {
   }
 }
 
-// And the sender of what arrives. Whether its reader has left or not: the sender's request waits for that.
+// And the sender of what arrives. Whether its reader has left or not: the sender's request waits
+// for that.
 void Halo::invite(Mpi& mpi, Route& route) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -120,7 +122,8 @@ void Halo::invite(Mpi& mpi, Route& route) {
   }
 }
 
-// H2: an arrival is told when what left for its sender before has left for good, for who is told may start again.
+// H2: an arrival is told when what left for its sender before has left for good, for who is told
+// may start again.
 void Halo::receive(Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -169,7 +172,8 @@ void Halo::follow(Look& look) {
 }
 
 void Halo::read_mail(Mpi& mpi) {
-  letters_.erase(std::remove_if(letters_.begin(), letters_.end(), [](const Letter& letter) { return letter.over; }),
+  letters_.erase(std::remove_if(letters_.begin(), letters_.end(),
+                                [](const Letter& letter) { return letter.over; }),
                  letters_.end());
   for (Letter& letter : inbox_) {
     if (!letter.over) continue;
@@ -186,7 +190,8 @@ void Halo::send(Mpi& mpi, const std::vector<uint8_t>& bytes) {
     letter.bytes.resize(mail_bytes);
     letters_.push_back(std::move(letter));
     Letter& kept = letters_.back();
-    kept.request = mpi.send(kept.bytes.data(), mail_bytes, process, int(2 * setup_.buffers.size()), comm_);
+    kept.request =
+        mpi.send(kept.bytes.data(), mail_bytes, process, int(2 * setup_.buffers.size()), comm_);
     kept.going = true;
   }
 }
@@ -200,7 +205,8 @@ void Halo::left(int rank, int state, int64_t exchange) {
 bool Halo::drained() const {
   const auto idle = [this](const Route& route) {
     for (int half = 0; half < 2; ++half)
-      if (route.halves[half].going || word_at(&setup_.halves[route.buffer * line + size_t(half)]).load() != 0)
+      if (route.halves[half].going ||
+          word_at(&setup_.halves[route.buffer * line + size_t(half)]).load() != 0)
         return false;
     return true;
   };
@@ -220,7 +226,8 @@ void Halo::ring(int rank) {
   Bell* const bell = reinterpret_cast<Bell*>(setup_.bells + rank * line);
   bell->ring();
   // A sleeper of JavaScript's is woken by JavaScript.
-  if (word_at(&bell->parked).load() == Bell::javascript) tell_({Notice::wake, job_, {double(rank)}, {}});
+  if (word_at(&bell->parked).load() == Bell::javascript)
+    tell_({Notice::wake, job_, {double(rank)}, {}});
 }
 
 void Halo::ring_all() {

@@ -1,6 +1,6 @@
-// Stands in for every rank of a halo exchange that is in another process: sends what its outgoing halves are filled
-// with, fills incoming halves with what arrives, and says of a rank here how it left. The rules H1 to H6 are those of
-// src/shm/exchange-words.ts, where the words are drawn.
+// Stands in for every rank of a halo exchange that is in another process: sends what its outgoing
+// halves are filled with, fills incoming halves with what arrives, and says of a rank here how it
+// left. The rules H1 to H6 are those of src/shm/exchange-words.ts, where the words are drawn.
 #pragma once
 #include "ranks/thread.hpp"
 
@@ -18,7 +18,8 @@ struct HaloBuffer {
 };
 
 struct HaloSetup {
-  // The first failure's note; states and bells, a line per rank; words of the halves, a line per buffer; the halves.
+  // The first failure's note; states and bells, a line per rank; words of the halves, a line per
+  // buffer; the halves.
   int32_t *note, *states, *bells, *halves;
   uint8_t* data;
   std::vector<HaloBuffer> buffers;
@@ -80,7 +81,9 @@ class Halo final : public Job {
   void read_mail(Mpi& mpi);
   bool is_here(int rank) const { return setup_.process[size_t(rank)] == setup_.here; }
   int32_t& state_of(int rank) { return setup_.states[rank * line]; }
-  int32_t* word(const Route& route, int half) { return &setup_.halves[route.buffer * line + size_t(half)]; }
+  int32_t* word(const Route& route, int half) {
+    return &setup_.halves[route.buffer * line + size_t(half)];
+  }
   void ring(int rank);
   void ring_all();
 
@@ -89,8 +92,8 @@ class Halo final : public Job {
   const Thread::Tell tell_;
   Comm comm_;
   std::vector<Route> outgoing_, incoming_;
-  // Of each rank here: the last exchange that it has filled a half with; its state as this look found it; whether that
-  // was told.
+  // Of each rank here: the last exchange that it has filled a half with; its state as this look
+  // found it; whether that was told.
   std::vector<int64_t> started_;
   std::vector<int32_t> found_;
   std::vector<bool> told_;

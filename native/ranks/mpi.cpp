@@ -19,7 +19,8 @@ class MpiOf final : public Mpi {
  public:
   MpiOf(const Library& library) {
     name_ = library.name;
-#define HOTSLOT_MPI_FIND(entry, symbol, parameters) calls_.entry = find<decltype(calls_.entry)>(library, #symbol);
+#define HOTSLOT_MPI_FIND(entry, symbol, parameters) \
+  calls_.entry = find<decltype(calls_.entry)>(library, #symbol);
     HOTSLOT_MPI_CALLS(HOTSLOT_MPI_FIND, Handle)
 #undef HOTSLOT_MPI_FIND
     if constexpr (std::is_same_v<Abi, OpenMpi>) {
@@ -83,12 +84,14 @@ class MpiOf final : public Mpi {
 
   Request send_init(const void* bytes, size_t count, int to, int tag, const Comm& comm) override {
     Handle made{};
-    check("MPI_Send_init", calls_.send_init(bytes, size_of(count), byte_, to, tag, handle(comm), &made));
+    check("MPI_Send_init",
+          calls_.send_init(bytes, size_of(count), byte_, to, tag, handle(comm), &made));
     return {raw(made)};
   }
   Request recv_init(void* bytes, size_t count, int from, int tag, const Comm& comm) override {
     Handle made{};
-    check("MPI_Recv_init", calls_.recv_init(bytes, size_of(count), byte_, from, tag, handle(comm), &made));
+    check("MPI_Recv_init",
+          calls_.recv_init(bytes, size_of(count), byte_, from, tag, handle(comm), &made));
     return {raw(made)};
   }
   void start(Request& request) override {
@@ -157,14 +160,16 @@ class MpiOf final : public Mpi {
   }
   static int size_of(size_t count) {
     if (count > INT_MAX)
-      throw Failure("one message has 2 GiB at most, " + std::to_string(count) + " bytes were asked for");
+      throw Failure("one message has 2 GiB at most, " + std::to_string(count) +
+                    " bytes were asked for");
     return int(count);
   }
   void check(const char* call, int result) {
     if (result == 0) return;
     std::string text(most_text, '\0');
     int length = 0;
-    if (calls_.error_string(result, text.data(), &length) != 0) text = "error " + std::to_string(result);
+    if (calls_.error_string(result, text.data(), &length) != 0)
+      text = "error " + std::to_string(result);
     throw Failure(std::string(call) + " failed: " + text.c_str());
   }
 

@@ -1,5 +1,6 @@
-// An MPI library that was opened at run time, whatever its binary interface. One call at a time: from the thread that
-// called init(), and where serialized() says so from others too. Every call throws a Failure with MPI's own words.
+// An MPI library that was opened at run time, whatever its binary interface. One call at a time:
+// from the thread that called init(), and where serialized() says so from others too. Every call
+// throws a Failure with MPI's own words.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +52,8 @@ class Mpi {
   virtual Request all_gather(const void* in, size_t count, void* out, const Comm& comm) = 0;
   // Whether it is over; a request that is not persistent is gone then.
   virtual bool test(Request& request) = 0;
-  // Which of these are over, by their places; of those that are under way. MPI moves on once, however many they are.
+  // Which of these are over, by their places; of those that are under way. MPI moves on once,
+  // however many they are.
   virtual void test_some(const std::vector<Request*>& requests, std::vector<int>& over) = 0;
   // A receive that was started and will never be answered, and its request.
   virtual void cancel(Request& request) = 0;

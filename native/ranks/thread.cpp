@@ -16,14 +16,18 @@ constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t shortest_nap_ns = 50'000, longest_nap_ns = 1'000'000;
 // A rank whose thread was lost rings nobody: it is found out so often.
 constexpr uint64_t sleep_ns = 100'000'000;
-// For so long after it was helped the thread only looks now and then: less often than who helps gives up, or both sides
-// could come to wait for each other's naps.
+// For so long after it was helped the thread only looks now and then: less often than who helps
+// gives up, or both sides could come to wait for each other's naps.
 constexpr uint64_t lately_ns = 10'000'000, helped_nap_ns = 1'000'000, help_ns = 2 * helped_nap_ns;
 
 class Agreement final : public Job {
  public:
-  Agreement(Mpi& mpi, const Comm& world, double token, std::vector<uint8_t> bytes, const Thread::Tell& tell)
-      : token_(token), tell_(tell), mine_(std::move(bytes)), all_(mine_.size() * size_t(mpi.size())) {
+  Agreement(Mpi& mpi, const Comm& world, double token, std::vector<uint8_t> bytes,
+            const Thread::Tell& tell)
+      : token_(token),
+        tell_(tell),
+        mine_(std::move(bytes)),
+        all_(mine_.size() * size_t(mpi.size())) {
     request_ = mpi.all_gather(mine_.data(), mine_.size(), all_.data(), world);
   }
   void look(Mpi& mpi, Look& look) override {
@@ -56,9 +60,9 @@ struct Thread::State {
   // Looked at by who holds `turn`, and by who is about to: the last look is under the lock.
   std::atomic<bool> leave{false};
 
-  // Threads that look in this one's stead, where MPI lets them.
-  // These three only say who looks how often: what is looked at is guarded by `turn`, so a value that is a moment old
-  // costs a look, and no order among them is needed.
+  // Threads that look in this one's stead, where MPI lets them. These three only say who looks how
+  // often: what is looked at is guarded by `turn`, so a value that is a moment old costs a look,
+  // and no order among them is needed.
   std::atomic<bool> helped{false};
   std::atomic<int> helpers{0};
   std::atomic<uint64_t> helped_at{0};
@@ -102,7 +106,10 @@ struct Thread::State {
     helped = mpi->serialized();
     world = mpi->duplicate(nullptr);
     const std::string text = mpi->name() + "\n" + mpi->version();
-    tell({Notice::opened, 0, {double(mpi->rank()), double(mpi->size())}, {text.begin(), text.end()}});
+    tell({Notice::opened,
+          0,
+          {double(mpi->rank()), double(mpi->size())},
+          {text.begin(), text.end()}});
   }
 
   void finish() {
@@ -128,7 +135,8 @@ struct Thread::State {
     }
     if (look.worked) return true;
     if (helpers > 0 || now_ns() - helped_at < lately_ns) {
-      // Not on the bell: who starts an exchange would pay for a wake, and is likely to wait next, and so to help.
+      // Not on the bell: who starts an exchange would pay for a wake, and is likely to wait next,
+      // and so to help.
       const timespec nap{0, long(helped_nap_ns)};
       nanosleep(&nap, nullptr);
     } else if (waited < spin_ns) {
@@ -136,7 +144,8 @@ struct Thread::State {
       sched_yield();
     } else {
       // A nap makes what is waited for come an eighth later at most.
-      bell->sleep(seen, look.due ? std::clamp(waited / 8, shortest_nap_ns, longest_nap_ns) : sleep_ns);
+      bell->sleep(seen,
+                  look.due ? std::clamp(waited / 8, shortest_nap_ns, longest_nap_ns) : sleep_ns);
     }
     return true;
   }
@@ -173,8 +182,10 @@ struct Thread::State {
   // Holding `turn`.
   void pass(Look& look) {
     for (auto& job : jobs) job->look(*mpi, look);
-    jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](auto& job) { return job->over(); }), jobs.end());
-    if (!draining.empty() && std::all_of(jobs.begin(), jobs.end(), [](auto& job) { return job->drained(); })) {
+    jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](auto& job) { return job->over(); }),
+               jobs.end());
+    if (!draining.empty() &&
+        std::all_of(jobs.begin(), jobs.end(), [](auto& job) { return job->drained(); })) {
       for (const double token : draining) tell({Notice::drained, token, {}, {}});
       draining.clear();
     }
@@ -214,7 +225,8 @@ bool Thread::look_until(int32_t* word, int32_t seen, uint64_t ns) {
   return word_at(word).load() != seen;
 }
 
-Thread::Thread(std::vector<std::string> names, Bell* bell, Tell tell) : state_(std::make_shared<State>()) {
+Thread::Thread(std::vector<std::string> names, Bell* bell, Tell tell)
+    : state_(std::make_shared<State>()) {
   const std::lock_guard<std::mutex> lock(there_mutex);
   there = state_;
   state_->names = std::move(names);
@@ -235,7 +247,8 @@ Thread::~Thread() {
   state_->leave = true;
   state_->bell->ring();
   std::unique_lock<std::mutex> lock(state_->mutex);
-  if (!state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; })) return;
+  if (!state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; }))
+    return;
   // A helper that had begun before `leave` is where the thread was.
   for (const uint64_t begin = now_ns(); now_ns() - begin < 1'000'000'000; sched_yield())
     if (const std::unique_lock<std::mutex> turn(state_->turn, std::try_to_lock); turn) return;
@@ -251,7 +264,8 @@ void Thread::order(std::function<void()> command) {
 
 void Thread::add(Make make) {
   State* const state = state_.get();
-  order([state, make = std::move(make)] { state->jobs.push_back(make(*state->mpi, state->world)); });
+  order(
+      [state, make = std::move(make)] { state->jobs.push_back(make(*state->mpi, state->world)); });
 }
 
 void Thread::agree(double token, std::vector<uint8_t> bytes) {

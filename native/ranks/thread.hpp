@@ -1,7 +1,8 @@
-// The one thread of a process that owns MPI, from its start to its end. It looks at its jobs again and again: without a
-// pause while something moves, then with naps while something is due, for MPI wakes nobody; else it sleeps on its bell.
-// A thread that waits for what MPI brings looks in its stead, where the library lets more than one thread in: with two
-// of them on one core each hand-over would be a switch.
+// The one thread of a process that owns MPI, from its start to its end. It looks at its jobs again
+// and again: without a pause while something moves, then with naps while something is due, for MPI
+// wakes nobody; else it sleeps on its bell. A thread that waits for what MPI brings looks in its
+// stead, where the library lets more than one thread in: with two of them on one core each
+// hand-over would be a switch.
 #pragma once
 #include <deque>
 #include <functional>
@@ -44,9 +45,11 @@ class Job {
 class Thread {
  public:
   using Tell = std::function<void(Notice&&)>;
-  // `tell` is called by the thread, and by those that look in its stead, one at a time; `bell` outlives it.
+  // `tell` is called by the thread, and by those that look in its stead, one at a time; `bell`
+  // outlives it.
   Thread(std::vector<std::string> names, Bell* bell, Tell tell);
-  // Without a word to MPI, unless close() came first; waits a second for it to be where it can be left.
+  // Without a word to MPI, unless close() came first; waits a second for it to be where it can be
+  // left.
   ~Thread();
   Thread(const Thread&) = delete;
 
@@ -62,8 +65,8 @@ class Thread {
   // Runs there, between two looks.
   void order(std::function<void()> command);
 
-  // A thread that waits for *word to change, for at most `ns`: true as soon as it differs from `seen`. Meanwhile it
-  // does the work of the process's Thread, if there is one.
+  // A thread that waits for *word to change, for at most `ns`: true as soon as it differs from
+  // `seen`. Meanwhile it does the work of the process's Thread, if there is one.
   static bool look_until(int32_t* word, int32_t seen, uint64_t ns);
 
   struct State;

@@ -1,5 +1,5 @@
-// replay.node: the native half of actors/replay.ts. Launches a slot's graph, the weights' copy where asked, and the
-// spent event behind them.
+// replay.node: the native half of actors/replay.ts. Launches a slot's graph, the weights' copy
+// where asked, and the spent event behind them.
 #include <napi.h>
 
 #include "device/addon/pins.hpp"
@@ -12,17 +12,20 @@ class Replayer final {
  public:
   static constexpr const char* name = "Replayer";
   static constexpr const char* called = "this replayer";
-  // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times: Float64Array(2), weights?,
-  // weightsOffset?, weightsBytes?, mailbox?})
+  // new Replayer({stream, spent: [event…], graphs: [exec…], begins?: [event…], times:
+  // Float64Array(2), weights?, weightsOffset?, weightsBytes?, mailbox?})
   explicit Replayer(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "compute stream");
     spent_ = pins_.pin_all(options.Get("spent"), HOTSLOT_EVENT, "event");
     graphs_ = pins_.pin_all(options.Get("graphs"), HOTSLOT_EXEC, "graph");
-    if (options.Has("begins")) begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
+    if (options.Has("begins"))
+      begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
     const Bytes times = bytes_of(options.Get("times"), "times");
-    if (times.size < 16 || graphs_.size() != spent_.size() || (!begins_.empty() && begins_.size() != spent_.size()))
-      throw argument("a replayer needs one graph and one event per slot, and two float64 for times");
+    if (times.size < 16 || graphs_.size() != spent_.size() ||
+        (!begins_.empty() && begins_.size() != spent_.size()))
+      throw argument(
+          "a replayer needs one graph and one event per slot, and two float64 for times");
     times_ = reinterpret_cast<double*>(times.data);
     view_ = Napi::Persistent(options.Get("times").As<Napi::TypedArray>());
     if (options.Get("weights").IsNumber()) {
@@ -42,8 +45,8 @@ class Replayer final {
   }
 
  private:
-  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was done; see answered()
-  // in src/base/addon.ts for when it was not.
+  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was
+  // done; see answered() in src/base/addon.ts for when it was not.
   bool launch(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -52,8 +55,8 @@ class Replayer final {
     return true;
   }
 
-  // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched before its actor
-  // died.
+  // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched
+  // before its actor died.
   bool mark(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -69,12 +72,14 @@ class Replayer final {
   void finish(Info info, size_t slot) {
     const int64_t to = info[1].As<Napi::Number>().Int64Value();
     if (to >= 0 && weights_)
-      checked(info.Env(), pins_.api().copy(stream_, mailbox_, uint64_t(to), weights_, weights_offset_, weights_bytes_));
+      checked(info.Env(), pins_.api().copy(stream_, mailbox_, uint64_t(to), weights_,
+                                           weights_offset_, weights_bytes_));
     checked(info.Env(), pins_.api().record(stream_, spent_[slot]));
     times_[1] = double(now_ns()) / 1e6;
   }
 
-  // drained(): everything launched so far is done. A new replay actor asks this before it looks at the marks.
+  // drained(): everything launched so far is done. A new replay actor asks this before it looks at
+  // the marks.
   bool drained(Info info) { return checked(info.Env(), pins_.api().stream_query(stream_)) == 1; }
 
   Pins pins_;

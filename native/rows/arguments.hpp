@@ -14,15 +14,18 @@ inline Bytes element(napi_env env, napi_value array, size_t at) {
   return bytes_if_any(env, view);
 }
 
-// Numbers of a lane's state in an array of float64: from, to, steps, and the two words of the last note.
+// Numbers of a lane's state in an array of float64: from, to, steps, and the two words of the last
+// note.
 constexpr size_t lane_numbers = 5;
 
 // From a table's [bytes of an element, kind of floats, role].
 inline FieldKind kind_of(const uint32_t* table) {
   const FieldKind kind{uint8_t(table[0]), FloatKind(table[1]), Role(table[2])};
   constexpr uint8_t items[] = {0, 2, 2, 4, 8};
-  const bool known = table[0] >= 1 && table[0] <= 8 && table[1] <= 4 && table[2] <= uint32_t(Role::discounts);
-  if (!known || (table[1] > 0 && table[0] != items[table[1]])) throw range("rows addon: no such field");
+  const bool known =
+      table[0] >= 1 && table[0] <= 8 && table[1] <= 4 && table[2] <= uint32_t(Role::discounts);
+  if (!known || (table[1] > 0 && table[0] != items[table[1]]))
+    throw range("rows addon: no such field");
   return kind;
 }
 

@@ -1,4 +1,5 @@
-// How native code waits for another thread's native call to end: spin, then yield, then nap. Never for JavaScript.
+// How native code waits for another thread's native call to end: spin, then yield, then nap. Never
+// for JavaScript.
 #pragma once
 #include <sched.h>
 #include <time.h>
@@ -15,9 +16,11 @@ namespace hotslot::rows {
 constexpr uint32_t rounds_of_bad_luck = 32;
 // How long it is there from then on, whatever its deadline: longer than a row is copied.
 constexpr uint64_t patience_ns(uint64_t row_bytes) { return 100'000 + 20 * row_bytes; }
-// Rounds a writer stands back for such readers: as long as a row is copied. Bounded, so that readers cannot starve
-// writers either.
-constexpr uint32_t rounds_of_courtesy(uint64_t row_bytes) { return 256 + static_cast<uint32_t>(row_bytes / 128); }
+// Rounds a writer stands back for such readers: as long as a row is copied. Bounded, so that
+// readers cannot starve writers either.
+constexpr uint32_t rounds_of_courtesy(uint64_t row_bytes) {
+  return 256 + static_cast<uint32_t>(row_bytes / 128);
+}
 
 class Backoff {
  public:

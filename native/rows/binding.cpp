@@ -1,5 +1,6 @@
-// rows.node: what collectors and in-process samplers call. Thin: arguments were checked in JavaScript, here only what
-// memory safety needs. Every view is a typed array over the shared memory; a handle keeps its view alive.
+// rows.node: what collectors and in-process samplers call. Thin: arguments were checked in
+// JavaScript, here only what memory safety needs. Every view is a typed array over the shared
+// memory; a handle keeps its view alive.
 #include <napi.h>
 
 #include <vector>
@@ -18,9 +19,10 @@ namespace {
 
 struct Buffer {
   Source source;
-  std::vector<Field> fields;      // offset and bytes set once; the rest per add, by the one thread of this env
+  std::vector<Field>
+      fields;  // offset and bytes set once; the rest per add, by the one thread of this env
   std::vector<uint32_t> indices;  // scratch for 64-bit indices and for draws that are not returned
-  double* result;                 // [ptr, size] of the last sample, or what was refused; read by JavaScript
+  double* result;  // [ptr, size] of the last sample, or what was refused; read by JavaScript
   RowCheck check;
   bool all_floats;  // every byte of a row is one of a float32 that is looked at
 };
@@ -64,7 +66,12 @@ Napi::Value open_buffer(Info info) {
   }
   auto* out = reinterpret_cast<double*>(result.data);
   return hold(info, 0,
-              Buffer{source, std::move(fields), {}, out, RowCheck(std::move(kinds)), floats == source.row_bytes});
+              Buffer{source,
+                     std::move(fields),
+                     {},
+                     out,
+                     RowCheck(std::move(kinds)),
+                     floats == source.row_bytes});
 }
 
 // Writes row, field and element of a refused value to the result array → −1.
@@ -77,15 +84,18 @@ double refused(const Buffer& buffer, const Odd& odd) {
 
 double ptr(Info info) { return double(snapshot(held<Buffer>(info, 0).source).ptr); }
 
-// Lines up what add() was given: a view of each field from argument `first` on, for an argument costs less than an
-// element of an array; `terminals`, given with a mask, holds each field's terminal rows or undefined.
-void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes& mask, napi_value terminals) {
+// Lines up what add() was given: a view of each field from argument `first` on, for an argument
+// costs less than an element of an array; `terminals`, given with a mask, holds each field's
+// terminal rows or undefined.
+void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes& mask,
+             napi_value terminals) {
   const napi_env env = info.Env();
   for (size_t i = 0; i < buffer.fields.size(); ++i) {
     Field& field = buffer.fields[i];
     const Bytes from = bytes_if_any(env, info[first + i]);
     const Bytes instead = mask.data == nullptr ? Bytes{} : element(env, terminals, i);
-    if (from.size / field.bytes < rows || (instead.data != nullptr && instead.size / field.bytes < rows))
+    if (from.size / field.bytes < rows ||
+        (instead.data != nullptr && instead.size / field.bytes < rows))
       throw range("rows addon: a field is shorter than the rows to add");
     field.from = from.data;
     field.instead = instead.data;
@@ -103,8 +113,8 @@ double look_at_rows(Info info) {
   return 0;
 }
 
-// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter says not yet, −1 where a
-// value is refused
+// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter says
+// not yet, −1 where a value is refused
 double add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
@@ -114,7 +124,8 @@ double add_rows(Info info) {
   line_up(info, buffer, rows, 5, mask, info[3]);
   Odd odd;
   if (!buffer.check.look(buffer.fields, mask.data, rows, odd)) return refused(buffer, odd);
-  // One call from admission to commit: a terminated thread cannot leave a counted insert without its rows.
+  // One call from admission to commit: a terminated thread cannot leave a counted insert without
+  // its rows.
   Limiter* limiter = info[4].IsExternal() ? held<Limiter*>(info, 4) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return 0;
   add(buffer.source, buffer.fields.data(), buffer.fields.size(), mask.data, rows);
@@ -122,9 +133,9 @@ double add_rows(Info info) {
   return double(rows);
 }
 
-// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says not yet, −1 where a
-// value is refused. The rows lie one after the other as gather() packs them; `words[index]` becomes `value` behind
-// their commit, also of no rows.
+// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says
+// not yet, −1 where a value is refused. The rows lie one after the other as gather() packs them;
+// `words[index]` becomes `value` behind their commit, also of no rows.
 double add_packed_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -155,7 +166,8 @@ double add_packed_rows(Info info) {
   return double(rows);
 }
 
-void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, uint8_t* out, Hands hands = Hands::all) {
+void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, uint8_t* out,
+                Hands hands = Hands::all) {
   GatherJob job;
   const bool stream = should_stream(count * buffer.source.row_bytes);
   while (gather(buffer.source, job, indices, count, out, 0, stream, hands) != GatherResult::Done) {}
@@ -171,8 +183,8 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
   return -1;
 }
 
-// (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index that is no row. Alone: without
-// idle cores, whatever the size.
+// (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index that is no
+// row. Alone: without idle cores, whatever the size.
 double gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -184,16 +196,19 @@ double gather_rows(Info info) {
   int64_t beyond;
   if (wide) {
     if (buffer.indices.size() < count) buffer.indices.resize(count);
-    beyond = first_beyond(reinterpret_cast<const int64_t*>(indices.data), count, size, buffer.indices.data());
+    beyond = first_beyond(reinterpret_cast<const int64_t*>(indices.data), count, size,
+                          buffer.indices.data());
     narrow = buffer.indices.data();
   } else {
     beyond = first_beyond(narrow, count, size, nullptr);
   }
-  if (beyond < 0) gather_all(buffer, narrow, count, out.data, info[5].ToBoolean() ? Hands::one : Hands::all);
+  if (beyond < 0)
+    gather_all(buffer, narrow, count, out.data, info[5].ToBoolean() ? Hands::one : Hands::all);
   return double(beyond);
 }
 
-// (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them; result = [ptr, size]
+// (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them;
+// result = [ptr, size]
 void sample_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -215,14 +230,17 @@ void sample_rows(Info info) {
 // (seed, size, out)
 void draw_indices(Info info) {
   const Bytes out = bytes_if_any(info.Env(), info[2]);
-  if (u32(info, 1) > 0) draw(u32(info, 0), u32(info, 1), reinterpret_cast<uint32_t*>(out.data), out.size / 4);
+  if (u32(info, 1) > 0)
+    draw(u32(info, 0), u32(info, 1), reinterpret_cast<uint32_t*>(out.data), out.size / 4);
 }
 
-// (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where none is
+// (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where
+// none is
 double find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
   const Bytes view = require_bytes(info, 0, 0);
-  if (at > view.size || count > (view.size - at) / 4) throw range("rows addon: there are no such floats");
+  if (at > view.size || count > (view.size - at) / 4)
+    throw range("rows addon: there are no such floats");
   return double(first_not_finite(view.data + at, count));
 }
 

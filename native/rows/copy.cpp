@@ -1,5 +1,6 @@
-// Row copies. Random rows are bound by how many cache lines can be waited for at once, so the loops fetch whole rows
-// ahead, never touch a line outside the rows asked for, and (streaming) write whole 64-byte lines only.
+// Row copies. Random rows are bound by how many cache lines can be waited for at once, so the loops
+// fetch whole rows ahead, never touch a line outside the rows asked for, and (streaming) write
+// whole 64-byte lines only.
 #include "rows/copy.hpp"
 
 #if defined(__x86_64__)
@@ -9,23 +10,26 @@
 namespace hotslot::rows {
 namespace {
 
-// How many rows ahead to fetch: far enough to hide a miss and its page walk, few enough to stay in the second cache.
+// How many rows ahead to fetch: far enough to hide a miss and its page walk, few enough to stay in
+// the second cache.
 inline uint64_t rows_ahead(uint64_t row_bytes) {
   const uint64_t rows = 16384 / row_bytes;
   return rows < 4 ? 4 : rows > 24 ? 24 : rows;
 }
 
-inline const uint8_t* row_of(const CopyTask& task, uint64_t at) { return task.rows + task.stride * task.indices[at]; }
+inline const uint8_t* row_of(const CopyTask& task, uint64_t at) {
+  return task.rows + task.stride * task.indices[at];
+}
 // Behind the last one, a row that is there anyway.
 inline const uint8_t* later_row(const CopyTask& task, uint64_t at) {
   return row_of(task, at < task.count ? at : task.count - 1);
 }
 
-// Fetches the line of a row that `at` lies in, of its first 4 KiB: then the hardware follows by itself. Into the second
-// cache: measured twice as fast as into the first, which can wait for fewer lines at a time. A line at a time between
-// the copies of another row's: all of a row at once fills the queue of misses, and the copy waits behind it (up to a
-// quarter slower). Inlined by force: GCC takes a function that only prefetches for one without effect and drops the
-// call.
+// Fetches the line of a row that `at` lies in, of its first 4 KiB: then the hardware follows by
+// itself. Into the second cache: measured twice as fast as into the first, which can wait for fewer
+// lines at a time. A line at a time between the copies of another row's: all of a row at once fills
+// the queue of misses, and the copy waits behind it (up to a quarter slower). Inlined by force: GCC
+// takes a function that only prefetches for one without effect and drops the call.
 __attribute__((always_inline)) inline void fetch_line(const uint8_t* row, uint64_t at) {
   if (at < 4096) __builtin_prefetch(row + at, 0, 2);
 }
@@ -77,9 +81,15 @@ INLINE void copy_short(uint8_t* to, const uint8_t* from, uint64_t bytes) {
 namespace sse2 {
 struct Vector {
   using T = __m128i;
-  KERNEL static INLINE T load(const uint8_t* from) { return _mm_loadu_si128(reinterpret_cast<const T*>(from)); }
-  KERNEL static INLINE void store(uint8_t* to, T value) { _mm_storeu_si128(reinterpret_cast<T*>(to), value); }
-  KERNEL static INLINE void stream(uint8_t* to, T value) { _mm_stream_si128(reinterpret_cast<T*>(to), value); }
+  KERNEL static INLINE T load(const uint8_t* from) {
+    return _mm_loadu_si128(reinterpret_cast<const T*>(from));
+  }
+  KERNEL static INLINE void store(uint8_t* to, T value) {
+    _mm_storeu_si128(reinterpret_cast<T*>(to), value);
+  }
+  KERNEL static INLINE void stream(uint8_t* to, T value) {
+    _mm_stream_si128(reinterpret_cast<T*>(to), value);
+  }
 };
 #include "rows/copy_kernels.hpp"
 }  // namespace sse2
@@ -89,9 +99,15 @@ struct Vector {
 namespace avx2 {
 struct Vector {
   using T = __m256i;
-  KERNEL static INLINE T load(const uint8_t* from) { return _mm256_loadu_si256(reinterpret_cast<const T*>(from)); }
-  KERNEL static INLINE void store(uint8_t* to, T value) { _mm256_storeu_si256(reinterpret_cast<T*>(to), value); }
-  KERNEL static INLINE void stream(uint8_t* to, T value) { _mm256_stream_si256(reinterpret_cast<T*>(to), value); }
+  KERNEL static INLINE T load(const uint8_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const T*>(from));
+  }
+  KERNEL static INLINE void store(uint8_t* to, T value) {
+    _mm256_storeu_si256(reinterpret_cast<T*>(to), value);
+  }
+  KERNEL static INLINE void stream(uint8_t* to, T value) {
+    _mm256_stream_si256(reinterpret_cast<T*>(to), value);
+  }
 };
 #include "rows/copy_kernels.hpp"
 }  // namespace avx2
@@ -103,7 +119,9 @@ struct Vector {
   using T = __m512i;
   KERNEL static INLINE T load(const uint8_t* from) { return _mm512_loadu_si512(from); }
   KERNEL static INLINE void store(uint8_t* to, T value) { _mm512_storeu_si512(to, value); }
-  KERNEL static INLINE void stream(uint8_t* to, T value) { _mm512_stream_si512(reinterpret_cast<T*>(to), value); }
+  KERNEL static INLINE void stream(uint8_t* to, T value) {
+    _mm512_stream_si512(reinterpret_cast<T*>(to), value);
+  }
 };
 #include "rows/copy_kernels.hpp"
 }  // namespace avx512

@@ -1,13 +1,13 @@
-// Row copies: the inner loop of gather, chosen once for this processor, and the byte copies of rows that others may be
-// reading or writing at the same moment. Used by rows.cpp and mailbox.cpp only.
+// Row copies: the inner loop of gather, chosen once for this processor, and the byte copies of rows
+// that others may be reading or writing at the same moment. Used by rows.cpp and mailbox.cpp only.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
 namespace hotslot::rows {
 
-// Copies rows indices[begin … end), row_bytes of each, to `out` (which is row `begin`'s place), packed. Row i lies at
-// rows + i × stride. Knows `count` indices, to prefetch beyond end.
+// Copies rows indices[begin … end), row_bytes of each, to `out` (which is row `begin`'s place),
+// packed. Row i lies at rows + i × stride. Knows `count` indices, to prefetch beyond end.
 struct CopyTask {
   const uint8_t* rows;
   uint64_t stride;
@@ -26,8 +26,9 @@ CopyRows copy_rows_streaming();
 void finish_streaming();
 
 #if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer knows no fences, so in its builds shared bytes are atomic and carry the order themselves. The seqlock
-// is the same: a byte that a reader acquires brings the writer's earlier `reserved` (or `begun`) with it.
+// ThreadSanitizer knows no fences, so in its builds shared bytes are atomic and carry the order
+// themselves. The seqlock is the same: a byte that a reader acquires brings the writer's earlier
+// `reserved` (or `begun`) with it.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
@@ -62,9 +63,12 @@ inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
     copy_ends_of<8>(to, from, bytes);
   }
 }
-inline void from_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) { std::memcpy(to, from, bytes); }
+inline void from_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+}
 inline void zero_shared(uint8_t* to, uint64_t bytes) { std::memset(to, 0, bytes); }
-// The announcing store (reserved, begun) before it becomes visible before any byte written after it.
+// The announcing store (reserved, begun) before it becomes visible before any byte written after
+// it.
 inline void before_shared_writes() { __atomic_thread_fence(__ATOMIC_RELEASE); }
 // Every byte read before it is read before the checking load (reserved, begun) after it.
 inline void after_shared_reads() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }

@@ -1,17 +1,21 @@
-// The two loops of a gather, included by copy.cpp once per instruction set, inside a namespace that defines `Vector`
-// (type T, load, store, stream), under KERNEL, that set's target attribute. They load nothing outside the rows asked
-// for and store nothing outside the output. No #pragma once: that is the point.
+// The two loops of a gather, included by copy.cpp once per instruction set, inside a namespace that
+// defines `Vector` (type T, load, store, stream), under KERNEL, that set's target attribute. They
+// load nothing outside the rows asked for and store nothing outside the output. No #pragma once:
+// that is the point.
 
 KERNEL INLINE void copy_line(uint8_t* to, const uint8_t* from) {
-  for (uint64_t i = 0; i < 64; i += sizeof(Vector::T)) Vector::store(to + i, Vector::load(from + i));
+  for (uint64_t i = 0; i < 64; i += sizeof(Vector::T))
+    Vector::store(to + i, Vector::load(from + i));
 }
 
 KERNEL INLINE void stream_line(uint8_t* line, const uint8_t* from) {
-  for (uint64_t i = 0; i < 64; i += sizeof(Vector::T)) Vector::stream(line + i, Vector::load(from + i));
+  for (uint64_t i = 0; i < 64; i += sizeof(Vector::T))
+    Vector::stream(line + i, Vector::load(from + i));
 }
 
 // Line by line with the fetches of the row that comes later.
-KERNEL INLINE void copy_row(uint8_t* to, const uint8_t* from, uint64_t bytes, const uint8_t* later) {
+KERNEL INLINE void copy_row(uint8_t* to, const uint8_t* from, uint64_t bytes,
+                            const uint8_t* later) {
   if (bytes < 64) {
     fetch_ends(later, bytes);
     return copy_short(to, from, bytes);
@@ -31,7 +35,8 @@ KERNEL void plain(const CopyTask& task) {
     copy_row(out, row_of(task, at), task.row_bytes, later_row(task, at + ahead));
 }
 
-// Writes a line once it is complete; the odd end of a row waits in `carry` for the start of the next.
+// Writes a line once it is complete; the odd end of a row waits in `carry` for the start of the
+// next.
 KERNEL void streaming(const CopyTask& task) {
   const uint64_t bytes = task.row_bytes;
   const uint64_t ahead = rows_ahead(bytes);

@@ -1,4 +1,5 @@
-// Keeps the list of a view's drawable steps: judges what was committed, and drops what was overwritten.
+// Keeps the list of a view's drawable steps: judges what was committed, and drops what was
+// overwritten.
 #include "rows/drawable.hpp"
 
 #include <algorithm>
@@ -57,8 +58,8 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
       state.head -= capacity;
       state.tail -= capacity;
     }
-    // Lapped since the last look: nothing that is known holds any more. Nor where fewer are committed than were (L1):
-    // then another thread has written there what no writer does.
+    // Lapped since the last look: nothing that is known holds any more. Nor where fewer are
+    // committed than were (L1): then another thread has written there what no writer does.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->went(lane, entry(lane, state.head).place);
@@ -79,7 +80,8 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
       // L4: none of them is believed unless all are what they were.
       overtaken = lowest_kept(lanes_, lane) > state.seen.to;
       if (overtaken) break;
-      for (uint64_t i = 0; i < some; ++i) take(lane, state, state.seen.to + i, notes_[i], now.from, listener);
+      for (uint64_t i = 0; i < some; ++i)
+        take(lane, state, state.seen.to + i, notes_[i], now.from, listener);
       state.seen.to += some;
       most = std::min<uint64_t>(notes_.size(), 2 * most);
     }
@@ -90,7 +92,8 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   if (listener) listener->reached(lane, state.seen);
 }
 
-void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from, Listener* listener) {
+void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from,
+                    Listener* listener) {
   if (note.final) {
     // An episode of which only the end is left has no step to judge.
     if (state.running) judge(lane, state, place, rule_.least(), true, from, listener);
@@ -109,12 +112,13 @@ void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& not
 }
 
 // Steps from `pending` on that have `needed` steps before `end` are drawable now.
-void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended, uint64_t from,
-                     Listener* listener) {
+void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended,
+                     uint64_t from, Listener* listener) {
   for (; state.pending + needed <= end; ++state.pending) {
     const uint64_t place = state.pending;
     const uint64_t step = place - state.start;
-    const uint64_t reach = rule_.relabel == ViewRule::episode ? step : std::min<uint64_t>(step, rule_.back());
+    const uint64_t reach =
+        rule_.relabel == ViewRule::episode ? step : std::min<uint64_t>(step, rule_.back());
     if (place < from + reach) continue;
     const uint64_t at = lane * lanes_.per_lane + state.tail % lanes_.per_lane;
     at_[at] = static_cast<uint32_t>(place % lanes_.per_lane);
@@ -136,11 +140,12 @@ uint64_t Drawable::index_of(uint64_t lane, uint64_t entry) const {
 
 // Places from seen.from on are in the ring, so the place in the ring tells which lap it is of.
 Drawable::Step Drawable::step_of(uint64_t lane, uint64_t i) const {
-  return {lane, place_at(lane, at_[i]), at_[i], reach_.empty() ? 0 : reach_[i], rest_.empty() ? 0 : rest_[i]};
+  return {lane, place_at(lane, at_[i]), at_[i], reach_.empty() ? 0 : reach_[i],
+          rest_.empty() ? 0 : rest_[i]};
 }
 
-// The last lane that begins at or before it: empty lanes begin where the next one does. Without branches: nobody can
-// foresee them.
+// The last lane that begins at or before it: empty lanes begin where the next one does. Without
+// branches: nobody can foresee them.
 uint64_t Drawable::lane_of(uint64_t ordinal) const {
   uint64_t lane = 0;
   for (uint64_t lanes = lanes_.lanes; lanes > 1;) {
@@ -160,7 +165,8 @@ void Drawable::at(const uint32_t* ordinals, uint64_t count, Step* steps) const {
   uint64_t index[ordinals_ahead] = {};
   for (uint64_t i = 0; i < count + ordinals_ahead; ++i) {
     uint64_t& slot = index[i % ordinals_ahead];
-    if (i >= ordinals_ahead) steps[i - ordinals_ahead] = step_of(steps[i - ordinals_ahead].lane, slot);
+    if (i >= ordinals_ahead)
+      steps[i - ordinals_ahead] = step_of(steps[i - ordinals_ahead].lane, slot);
     if (i >= count) continue;
     const uint64_t lane = lane_of(ordinals[i]);
     slot = index_of(lane, states_[lane].head + ordinals[i] - first_[lane]);
@@ -191,7 +197,8 @@ void Drawable::tell(Listener& listener) const {
   for (uint64_t lane = 0; lane < lanes_.lanes; ++lane) {
     const State& state = states_[lane];
     listener.forget(lane);
-    for (uint64_t at = state.head; at < state.tail; ++at) listener.came(lane, entry(lane, at).place);
+    for (uint64_t at = state.head; at < state.tail; ++at)
+      listener.came(lane, entry(lane, at).place);
     listener.reached(lane, state.seen);
   }
 }

@@ -1,5 +1,5 @@
-// Which steps a view can be made of now, in order: the ordinals that samplers draw. Private to one reader, kept up by
-// what was committed since it last looked; nothing is ever searched for.
+// Which steps a view can be made of now, in order: the ordinals that samplers draw. Private to one
+// reader, kept up by what was committed since it last looked; nothing is ever searched for.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -26,10 +26,13 @@ struct ViewRule {
   uint64_t window() const { return uint64_t{burn_in} + length; }
   // Steps before its own that a view needs where the episode has them.
   uint32_t back() const { return frames - 1 + (edges == anchor ? burn_in : 0); }
-  // Steps from its own on that it needs in an episode that goes on; the observation behind them too.
+  // Steps from its own on that it needs in an episode that goes on; the observation behind them
+  // too.
   uint64_t ahead() const { return edges == transitions ? n : edges == anchor ? length : window(); }
   // Steps from its own on that it needs in an episode that has ended.
-  uint64_t least() const { return edges == full ? window() : edges == tail ? uint64_t{burn_in} + 1 : 1; }
+  uint64_t least() const {
+    return edges == full ? window() : edges == tail ? uint64_t{burn_in} + 1 : 1;
+  }
 };
 
 class Drawable {
@@ -38,7 +41,8 @@ class Drawable {
     uint64_t lane, place;
     // Its place in the lane's ring.
     uint64_t at;
-    // Places before it that its view needs; and, for hindsight, steps behind it to the end of its episode.
+    // Places before it that its view needs; and, for hindsight, steps behind it to the end of its
+    // episode.
     uint32_t reach, rest;
   };
   // Hears of every step that becomes drawable, and of every one that ceases to be.
@@ -62,7 +66,8 @@ class Drawable {
   Step at(uint64_t ordinal) const;
   // The same for many.
   void at(const uint32_t* ordinals, uint64_t count, Step* steps) const;
-  // Of the places that the lane's ring has, by the snapshot: where one lies, and which one lies there.
+  // Of the places that the lane's ring has, by the snapshot: where one lies, and which one lies
+  // there.
   uint64_t ring_place(uint64_t lane, uint64_t place) const {
     const State& state = states_[lane];
     const uint64_t at = state.oldest + (place - state.seen.from);
@@ -70,7 +75,8 @@ class Drawable {
   }
   uint64_t place_at(uint64_t lane, uint64_t at) const {
     const State& state = states_[lane];
-    return state.seen.from + (at >= state.oldest ? at - state.oldest : at + lanes_.per_lane - state.oldest);
+    return state.seen.from +
+           (at >= state.oldest ? at - state.oldest : at + lanes_.per_lane - state.oldest);
   }
   // The step of that place; false where it is not drawable.
   bool find(uint64_t lane, uint64_t place, Step& step) const;
@@ -89,8 +95,10 @@ class Drawable {
   };
 
   void sync_lane(uint64_t lane, Listener* listener);
-  void take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from, Listener* listener);
-  void judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended, uint64_t from, Listener* listener);
+  void take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from,
+            Listener* listener);
+  void judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended, uint64_t from,
+             Listener* listener);
   uint64_t index_of(uint64_t lane, uint64_t entry) const;
   Step step_of(uint64_t lane, uint64_t index) const;
   Step entry(uint64_t lane, uint64_t entry) const { return step_of(lane, index_of(lane, entry)); }
@@ -99,8 +107,8 @@ class Drawable {
   Lanes lanes_;
   ViewRule rule_;
   std::vector<State> states_;
-  // Of each entry: place mod per_lane; where the rule asks for it, how far its view reaches back, and what comes behind
-  // it.
+  // Of each entry: place mod per_lane; where the rule asks for it, how far its view reaches back,
+  // and what comes behind it.
   std::vector<uint32_t> at_, reach_, rest_;
   // Ordinal of each lane's first step; behind the last one, how many there are.
   std::vector<uint64_t> first_;

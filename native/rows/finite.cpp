@@ -1,4 +1,5 @@
-// The look at numbers: the largest magnitude of a piece, by its bits. NaN and infinities are above every finite number.
+// The look at numbers: the largest magnitude of a piece, by its bits. NaN and infinities are above
+// every finite number.
 #include "rows/finite.hpp"
 
 namespace hotslot::rows {
@@ -19,8 +20,12 @@ __attribute__((always_inline)) inline bool below(const uint8_t* values, uint64_t
 
 bool finite16(const uint8_t* v, uint64_t n) { return below<uint16_t, 0x7fff, 0x7c00>(v, n); }
 bool finite_brain(const uint8_t* v, uint64_t n) { return below<uint16_t, 0x7fff, 0x7f80>(v, n); }
-bool finite64(const uint8_t* v, uint64_t n) { return below<uint64_t, 0x7fffffffffffffff, 0x7ff0000000000000>(v, n); }
-bool finite32(const uint8_t* v, uint64_t n) { return below<uint32_t, 0x7fffffff, 0x7f800000>(v, n); }
+bool finite64(const uint8_t* v, uint64_t n) {
+  return below<uint64_t, 0x7fffffffffffffff, 0x7ff0000000000000>(v, n);
+}
+bool finite32(const uint8_t* v, uint64_t n) {
+  return below<uint32_t, 0x7fffffff, 0x7f800000>(v, n);
+}
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) bool finite32_avx2(const uint8_t* v, uint64_t n) {
   return below<uint32_t, 0x7fffffff, 0x7f800000>(v, n);
@@ -55,7 +60,8 @@ bool all_finite(const uint8_t* values, uint64_t bytes, FloatKind kind) {
 
 uint64_t first_odd(const uint8_t* values, uint64_t bytes, const FieldKind& kind) {
   uint64_t element = 0;
-  while ((element + 1) * kind.item < bytes && all_finite(values + element * kind.item, kind.item, kind.floats))
+  while ((element + 1) * kind.item < bytes &&
+         all_finite(values + element * kind.item, kind.item, kind.floats))
     ++element;
   return element;
 }

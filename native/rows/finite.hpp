@@ -1,8 +1,9 @@
-// Numbers that must be finite. A loss that meets a NaN makes every weight NaN, so rows are looked at before they are
-// taken: a field has a role, and by it a value that is not finite is refused, stored as 0, or kept.
+// Numbers that must be finite. A loss that meets a NaN makes every weight NaN, so rows are looked
+// at before they are taken: a field has a role, and by it a value that is not finite is refused,
+// stored as 0, or kept.
 //
-// One exception: the next observation of a row that terminated. Nothing is bootstrapped from it, and environments give
-// NaN there. It is stored as 0, for 0 · NaN is NaN.
+// One exception: the next observation of a row that terminated. Nothing is bootstrapped from it,
+// and environments give NaN there. It is stored as 0, for 0 · NaN is NaN.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// mt19937 as torch's CPU generator runs it. One draw seeds, so what costs is the seeding chain; words are twisted only
-// as far as they are asked for, and a draw can go on where it stopped.
+// mt19937 as torch's CPU generator runs it. One draw seeds, so what costs is the seeding chain;
+// words are twisted only as far as they are asked for, and a draw can go on where it stopped.
 #pragma once
 #include <cstdint>
 
@@ -10,7 +10,8 @@ class Generator {
   // Seeded by the low 32 bits, as torch does.
   explicit Generator(uint64_t seed = 0) {
     word_[0] = static_cast<uint32_t>(seed);
-    for (uint32_t i = 1; i < words; ++i) word_[i] = 1812433253u * (word_[i - 1] ^ (word_[i - 1] >> 30)) + i;
+    for (uint32_t i = 1; i < words; ++i)
+      word_[i] = 1812433253u * (word_[i - 1] ^ (word_[i - 1] >> 30)) + i;
   }
 
   uint32_t next() {
@@ -23,7 +24,8 @@ class Generator {
   void take(uint64_t count, Each&& each) {
     while (count > 0) {
       if (at_ == twisted_) twist(count < words ? static_cast<uint32_t>(count) : words);
-      const uint32_t ready = twisted_ - at_, some = count < ready ? static_cast<uint32_t>(count) : ready;
+      const uint32_t ready = twisted_ - at_,
+                     some = count < ready ? static_cast<uint32_t>(count) : ready;
       const uint32_t* from = word_ + at_;
       for (uint32_t i = 0; i < some; ++i) each(temper(from[i]));
       at_ += some;
@@ -51,12 +53,13 @@ class Generator {
     return (mixed >> 1) ^ (0x9908b0dfu & (0u - (mixed & 1u)));
   }
 
-  // Makes up to `more` words of this generation, or of the next one where this one is used up. Word i needs i + 1 and i
-  // + 397 (mod 624), so the words may be made piece by piece.
+  // Makes up to `more` words of this generation, or of the next one where this one is used up. Word
+  // i needs i + 1 and i + 397 (mod 624), so the words may be made piece by piece.
   void twist(uint32_t more) {
     if (at_ == words) at_ = twisted_ = 0;
     const uint32_t to = twisted_ + more < words ? twisted_ + more : words;
-    const uint32_t first = to < words - shift ? to : words - shift, second = to < words - 1 ? to : words - 1;
+    const uint32_t first = to < words - shift ? to : words - shift,
+                   second = to < words - 1 ? to : words - 1;
     uint32_t i = twisted_;
     for (; i < first; ++i) word_[i] = word_[i + shift] ^ mix(word_[i], word_[i + 1]);
     for (; i < second; ++i) word_[i] = word_[i + shift - words] ^ mix(word_[i], word_[i + 1]);

@@ -1,5 +1,6 @@
-// The part of rows.node that checkpoints call: ranges of rows and places out of memory that others go on writing, and
-// into memory that nobody uses yet. Arguments were checked in JavaScript, here only what memory safety needs.
+// The part of rows.node that checkpoints call: ranges of rows and places out of memory that others
+// go on writing, and into memory that nobody uses yet. Arguments were checked in JavaScript, here
+// only what memory safety needs.
 #include <napi.h>
 
 #include <cstring>
@@ -73,7 +74,8 @@ static_assert(sizeof(Note) == 2 * sizeof(double));
 // (memory, out of lane_numbers float64 a lane)
 void lane_states(Info info) {
   const Lanes lanes = lanes_of(info);
-  auto* out = reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * lane_numbers * 8).data);
+  auto* out =
+      reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * lane_numbers * 8).data);
   for (uint64_t lane = 0; lane < lanes.lanes; ++lane, out += lane_numbers) {
     const LaneState state = lane_state(lanes, lane);
     out[0] = double(state.from);
@@ -86,7 +88,8 @@ void lane_states(Info info) {
 // (memory, what lane_states() gave)
 void set_lane_states(Info info) {
   const Lanes lanes = lanes_of(info);
-  const auto* in = reinterpret_cast<const double*>(require_bytes(info, 1, lanes.lanes * lane_numbers * 8).data);
+  const auto* in =
+      reinterpret_cast<const double*>(require_bytes(info, 1, lanes.lanes * lane_numbers * 8).data);
   for (uint64_t lane = 0; lane < lanes.lanes; ++lane, in += lane_numbers) {
     LaneState state{uint64_t(in[0]), uint64_t(in[1]), uint64_t(in[2]), {}};
     std::memcpy(&state.last, in + 3, sizeof state.last);

@@ -22,7 +22,8 @@ struct Offsets {
 // Of several threads that raise it the highest counts.
 void raise(std::atomic<uint64_t>& word, uint64_t to) {
   uint64_t now = word.load(std::memory_order_relaxed);
-  while (now < to && !word.compare_exchange_weak(now, to, std::memory_order_release, std::memory_order_relaxed)) {}
+  while (now < to && !word.compare_exchange_weak(now, to, std::memory_order_release,
+                                                 std::memory_order_relaxed)) {}
 }
 
 }  // namespace
@@ -43,13 +44,16 @@ void format_lanes(void* memory, uint32_t lanes, uint64_t per_lane, uint32_t plac
 
 Lanes open_lanes(void* memory, uint64_t bytes) {
   Lanes opened;
-  if (reinterpret_cast<uintptr_t>(memory) % alignof(LanesHeader) != 0 || bytes < sizeof(LanesHeader)) return opened;
+  if (reinterpret_cast<uintptr_t>(memory) % alignof(LanesHeader) != 0 ||
+      bytes < sizeof(LanesHeader))
+    return opened;
   auto* header = static_cast<LanesHeader*>(memory);
   if (header->magic != lanes_magic || header->version != lanes_version) return opened;
   // Each read once: another thread may write there. So bounded no product below wraps.
   const uint32_t lanes = read_once(header->lanes), place_bytes = read_once(header->place_bytes);
   const uint64_t per_lane = read_once(header->per_lane);
-  if (lanes == 0 || per_lane < 2 || per_lane > UINT32_MAX / lanes || place_bytes == 0 || place_bytes > INT32_MAX)
+  if (lanes == 0 || per_lane < 2 || per_lane > UINT32_MAX / lanes || place_bytes == 0 ||
+      place_bytes > INT32_MAX)
     return opened;
   const Offsets offsets(lanes, per_lane, row_stride(place_bytes));
   if (bytes < offsets.end) return opened;
@@ -66,9 +70,11 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
 }
 
 Span span(const Lanes& lanes, uint64_t lane) {
-  // First, or a reader that stood still between the two loads while the writer went round would find nothing there.
+  // First, or a reader that stood still between the two loads while the writer went round would
+  // find nothing there.
   const uint64_t kept = lowest_kept(lanes, lane);
-  // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed count once.
+  // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed
+  // count once.
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (kept >= to) return {to, to};
   return {to - kept > lanes.per_lane ? to - lanes.per_lane : kept, to};
@@ -102,7 +108,8 @@ LaneCounts count_steps(const Lanes& lanes) {
 
 uint64_t count_steps_ever(const Lanes& lanes) {
   uint64_t ptr = 0;
-  for (uint64_t lane = 0; lane < lanes.lanes; ++lane) ptr += lanes.of[lane].steps.load(std::memory_order_acquire);
+  for (uint64_t lane = 0; lane < lanes.lanes; ++lane)
+    ptr += lanes.of[lane].steps.load(std::memory_order_acquire);
   return ptr;
 }
 
@@ -114,20 +121,23 @@ void clear_lanes(const Lanes& lanes) {
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place) {
   Note note;
   from_shared(reinterpret_cast<uint8_t*>(&note),
-              lanes.notes + (lane * lanes.per_lane + place % lanes.per_lane) * sizeof(Note), sizeof(Note));
+              lanes.notes + (lane * lanes.per_lane + place % lanes.per_lane) * sizeof(Note),
+              sizeof(Note));
   return note;
 }
 
 void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note) {
-  to_shared(lanes.notes + (lane * lanes.per_lane + at) * sizeof(Note), reinterpret_cast<const uint8_t*>(&note),
-            sizeof(Note));
+  to_shared(lanes.notes + (lane * lanes.per_lane + at) * sizeof(Note),
+            reinterpret_cast<const uint8_t*>(&note), sizeof(Note));
 }
 
-uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out) {
+uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
+                    uint8_t* out) {
   for (uint64_t place = from; place < from + count; ++place) {
     const Note note = note_at(lanes, lane, place);
     std::memcpy(out, &note, sizeof note);
-    const uint8_t* at = lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
+    const uint8_t* at =
+        lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
     from_shared(out + sizeof note, at, lanes.place_bytes);
     out += saved_bytes(lanes);
   }
@@ -143,7 +153,8 @@ LaneState lane_state(const Lanes& lanes, uint64_t lane) {
     if (now.to == 0) return {0, 0, 0, {}};
     const Note last = note_at(lanes, lane, now.to - 1);
     after_shared_reads();
-    if (lanes.of[lane].begun.load(std::memory_order_acquire) > now.to - 1 + lanes.per_lane) continue;
+    if (lanes.of[lane].begun.load(std::memory_order_acquire) > now.to - 1 + lanes.per_lane)
+      continue;
     // The count of these places, whatever the writer has added since.
     const uint32_t counted = last.before + (last.final ? 0 : 1);
     const auto ahead = static_cast<int32_t>(counted - static_cast<uint32_t>(steps));
@@ -151,13 +162,15 @@ LaneState lane_state(const Lanes& lanes, uint64_t lane) {
   }
 }
 
-void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, const uint8_t* bytes) {
+void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
+               const uint8_t* bytes) {
   for (uint64_t place = from; place < from + count; ++place) {
     Note note;
     std::memcpy(&note, bytes, sizeof note);
     const uint64_t at = place % lanes.per_lane;
     write_note(lanes, lane, at, note);
-    to_shared(lanes.places + (lane * lanes.per_lane + at) * lanes.stride, bytes + sizeof note, lanes.place_bytes);
+    to_shared(lanes.places + (lane * lanes.per_lane + at) * lanes.stride, bytes + sizeof note,
+              lanes.place_bytes);
     bytes += saved_bytes(lanes);
   }
 }
@@ -208,14 +221,16 @@ void StepField::store_last(uint8_t* place, const uint8_t* value, bool terminated
   }
 }
 
-void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode) {
+void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps,
+               uint32_t* episode) {
   stand_back(lanes);
 
   // L2, for all lanes at once: one fence orders these stores before every byte that follows.
   for (uint64_t i = 0; i < count; ++i) {
     if (!steps.takes(i)) continue;
     const uint64_t lane = first + i;
-    const uint64_t end = lanes.of[lane].committed.load(std::memory_order_relaxed) + (steps.ends(i) ? 2 : 1);
+    const uint64_t end =
+        lanes.of[lane].committed.load(std::memory_order_relaxed) + (steps.ends(i) ? 2 : 1);
     if (lanes.of[lane].begun.load(std::memory_order_relaxed) < end)
       lanes.of[lane].begun.store(end, std::memory_order_relaxed);
   }
@@ -234,21 +249,23 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
     }
     const uint8_t terminated = steps.terminated[i] != 0, truncated = steps.truncated[i] != 0;
     write_note(lanes, lane, at,
-               {steps.rewards[i], episode[i]++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
+               {steps.rewards[i], episode[i]++, terminated, truncated, 0, 0,
+                static_cast<uint32_t>(before)});
     uint64_t end = place + 1;
     if (steps.ends(i)) {
       at = at + 1 == lanes.per_lane ? 0 : at + 1;
       to = lanes.places + (lane * lanes.per_lane + at) * lanes.stride;
       for (size_t f = 0; f < steps.field_count; ++f) {
         const StepField& field = steps.fields[f];
-        if (field.last != nullptr) field.store_last(to, field.last + i * field.bytes, terminated != 0);
+        if (field.last != nullptr)
+          field.store_last(to, field.last + i * field.bytes, terminated != 0);
       }
       write_note(lanes, lane, at, {0, episode[i], 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       episode[i] = 0;
       ++end;
     }
-    // L3: what was written before is seen by who reads this. The count of steps comes after it: who sees a step counted
-    // finds it committed.
+    // L3: what was written before is seen by who reads this. The count of steps comes after it: who
+    // sees a step counted finds it committed.
     lanes.of[lane].committed.store(end, std::memory_order_release);
     lanes.of[lane].steps.store(before + 1, std::memory_order_release);
   }

@@ -1,18 +1,23 @@
-// Trajectories in shared memory: what environments saw, step by step, a ring of places for each environment (a lane).
-// Compiled into rows.node (writers, in-process sampling) and pack.node; one writer per lane, any number of readers.
+// Trajectories in shared memory: what environments saw, step by step, a ring of places for each
+// environment (a lane). Compiled into rows.node (writers, in-process sampling) and pack.node; one
+// writer per lane, any number of readers.
 //
 //   memory   header │ begun, committed, steps, floor of each lane │ notes │ places
 //
-// Place n of lane l (counted from the first ever written in it) lies at l × per_lane + n mod per_lane. It holds a step,
-// or an episode's final observation. Its note says which, and carries the numbers that every view needs, densely.
+// Place n of lane l (counted from the first ever written in it) lies at l × per_lane + n mod
+// per_lane. It holds a step, or an episode's final observation. Its note says which, and carries
+// the numbers that every view needs, densely.
 //   L1  A lane has one writer. Only it moves `begun`, `committed` and `steps`; they never fall.
-//   L2  The writer stores begun = b before it writes a byte of any place below b, so places below b − per_lane may be
-//   gone. L3  committed = c is stored after every byte of the places below c. A step that ends its episode and the
-//   final
+//   L2  The writer stores begun = b before it writes a byte of any place below b, so places below b
+//       − per_lane may be
+//   gone. L3 committed = c is stored after every byte of the places below c. A step that ends its
+//   episode and the final
 //       observation behind it are committed by one store.
-//   L4  A reader trusts what it copied of place n < c only if begun, read after the copy, is at most n + per_lane.
-//   L5  A writer that died between L2 and L3 left begun > committed. Its successor goes on at committed; begun stays.
-//       One that died behind L3 left a step uncounted: the successor counts it first.
+//   L4  A reader trusts what it copied of place n < c only if begun, read after the copy, is at
+//       most n + per_lane.
+//   L5  A writer that died between L2 and L3 left begun > committed. Its successor goes on at
+//       committed; begun stays. One that died behind L3 left a step uncounted: the successor counts
+//       it first.
 //   L6  clear() raises `floor` to committed. What lies below it is gone, as if overwritten.
 #pragma once
 #include <atomic>
@@ -35,7 +40,8 @@ struct alignas(64) LanesHeader {
   uint32_t lanes;
   uint32_t place_bytes;
   uint64_t per_lane;
-  // Readers that could not get a whole step; writers let them pass before they begin again. Never held across calls.
+  // Readers that could not get a whole step; writers let them pass before they begin again. Never
+  // held across calls.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   // A BellBoard and one claim word per lane (src/store/lanes); JavaScript's alone.
   alignas(64) int32_t bells[lane_bells * bell_words];
@@ -52,15 +58,18 @@ struct Note {
 };
 static_assert(sizeof(Note) == 16, "notes are dense");
 
-// Side by side, so that the writers of neighbouring lanes share no more than the line in which they meet. The writer
-// reads its own three relaxed: nobody else writes them, but a predecessor whose claim it took over.
-//   begun      stored relaxed, with a release fence behind it: that orders it before every byte that follows (L2).
+// Side by side, so that the writers of neighbouring lanes share no more than the line in which they
+// meet. The writer reads its own three relaxed: nobody else writes them, but a predecessor whose
+// claim it took over.
+//   begun      stored relaxed, with a release fence behind it: that orders it before every byte
+//   that follows (L2).
 //              Readers acquire it behind an acquire fence, which orders their copies before (L4).
 //   committed  released behind the bytes, acquired before them (L3).
 //   steps      released behind committed: who sees a step counted finds it committed.
-//   floor      raised by whoever clears, to a count that was committed: released, and acquired by readers, so that
-//              what is below it is never taken for what lies there next. Of two that raise it the first look is
-//              relaxed.
+//   floor      raised by whoever clears, to a count that was committed: released, and acquired by
+//   readers, so that
+//              what is below it is never taken for what lies there next. Of two that raise it the
+//              first look is relaxed.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };
@@ -88,8 +97,8 @@ struct Span {
 };
 Span span(const Lanes& lanes, uint64_t lane);
 
-// L4: the lowest place of a lane that cannot have been written over. What was read before this call is ordered before
-// it.
+// L4: the lowest place of a lane that cannot have been written over. What was read before this call
+// is ordered before it.
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane);
 
 struct LaneCounts {
@@ -109,26 +118,30 @@ void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note
 
 // Bytes of a place as read_range() copies it: its note, then what it holds.
 inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
-// Copies the places [from, from + count) of a lane, all of them committed, to `out`. Returns the lowest place that
-// cannot have been written over meanwhile (L4, without the floor): what lies below it in `out` is worth nothing.
+// Copies the places [from, from + count) of a lane, all of them committed, to `out`. Returns the
+// lowest place that cannot have been written over meanwhile (L4, without the floor): what lies
+// below it in `out` is worth nothing.
 uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
 
-// What a lane is, but for the bytes of its places. The note is that of place to − 1, cleared or not: how far the
-// episode is that a writer may go on with.
+// What a lane is, but for the bytes of its places. The note is that of place to − 1, cleared or
+// not: how far the episode is that a writer may go on with.
 struct LaneState {
   uint64_t from, to, steps;
   Note last;
 };
 LaneState lane_state(const Lanes& lanes, uint64_t lane);
 
-// The way back, for lanes that nobody uses yet: places are written, and count when set_lane() says what there is.
-void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, const uint8_t* bytes);
+// The way back, for lanes that nobody uses yet: places are written, and count when set_lane() says
+// what there is.
+void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
+               const uint8_t* bytes);
 void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state);
 
 // Of the episode that the lane's last writer left unended, the steps so far; 0 where it left none.
 uint32_t steps_so_far(const Lanes& lanes, uint64_t lane);
 
-// A new writer's first act: one that died behind its store of `committed` left its last step uncounted.
+// A new writer's first act: one that died behind its store of `committed` left its last step
+// uncounted.
 void take_over(const Lanes& lanes, uint64_t lane);
 
 // A writer's first act of every add: lets readers pass that were unlucky for long, up to a bound.
@@ -142,7 +155,9 @@ struct StepField {
   uint32_t offset, bytes;
   FieldKind kind;
 
-  bool is_finite(const uint8_t* value) const { return !kind.is_checked() || all_finite(value, bytes, kind.floats); }
+  bool is_finite(const uint8_t* value) const {
+    return !kind.is_checked() || all_finite(value, bytes, kind.floats);
+  }
   // Stores a final observation; zeros if it is not finite and its episode terminated (finite.hpp).
   void store_last(uint8_t* place, const uint8_t* value, bool terminated) const;
 };
@@ -158,14 +173,17 @@ struct StepsToAdd {
   bool ends(uint64_t lane) const { return terminated[lane] != 0 || truncated[lane] != 0; }
 };
 
-// Adds one step of each of the lanes [first, first + count) that are not skipped. `episode[i]` is how many steps the
-// running episode of lane first + i has; the writer's own.
-void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps, uint32_t* episode);
+// Adds one step of each of the lanes [first, first + count) that are not skipped. `episode[i]` is
+// how many steps the running episode of lane first + i has; the writer's own.
+void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps,
+               uint32_t* episode);
 
 // Readers that are unlucky for long ask writers to stand back; for the length of this object.
 class Courtesy {
  public:
-  explicit Courtesy(const Lanes& lanes) : waiting_(lanes.header->readers_waiting) { waiting_.fetch_add(1); }
+  explicit Courtesy(const Lanes& lanes) : waiting_(lanes.header->readers_waiting) {
+    waiting_.fetch_add(1);
+  }
   ~Courtesy() { waiting_.fetch_sub(1); }
   Courtesy(const Courtesy&) = delete;
 

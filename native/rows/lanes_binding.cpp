@@ -19,10 +19,13 @@ namespace {
 void format_lanes_js(Info info) {
   const uint32_t lanes = u32(info, 1), place_bytes = u32(info, 3);
   const uint64_t per_lane = whole(info, 2);
-  format_lanes(require_bytes(info, 0, lanes_bytes(lanes, per_lane, place_bytes)).data, lanes, per_lane, place_bytes);
+  format_lanes(require_bytes(info, 0, lanes_bytes(lanes, per_lane, place_bytes)).data, lanes,
+               per_lane, place_bytes);
 }
 
-double lanes_bytes_js(Info info) { return double(lanes_bytes(u32(info, 0), whole(info, 1), u32(info, 2))); }
+double lanes_bytes_js(Info info) {
+  return double(lanes_bytes(u32(info, 0), whole(info, 1), u32(info, 2)));
+}
 
 Napi::Value open_lanes_js(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(LanesHeader));
@@ -40,7 +43,7 @@ void lane_counts(Info info) {
 
 void clear_js(Info info) { clear_lanes(held<Lanes>(info, 0)); }
 
-// ---- writers --------------------------------------------------------------------------------------------------------
+// ---- writers ------------------------------------------------------------------------------------
 
 struct Writer {
   Lanes lanes;
@@ -51,12 +54,14 @@ struct Writer {
   std::vector<uint32_t> episode;
 };
 
-// (lanes, first, count, [offset, bytes, whether an observation, bytes of an element, kind of floats, role] of each
-// field, whether to go on with unended episodes, whether rewards must be finite)
+// (lanes, first, count, [offset, bytes, whether an observation, bytes of an element, kind of
+// floats, role] of each field, whether to go on with unended episodes, whether rewards must be
+// finite)
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {{}, {}, info[5].ToBoolean()}, {}, {}};
-  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first) throw range("rows addon: no such lanes");
+  if (writer.first > lanes.lanes || writer.count > lanes.lanes - writer.first)
+    throw range("rows addon: no such lanes");
   const Bytes table = require_bytes(info, 3, 0);
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
   for (uint64_t i = 0; i + 5 < table.size / 4; i += 6, row += 6) {
@@ -75,8 +80,9 @@ Napi::Value open_writer(Info info) {
   return hold(info, 0, std::move(writer));
 }
 
-// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out of three float64) → 1, 0 when
-// the limiter says not yet, −1 where a value is refused: `out` says which (look_at_lanes)
+// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out of three
+// float64) → 1, 0 when the limiter says not yet, −1 where a value is refused: `out` says which
+// (look_at_lanes)
 double add_steps_js(Info info) {
   const napi_env env = info.Env();
   Writer& writer = held<Writer>(info, 0);
@@ -86,16 +92,19 @@ double add_steps_js(Info info) {
     StepField& field = fields[i];
     const Bytes from = element(env, info[1], i);
     const Bytes last = finals && writer.observation[i] ? element(env, info[2], i) : Bytes{};
-    if (from.size < writer.count * field.bytes || (last.data != nullptr && last.size < writer.count * field.bytes))
+    if (from.size < writer.count * field.bytes ||
+        (last.data != nullptr && last.size < writer.count * field.bytes))
       throw range("rows addon: a field is shorter than its lanes");
     field.from = from.data;
     field.last = last.data;
   }
-  const auto* rewards = reinterpret_cast<const float*>(require_bytes(info, 3, writer.count * 4).data);
+  const auto* rewards =
+      reinterpret_cast<const float*>(require_bytes(info, 3, writer.count * 4).data);
   const uint8_t* terminated = require_bytes(info, 4, writer.count).data;
   const uint8_t* truncated = require_bytes(info, 5, writer.count).data;
   const Bytes skip = bytes_if_any(env, info[6]);
-  if (skip.data != nullptr && skip.size < writer.count) throw range("rows addon: skip is too short");
+  if (skip.data != nullptr && skip.size < writer.count)
+    throw range("rows addon: skip is too short");
   const uint64_t steps = whole(info, 7);
   const StepsToAdd given{fields.data(), fields.size(), rewards, terminated, truncated, skip.data};
   Odd odd;
@@ -103,7 +112,8 @@ double add_steps_js(Info info) {
     give(info, 9, {double(odd.row), double(odd.field), double(odd.element)});
     return -1;
   }
-  // One call from admission to commit: a terminated thread cannot leave a counted insert without its steps.
+  // One call from admission to commit: a terminated thread cannot leave a counted insert without
+  // its steps.
   Limiter* limiter = info[8].IsExternal() ? held<Limiter*>(info, 8) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, steps)) return 0;
   add_steps(writer.lanes, writer.first, writer.count, given, writer.episode.data());
@@ -111,8 +121,9 @@ double add_steps_js(Info info) {
   return 1;
 }
 
-// (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter says not yet; −1 − the first
-// row that is wrong, where one is. `words[index]` becomes `value` behind the last commit, also of no rows.
+// (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter says not
+// yet; −1 − the first row that is wrong, where one is. `words[index]` becomes `value` behind the
+// last commit, also of no rows.
 double add_packed_steps_js(Info info) {
   Writer& writer = held<Writer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -122,7 +133,8 @@ double add_packed_steps_js(Info info) {
   if (look.good < rows) return -1 - double(look.good);
   Limiter* limiter = look.steps > 0 && info[3].IsExternal() ? held<Limiter*>(info, 3) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, look.steps)) return 0;
-  add_packed_steps(writer.lanes, writer.first, writer.count, given, writer.rules, writer.episode.data());
+  add_packed_steps(writer.lanes, writer.first, writer.count, given, writer.rules,
+                   writer.episode.data());
   if (limiter != nullptr) limiter->inserts.fetch_add(look.steps, std::memory_order_seq_cst);
   mark.move();
   return double(rows);
@@ -134,7 +146,7 @@ void cut_episodes(Info info) {
   std::fill(episode.begin(), episode.end(), 0);
 }
 
-// ---- readers --------------------------------------------------------------------------------------------------------
+// ---- readers ------------------------------------------------------------------------------------
 
 // (lanes, lane, out of two float64): the places [from, to) that a reader may take now
 void lane_span(Info info) {
@@ -153,8 +165,8 @@ void lane_ends(Info info) {
     out[lane] = double(lanes.of[lane].committed.load(std::memory_order_acquire));
 }
 
-// (lanes, lane, from, count, out, at, counts): rows from `at` on; counts become the rows and the steps among them.
-// False where a writer was over them.
+// (lanes, lane, from, count, out, at, counts): rows from `at` on; counts become the rows and the
+// steps among them. False where a writer was over them.
 bool pack_lane_js(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1), count = whole(info, 3), at = whole(info, 5);
@@ -165,8 +177,8 @@ bool pack_lane_js(Info info) {
   return packed.whole;
 }
 
-// (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards, steps, flags): → −1, or
-// the first id that is not there
+// (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards,
+// steps, flags): → −1, or the first id that is not there
 double read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -192,9 +204,11 @@ double read_places(Info info) {
       flags[i] = note.terminated;
       flags[count + i] = note.truncated;
       flags[2 * count + i] = note.final;
-      const uint8_t* from = lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
+      const uint8_t* from =
+          lanes.places + (lane * lanes.per_lane + place % lanes.per_lane) * lanes.stride;
       for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4) {
-        const auto bytes = static_cast<uint64_t>(row[1]), at = static_cast<uint64_t>(row[2]) + i * bytes;
+        const auto bytes = static_cast<uint64_t>(row[1]),
+                   at = static_cast<uint64_t>(row[2]) + i * bytes;
         // Of a final observation the other fields were never written.
         if (note.final && row[3] == 0) {
           std::fill_n(out.data + at, bytes, 0);

@@ -1,5 +1,6 @@
-// What rows.node says of its memory: where in a header each number lies that JavaScript reads or writes by itself, in
-// bytes from the header's start. So the headers of this folder are the only place where that is written.
+// What rows.node says of its memory: where in a header each number lies that JavaScript reads or
+// writes by itself, in bytes from the header's start. So the headers of this folder are the only
+// place where that is written.
 #include <napi.h>
 
 #include <cstddef>
@@ -28,8 +29,10 @@ double mirror_bytes(Info info) { return double(Mirror::bytes_of(whole(info, 0)))
 }  // namespace
 
 void export_layouts(Napi::Env env, Napi::Object exports) {
-  static constexpr Exported all[] = {
-      {"rowsBytes", rows_bytes}, {"rowStride", stride_of}, {"treeLeavesAt", leaves_at}, {"mirrorBytes", mirror_bytes}};
+  static constexpr Exported all[] = {{"rowsBytes", rows_bytes},
+                                     {"rowStride", stride_of},
+                                     {"treeLeavesAt", leaves_at},
+                                     {"mirrorBytes", mirror_bytes}};
   add_functions(env, exports, all);
   const Napi::Object layouts = add_group(env, exports, "layouts");
   add_numbers(env, layouts, "rows",

@@ -1,19 +1,23 @@
-// Versioned weights in three buffers of shared memory: one writer, any number of readers, no lock, never torn.
-// The writer may be this code (host weights) or a device copy that lands in the buffer; compiled into rows.node.
+// Versioned weights in three buffers of shared memory: one writer, any number of readers, no lock,
+// never torn. The writer may be this code (host weights) or a device copy that lands in the buffer;
+// compiled into rows.node.
 //
 //   M1  version v lives in buffer v mod 3.
-//   M2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new reader starts on.
-//   M3  begun is the highest version whose write has begun. It moves before the first byte, never back. A reader of
-//       version v trusts its copy only if begun, read after the copy, is below v + 3, the next version in that
-//       buffer.
-//   M4  refused is the highest version that nobody will publish: its weights are no finite numbers, or the pipeline
-//       that began it is closed. No byte of it is under way any more. Versions above published and up to refused are
-//       nobody's: the next writer writes them again in their places.
+//   M2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new reader
+//       starts on.
+//   M3  begun is the highest version whose write has begun. It moves before the first byte, never
+//       back. A reader of version v trusts its copy only if begun, read after the copy, is below v
+//       + 3, the next version in that buffer.
+//   M4  refused is the highest version that nobody will publish: its weights are no finite numbers,
+//       or the pipeline that began it is closed. No byte of it is under way any more. Versions
+//       above published and up to refused are nobody's: the next writer writes them again in their
+//       places.
 //
-// A device's copy is ordered behind M3's store, and what it was ordered behind is seen before its bytes: an order to a
-// device is a release, and so is the lock of the host device's queue, whose threads pass on what they acquired (no
-// processor that this is built for shows a store to a third thread before one that its maker had seen).
-// `test/model/mailbox.ts` goes through every order, with each of these rules broken in turn.
+// A device's copy is ordered behind M3's store, and what it was ordered behind is seen before its
+// bytes: an order to a device is a release, and so is the lock of the host device's queue, whose
+// threads pass on what they acquired (no processor that this is built for shows a store to a third
+// thread before one that its maker had seen). `test/model/mailbox.ts` goes through every order,
+// with each of these rules broken in turn.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -25,10 +29,10 @@
 namespace hotslot::rows {
 
 struct alignas(64) Mailbox {
-  // One writer at a time: it reads its own words relaxed, also where begin() and publish() are two threads', since what
-  // handed the version from one to the other (a slot's state, JavaScript's Atomics) ordered them. The store is
-  // sequentially consistent and followed by a release fence: before every byte (M3). Readers acquire it behind their
-  // fence.
+  // One writer at a time: it reads its own words relaxed, also where begin() and publish() are two
+  // threads', since what handed the version from one to the other (a slot's state, JavaScript's
+  // Atomics) ordered them. The store is sequentially consistent and followed by a release fence:
+  // before every byte (M3). Readers acquire it behind their fence.
   alignas(64) std::atomic<int32_t> begun;
   // Its store publishes a whole version; pairs with the reader's load before its copy.
   alignas(64) std::atomic<int32_t> published;
@@ -36,11 +40,12 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<int32_t> refused;
 };
 
-// What the words may say (M2); else another thread has written there what none of these functions do. It reads or
-// writes nothing then: versions become places.
+// What the words may say (M2); else another thread has written there what none of these functions
+// do. It reads or writes nothing then: versions become places.
 inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
 
-// The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer only.
+// The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer
+// only.
 inline int32_t begin_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
@@ -50,12 +55,13 @@ inline int32_t begin_version(Mailbox& box) {
   return begun + 1;
 }
 
-// The version to write next: one that was refused, where all that are begun were, else a new one; 0 as begin_version()
-// has it. Writer only.
+// The version to write next: one that was refused, where all that are begun were, else a new one; 0
+// as begin_version() has it. Writer only.
 inline int32_t take_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
-  if (!sound(begun, published) || begun == published || box.refused.load(std::memory_order_acquire) < begun)
+  if (!sound(begun, published) || begun == published ||
+      box.refused.load(std::memory_order_acquire) < begun)
     return begin_version(box);
   // It was begun before, and readers of the buffer's older version know it (M3).
   before_shared_writes();
@@ -71,9 +77,10 @@ inline bool publish_version(Mailbox& box, int32_t version) {
   return true;
 }
 
-// Copies the newest version above `newer_than` and returns it; 0 when there is none (or none could be had in ~100 ms).
-inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t stride, uint64_t bytes, uint8_t* into,
-                            int32_t newer_than) {
+// Copies the newest version above `newer_than` and returns it; 0 when there is none (or none could
+// be had in ~100 ms).
+inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t stride, uint64_t bytes,
+                            uint8_t* into, int32_t newer_than) {
   Backoff unlucky;
   while (unlucky.rounds() < 3072) {
     const int32_t version = box.published.load(std::memory_order_acquire);
@@ -86,8 +93,8 @@ inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t strid
   return 0;
 }
 
-// The place of the first of `count` float32 that is NaN or infinite, −1 where none is. The bytes are at rest: a version
-// that is written and not yet published, or the caller's own.
+// The place of the first of `count` float32 that is NaN or infinite, −1 where none is. The bytes
+// are at rest: a version that is written and not yet published, or the caller's own.
 inline int64_t first_not_finite(const uint8_t* floats, uint64_t count) {
   constexpr uint64_t block = 1024;
   constexpr uint32_t exponent = 0x7f800000;

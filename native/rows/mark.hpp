@@ -1,7 +1,10 @@
-// How far somebody's numbered rows have come: a word in shared memory that moves in the same native call as the rows
-// do. A thread that is ended lets a native call come to its end, so it leaves both or neither.
-//   K1  mark = n is stored after the commit of every row below n: who reads it may say that they are there.
-//   K2  Between two native calls, mark says exactly which rows were taken. Whoever goes on from it takes none twice.
+// How far somebody's numbered rows have come: a word in shared memory that moves in the same native
+// call as the rows do. A thread that is ended lets a native call come to its end, so it leaves both
+// or neither.
+//   K1  mark = n is stored after the commit of every row below n: who reads it may say that they
+//       are there.
+//   K2  Between two native calls, mark says exactly which rows were taken. Whoever goes on from it
+//       takes none twice.
 #pragma once
 #include <napi.h>
 

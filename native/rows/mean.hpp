@@ -1,4 +1,5 @@
-// The mean of vectors in the order in which they are given, the same bits wherever they are the same.
+// The mean of vectors in the order in which they are given, the same bits wherever they are the
+// same.
 #pragma once
 #include <algorithm>
 #include <cstddef>

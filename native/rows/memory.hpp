@@ -6,7 +6,8 @@
 
 namespace hotslot::rows {
 
-// Of shared memory that only its maker should write: one load, so that what was looked at is what is used.
+// Of shared memory that only its maker should write: one load, so that what was looked at is what
+// is used.
 template <typename T>
 inline T read_once(const T& word) {
   return __atomic_load_n(&word, __ATOMIC_RELAXED);
@@ -14,12 +15,14 @@ inline T read_once(const T& word) {
 
 inline uint64_t line_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Random reads miss the TLB as often as the cache. A kernel without huge pages may say no: nothing is lost.
+// Random reads miss the TLB as often as the cache. A kernel without huge pages may say no: nothing
+// is lost.
 inline void ask_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
 #if defined(MADV_HUGEPAGE)
   constexpr uintptr_t huge_page = uintptr_t{2} << 20;
   const uintptr_t begin = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t from = (begin + huge_page - 1) / huge_page * huge_page, to = (begin + bytes) / huge_page * huge_page;
+  const uintptr_t from = (begin + huge_page - 1) / huge_page * huge_page,
+                  to = (begin + bytes) / huge_page * huge_page;
   if (to > from) (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
 #endif
 }

@@ -38,7 +38,8 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
   if (brings) to_[which] = nowhere;
   which_[index] = static_cast<uint32_t>(to_.size());
   held_[index] = place + 1;
-  from_shared(out_ + to_.size() * lanes_.stride, lanes_.places + index * lanes_.stride, lanes_.place_bytes);
+  from_shared(out_ + to_.size() * lanes_.stride, lanes_.places + index * lanes_.stride,
+              lanes_.place_bytes);
   to_.push_back(index);
   return static_cast<uint32_t>(places_ + which_[index]);
 }

@@ -1,4 +1,5 @@
-// The way out of lanes, and the way in: what each row must be, and the stores of a lane's writer for each of them.
+// The way out of lanes, and the way in: what each row must be, and the stores of a lane's writer
+// for each of them.
 #include "rows/packed_steps.hpp"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ StepRow row_at(const Lanes& lanes, const PackedSteps& given, uint64_t i) {
 bool ends_episode(const StepRow& row) { return (row.kind & ended_bits) != 0; }
 
 uint16_t kind_of(const Note& step) {
-  return static_cast<uint16_t>((step.terminated ? 1 : 0) | (step.truncated ? 2 : 0) | (step.step == 0 ? first_bit : 0));
+  return static_cast<uint16_t>((step.terminated ? 1 : 0) | (step.truncated ? 2 : 0) |
+                               (step.step == 0 ? first_bit : 0));
 }
 
 uint8_t* bytes_at(const Lanes& lanes, uint64_t lane, uint64_t at) {
@@ -31,13 +33,15 @@ uint8_t* bytes_at(const Lanes& lanes, uint64_t lane, uint64_t at) {
 namespace {
 
 bool are_finite(const std::vector<StepField>& fields, const uint8_t* place) {
-  return std::all_of(fields.begin(), fields.end(),
-                     [place](const StepField& field) { return field.is_finite(place + field.offset); });
+  return std::all_of(fields.begin(), fields.end(), [place](const StepField& field) {
+    return field.is_finite(place + field.offset);
+  });
 }
 
 }  // namespace
 
-PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given, const StepRules& rules) {
+PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given,
+                         const StepRules& rules) {
   PackedLook look{0, 0};
   StepRow before{0, 0, 0};
   for (; look.good < given.rows; ++look.good) {
@@ -68,8 +72,8 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
   for (uint64_t i = 0; i < given.rows; ++i) {
     const StepRow row = row_at(lanes, given, i);
     const bool ends = ends_episode(row);
-    // Memory that is shared may have changed since it was looked at. Nothing is written outside of these lanes, and
-    // nothing read behind the last row.
+    // Memory that is shared may have changed since it was looked at. Nothing is written outside of
+    // these lanes, and nothing read behind the last row.
     if (row.lane >= count || i + ends >= given.rows) return;
     // As often as add_steps() does, which adds a step of each lane at once.
     if (steps++ % count == 0) stand_back(lanes);
@@ -78,9 +82,10 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
     const uint64_t place = words.committed.load(std::memory_order_relaxed);
     const uint64_t before = words.steps.load(std::memory_order_relaxed);
     const uint64_t end = place + (ends ? 2 : 1);
-    // L2, step by step: announced all at once, the rows would take the oldest places from readers long before they are
-    // written over.
-    if (words.begun.load(std::memory_order_relaxed) < end) words.begun.store(end, std::memory_order_relaxed);
+    // L2, step by step: announced all at once, the rows would take the oldest places from readers
+    // long before they are written over.
+    if (words.begun.load(std::memory_order_relaxed) < end)
+      words.begun.store(end, std::memory_order_relaxed);
     before_shared_writes();
 
     const uint8_t* bytes = given.bytes + i * row_bytes + sizeof row;
@@ -89,13 +94,15 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
     const uint8_t terminated = row.kind & 1, truncated = row.kind >> 1 & 1;
     uint64_t at = place % lanes.per_lane;
     to_shared(bytes_at(lanes, lane, at), bytes, lanes.place_bytes);
-    write_note(lanes, lane, at, {row.reward, step++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
+    write_note(lanes, lane, at,
+               {row.reward, step++, terminated, truncated, 0, 0, static_cast<uint32_t>(before)});
     if (ends) {
       ++i;
       bytes += row_bytes;
       at = at + 1 == lanes.per_lane ? 0 : at + 1;
       uint8_t* to = bytes_at(lanes, lane, at);
-      for (const StepField& field : rules.observations) field.store_last(to, bytes + field.offset, terminated != 0);
+      for (const StepField& field : rules.observations)
+        field.store_last(to, bytes + field.offset, terminated != 0);
       write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       step = 0;
     }
@@ -105,7 +112,8 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
   }
 }
 
-PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out) {
+PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
+                     uint8_t* out) {
   PackedLane packed{0, 0, false};
   StepRow row{static_cast<uint16_t>(lane), 0, 0};
   for (; packed.rows < count; ++packed.rows) {

@@ -1,13 +1,15 @@
-// Steps on their way from one buffer's lanes to another's: a row for each place, as it lies in memory.
+// Steps on their way from one buffer's lanes to another's: a row for each place, as it lies in
+// memory.
 //
 //   u16 lane │ u16 kind │ f32 reward │ the bytes of the place
 //
-// Kinds: 0 a step, 1 one that terminated its episode, 2 one that truncated it, 3 both; 4 the episode's final
-// observation. A step's kind is 8 more where it is the first of its episode.
+// Kinds: 0 a step, 1 one that terminated its episode, 2 one that truncated it, 3 both; 4 the
+// episode's final observation. A step's kind is 8 more where it is the first of its episode.
 //   P1  The rows of a lane come in the order of its places; lanes may alternate.
-//   P2  Directly behind a step that ended its episode comes the final observation of the same lane, and nowhere else is
-//       one. So nobody ever has the one without the other.
-//   P3  A first step leaves what ran in its lane unended, as the writer before it did. Any other goes on with it.
+//   P2  Directly behind a step that ended its episode comes the final observation of the same lane,
+//       and nowhere else is one. So nobody ever has the one without the other.
+//   P3  A first step leaves what ran in its lane unended, as the writer before it did. Any other
+//       goes on with it.
 //   P4  Of a final observation only the fields that are observations mean anything.
 #pragma once
 #include <cstddef>
@@ -41,16 +43,18 @@ struct StepRules {
   bool finite_rewards;
 };
 
-// How far rows are what they should be, for a writer of `count` lanes: the first row that is wrong, or all of them.
+// How far rows are what they should be, for a writer of `count` lanes: the first row that is wrong,
+// or all of them.
 struct PackedLook {
   uint64_t good;
   // Of all rows, those that are steps.
   uint64_t steps;
 };
-PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given, const StepRules& rules);
+PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given,
+                         const StepRules& rules);
 
-// Adds rows that look_at_steps() found good to the lanes [first, first + count), each step as add_steps() would. So a
-// lane may get more than its ring holds. `episode` as for add_steps().
+// Adds rows that look_at_steps() found good to the lanes [first, first + count), each step as
+// add_steps() would. So a lane may get more than its ring holds. `episode` as for add_steps().
 void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const PackedSteps& given,
                       const StepRules& rules, uint32_t* episode);
 
@@ -59,8 +63,9 @@ struct PackedLane {
   uint64_t rows, steps;
   bool whole;
 };
-// Writes the places [from, from + count) of a lane, all of them committed, as rows. P2: a step that ended its episode
-// is left out where `count` ends in front of its final observation.
-PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
+// Writes the places [from, from + count) of a lane, all of them committed, as rows. P2: a step that
+// ended its episode is left out where `count` ends in front of its final observation.
+PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
+                     uint8_t* out);
 
 }  // namespace hotslot::rows

@@ -14,8 +14,8 @@ namespace hotslot::rows {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-// No step: undrawable, or none was ever there. It adds up like zero, and is told from the leaf of a priority of zero by
-// its sign.
+// No step: undrawable, or none was ever there. It adds up like zero, and is told from the leaf of a
+// priority of zero by its sign.
 constexpr double nobody = -0.0;
 
 // Of leaves, for an id that is not to be followed.
@@ -51,7 +51,10 @@ uint64_t tree_bytes(uint64_t leaves, uint64_t lanes) {
 }
 
 PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
-    : header_(static_cast<TreeHeader*>(memory)), count_(leaves), lanes_(lanes), per_lane_(leaves / lanes) {
+    : header_(static_cast<TreeHeader*>(memory)),
+      count_(leaves),
+      lanes_(lanes),
+      per_lane_(leaves / lanes) {
   known_ = reinterpret_cast<uint64_t*>(header_ + 1);
   leaves_ = reinterpret_cast<double*>(static_cast<uint8_t*>(memory) + tree_leaves_at(lanes));
   double* next = leaves_ + pad(leaves);
@@ -68,7 +71,8 @@ PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
   reader_ = __atomic_add_fetch(&header_->readers, 1, __ATOMIC_RELAXED);
 }
 
-void PriorityTree::format(void* memory, uint64_t leaves, uint64_t lanes, double alpha, double epsilon) {
+void PriorityTree::format(void* memory, uint64_t leaves, uint64_t lanes, double alpha,
+                          double epsilon) {
   auto* header = static_cast<TreeHeader*>(memory);
   ask_huge_pages(memory, tree_bytes(leaves, lanes));
   *header = {alpha, epsilon, 1, leaves, 0, 0, 0, 0, 0, 0, {}};
@@ -128,8 +132,8 @@ void PriorityTree::settle() {
     // From where most are to be made it costs less to make them all than to know which.
     all = all || dirty_.size() > here.nodes / 2;
     if (!all && dirty_.size() > here.nodes / 32) sort_dirty(level);
-    tree_kernels().make(sums, leasts, all ? nullptr : dirty_.data(), all ? here.nodes : dirty_.size(), here.sum,
-                        here.least);
+    tree_kernels().make(sums, leasts, all ? nullptr : dirty_.data(),
+                        all ? here.nodes : dirty_.size(), here.sum, here.least);
     uint64_t* marked = marked_[level].data();
     for (const uint64_t node : dirty_) marked[node / 64] = 0;
     if (all || level + 1 == levels_.size()) {
@@ -158,7 +162,8 @@ void PriorityTree::sort_dirty(size_t level) {
   dirty_.clear();
   const std::vector<uint64_t>& marked = marked_[level];
   for (uint64_t word = 0; word < marked.size(); ++word)
-    for (uint64_t bits = marked[word]; bits != 0; bits &= bits - 1) dirty_.push_back(word * 64 + __builtin_ctzll(bits));
+    for (uint64_t bits = marked[word]; bits != 0; bits &= bits - 1)
+      dirty_.push_back(word * 64 + __builtin_ctzll(bits));
 }
 
 void PriorityTree::raise(double* priorities, uint64_t count) const {
@@ -200,7 +205,9 @@ void PriorityTree::came(uint64_t lane, uint64_t place) {
   }
 }
 
-void PriorityTree::went(uint64_t lane, uint64_t place) { set(lane * per_lane_ + place % per_lane_, nobody); }
+void PriorityTree::went(uint64_t lane, uint64_t place) {
+  set(lane * per_lane_ + place % per_lane_, nobody);
+}
 
 void PriorityTree::forget(uint64_t lane) {
   const double* first = leaves_ + lane * per_lane_;
@@ -213,7 +220,8 @@ void PriorityTree::forget(uint64_t lane) {
 void PriorityTree::reached(uint64_t lane, const Span& span) { known_[lane] = span.to; }
 
 template <typename Value>
-void PriorityTree::update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count) {
+void PriorityTree::update(const Drawable& drawable, const double* ids, const Value* priorities,
+                          uint64_t count) {
   const uint64_t odd_before = header_->odd;
   scratch_.resize(count);
   for (uint64_t from = 0; from < count; from += leaves_at_once) {
@@ -239,13 +247,14 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
   // The largest is known now; in order once more, since the last of duplicates wins.
   for (uint64_t i = 0; i < count && header_->odd > odd_before; ++i) {
     if (scratch_[i] == left_out) continue;
-    set(scratch_[i], raised(is_priority(priorities[i]) ? static_cast<double>(priorities[i]) : header_->largest));
+    set(scratch_[i],
+        raised(is_priority(priorities[i]) ? static_cast<double>(priorities[i]) : header_->largest));
   }
   settle();
 }
 
-// Where the leaf of an id lies, which is fetched, as its parent is; `left_out` where the id or its priority is to be
-// left out.
+// Where the leaf of an id lies, which is fetched, as its parent is; `left_out` where the id or its
+// priority is to be left out.
 template <typename Value>
 uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Value* priority) {
   uint32_t bits = 0;
@@ -266,13 +275,14 @@ template void PriorityTree::update(const Drawable&, const double*, const float*,
 template void PriorityTree::update(const Drawable&, const double*, const double*, uint64_t);
 
 void PriorityTree::adopt() {
-  header_->drawn_from =
-      static_cast<uint64_t>(std::count_if(leaves_, leaves_ + count_, [](double leaf) { return leaf > 0; }));
+  header_->drawn_from = static_cast<uint64_t>(
+      std::count_if(leaves_, leaves_ + count_, [](double leaf) { return leaf > 0; }));
   header_->follows = 0;
   for (size_t level = 0; level < levels_.size(); ++level) {
     const Level& here = levels_[level];
-    tree_kernels().make(level == 0 ? leaves_ : levels_[level - 1].sum, level == 0 ? nullptr : levels_[level - 1].least,
-                        nullptr, here.nodes, here.sum, here.least);
+    tree_kernels().make(level == 0 ? leaves_ : levels_[level - 1].sum,
+                        level == 0 ? nullptr : levels_[level - 1].least, nullptr, here.nodes,
+                        here.sum, here.least);
   }
 }
 

@@ -1,10 +1,10 @@
-// Priorities of steps, in shared memory: the sum and the least of all leaves, kept by a tree with eight children a node
-// (a cache line). One owner at a time: pack's thread in a pipeline, else the thread that samples. Each native call
-// leaves it whole.
+// Priorities of steps, in shared memory: the sum and the least of all leaves, kept by a tree with
+// eight children a node (a cache line). One owner at a time: pack's thread in a pipeline, else the
+// thread that samples. Each native call leaves it whole.
 //
-// A parent's sum is made of its children alone, in pairs: a binary tree's, of which every third level is stored. So
-// sums depend on the leaves and not on the order in which they were given, and a draw goes down by the same
-// comparisons.
+// A parent's sum is made of its children alone, in pairs: a binary tree's, of which every third
+// level is stored. So sums depend on the leaves and not on the order in which they were given, and
+// a draw goes down by the same comparisons.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -30,7 +30,8 @@ struct alignas(64) TreeHeader {
   uint64_t none[6];
 };
 
-// Behind the header lies how far each lane was looked at, then the leaves, then the levels above them.
+// Behind the header lies how far each lane was looked at, then the leaves, then the levels above
+// them.
 uint64_t tree_leaves_at(uint64_t lanes);
 uint64_t tree_bytes(uint64_t leaves, uint64_t lanes);
 
@@ -53,21 +54,24 @@ class PriorityTree final : public Drawable::Listener {
   double leaf(uint64_t i) const;
   bool has(uint64_t i) const;
 
-  // The leaves at which the running sum reaches these masses; never a zero one. At least one leaf is not zero.
+  // The leaves at which the running sum reaches these masses; never a zero one. At least one leaf
+  // is not zero.
   void find(const double* masses, uint64_t count, Drawn* drawn) const;
 
   // Makes the leaves those of this list, and the snapshot that it was taken from.
   void follow(Drawable& drawable);
 
-  // One update, in order: the last of duplicates wins, each counts for the largest. What was overwritten meanwhile is
-  // left out. Of floats, which come from a device, those with the bits `unwritten` are left out too; what is no
-  // priority becomes the largest. Doubles were looked at before.
+  // One update, in order: the last of duplicates wins, each counts for the largest. What was
+  // overwritten meanwhile is left out. Of floats, which come from a device, those with the bits
+  // `unwritten` are left out too; what is no priority becomes the largest. Doubles were looked at
+  // before.
   template <typename Value>
   void update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count);
   static constexpr uint32_t unwritten = 0xffffffffu;
 
-  // Leaves, largest priority and what lanes are known up to were written by a restore: makes the parents and what is
-  // counted of leaves. The next reader says its list again, which leaves what was known as it is.
+  // Leaves, largest priority and what lanes are known up to were written by a restore: makes the
+  // parents and what is counted of leaves. The next reader says its list again, which leaves what
+  // was known as it is.
   void adopt();
 
   // For pure draws: all leaves at once.

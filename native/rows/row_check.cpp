@@ -21,10 +21,12 @@ bool are_finite(const Field& field, const FieldKind& kind, const uint8_t* mask, 
 
 RowCheck::RowCheck(std::vector<FieldKind> kinds) : kinds_(std::move(kinds)), zeros_(kinds_.size()) {
   for (size_t f = 0; f < kinds_.size(); ++f)
-    if (kinds_[f].role >= Role::terminated) ends_[int(kinds_[f].role) - int(Role::terminated)] = int(f);
+    if (kinds_[f].role >= Role::terminated)
+      ends_[int(kinds_[f].role) - int(Role::terminated)] = int(f);
 }
 
-// As learners read it: discounts where there are some, else `terminated`, else done and not truncated.
+// As learners read it: discounts where there are some, else `terminated`, else done and not
+// truncated.
 bool RowCheck::is_terminated(const std::vector<Field>& fields, uint64_t row) const {
   const auto set = [&](Role role) {
     const int f = ends_[int(role) - int(Role::terminated)];
@@ -58,7 +60,8 @@ bool RowCheck::look(std::vector<Field>& fields, const uint8_t* mask, uint64_t co
 }
 
 bool look_at_lanes(const StepsToAdd& steps, uint64_t count, Odd& odd) {
-  const auto refused = [&](uint64_t lane, size_t field, const uint8_t* value, uint64_t bytes, const FieldKind& kind) {
+  const auto refused = [&](uint64_t lane, size_t field, const uint8_t* value, uint64_t bytes,
+                           const FieldKind& kind) {
     odd = {lane, field, first_odd(value, bytes, kind)};
     return false;
   };
@@ -68,7 +71,8 @@ bool look_at_lanes(const StepsToAdd& steps, uint64_t count, Odd& odd) {
     if (!all_finite(field.from, count * field.bytes, field.kind.floats))
       for (uint64_t lane = 0; lane < count; ++lane) {
         const uint8_t* value = field.from + lane * field.bytes;
-        if (steps.takes(lane) && !field.is_finite(value)) return refused(lane, f, value, field.bytes, field.kind);
+        if (steps.takes(lane) && !field.is_finite(value))
+          return refused(lane, f, value, field.bytes, field.kind);
       }
     if (field.last == nullptr) continue;
     for (uint64_t lane = 0; lane < count; ++lane) {

@@ -1,5 +1,5 @@
-// The look at rows and steps before a buffer takes them (finite.hpp): the whole add() is refused, or all of it is
-// stored.
+// The look at rows and steps before a buffer takes them (finite.hpp): the whole add() is refused,
+// or all of it is stored.
 #pragma once
 #include <vector>
 
@@ -13,8 +13,8 @@ class RowCheck {
  public:
   explicit RowCheck(std::vector<FieldKind> kinds);
 
-  // Of `count` rows as add() takes them. Sets `zero` of the fields that store a next observation as 0, valid until the
-  // next look. False where `odd` says which value is refused.
+  // Of `count` rows as add() takes them. Sets `zero` of the fields that store a next observation as
+  // 0, valid until the next look. False where `odd` says which value is refused.
   bool look(std::vector<Field>& fields, const uint8_t* mask, uint64_t count, Odd& odd);
 
  private:
@@ -26,8 +26,9 @@ class RowCheck {
   std::vector<std::vector<uint8_t>> zeros_;
 };
 
-// Of a step of each of `count` lanes. False where `odd` is refused: `row` is the lane, `field` a field's number; that
-// and the count of fields for a final observation; twice the count for the reward.
+// Of a step of each of `count` lanes. False where `odd` is refused: `row` is the lane, `field` a
+// field's number; that and the count of fields for a final observation; twice the count for the
+// reward.
 bool look_at_lanes(const StepsToAdd& steps, uint64_t count, Odd& odd);
 
 }  // namespace hotslot::rows

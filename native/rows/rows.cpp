@@ -1,4 +1,5 @@
-// The seqlock of the replay rows: which writer may write where, and how a reader knows that what it copied is whole.
+// The seqlock of the replay rows: which writer may write where, and how a reader knows that what it
+// copied is whole.
 #include "rows/rows.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 namespace hotslot::rows {
 namespace {
 
-// Most bytes written under one reservation: a reader that hits them waits this long at most (~100 µs).
+// Most bytes written under one reservation: a reader that hits them waits this long at most (~100
+// µs).
 constexpr uint64_t slice_bytes = uint64_t{1} << 20;
 
 uint64_t rows_per_slice(const Source& source) {
@@ -22,10 +24,11 @@ uint64_t rows_per_slice(const Source& source) {
 }
 
 template <bool zeros>
-void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t first,
-                uint64_t rows, uint64_t position) {
+void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
+                uint64_t first, uint64_t rows, uint64_t position) {
   uint64_t index = position % source.capacity;
-  // Short rows wait for their places, so those that are this writer's are fetched ahead; long ones come by themselves.
+  // Short rows wait for their places, so those that are this writer's are fetched ahead; long ones
+  // come by themselves.
   const uint64_t ahead = source.row_bytes <= 512 ? 8 : rows;
   for (uint64_t row = first; row < first + rows; ++row) {
     uint8_t* to = source.rows + index * source.stride;
@@ -71,7 +74,8 @@ bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
     written.end = end;
     written.turn.store(begin + 1, std::memory_order_seq_cst);
     uint64_t again = end;
-    return header.committed.load(std::memory_order_seq_cst) != begin || !take_from_board(header, begin, again);
+    return header.committed.load(std::memory_order_seq_cst) != begin ||
+           !take_from_board(header, begin, again);
   }
   return false;
 }
@@ -79,32 +83,38 @@ bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
 // Of rows that are written; returns when they are committed.
 void commit(Header& header, uint64_t begin, uint64_t end) {
   Backoff turn;
-  if (header.committed.load(std::memory_order_acquire) != begin && put_on_board(header, begin, end)) {
+  if (header.committed.load(std::memory_order_acquire) != begin &&
+      put_on_board(header, begin, end)) {
     while (header.committed.load(std::memory_order_acquire) < end) turn.pause();
     return;
   }
-  // The writers before us first. Their store and ours publish in order, so committed never covers a half row.
+  // The writers before us first. Their store and ours publish in order, so committed never covers a
+  // half row.
   while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
   do {
     header.committed.store(end, std::memory_order_seq_cst);
     begin = end;
     // Nobody has reserved behind us: whoever does so now looks at committed later.
-  } while (header.reserved.load(std::memory_order_seq_cst) != begin && take_from_board(header, begin, end));
+  } while (header.reserved.load(std::memory_order_seq_cst) != begin &&
+           take_from_board(header, begin, end));
 }
 
-void add_slice(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t first,
-               uint64_t rows) {
+void add_slice(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
+               uint64_t first, uint64_t rows) {
   Header& header = *source.header;
   Backoff courtesy;
   while (header.readers_waiting.load(std::memory_order_relaxed) != 0 &&
          courtesy.rounds() < rounds_of_courtesy(source.row_bytes))
     courtesy.pause();
 
-  // R2: announces the rows to readers before the first byte changes; pairs with the load after a reader's copy.
+  // R2: announces the rows to readers before the first byte changes; pairs with the load after a
+  // reader's copy.
   const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
   const uint64_t end = begin + rows;
   Backoff lap;
-  while (end > source.capacity && header.committed.load(std::memory_order_acquire) < end - source.capacity) lap.pause();
+  while (end > source.capacity &&
+         header.committed.load(std::memory_order_acquire) < end - source.capacity)
+    lap.pause();
   before_shared_writes();
   const auto write = some_zero(fields, field_count) ? write_rows<true> : write_rows<false>;
   write(source, fields, field_count, mask, first, rows, begin);
@@ -125,10 +135,12 @@ struct Window {
   }
 };
 
-// A reader's request to be let pass, from the first of a block's rows that it could not have to the block's end.
+// A reader's request to be let pass, from the first of a block's rows that it could not have to the
+// block's end.
 class Plea {
  public:
-  explicit Plea(const Source& source) : header_(*source.header), patience_ns_(patience_ns(source.row_bytes)) {}
+  explicit Plea(const Source& source)
+      : header_(*source.header), patience_ns_(patience_ns(source.row_bytes)) {}
   ~Plea() {
     if (asked_ != 0) header_.readers_waiting.fetch_sub(1, std::memory_order_seq_cst);
   }
@@ -153,7 +165,8 @@ class Plea {
 };
 
 // R4 for one row. False when the time is over; `out` is then worth nothing.
-bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea, uint64_t deadline_ns) {
+bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea,
+                  uint64_t deadline_ns) {
   Header& header = *source.header;
   Backoff wait;
   while (true) {
@@ -162,7 +175,8 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea
     if (!Window(source, before, header.reserved.load(std::memory_order_relaxed)).covers(index)) {
       from_shared(out, source.rows + uint64_t{index} * source.stride, source.row_bytes);
       after_shared_reads();
-      if (!Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index)) return true;
+      if (!Window(source, before, header.reserved.load(std::memory_order_acquire)).covers(index))
+        return true;
     }
     if (wait.rounds() >= rounds_of_bad_luck) {
       plea.ask();
@@ -172,8 +186,8 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea
   }
 }
 
-// One block: copy, then look which rows were overtaken meanwhile. Returns the first row that is not whole, for the time
-// is over; `task.end` when all are.
+// One block: copy, then look which rows were overtaken meanwhile. Returns the first row that is not
+// whole, for the time is over; `task.end` when all are.
 uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task, bool stream_stores,
                       uint64_t deadline_ns) {
   Header& header = *source.header;
@@ -229,7 +243,8 @@ void format(void* memory, uint32_t capacity, uint32_t row_bytes) {
 
 Source open(void* memory, uint64_t bytes) {
   Source source;
-  if (reinterpret_cast<uintptr_t>(memory) % alignof(Header) != 0 || bytes < sizeof(Header)) return source;
+  if (reinterpret_cast<uintptr_t>(memory) % alignof(Header) != 0 || bytes < sizeof(Header))
+    return source;
   Header* header = static_cast<Header*>(memory);
   if (header->magic != format_magic || header->version != format_version) return source;
   const uint32_t capacity = read_once(header->capacity), row_bytes = read_once(header->row_bytes);
@@ -247,15 +262,17 @@ Snapshot snapshot(const Source& source) {
   return {ptr, ptr < source.capacity ? ptr : source.capacity};
 }
 
-void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask, uint64_t count) {
+void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
+         uint64_t count) {
   const uint64_t slice = rows_per_slice(source);
   for (uint64_t first = 0; first < count; first += slice) {
-    add_slice(source, fields, field_count, mask, first, count - first < slice ? count - first : slice);
+    add_slice(source, fields, field_count, mask, first,
+              count - first < slice ? count - first : slice);
   }
 }
 
-GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count, uint8_t* out,
-                    uint64_t deadline_ns, bool stream_stores, Hands hands) {
+GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count,
+                    uint8_t* out, uint64_t deadline_ns, bool stream_stores, Hands hands) {
   const CopyRows copy = stream_stores ? copy_rows_streaming() : copy_rows_plain();
   const uint64_t block = rows_per_block(source.row_bytes), bytes = count * source.row_bytes;
   const int helpers = hands == Hands::all && bytes >= shared_from ? IdleCores::helpers(bytes) : 0;
@@ -267,7 +284,8 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
     IdleCores::run(int((to - from + block - 1) / block), helpers, [&](int piece) {
       const uint64_t begin = from + piece * block, end = std::min(to, begin + block);
       uint8_t* const at = out + begin * source.row_bytes;
-      const CopyTask task{source.rows, source.stride, source.row_bytes, indices, begin, end, count, at};
+      const CopyTask task{source.rows, source.stride, source.row_bytes, indices, begin, end, count,
+                          at};
       const uint64_t whole = gather_block(source, copy, task, stream_stores, deadline_ns);
       if (whole < end) lower(torn, whole);
       // By the thread that made them: what it says next does not order another's.

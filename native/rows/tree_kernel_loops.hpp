@@ -1,13 +1,13 @@
-// The loops of tree_kernels.hpp, included by tree_kernels.cpp once per instruction set, inside a namespace that says
-// how many draws fit a vector (`width`), under KERNEL, that set's target attribute. No branches: nobody can foresee
-// them. No #pragma once: that is the point.
+// The loops of tree_kernels.hpp, included by tree_kernels.cpp once per instruction set, inside a
+// namespace that says how many draws fit a vector (`width`), under KERNEL, that set's target
+// attribute. No branches: nobody can foresee them. No #pragma once: that is the point.
 
 typedef double Numbers __attribute__((vector_size(width * 8)));
 typedef int64_t Words __attribute__((vector_size(width * 8)));
 typedef uint64_t Unsigned __attribute__((vector_size(width * 8)));
 
-// In which half each mass lies, all bits set for the right one. Never in one without any: rounding may leave more mass
-// than there is on the left.
+// In which half each mass lies, all bits set for the right one. Never in one without any: rounding
+// may leave more mass than there is on the left.
 KERNEL INLINE void go(const Numbers& left, const Numbers& right, Numbers& mass, Words& to_right) {
   to_right = (right > 0) & ((mass > left) | (left == 0));
   mass -= reinterpret_cast<Numbers>(to_right & reinterpret_cast<Words>(left));
@@ -21,7 +21,8 @@ KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_
     std::memcpy(&mass, masses + from, sizeof(mass));
     at *= static_cast<int64_t>(fan);
     for (uint64_t i = 0; i < fan; ++i)
-      for (uint64_t draw = 0; draw < width; ++draw) c[i][draw] = sums[static_cast<uint64_t>(at[draw]) + i];
+      for (uint64_t draw = 0; draw < width; ++draw)
+        c[i][draw] = sums[static_cast<uint64_t>(at[draw]) + i];
     // In pairs, as make() adds them up.
     Numbers pair[4] = {c[0] + c[1], c[2] + c[3], c[4] + c[5], c[6] + c[7]};
     go(pair[0] + pair[1], pair[2] + pair[3], mass, to_right);
@@ -38,7 +39,8 @@ KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_
   }
 }
 
-// x^y = 2^(y log2 x), with x = 2^k m, m from √½ to √2, and log m by the series of atanh((m − 1) / (m + 1)).
+// x^y = 2^(y log2 x), with x = 2^k m, m from √½ to √2, and log m by the series of atanh((m − 1) /
+// (m + 1)).
 KERNEL void power(double* values, uint64_t count, double exponent) {
   if (exponent == 1) return;
   // Added to a small number, it leaves the nearest whole one in the low bits.
@@ -59,12 +61,13 @@ KERNEL void power(double* values, uint64_t count, double exponent) {
     Numbers series = Numbers{} + 1.0 / 23;
     for (int n = 21; n > 1; n -= 2) series = series * z + 1.0 / n;
     const Numbers fraction = (s + s * z * series) * 2.8853900817779268147;
-    const Numbers high = whole * exponent, low = fraction * exponent, shifted = high + low + to_whole;
+    const Numbers high = whole * exponent, low = fraction * exponent,
+                  shifted = high + low + to_whole;
     const Numbers near = shifted - to_whole, f = high - near + low;
     Numbers result = Numbers{} + exp2_terms[13];
     for (int i = 12; i >= 0; --i) result = result * f + exp2_terms[i];
-    result =
-        reinterpret_cast<Numbers>(reinterpret_cast<Unsigned>(result) + (reinterpret_cast<Unsigned>(shifted) << 52));
+    result = reinterpret_cast<Numbers>(reinterpret_cast<Unsigned>(result) +
+                                       (reinterpret_cast<Unsigned>(shifted) << 52));
     // What is zero, subnormal, or would come near to the ends of the exponents.
     const Words beyond = (x < 2.3e-308) | (near > 1000) | (near < -1000);
     any |= beyond;
@@ -77,10 +80,12 @@ KERNEL void power(double* values, uint64_t count, double exponent) {
     if (odd[i] != 0) values[i] = std::pow(given[i], exponent);
 }
 
-KERNEL INLINE void keep_less(Line& least, const Line& other) { least = other < least ? other : least; }
+KERNEL INLINE void keep_less(Line& least, const Line& other) {
+  least = other < least ? other : least;
+}
 
-KERNEL void make(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count, double* sum,
-                 double* least) {
+KERNEL void make(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count,
+                 double* sum, double* least) {
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t node = nodes == nullptr ? i : nodes[i];
     Line s, l;

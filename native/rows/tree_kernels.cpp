@@ -1,5 +1,5 @@
-// The vector forms of the tree: several draws go down side by side, several powers are taken; chosen once for this
-// processor.
+// The vector forms of the tree: several draws go down side by side, several powers are taken;
+// chosen once for this processor.
 #include "rows/tree_kernels.hpp"
 
 #include <algorithm>

@@ -26,22 +26,25 @@ View::View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns
     : lanes_(lanes), rule_(rule), drawable_(lanes, rule) {
   set_columns(std::move(columns));
   const uint64_t most = rule.edges == ViewRule::transitions ? rule.n : rule.window();
-  for (uint64_t k = 0; k <= most; ++k) powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
+  for (uint64_t k = 0; k <= most; ++k)
+    powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
 }
 
 // In an order of their own: those that are made of the same places follow each other.
 void View::set_columns(std::vector<Column> columns) {
   columns_ = std::move(columns);
-  std::stable_sort(columns_.begin(), columns_.end(),
-                   [this](const Column& a, const Column& b) { return places_by(a) < places_by(b); });
+  std::stable_sort(columns_.begin(), columns_.end(), [this](const Column& a, const Column& b) {
+    return places_by(a) < places_by(b);
+  });
 }
 
 const Column* View::column(Column::Kind kind) const {
-  const auto found = std::find_if(columns_.begin(), columns_.end(), [kind](const Column& c) { return c.kind == kind; });
+  const auto found = std::find_if(columns_.begin(), columns_.end(),
+                                  [kind](const Column& c) { return c.kind == kind; });
   return found == columns_.end() ? nullptr : &*found;
 }
 
-// ---- drawing --------------------------------------------------------------------------------------------------------
+// ---- drawing ------------------------------------------------------------------------------------
 
 void View::look_around() {
   if (tree_ != nullptr) {
@@ -85,8 +88,8 @@ View::Result View::draw(const Request& request, uint64_t seed) {
   return Result::done;
 }
 
-bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought,
-                          uint64_t some) {
+bool View::draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
+                          const uint32_t* brought, uint64_t some) {
   begin(request);
   next_row_ = drawn_again_ = 0;
   as_before_ = true;
@@ -153,7 +156,8 @@ void View::draw_goals(uint64_t from, uint64_t to) {
     const uint64_t word = generator_.next();
     if (goals_[i] == 0) continue;
     uint64_t achieved_at = row.place + row.rest;
-    if (rule_.relabel == ViewRule::future) achieved_at = row.place + word % (row.rest + uint64_t{1});
+    if (rule_.relabel == ViewRule::future)
+      achieved_at = row.place + word % (row.rest + uint64_t{1});
     if (rule_.relabel == ViewRule::episode)
       achieved_at = row.place - row.reach + word % (row.reach + uint64_t{row.rest} + 1);
     goals_[i] = achieved_at + 1;
@@ -171,16 +175,18 @@ uint64_t View::take(const Request& request, const double* ids, const double* goa
     const auto goal = static_cast<uint64_t>(goals[i]);
     const uint64_t place = goal / lanes_.lanes;
     const uint64_t first = step.place - (rule_.relabel == ViewRule::episode ? step.reach : 0);
-    if (goal % lanes_.lanes != step.lane || place < first || place > step.place + step.rest) return i;
+    if (goal % lanes_.lanes != step.lane || place < first || place > step.place + step.rest)
+      return i;
     goals_[i] = place + 1;
   }
   const uint64_t block = rows_per_block();
   for (uint64_t from = 0; from < request.count; from += block)
-    if (!make_rows(blocks_[0], from, std::min(request.count, from + block), false)) return blocks_[0].lost[0];
+    if (!make_rows(blocks_[0], from, std::min(request.count, from + block), false))
+      return blocks_[0].lost[0];
   return request.count;
 }
 
-// ---- making ---------------------------------------------------------------------------------------------------------
+// ---- making -------------------------------------------------------------------------------------
 
 View::Result View::gather(uint64_t deadline_ns) {
   const uint64_t each = rows_per_block(), count = request_.count;
@@ -198,8 +204,8 @@ View::Result View::gather(uint64_t deadline_ns) {
       const uint64_t begin = from + piece * each;
       make_rows(blocks_[piece], begin, std::min(to, begin + each), stream);
     });
-    // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile, and may lap all of
-    // them.
+    // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile,
+    // and may lap all of them.
     for (int piece = 0; piece < pieces; ++piece) {
       const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() writes to the first
       if (as_before_ && !lost.empty()) return Result::empty;
@@ -213,7 +219,8 @@ View::Result View::gather(uint64_t deadline_ns) {
   return Result::done;
 }
 
-// Draws a row that was overtaken anew, from what is there now, and makes it, until it was not overtaken.
+// Draws a row that was overtaken anew, from what is there now, and makes it, until it was not
+// overtaken.
 bool View::make_again(uint64_t i) {
   Backoff wait;
   const auto again = [&] {
@@ -260,7 +267,8 @@ void View::weigh() {
     for (const Column& column : columns_) {
       if (column.kind == Column::weights) put<float>(column, i, 1, 0, static_cast<float>(weight));
       if (column.kind == Column::weights_wide) put<double>(column, i, 1, 0, weight);
-      if (column.kind == Column::probabilities) put<double>(column, i, 1, 0, chance.value / chance.total);
+      if (column.kind == Column::probabilities)
+        put<double>(column, i, 1, 0, chance.value / chance.total);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Makes batches of a view: draws steps, and copies what the view asks for around each into columns. One thread's, which
-// idle cores may help.
+// Makes batches of a view: draws steps, and copies what the view asks for around each into columns.
+// One thread's, which idle cores may help.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -37,11 +37,12 @@ struct Column {
     goals,       // of a device: where it finds the goals of relabelled rows
   };
   Kind kind;
-  // Of a field: bytes from the start of a place, its bytes, its frames (1: not stacked), whether frames before the
-  // episode are zero, and whether it is an observation (a window has one more).
+  // Of a field: bytes from the start of a place, its bytes, its frames (1: not stacked), whether
+  // frames before the episode are zero, and whether it is an observation (a window has one more).
   uint32_t offset = 0, bytes = 0, frames = 1;
   bool zero = false, observation = false;
-  // The field of achieved goals that takes this one's place in relabelled rows; offset + 1, 0 for none.
+  // The field of achieved goals that takes this one's place in relabelled rows; offset + 1, 0 for
+  // none.
   uint32_t goal = 0;
   // Where it begins in the batch.
   uint64_t at = 0;
@@ -61,7 +62,8 @@ class View {
 
   View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns);
 
-  // From here on a device keeps the places: in place of a field's bytes a column says where the device finds them.
+  // From here on a device keeps the places: in place of a field's bytes a column says where the
+  // device finds them.
   void keep_on_device(std::unique_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
   Mirror* mirror() { return mirror_.get(); }
   // From here on this view draws by these priorities.
@@ -78,19 +80,20 @@ class View {
 
   // Takes the snapshot.
   void look_around();
-  // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are zero). Then gather()
-  // until done.
+  // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are
+  // zero). Then gather() until done.
   Result draw(const Request& request, uint64_t seed);
-  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where it put the `some` that it
-  // brought. Its weights stay as they are. False where a step of it is gone. Then gather(), `empty` where one went
-  // meanwhile.
-  bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals, const uint32_t* brought,
-                      uint64_t some);
-  // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn again. Idle cores make
-  // blocks of a large batch; each keeps L4 by itself.
+  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where it put
+  // the `some` that it brought. Its weights stay as they are. False where a step of it is gone.
+  // Then gather(), `empty` where one went meanwhile.
+  bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
+                      const uint32_t* brought, uint64_t some);
+  // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn
+  // again. Idle cores make blocks of a large batch; each keeps L4 by itself.
   Result gather(uint64_t deadline_ns);
-  // The batch of steps that are named, goals too where they are not null (−1: the row's own). The first that is not
-  // drawable, or whose goal is none of its episode's later ones, or which was overtaken; count where all are there.
+  // The batch of steps that are named, goals too where they are not null (−1: the row's own). The
+  // first that is not drawable, or whose goal is none of its episode's later ones, or which was
+  // overtaken; count where all are there.
   uint64_t take(const Request& request, const double* ids, const double* goals);
 
   // Of the last batch.
@@ -102,8 +105,9 @@ class View {
   struct Chance {
     double value, total, least, drawn_from;
   };
-  // What the notes say of a row: places [first, first + steps) and the observation behind them, `before` places of
-  // padding, and where its episode began. `lowest` is the lowest place that is read.
+  // What the notes say of a row: places [first, first + steps) and the observation behind them,
+  // `before` places of padding, and where its episode began. `lowest` is the lowest place that is
+  // read.
   struct Extent {
     uint64_t first, start, lowest;
     uint32_t steps, before;
@@ -140,7 +144,8 @@ class View {
   void write_column(const Column& column, const Block& block) const;
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
-  // What its places depend on, beside the row: the same for columns that are copied from the same places.
+  // What its places depend on, beside the row: the same for columns that are copied from the same
+  // places.
   auto places_by(const Column& column) const {
     const bool window = rule_.edges != ViewRule::transitions;
     return std::make_tuple(column.kind, column.frames, window && column.observation);
@@ -168,7 +173,8 @@ class View {
   Request request_;
   Generator generator_;
   std::vector<Row> rows_;
-  // For hindsight: where a row's new goal lies, behind the step that achieved it; 0 for the row's own.
+  // For hindsight: where a row's new goal lies, behind the step that achieved it; 0 for the row's
+  // own.
   std::vector<uint64_t> goals_;
   std::vector<Chance> chances_;
   std::vector<Block> blocks_;

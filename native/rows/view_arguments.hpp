@@ -1,4 +1,5 @@
-// A view's rule and columns as JavaScript hands them over: rows of numbers (src/store/views/columns.ts).
+// A view's rule and columns as JavaScript hands them over: rows of numbers
+// (src/store/views/columns.ts).
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -44,12 +45,15 @@ inline bool is_count(double n, double least, double most) {
   return n >= least && n <= most && n == double(uint64_t(n));
 }
 
-// Whether a view of these lanes can be that; on the numbers, before any of them is made smaller. What needs more places
-// than a lane has is none (checkFits() in src/store/views/views.ts says so in words).
+// Whether a view of these lanes can be that; on the numbers, before any of them is made smaller.
+// What needs more places than a lane has is none (checkFits() in src/store/views/views.ts says so
+// in words).
 inline bool sound_rule(const double* n, const Lanes& lanes) {
   const auto most = double(lanes.per_lane);
-  if (!is_count(n[0], 0, 3) || !is_count(n[6], 0, 3) || !(n[2] >= 0 && n[2] <= 1) || !(n[7] >= 0)) return false;
-  if (!is_count(n[1], 1, most) || !is_count(n[3], 1, most) || !is_count(n[4], 0, most) || !is_count(n[5], 1, most))
+  if (!is_count(n[0], 0, 3) || !is_count(n[6], 0, 3) || !(n[2] >= 0 && n[2] <= 1) || !(n[7] >= 0))
+    return false;
+  if (!is_count(n[1], 1, most) || !is_count(n[3], 1, most) || !is_count(n[4], 0, most) ||
+      !is_count(n[5], 1, most))
     return false;
   return std::max(n[1], n[3] + n[4]) + n[5] <= most;
 }
@@ -59,7 +63,8 @@ inline bool sound_columns(const double* numbers, size_t count, double frames, co
   constexpr double word = 4294967295, exact = 9007199254740992;
   for (const double* n = numbers; n < numbers + count * column_numbers; n += column_numbers) {
     if (!is_count(n[0], 0, Column::goals) || !is_count(n[7], 0, exact)) return false;
-    if (!is_count(n[1], 0, word) || !is_count(n[2], 0, word) || !is_count(n[3], 0, word) || !is_count(n[6], 0, word))
+    if (!is_count(n[1], 0, word) || !is_count(n[2], 0, word) || !is_count(n[3], 0, word) ||
+        !is_count(n[6], 0, word))
       return false;
     if (n[0] > Column::achieved) continue;
     if (n[2] < 1 || n[3] < 1 || n[3] > frames || n[1] + n[2] > lanes.place_bytes) return false;

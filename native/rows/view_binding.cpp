@@ -1,5 +1,5 @@
-// The part of rows.node that views and priorities call. Thin: arguments were checked in JavaScript, here only what
-// memory safety needs.
+// The part of rows.node that views and priorities call. Thin: arguments were checked in JavaScript,
+// here only what memory safety needs.
 #include <napi.h>
 
 #include <algorithm>
@@ -28,11 +28,13 @@ Napi::Value open_view(Info info) {
   const Bytes rule = require_bytes(info, 1, rule_numbers * 8), columns = require_bytes(info, 2, 0);
   const auto* numbers = reinterpret_cast<const double*>(rule.data);
   if (!sound_rule(numbers, lanes)) throw range("rows addon: this is no rule");
-  auto view = std::make_unique<View>(lanes, rule_of(numbers), checked_columns(columns, numbers[5], lanes));
+  auto view =
+      std::make_unique<View>(lanes, rule_of(numbers), checked_columns(columns, numbers[5], lanes));
   const Bytes tree = bytes_if_any(info.Env(), info[3]);
   if (tree.data != nullptr) {
     const uint64_t leaves = lanes.lanes * lanes.per_lane;
-    if (tree.size < tree_bytes(leaves, lanes.lanes)) throw range("rows addon: the tree is too small");
+    if (tree.size < tree_bytes(leaves, lanes.lanes))
+      throw range("rows addon: the tree is too small");
     view->follow(std::make_unique<PriorityTree>(tree.data, leaves, lanes.lanes));
   }
   return hold(info, 0, std::move(view));
@@ -86,15 +88,15 @@ double take_view(Info info) {
   return taken == count ? -1 : double(taken);
 }
 
-// ---- priorities -----------------------------------------------------------------------------------------------------
+// ---- priorities ---------------------------------------------------------------------------------
 
 double tree_bytes_js(Info info) { return double(tree_bytes(whole(info, 0), whole(info, 1))); }
 
 // (memory, leaves, lanes, alpha, epsilon)
 void format_tree(Info info) {
   const uint64_t leaves = whole(info, 1), lanes = whole(info, 2);
-  PriorityTree::format(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes, number(info, 3),
-                       number(info, 4));
+  PriorityTree::format(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes,
+                       number(info, 3), number(info, 4));
 }
 
 // (view, ids, priorities: float64 or float32, count)
@@ -123,16 +125,18 @@ void inspect_tree(Info info) {
     for (uint64_t i = 0; i < tree.leaves(); ++i) leaves[i] = tree.leaf(i);
   }
   give(info, 3,
-       {header.largest, tree.total() + 0.0, double(header.drawn_from), double(header.stale), double(header.odd),
-        double(header.applied)});
+       {header.largest, tree.total() + 0.0, double(header.drawn_from), double(header.stale),
+        double(header.odd), double(header.applied)});
 }
 
 // (memory, sequence): updates from this one on are not applied yet
 void begin_updates(Info info) {
-  reinterpret_cast<TreeHeader*>(require_bytes(info, 0, sizeof(TreeHeader)).data)->applied = whole(info, 1);
+  reinterpret_cast<TreeHeader*>(require_bytes(info, 0, sizeof(TreeHeader)).data)->applied =
+      whole(info, 1);
 }
 
-// (leaves, seed, count, beta, normalise, masses?, indices, probabilities, weights) → false where all leaves are zero
+// (leaves, seed, count, beta, normalise, masses?, indices, probabilities, weights) → false where
+// all leaves are zero
 bool draw_leaves(Info info) {
   const Bytes given = require_bytes(info, 0, 8);
   const uint64_t leaves = given.size / 8, count = whole(info, 2);
@@ -141,16 +145,18 @@ bool draw_leaves(Info info) {
   auto* probabilities = reinterpret_cast<double*>(require_bytes(info, 7, count * 8).data);
   auto* weights = reinterpret_cast<double*>(require_bytes(info, 8, count * 8).data);
   std::vector<double> memory(tree_bytes(leaves, 1) / 8 + 8);
-  void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) & ~uintptr_t{63});
+  void* aligned =
+      reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) & ~uintptr_t{63});
   PriorityTree::format(aligned, leaves, 1, 1, 0);
   PriorityTree tree(aligned, leaves, 1);
   tree.set_all(reinterpret_cast<const double*>(given.data));
-  Weighing how{static_cast<Weighing::Normalise>(u32(info, 4)), number(info, 3), tree.total(), tree.least(),
-               double(tree.header().drawn_from)};
+  Weighing how{static_cast<Weighing::Normalise>(u32(info, 4)), number(info, 3), tree.total(),
+               tree.least(), double(tree.header().drawn_from)};
   if (!(how.total > 0)) return false;
   Generator generator(u32(info, 1));
   std::vector<double> mass(count);
-  for (uint64_t i = 0; i < count; ++i) mass[i] = masses != nullptr ? masses[i] : generator.next_double() * how.total;
+  for (uint64_t i = 0; i < count; ++i)
+    mass[i] = masses != nullptr ? masses[i] : generator.next_double() * how.total;
   std::vector<PriorityTree::Drawn> drawn(count);
   tree.find(mass.data(), count, drawn.data());
   const auto smaller = [](const auto& a, const auto& b) { return a.value < b.value; };

@@ -12,12 +12,14 @@ void View::fetch_notes(const Row& row) const {
   if (notes > 1) __builtin_prefetch(first + (notes - 1) * sizeof(Note));
 }
 
-// Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a writer may be at it.
+// Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a
+// writer may be at it.
 void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const {
   const bool window = rule_.edges != ViewRule::transitions;
   const auto note = [&](uint64_t place) {
     Note read;
-    from_shared(reinterpret_cast<uint8_t*>(&read), lanes_.notes + index(row, place) * sizeof(Note), sizeof(Note));
+    from_shared(reinterpret_cast<uint8_t*>(&read), lanes_.notes + index(row, place) * sizeof(Note),
+                sizeof(Note));
     return read;
   };
   const Note own = note(row.place);
@@ -25,10 +27,13 @@ void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& n
   extent.first = row.place;
   if (rule_.edges == ViewRule::anchor) {
     extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // A note that was written over may say anything; so may a row that was drawn before the last look around.
+    // A note that was written over may say anything; so may a row that was drawn before the last
+    // look around.
     extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
   }
-  extent.before = rule_.edges == ViewRule::anchor ? rule_.burn_in - static_cast<uint32_t>(row.place - extent.first) : 0;
+  extent.before = rule_.edges == ViewRule::anchor
+                      ? rule_.burn_in - static_cast<uint32_t>(row.place - extent.first)
+                      : 0;
   const uint32_t most = window ? static_cast<uint32_t>(rule_.window()) - extent.before : rule_.n;
   extent.steps = 0;
   while (extent.steps < most) {
@@ -63,21 +68,27 @@ void View::write_window(const Note* notes, const Extent& extent, uint64_t i) con
     const auto each = [&](auto value_of) {
       for (uint64_t s = 0; s < length; ++s) {
         const uint64_t r = s - extent.before;
-        put(column, i, length, s, r < extent.steps ? value_of(notes[r], s) : decltype(value_of(notes[0], s)){});
+        put(column, i, length, s,
+            r < extent.steps ? value_of(notes[r], s) : decltype(value_of(notes[0], s)){});
       }
     };
-    if (column.kind == Column::rewards) each([](const Note& note, uint64_t) { return note.reward; });
-    if (column.kind == Column::terminated) each([](const Note& note, uint64_t) { return note.terminated; });
-    if (column.kind == Column::truncated) each([](const Note& note, uint64_t) { return note.truncated; });
+    if (column.kind == Column::rewards)
+      each([](const Note& note, uint64_t) { return note.reward; });
+    if (column.kind == Column::terminated)
+      each([](const Note& note, uint64_t) { return note.terminated; });
+    if (column.kind == Column::truncated)
+      each([](const Note& note, uint64_t) { return note.truncated; });
     if (column.kind == Column::mask) each([](const Note&, uint64_t) { return 1.0f; });
-    if (column.kind == Column::learn) each([&](const Note&, uint64_t s) { return s < rule_.burn_in ? 0.0f : 1.0f; });
+    if (column.kind == Column::learn)
+      each([&](const Note&, uint64_t s) { return s < rule_.burn_in ? 0.0f : 1.0f; });
   }
 }
 
 // The columns that have one value a row.
 void View::write_column(const Column& column, const Block& block) const {
   const auto each = [&](auto value_of) {
-    for (uint64_t i = block.from; i < block.to; ++i) put(column, i, 1, 0, value_of(i, block.extent(i)));
+    for (uint64_t i = block.from; i < block.to; ++i)
+      put(column, i, 1, 0, value_of(i, block.extent(i)));
   };
   const bool window = rule_.edges != ViewRule::transitions;
   switch (column.kind) {
@@ -85,7 +96,9 @@ void View::write_column(const Column& column, const Block& block) const {
       if (!window) each([](uint64_t, const Extent& extent) { return extent.reward; });
       break;
     case Column::discounts:
-      each([&](uint64_t, const Extent& extent) { return extent.terminated ? 0.0f : powers_[extent.steps]; });
+      each([&](uint64_t, const Extent& extent) {
+        return extent.terminated ? 0.0f : powers_[extent.steps];
+      });
       break;
     case Column::terminated:
       if (!window) each([](uint64_t, const Extent& extent) { return extent.terminated; });

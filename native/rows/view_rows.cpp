@@ -69,12 +69,13 @@ void View::find_row(uint64_t i, const Extent& extent) const {
     listed = column.at;
     uint64_t next = 0;
     each_place(column, row, extent, [&](uint64_t place, bool padded) {
-      put(column, i, places_of(column), next++, padded ? Mirror::nowhere : mirror_->find(index(row, place), place));
+      put(column, i, places_of(column), next++,
+          padded ? Mirror::nowhere : mirror_->find(index(row, place), place));
     });
   }
 }
 
-// ---- copying --------------------------------------------------------------------------------------------------------
+// ---- copying ------------------------------------------------------------------------------------
 
 // Places that a column has in one row.
 uint64_t View::places_of(const Column& column) const {
@@ -87,7 +88,8 @@ uint64_t View::places_of(const Column& column) const {
 uint64_t View::batch_bytes(uint64_t count) const {
   uint64_t end = 0, rows = 0, its = 0;
   for (const Column& column : columns_) {
-    if (__builtin_mul_overflow(count, row_bytes(column), &rows) || __builtin_add_overflow(column.at, rows, &its))
+    if (__builtin_mul_overflow(count, row_bytes(column), &rows) ||
+        __builtin_add_overflow(column.at, rows, &its))
       return UINT64_MAX;
     end = std::max(end, its);
   }
@@ -143,20 +145,26 @@ uint32_t View::index(const Row& row, uint64_t place) const {
 
 // Calls each(place, padded) for every place of a column in one row, in order.
 template <typename Each>
-void View::each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const {
+void View::each_place(const Column& column, const Row& row, const Extent& extent,
+                      Each&& each) const {
   if (column.kind == Column::achieved) {
-    for (uint32_t j = 0; j < rule_.n; ++j) each(row.place + (j < extent.steps ? j + 1 : 0), j >= extent.steps);
+    for (uint32_t j = 0; j < rule_.n; ++j)
+      each(row.place + (j < extent.steps ? j + 1 : 0), j >= extent.steps);
     return;
   }
   const auto frames = [&](uint64_t place, bool padded) {
     for (uint64_t back = column.frames; back-- > 0;) {
       const bool early = place - extent.start < back;
-      each(padded ? row.place : early ? extent.start : place - back, padded || (early && column.zero));
+      each(padded  ? row.place
+           : early ? extent.start
+                   : place - back,
+           padded || (early && column.zero));
     }
   };
   if (rule_.edges == ViewRule::transitions)
     return frames(row.place + (column.kind == Column::next ? extent.steps : 0), false);
-  const uint64_t there = extent.steps + (column.observation ? 1 : 0), slots = places_of(column) / column.frames;
+  const uint64_t there = extent.steps + (column.observation ? 1 : 0),
+                 slots = places_of(column) / column.frames;
   for (uint64_t s = 0; s < slots; ++s) {
     const uint64_t r = s - extent.before;
     frames(extent.first + (r < there ? r : 0), r >= there);
@@ -167,7 +175,8 @@ void View::list_places(const Column& column, Block& block) const {
   uint32_t* next = block.indices.data();
   for (uint64_t i = block.from; i < block.to; ++i) {
     const Row& row = rows_[i];
-    each_place(column, row, block.extent(i), [&](uint64_t place, bool) { *next++ = index(row, place); });
+    each_place(column, row, block.extent(i),
+               [&](uint64_t place, bool) { *next++ = index(row, place); });
   }
 }
 
@@ -188,7 +197,8 @@ void View::copy_column(const Column& column, const Block& block, bool stream) co
 
 // Zeroes what is padded, and puts new goals in.
 void View::mend_column(const Column& column, const Block& block) const {
-  const bool padded_may_be = column.kind == Column::achieved || rule_.edges != ViewRule::transitions || column.zero;
+  const bool padded_may_be =
+      column.kind == Column::achieved || rule_.edges != ViewRule::transitions || column.zero;
   if (column.goal == 0 && !padded_may_be) return;
   const uint64_t per_row = places_of(column);
   for (uint64_t i = block.from; i < block.to; ++i) {

@@ -1,5 +1,5 @@
-// The part of rows.node that limiters and mailboxes call. Thin: arguments were checked in JavaScript, here only what
-// memory safety needs.
+// The part of rows.node that limiters and mailboxes call. Thin: arguments were checked in
+// JavaScript, here only what memory safety needs.
 #include <napi.h>
 
 #include "rows/arguments.hpp"
@@ -27,12 +27,13 @@ bool may_sample_rows(Info info) {
   return may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
 }
 
-// What was counted, by whoever counts for itself: a thread that is ended lets a native call come to its end, so it
-// leaves both the count and this word, or neither.
+// What was counted, by whoever counts for itself: a thread that is ended lets a native call come to
+// its end, so it leaves both the count and this word, or neither.
 void say_counted(Info info, size_t at) {
   if (!info[at].IsTypedArray()) return;
   const Bytes word = require_bytes(info, at, sizeof(int32_t));
-  reinterpret_cast<std::atomic<int32_t>*>(word.data)->store(int32_t(whole(info, at + 1)), std::memory_order_seq_cst);
+  reinterpret_cast<std::atomic<int32_t>*>(word.data)->store(int32_t(whole(info, at + 1)),
+                                                            std::memory_order_seq_cst);
 }
 
 // (limiter, rows, word?, value) → whether they were taken; then `word[0]` is `value`
@@ -56,16 +57,23 @@ bool may_insert_rows(Info info) {
 // (limiter, out of three float64) → admitted, inserts, samples
 void limiter_counts(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
-  give(info, 1, {double(limiter.admitted.load()), double(limiter.inserts.load()), double(limiter.samples.load())});
+  give(info, 1,
+       {double(limiter.admitted.load()), double(limiter.inserts.load()),
+        double(limiter.samples.load())});
 }
 
-Mailbox& mailbox(Info info) { return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data); }
+Mailbox& mailbox(Info info) {
+  return *reinterpret_cast<Mailbox*>(require_bytes(info, 0, sizeof(Mailbox)).data);
+}
 
 double mailbox_begin(Info info) { return begin_version(mailbox(info)); }
 
-bool mailbox_publish(Info info) { return publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1))); }
+bool mailbox_publish(Info info) {
+  return publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1)));
+}
 
-// (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two are unpublished
+// (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two
+// are unpublished
 double mailbox_write(Info info) {
   Mailbox& box = mailbox(info);
   const Bytes from = require_bytes(info, 3, 1);
@@ -90,10 +98,12 @@ double mailbox_read(Info info) {
 
 void export_words(Napi::Env env, Napi::Object exports) {
   static constexpr Exported all[] = {
-      {"formatLimiter", format_limiter}, {"openLimiter", open_limiter},   {"maySample", may_sample_rows},
-      {"takeSamples", take_sample_rows}, {"countSamples", count_samples}, {"mayInsert", may_insert_rows},
-      {"limiterCounts", limiter_counts}, {"mailboxBegin", mailbox_begin}, {"mailboxPublish", mailbox_publish},
-      {"mailboxWrite", mailbox_write},   {"mailboxRead", mailbox_read},
+      {"formatLimiter", format_limiter},   {"openLimiter", open_limiter},
+      {"maySample", may_sample_rows},      {"takeSamples", take_sample_rows},
+      {"countSamples", count_samples},     {"mayInsert", may_insert_rows},
+      {"limiterCounts", limiter_counts},   {"mailboxBegin", mailbox_begin},
+      {"mailboxPublish", mailbox_publish}, {"mailboxWrite", mailbox_write},
+      {"mailboxRead", mailbox_read},
   };
   add_functions(env, exports, all);
 }

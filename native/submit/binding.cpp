@@ -1,5 +1,6 @@
-// submit.node: the native half of actors/submit.ts and of every transfer backend. Moves a slot's host half to its
-// device half on the copy stream, or on the consumer's stream where a copy is deferred to it.
+// submit.node: the native half of actors/submit.ts and of every transfer backend. Moves a slot's
+// host half to its device half on the copy stream, or on the consumer's stream where a copy is
+// deferred to it.
 #include <napi.h>
 
 #include "device/addon/pins.hpp"
@@ -12,22 +13,25 @@ class Submitter final {
  public:
   static constexpr const char* name = "Submitter";
   static constexpr const char* called = "this submitter";
-  // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets: [bytes…], slots:
-  // [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the rows are on the device already, and
-  // nobody waits for an event)
+  // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets:
+  // [bytes…], slots: [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the
+  // rows are on the device already, and nobody waits for an event)
   explicit Submitter(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
     copied_ = pins_.pin_all(options.Get("copied"), HOTSLOT_EVENT, "event");
-    if (options.Has("begins")) begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
+    if (options.Has("begins"))
+      begins_ = pins_.pin_all(options.Get("begins"), HOTSLOT_EVENT, "event");
     hosts_ = pins_.pin_all(options.Get("hosts"), HOTSLOT_MEMORY, "host memory");
     devices_ = pins_.pin_all(options.Get("slots"), HOTSLOT_MEMORY, "slot");
     const auto offsets = options.Get("hostOffsets").As<Napi::Array>();
     for (uint32_t i = 0; i < offsets.Length(); ++i) offsets_.push_back(whole(offsets.Get(i)));
     mode_ = options.Get("mode").As<Napi::Number>().Int32Value();
-    if ((!begins_.empty() && begins_.size() != copied_.size()) || devices_.size() != copied_.size() ||
-        offsets_.size() != copied_.size() || hosts_.size() != copied_.size())
-      throw argument("a submitter needs one event, one host memory, one offset and one device slot per slot");
+    if ((!begins_.empty() && begins_.size() != copied_.size()) ||
+        devices_.size() != copied_.size() || offsets_.size() != copied_.size() ||
+        hosts_.size() != copied_.size())
+      throw argument(
+          "a submitter needs one event, one host memory, one offset and one device slot per slot");
   }
 
   static void define(Napi::Env env, Napi::Object exports) {
@@ -49,8 +53,9 @@ class Submitter final {
     return double(now_ns() - begin) / 1e9;
   }
 
-  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes, makes the deferred
-  // copy on it now and records the slot's event behind it. The host seconds it took.
+  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes,
+  // makes the deferred copy on it now and records the slot's event behind it. The host seconds it
+  // took.
   double wait_ready(Info info) {
     const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = number(info, 0);

@@ -1,4 +1,5 @@
-// The room in one piece, as the build compiles it: reading the headers takes longer than compiling the code.
+// The room in one piece, as the build compiles it: reading the headers takes longer than compiling
+// the code.
 #include "system/children.cpp"
 #include "system/cores.cpp"
 #include "system/files.cpp"

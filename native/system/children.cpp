@@ -1,6 +1,7 @@
-// Child processes: two pipes to each, read and written for a bounded time, so that a thread which waits for a silent
-// child is never out of reach. The handle owns the pipes and, until told that it is gone, the child: where the thread
-// is ended, so is the child. A process may also ask to end with the thread that started it.
+// Child processes: two pipes to each, read and written for a bounded time, so that a thread which
+// waits for a silent child is never out of reach. The handle owns the pipes and, until told that it
+// is gone, the child: where the thread is ended, so is the child. A process may also ask to end
+// with the thread that started it.
 #include <fcntl.h>
 #include <napi.h>
 #include <poll.h>
@@ -28,9 +29,12 @@ struct Child {
 };
 Child& child(Info info) { return *held<std::unique_ptr<Child>>(info, 0); }
 
-[[noreturn]] void failed(const char* what) { throw argument("system addon: ", what, ": ", std::strerror(errno)); }
+[[noreturn]] void failed(const char* what) {
+  throw argument("system addon: ", what, ": ", std::strerror(errno));
+}
 
-// A pipe of two ends that no other child inherits; room for so many bytes where the system grants it.
+// A pipe of two ends that no other child inherits; room for so many bytes where the system grants
+// it.
 std::pair<Descriptor, Descriptor> pipe_of(uint64_t bytes) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) failed("a pipe could not be made");
@@ -41,7 +45,8 @@ std::pair<Descriptor, Descriptor> pipe_of(uint64_t bytes) {
 
 void never_block(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-// (bytes the pipes should hold, out of two int32) → handle; out: what the child reads from, and writes to
+// (bytes the pipes should hold, out of two int32) → handle; out: what the child reads from, and
+// writes to
 Napi::Value open_child(Info info) {
   const uint64_t bytes = whole(info, 0);
   auto* out = reinterpret_cast<int32_t*>(require_bytes(info, 1, 8).data);
@@ -52,11 +57,12 @@ Napi::Value open_child(Info info) {
   out[0] = their_reads.get();
   out[1] = their_writes.get();
   return hold(info, 1,
-              std::unique_ptr<Child>(
-                  new Child{std::move(reads), std::move(writes), std::move(their_reads), std::move(their_writes)}));
+              std::unique_ptr<Child>(new Child{std::move(reads), std::move(writes),
+                                               std::move(their_reads), std::move(their_writes)}));
 }
 
-// (child, pid): the child has its ends now, and ours of them go: so each side sees when the other one is gone
+// (child, pid): the child has its ends now, and ours of them go: so each side sees when the other
+// one is gone
 void child_started(Info info) {
   Child& of = child(info);
   of.their_reads.close();
@@ -75,15 +81,16 @@ void close_child(Info info) {
   for (Descriptor* end : {&of.reads, &of.writes, &of.their_reads, &of.their_writes}) end->close();
 }
 
-// Moves what it can of `size` bytes, waiting so many milliseconds for the first: how many, 0 when the time is over, −1
-// when the other end is closed.
+// Moves what it can of `size` bytes, waiting so many milliseconds for the first: how many, 0 when
+// the time is over, −1 when the other end is closed.
 template <typename Move>
 double moved(Info info, int fd, short events, Move move) {
   const Bytes bytes = require_bytes(info, 1, 0);
   const uint64_t from = whole(info, 2);
   if (from >= bytes.size) throw range("system addon: nothing to move");
   pollfd waits{fd, events, 0};
-  if (poll(&waits, 1, static_cast<int>(u32(info, 3))) < 0 && errno != EINTR) failed("waiting for a child");
+  if (poll(&waits, 1, static_cast<int>(u32(info, 3))) < 0 && errno != EINTR)
+    failed("waiting for a child");
   uint64_t done = 0;
   while (from + done < bytes.size) {
     const ssize_t some = move(fd, bytes.data + from + done, bytes.size - from - done);
@@ -103,8 +110,8 @@ double moved(Info info, int fd, short events, Move move) {
 double read_child(Info info) { return moved(info, child(info).reads.get(), POLLIN, read); }
 double write_child(Info info) { return moved(info, child(info).writes.get(), POLLOUT, write); }
 
-// endWithParent(pid): this process is killed when the thread that started it ends; at once when that has happened
-// already.
+// endWithParent(pid): this process is killed when the thread that started it ends; at once when
+// that has happened already.
 void end_with_parent(Info info) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (double(getppid()) != number(info, 0)) raise(SIGKILL);

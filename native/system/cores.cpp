@@ -1,4 +1,5 @@
-// The process's pool of threads for large jobs, which this addon makes and lends: see wait/core_pool.hpp.
+// The process's pool of threads for large jobs, which this addon makes and lends: see
+// wait/core_pool.hpp.
 #include "system/exports.hpp"
 #include "wait/core_pool.hpp"
 
@@ -6,7 +7,9 @@ namespace hotslot::system {
 namespace {
 
 // boundCores(most): no more cores are used. Of several threads' bounds the least counts.
-void bound_cores(Info info) { CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX))); }
+void bound_cores(Info info) {
+  CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX)));
+}
 
 // [cores of the process, threads that the library runs, helpers that a large job has now]
 Napi::Value cores_now(Info info) {
@@ -23,7 +26,8 @@ void add_core_functions(Napi::Env env, Napi::Object exports) {
   const Napi::Object cores = add_group(env, exports, "cores");
   static constexpr Exported all[] = {{"boundCores", bound_cores}, {"coresNow", cores_now}};
   add_functions(env, cores, all);
-  cores.Set("table", Napi::External<CoresTable>::New(env, const_cast<CoresTable*>(CorePool::table_of_process())));
+  cores.Set("table", Napi::External<CoresTable>::New(
+                         env, const_cast<CoresTable*>(CorePool::table_of_process())));
 }
 
 }  // namespace hotslot::system

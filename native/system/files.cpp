@@ -13,8 +13,8 @@
 namespace hotslot::system {
 namespace {
 
-// The system lets go of a lock when the descriptor goes, however the process ends.
-// (path, anything, whether others that share may have it too) → handle; null when another has it; else the system's
+// The system lets go of a lock when the descriptor goes, however the process ends. (path, anything,
+// whether others that share may have it too) → handle; null when another has it; else the system's
 // words
 Napi::Value lock_file(Info info) {
   const std::string path = info[0].As<Napi::String>().Utf8Value();

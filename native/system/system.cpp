@@ -1,5 +1,5 @@
-// system.node: what the library asks of the operating system and the process, beside devices and rows. Thin: arguments
-// were checked in JavaScript, here only what memory safety needs.
+// system.node: what the library asks of the operating system and the process, beside devices and
+// rows. Thin: arguments were checked in JavaScript, here only what memory safety needs.
 #include "system/exports.hpp"
 #include "wait/core_pool.hpp"
 

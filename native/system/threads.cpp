@@ -1,4 +1,5 @@
-// Threads: how they wake each other, what is left when one ends, and the clock that all of them read.
+// Threads: how they wake each other, what is left when one ends, and the clock that all of them
+// read.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -26,22 +27,24 @@ uint64_t bounded_ns(Info info, size_t i) {
 
 void wake_native(Info info) { futex_wake(word(info), 1); }
 
-// lookNative(words, index, seen, ms): looks at the word for so long; true as soon as it differs from `seen`.
+// lookNative(words, index, seen, ms): looks at the word for so long; true as soon as it differs
+// from `seen`.
 bool look_native(Info info) {
   const uint64_t ns = bounded_ns(info, 3);
   return ns > 0 && look_until(word(info), state(info, 2), ns);
 }
 
-// sleepNative(words, index, seen, ms): sleeps on the bell at `index` where native code can wake it; true when its count
-// is not `seen`.
+// sleepNative(words, index, seen, ms): sleeps on the bell at `index` where native code can wake it;
+// true when its count is not `seen`.
 bool sleep_native(Info info) {
   sleep_exactly();
   return reinterpret_cast<Bell*>(word(info, 2))->sleep(state(info, 2), bounded_ns(info, 3));
 }
 
-// watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from there to `to` when this
-// thread's environment ends, however it ends; a thread that said goodbye has another word there then, which stays. In
-// one call, for a thread can be terminated between two of them. Answers what the word was.
+// watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from
+// there to `to` when this thread's environment ends, however it ends; a thread that said goodbye
+// has another word there then, which stays. In one call, for a thread can be terminated between two
+// of them. Answers what the word was.
 void thread_ends(void* given) {
   auto* const watch = static_cast<Watch*>(given);
   int32_t expected = watch->from;
@@ -55,8 +58,8 @@ double watch_thread(Info info) {
   int32_t* const at = word(info);
   int32_t was = state(info, 2);
   // Made before the word is set: what cannot be watched is not claimed.
-  auto watch = std::make_unique<Watch>(
-      Watch{here(info), at, state(info, 3), state(info, 4), Napi::Persistent(info[0].As<Napi::TypedArray>())});
+  auto watch = std::make_unique<Watch>(Watch{here(info), at, state(info, 3), state(info, 4),
+                                             Napi::Persistent(info[0].As<Napi::TypedArray>())});
   auto& watches = here(info).watches;
   watches.reserve(watches.size() + 1);
   if (!word_at(at).compare_exchange_strong(was, watch->from)) return was;
@@ -65,8 +68,8 @@ double watch_thread(Info info) {
   return was;
 }
 
-// unwatchThread(words, index, from): nothing happens to the word any more when this thread ends; true when it was
-// watched.
+// unwatchThread(words, index, from): nothing happens to the word any more when this thread ends;
+// true when it was watched.
 bool unwatch_thread(Info info) {
   int32_t* const at = word(info);
   const int32_t from = state(info, 2);
@@ -88,7 +91,8 @@ double now_ms(Info) { return double(now_ns()) / 1e6; }
 void add_thread_functions(Napi::Env env, Napi::Object exports) {
   static constexpr Exported bells[] = {
       {"wakeNative", wake_native}, {"lookNative", look_native}, {"sleepNative", sleep_native}};
-  static constexpr Exported threads[] = {{"watchThread", watch_thread}, {"unwatchThread", unwatch_thread}};
+  static constexpr Exported threads[] = {{"watchThread", watch_thread},
+                                         {"unwatchThread", unwatch_thread}};
   static constexpr Exported clock[] = {{"nowMs", now_ms}};
   const Napi::Object group = add_group(env, exports, "bells");
   add_functions(env, group, bells);

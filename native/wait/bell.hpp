@@ -1,4 +1,5 @@
-// A thread's bell as native code sees it (src/shm/bell.ts draws the same words): anyone rings, only the owner sleeps.
+// A thread's bell as native code sees it (src/shm/bell.ts draws the same words): anyone rings, only
+// the owner sleeps.
 #pragma once
 #include <linux/futex.h>
 #include <sched.h>
@@ -18,11 +19,12 @@ inline uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
 }
 
-// Control words live in JavaScript's shared memory: every access here is a sequentially consistent atomic, as
-// JavaScript's are. Less would lose wakes: a sleeper stores that it sleeps, then looks at the count; a ringer adds to
-// the count, then looks for who sleeps.
+// Control words live in JavaScript's shared memory: every access here is a sequentially consistent
+// atomic, as JavaScript's are. Less would lose wakes: a sleeper stores that it sleeps, then looks
+// at the count; a ringer adds to the count, then looks for who sleeps.
 inline std::atomic<int32_t>& word_at(int32_t* word) {
-  static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free);
+  static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) &&
+                std::atomic<int32_t>::is_always_lock_free);
   return *reinterpret_cast<std::atomic<int32_t>*>(word);
 }
 
@@ -30,7 +32,8 @@ inline void futex_wake(int32_t* word, int most) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
 }
 
-// Linux lets a sleep last 50 µs longer than was asked, to wake less often: not for a thread that waits for a device.
+// Linux lets a sleep last 50 µs longer than was asked, to wake less often: not for a thread that
+// waits for a device.
 inline void sleep_exactly() {
   static thread_local const int set = prctl(PR_SET_TIMERSLACK, 1'000ul);
   (void)set;
@@ -51,8 +54,8 @@ inline void pause_core() {
 #endif
 }
 
-// Looks at *word for at most `ns`; true as soon as it differs from `seen`. A thread that is ready and has no core gets
-// this one: it may be the one that is waited for.
+// Looks at *word for at most `ns`; true as soon as it differs from `seen`. A thread that is ready
+// and has no core gets this one: it may be the one that is waited for.
 inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   constexpr int looks = 16;
   const uint64_t deadline = now_ns() + ns;
@@ -76,8 +79,8 @@ struct Bell {
 
   int32_t read() { return word_at(&count).load(); }
 
-  // After the store the owner should see. A JavaScript sleeper cannot be woken from here: its park is bounded, and
-  // the protocol has it park natively whenever native code is what it waits for.
+  // After the store the owner should see. A JavaScript sleeper cannot be woken from here: its park
+  // is bounded, and the protocol has it park natively whenever native code is what it waits for.
   void ring() {
     word_at(&count).fetch_add(1);
     if (word_at(&parked).load() == native) futex_wake(&count, 1);
@@ -87,8 +90,8 @@ struct Bell {
   bool sleep(int32_t seen, uint64_t ns) {
     const int32_t before = word_at(&parked).exchange(native);
     if (read() == seen) futex_wait(&count, seen, ns);
-    // Restored rather than cleared: this thread may have an asynchronous waiter in JavaScript, which ringers notify
-    // only while the word says so.
+    // Restored rather than cleared: this thread may have an asynchronous waiter in JavaScript,
+    // which ringers notify only while the word says so.
     word_at(&parked).store(before);
     return read() != seen;
   }

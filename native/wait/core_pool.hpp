@@ -1,15 +1,16 @@
-// The process's pool of threads for large jobs. Helpers only ever make a job faster: the calling thread takes every
-// piece that no other has begun, so a helper that never wakes delays nothing.
+// The process's pool of threads for large jobs. Helpers only ever make a job faster: the calling
+// thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
 //
 //   C1  One addition to `next` gives a piece to one thread.
-//   C2  Pieces work on memory of the caller, so run() returns when all pieces that were begun are counted. A helper
-//       that comes later touches the job alone, which lives as long as somebody holds it.
-//   C3  The caller writes the input before it offers the job, under the lock. A thread counts a piece after it with
-//       release, and run() acquires every count.
-//   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it before helpers are
-//       woken.
-//   C5  A helper joins a job by taking one of its places, under the lock. A job has as many places as helpers were
-//       asked for, so no more of them work on it.
+//   C2  Pieces work on memory of the caller, so run() returns when all pieces that were begun are
+//       counted. A helper that comes later touches the job alone, which lives as long as somebody
+//       holds it.
+//   C3  The caller writes the input before it offers the job, under the lock. A thread counts a
+//       piece after it with release, and run() acquires every count.
+//   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it
+//       before helpers are woken.
+//   C5  A helper joins a job by taking one of its places, under the lock. A job has as many places
+//       as helpers were asked for, so no more of them work on it.
 //
 // `test/model/cores.ts` goes through every order, with each of these rules broken in turn.
 #pragma once
@@ -41,8 +42,9 @@ class CorePool {
 
   explicit CorePool(int cores) : cores_(std::max(cores, 1)) {}
 
-  // Helpers of a job on `cores` cores while the library runs `threads` threads, the caller's among them. Most of those
-  // threads sleep most of the time, so up to three helpers stay on few cores, where counting threads would leave none.
+  // Helpers of a job on `cores` cores while the library runs `threads` threads, the caller's among
+  // them. Most of those threads sleep most of the time, so up to three helpers stay on few cores,
+  // where counting threads would leave none.
   static constexpr int spare(int cores, int threads) {
     const int beside = cores - std::max(threads, 1), least = std::min(cores - 1, 3);
     return std::clamp(std::max(beside, least), 0, max_helpers);
@@ -54,7 +56,9 @@ class CorePool {
   int helpers(uint64_t bytes) const { return int(std::min(uint64_t(spare()), bytes / bytes_each)); }
   void count_thread(int by) { threads_.fetch_add(by, std::memory_order_relaxed); }
   // No more cores than this are used from now on.
-  void bound(int cores) { cores_.store(std::clamp(cores, 1, this->cores()), std::memory_order_relaxed); }
+  void bound(int cores) {
+    cores_.store(std::clamp(cores, 1, this->cores()), std::memory_order_relaxed);
+  }
 
   void run(int pieces, int helpers, void* data, void (*piece)(void*, int)) {
     std::shared_ptr<Job> job;
@@ -104,9 +108,9 @@ class CorePool {
     int places = 0;  // under the pool's lock
     void* data = nullptr;
     void (*call)(void*, int) = nullptr;
-    // Which piece is whose: an addition gives each to one thread, and what the pieces read was there before the job was
-    // offered, under the lock. So `next` orders nothing; `done` releases what a piece wrote, and run() acquires all of
-    // it.
+    // Which piece is whose: an addition gives each to one thread, and what the pieces read was
+    // there before the job was offered, under the lock. So `next` orders nothing; `done` releases
+    // what a piece wrote, and run() acquires all of it.
     std::atomic<int> next{0}, done{0};
     bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
     void work() {
@@ -144,8 +148,8 @@ class CorePool {
     std::unique_lock lock(mutex_);
     for (;;) {
       while (!jobs_.empty() && jobs_.front()->taken()) jobs_.pop_front();
-      const auto found =
-          std::find_if(jobs_.begin(), jobs_.end(), [](auto& job) { return job->places > 0 && !job->taken(); });
+      const auto found = std::find_if(jobs_.begin(), jobs_.end(),
+                                      [](auto& job) { return job->places > 0 && !job->taken(); });
       if (found == jobs_.end()) {
         ++asleep_;
         woken_.wait(lock, [this] { return wakes_ > 0; });
@@ -161,7 +165,8 @@ class CorePool {
   }
 
   std::atomic<int> cores_, threads_{0};
-  // Under the lock: helpers there are, those that sleep and were not woken, and wakes that no helper has taken yet.
+  // Under the lock: helpers there are, those that sleep and were not woken, and wakes that no
+  // helper has taken yet.
   std::mutex mutex_;
   std::condition_variable woken_;
   std::deque<std::shared_ptr<Job>> jobs_;

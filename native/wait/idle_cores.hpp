@@ -1,5 +1,6 @@
-// Large jobs of the calling thread, shared with the threads of the process's one pool: products, halos, batches. The
-// pool (wait/core_pool.hpp) belongs to system.node, which lends it to every other addon when that is loaded.
+// Large jobs of the calling thread, shared with the threads of the process's one pool: products,
+// halos, batches. The pool (wait/core_pool.hpp) belongs to system.node, which lends it to every
+// other addon when that is loaded.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,8 +17,9 @@ struct CoresTable {
   int (*cores)();
   // How many threads of the pool may help the caller with a job that reads or writes `bytes` bytes.
   int (*helpers)(uint64_t bytes);
-  // Calls piece(data, 0) to piece(data, pieces - 1), each once and in any order, in the caller's thread and in at most
-  // `helpers` others at once. Returns when all calls have returned. No piece may throw.
+  // Calls piece(data, 0) to piece(data, pieces - 1), each once and in any order, in the caller's
+  // thread and in at most `helpers` others at once. Returns when all calls have returned. No piece
+  // may throw.
   void (*run)(int pieces, int helpers, void* data, void (*piece)(void*, int));
   // A thread that the library runs begins (1) or ends (-1).
   void (*count_thread)(int by);
@@ -37,13 +39,15 @@ class IdleCores {
 
   template <class F>
   static void run(int pieces, int helpers, F&& do_piece) {
-    const CoresTable* const table = helpers > 0 && pieces > 1 ? lent().load(std::memory_order_acquire) : nullptr;
+    const CoresTable* const table =
+        helpers > 0 && pieces > 1 ? lent().load(std::memory_order_acquire) : nullptr;
     if (table == nullptr) {
       for (int piece = 0; piece < pieces; ++piece) do_piece(piece);
       return;
     }
-    table->run(pieces, helpers, &do_piece,
-               [](void* data, int piece) { (*static_cast<std::remove_reference_t<F>*>(data))(piece); });
+    table->run(pieces, helpers, &do_piece, [](void* data, int piece) {
+      (*static_cast<std::remove_reference_t<F>*>(data))(piece);
+    });
   }
 
   // Counts a native thread of the library while the object exists.

@@ -1,5 +1,5 @@
-// How many cores this process may use: those of its affinity, and no more than a limit of its control groups lets it
-// use on average.
+// How many cores this process may use: those of its affinity, and no more than a limit of its
+// control groups lets it use on average.
 #pragma once
 #include <sched.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 namespace hotslot {
 
-// Calls use(bytes, mask) with the affinity of the process's main thread: another thread may have been bound to fewer
-// cores. False: the system does not tell.
+// Calls use(bytes, mask) with the affinity of the process's main thread: another thread may have
+// been bound to fewer cores. False: the system does not tell.
 template <class F>
 bool with_affinity(F&& use) {
   for (size_t words = 16; words <= 1024; words *= 2) {
@@ -39,9 +39,9 @@ inline void use_cores_of_process() {
   with_affinity([](size_t bytes, cpu_set_t* set) { sched_setaffinity(0, bytes, set); });
 }
 
-// The whole cores in the smallest limit of the group that `listed` (/proc/self/cgroup) names and of those above it;
-// 0: no limit. Version 2 has both numbers in cpu.max, version 1 has a file for each. In a container the root of
-// `mounted` is the group itself, whatever path is listed.
+// The whole cores in the smallest limit of the group that `listed` (/proc/self/cgroup) names and of
+// those above it; 0: no limit. Version 2 has both numbers in cpu.max, version 1 has a file for
+// each. In a container the root of `mounted` is the group itself, whatever path is listed.
 inline int cores_by_group(const std::string& listed, const std::string& mounted) {
   double least = 0;
   const auto limit = [&least](double quota, double period) {
@@ -52,7 +52,8 @@ inline int cores_by_group(const std::string& listed, const std::string& mounted)
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (!controllers.empty() && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    if (!controllers.empty() && ("," + controllers + ",").find(",cpu,") == std::string::npos)
+      continue;
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       double quota = 0, period = 0;
       if (controllers.empty()) {

@@ -16,7 +16,8 @@ class SpinLock {
   void unlock() { flag_.store(false, std::memory_order_release); }
 
  private:
-  // Taken by acquiring what the last holder released; the exchange needs no more, for it guards plain memory alone.
+  // Taken by acquiring what the last holder released; the exchange needs no more, for it guards
+  // plain memory alone.
   std::atomic<bool> flag_{false};
 };
 

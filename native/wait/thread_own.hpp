@@ -1,5 +1,5 @@
-// A thread's own object, which goes when the thread ends. Unlike a thread_local with a destructor it is refused where
-// there is no memory: for those the C library ends the process.
+// A thread's own object, which goes when the thread ends. Unlike a thread_local with a destructor
+// it is refused where there is no memory: for those the C library ends the process.
 #pragma once
 #include <pthread.h>
 
@@ -12,7 +12,8 @@ template <class T>
 class ThreadOwn {
  public:
   ThreadOwn() {
-    if (pthread_key_create(&key_, [](void* own) { delete static_cast<T*>(own); }) != 0) throw std::bad_alloc();
+    if (pthread_key_create(&key_, [](void* own) { delete static_cast<T*>(own); }) != 0)
+      throw std::bad_alloc();
   }
   ThreadOwn(const ThreadOwn&) = delete;
   // Null: this thread has made none.

@@ -1,7 +1,13 @@
-/** Tests whether an action lies in a learner's action space. Used for actions that the learner's policy did not choose. */
+/**
+ * Tests whether an action lies in a learner's action space. Used for actions that the learner's
+ * policy did not choose.
+ */
 import { highEnd, lowEnd, neighbour } from './float32.ts';
 
-/** Explains why number `j` of an action lies outside of the action space; undefined if it lies within. */
+/**
+ * Explains why number `j` of an action lies outside of the action space; undefined if it lies
+ * within.
+ */
 export type ExplainOutside = (value: number, j: number) => string | undefined;
 
 /** For the indices from 0 to n − 1. */

@@ -1,7 +1,8 @@
 /**
- * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may load an addon here.
- * `system` holds the process's one pool of threads for large jobs, which every other addon is linked to when it loads;
- * `device` holds the one native core, which the actors' addons and `ranks` are linked to as well.
+ * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may
+ * load an addon here. `system` holds the process's one pool of threads for large jobs, which every
+ * other addon is linked to when it loads; `device` holds the one native core, which the actors'
+ * addons and `ranks` are linked to as well.
  */
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
@@ -15,7 +16,10 @@ const loaded = new Map<string, unknown>();
 /** Of these a process has one file. */
 const lenders: ReadonlySet<string> = new Set(['system', 'device']);
 
-/** Thrown where a native call did not answer: the thread is being ended, and nothing it does now may count. */
+/**
+ * Thrown where a native call did not answer: the thread is being ended, and nothing it does now may
+ * count.
+ */
 export class ThreadEnding extends Error {
   constructor() {
     super('this thread is being ended');
@@ -24,25 +28,33 @@ export class ThreadEnding extends Error {
 }
 
 /**
- * The answer of a native call, or ThreadEnding. While a worker is being terminated there is a moment in which its native
- * calls do nothing and return undefined, and its JavaScript still runs: a hand-over behind such a call would publish work
- * that was never done. Every native function whose work is handed on therefore answers, and its answer is looked at.
+ * The answer of a native call, or ThreadEnding. While a worker is being terminated there is a
+ * moment in which its native calls do nothing and return undefined, and its JavaScript still runs:
+ * a hand-over behind such a call would publish work that was never done. Every native function
+ * whose work is handed on therefore answers, and its answer is looked at.
  */
 export function answered<T>(answer: T | undefined): T {
   if (answer === undefined) throw new ThreadEnding();
   return answer;
 }
 
-/** Returns a function that returns an addon's exports, or its exports of one subject. The first call loads the addon. */
+/**
+ * Returns a function that returns an addon's exports, or its exports of one subject. The first call
+ * loads the addon.
+ */
 export function addonOf<T>(name: string, subject?: string): () => T {
   let found: T | undefined;
   return () => {
-    found ??= subject === undefined ? loadAddon<T>(name) : loadAddon<Record<string, T>>(name)[subject];
+    found ??=
+      subject === undefined ? loadAddon<T>(name) : loadAddon<Record<string, T>>(name)[subject];
     return found as T;
   };
 }
 
-/** Throws unless an addon was compiled with the same numbers as TypeScript has: both of them read and write these words. */
+/**
+ * Throws unless an addon was compiled with the same numbers as TypeScript has: both of them read
+ * and write these words.
+ */
 export function checkLayout(
   addon: string,
   what: string,
@@ -58,13 +70,16 @@ export function checkLayout(
 interface Linkable {
   /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
   link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
-  /** Of `system`: the pool, as it is lent, and a bound on the cores that it uses. Of several threads' bounds the least counts. */
+  /**
+   * Of `system`: the pool, as it is lent, and a bound on the cores that it uses. Of several
+   * threads' bounds the least counts.
+   */
   cores?: { readonly table: unknown; boundCores(most: number): void };
 }
 
 /**
- * How many cores Hotslot may use: HOTSLOT_CORES, or all of them. More than there are means all. Throws a RangeError
- * where the variable is anything but a whole number from 1 on, in digits.
+ * How many cores Hotslot may use: HOTSLOT_CORES, or all of them. More than there are means all.
+ * Throws a RangeError where the variable is anything but a whole number from 1 on, in digits.
  */
 function allowedCores(): number {
   const asked = process.env.HOTSLOT_CORES ?? '';
@@ -74,25 +89,35 @@ function allowedCores(): number {
     );
   return asked === '' ? Infinity : Number(asked);
 }
-// A wrong setting is said when the library is loaded, before anything runs with another number of threads.
+// A wrong setting is said when the library is loaded, before anything runs with another number of
+// threads.
 allowedCores();
 
-/** Why no addon of Hotslot's can be loaded on this machine, whatever is built; null where one can. */
+/**
+ * Why no addon of Hotslot's can be loaded on this machine, whatever is built; null where one can.
+ */
 export function cannotRunHere(): string | null {
   const { platform, arch } = process;
   const supported = 'Hotslot runs on Linux with glibc 2.28 or newer, on x64 and arm64';
-  if (platform !== 'linux' || (arch !== 'x64' && arch !== 'arm64')) return `${supported}; this is ${platform}-${arch}`;
+  if (platform !== 'linux' || (arch !== 'x64' && arch !== 'arm64'))
+    return `${supported}; this is ${platform}-${arch}`;
   const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
   if (header && header.glibcVersionRuntime === undefined)
     return `${supported}; this is ${platform}-${arch} without glibc, such as Alpine: use an image with it, such as node:22-slim`;
   return null;
 }
 
-/** Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use instead. */
+/**
+ * Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use
+ * instead.
+ */
 function places(name: string): string[] {
   const own = process.env.HOTSLOT_ADDONS;
   if (own) return [`${own}/${name}.node`];
-  return [`${root}build/Release/${name}.node`, `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`];
+  return [
+    `${root}build/Release/${name}.node`,
+    `${root}prebuilds/${process.platform}-${process.arch}/${name}.node`,
+  ];
 }
 
 /** Whether this process has the binary, for another thread or for this one. */
@@ -104,17 +129,23 @@ function isMapped(path: string): boolean {
   }
 }
 
-/** What is lent to an addon when it is linked. What a lender throws says all: of itself, and not of who is linked to it. */
+/**
+ * What is lent to an addon when it is linked. What a lender throws says all: of itself, and not of
+ * who is linked to it.
+ */
 function lentTo(name: string): unknown[] {
   if (name === 'system') return [];
   const cores = loadAddon<Linkable>('system').cores?.table;
-  return name === 'device' || name === 'rows' ? [cores] : [cores, loadAddon<{ table: unknown }>('device').table];
+  return name === 'device' || name === 'rows'
+    ? [cores]
+    : [cores, loadAddon<{ table: unknown }>('device').table];
 }
 
 /**
- * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or names the addon that the process has
- * and this thread could not begin with: no other file takes its place, for a second core would know none of the first one's handles,
- * and a second pool would have threads of its own.
+ * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or
+ * names the addon that the process has and this thread could not begin with: no other file takes
+ * its place, for a second core would know none of the first one's handles, and a second pool would
+ * have threads of its own.
  */
 export function loadAddon<T>(name: string): T {
   const known = loaded.get(name);
@@ -144,7 +175,8 @@ export function loadAddon<T>(name: string): T {
   }
   throw unavailableError(
     `Hotslot's native addon '${name}' could not be loaded on ${process.platform}-${process.arch}:\n  ${tried.join('\n  ')}\n` +
-      (cannotRunHere() ?? 'Build it with: npx hotslot build (needs a C++17 compiler, python3 and make)'),
+      (cannotRunHere() ??
+        'Build it with: npx hotslot build (needs a C++17 compiler, python3 and make)'),
     'ERR_HOTSLOT_ADDON',
   );
 }

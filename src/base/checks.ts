@@ -5,18 +5,28 @@ import { rangeError, typeError } from './errors.ts';
 
 /** A value in few words, for an error's text: never its contents. */
 export function shown(value: unknown): string {
-  if (typeof value === 'string') return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
+  if (typeof value === 'string')
+    return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
   if (typeof value === 'function') return 'a function';
   if (typeof value !== 'object' || value === null) return String(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   const name = (value as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
   // Of what only inherits from a typed array the engine would say that it has no length.
-  if (ArrayBuffer.isView(value)) return `a ${name} of ${'length' in value ? value.length : value.byteLength}`;
+  if (ArrayBuffer.isView(value))
+    return `a ${name} of ${'length' in value ? value.length : value.byteLength}`;
   return name === 'Object' ? 'an object' : `a ${name}`;
 }
 
-/** Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are refused). */
-export function checkCount(name: string, value: unknown, least = 1, most = Number.MAX_SAFE_INTEGER): number {
+/**
+ * Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are
+ * refused).
+ */
+export function checkCount(
+  name: string,
+  value: unknown,
+  least = 1,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
   if (typeof value !== 'number') {
     const text = typeof value === 'string' ? value : shown(value);
     throw typeError(`${name} must be a number, got ${typeof value} (${text})`);
@@ -39,7 +49,8 @@ export function checkKeys(what: string, options: object, known: readonly string[
     throw typeError(`${what} takes an options object, got ${shown(options)}`);
   // Unlike Object.keys() this makes no garbage: samples and views come by here.
   for (const key in options)
-    if (!known.includes(key)) throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
+    if (!known.includes(key))
+      throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
 }
 
 /** What the library gives to constructors that nobody else may call. */
@@ -51,8 +62,9 @@ export function checkOurs(key: unknown, what: string, instead: string): asserts 
 }
 
 /**
- * The absolute path of a path or a file: URL. Whoever takes a path calls this before anything is awaited: a program that changes its
- * folder later still means the file that it named. Throws a TypeError for anything else.
+ * The absolute path of a path or a file: URL. Whoever takes a path calls this before anything is
+ * awaited: a program that changes its folder later still means the file that it named. Throws a
+ * TypeError for anything else.
  */
 export function checkPath(what: string, path: string | URL): string {
   if (path instanceof URL) {

@@ -1,6 +1,6 @@
 /**
- * The clock of every record and deadline: native code and all threads count its milliseconds alike; and timers of any length.
- * Everyone may know it.
+ * The clock of every record and deadline: native code and all threads count its milliseconds alike;
+ * and timers of any length. Everyone may know it.
  */
 import { answered } from './addon.ts';
 import { systemClock } from './system-addon.ts';
@@ -17,7 +17,10 @@ export interface Timer extends Disposable {
   cancel(): void;
 }
 
-/** Calls `fn` after `ms`, which may be any number: a long time is waited for in pieces, and Infinity arms no timer. */
+/**
+ * Calls `fn` after `ms`, which may be any number: a long time is waited for in pieces, and Infinity
+ * arms no timer.
+ */
 export function callAfter(ms: number, fn: () => void): Timer {
   let timer: NodeJS.Timeout | undefined;
   const arm = (left: number) => {

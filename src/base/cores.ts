@@ -1,9 +1,15 @@
-/** How many cores there are for large jobs: gathers of large batches, the host device's own products, halos. */
+/**
+ * How many cores there are for large jobs: gathers of large batches, the host device's own
+ * products, halos.
+ */
 import { answered } from './addon.ts';
 import { systemCores } from './system-addon.ts';
 
 export interface CoresNow {
-  /** cores that the process may use: those of its affinity, of its control group's limit, and HOTSLOT_CORES, whichever are fewest */
+  /**
+   * cores that the process may use: those of its affinity, of its control group's limit, and
+   * HOTSLOT_CORES, whichever are fewest
+   */
   cores: number;
   /** threads of this process that run Hotslot's code, this one among them */
   threads: number;

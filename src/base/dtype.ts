@@ -1,6 +1,7 @@
 /**
- * Element types shared by packed rows, tensors and kernels, with their typed arrays. The last three are for storing: JavaScript
- * has no array of their own, so a typed array's dtype is never one of them.
+ * Element types shared by packed rows, tensors and kernels, with their typed arrays. The last three
+ * are for storing: JavaScript has no array of their own, so a typed array's dtype is never one of
+ * them.
  */
 import { checkCount, shown } from './checks.ts';
 import { rangeError, typeError } from './errors.ts';
@@ -22,7 +23,10 @@ export const dtypes = {
   bfloat16: { bytes: 2, array: Uint16Array, code: 12 },
 } as const;
 
-/** `bool` is 0 or 1 in a byte; `float16` and `bfloat16` are the bits of their numbers: see toFloat16() and its like. */
+/**
+ * `bool` is 0 or 1 in a byte; `float16` and `bfloat16` are the bits of their numbers: see
+ * toFloat16() and its like.
+ */
 export type DType = keyof typeof dtypes;
 
 /** The typed array that holds elements of each dtype. */
@@ -62,18 +66,26 @@ export function dtypeOf<A extends TypedArray>(values: A): DTypeOf<A> | undefined
 /** Throws a TypeError naming the value unless it is a known dtype. */
 export function checkDType<D extends DType>(name: string, value: D | undefined): D {
   if (typeof value !== 'string' || !Object.hasOwn(dtypes, value)) {
-    throw typeError(`${name}: unknown dtype ${shown(value)}; known: ${Object.keys(dtypes).join(', ')}`);
+    throw typeError(
+      `${name}: unknown dtype ${shown(value)}; known: ${Object.keys(dtypes).join(', ')}`,
+    );
   }
   return value;
 }
 
-/** A fresh zeroed typed array of `length` elements; throws ERR_HOTSLOT_MEMORY where there is none so large. */
+/**
+ * A fresh zeroed typed array of `length` elements; throws ERR_HOTSLOT_MEMORY where there is none so
+ * large.
+ */
 export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
   try {
     return new dtypes[dtype].array(length) as ArrayOf<D>;
   } catch (error) {
     const asked = `${length} elements of ${dtype} ask for ${length * dtypes[dtype].bytes} bytes`;
-    throw rangeError(`${asked}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+    throw rangeError(
+      `${asked}, and the engine refused: ${(error as Error).message}`,
+      'ERR_HOTSLOT_MEMORY',
+    );
   }
 }
 
@@ -84,12 +96,15 @@ export function elementCount(shape: readonly number[]): number {
 
 /** Throws unless it is an array of whole numbers of at least 0; gives the elements. */
 export function checkShape(shape: readonly number[]): number {
-  if (!Array.isArray(shape)) throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
+  if (!Array.isArray(shape))
+    throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
   // The text is made for what is refused only.
   for (const d of shape)
-    if (!Number.isSafeInteger(d) || d < 0) checkCount(`shape [${shape.map(shown).join()}]: every dimension`, d, 0);
+    if (!Number.isSafeInteger(d) || d < 0)
+      checkCount(`shape [${shape.map(shown).join()}]: every dimension`, d, 0);
   // Strides are those of a shape without empty dimensions, and must be numbers too.
   const most = shape.reduce((n, d) => n * Math.max(d, 1), 1);
-  if (!Number.isSafeInteger(most)) throw rangeError(`a shape of [${shape}] has strides beyond 2^53`);
+  if (!Number.isSafeInteger(most))
+    throw rangeError(`a shape of [${shape}] has strides beyond 2^53`);
   return elementCount(shape);
 }

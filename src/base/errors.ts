@@ -1,7 +1,8 @@
 /**
- * The three kinds of "no". Misuse throws at the door (TypeError, RangeError, or an Error whose code starts with
- * ERR_HOTSLOT_STATE_ when the moment is wrong); "not yet" is a return value and never comes from here; a driver's
- * refusal is a DeviceError. A pipeline that failed throws a PipelineError from every waiter.
+ * The three kinds of "no". Misuse throws at the door (TypeError, RangeError, or an Error whose code
+ * starts with ERR_HOTSLOT_STATE_ when the moment is wrong); "not yet" is a return value and never
+ * comes from here; a driver's refusal is a DeviceError. A pipeline that failed throws a
+ * PipelineError from every waiter.
  */
 
 /** Every code a Hotslot error can carry; docs/errors.md lists them with what to do. */
@@ -37,27 +38,42 @@ export function typeError(message: string): CodedError<TypeError> {
 }
 
 /** An argument of the right kind outside what is allowed. */
-export function rangeError(message: string, code: ErrorCode = 'ERR_HOTSLOT_RANGE'): CodedError<RangeError> {
+export function rangeError(
+  message: string,
+  code: ErrorCode = 'ERR_HOTSLOT_RANGE',
+): CodedError<RangeError> {
   return coded(new RangeError(message), code);
 }
 
 /** A right call at a wrong moment: closed, wrong tick, no hot batch. */
 export function stateError(what: StateCode, message: string, cause?: unknown): CodedError {
-  return coded(new Error(message, cause === undefined ? undefined : { cause }), `ERR_HOTSLOT_STATE_${what}`);
+  return coded(
+    new Error(message, cause === undefined ? undefined : { cause }),
+    `ERR_HOTSLOT_STATE_${what}`,
+  );
 }
 /** For what was closed before; `next` says what to do. */
 export function closedError(what: string, next?: string): CodedError {
   return stateError('CLOSED', `${what} is closed${next === undefined ? '' : `; ${next}`}`);
 }
-type StateCode = ErrorCode extends infer C ? (C extends `ERR_HOTSLOT_STATE_${infer W}` ? W : never) : never;
+type StateCode = ErrorCode extends infer C
+  ? C extends `ERR_HOTSLOT_STATE_${infer W}`
+    ? W
+    : never
+  : never;
 
 /** Something this machine cannot do; the text says why and what would help. */
-export function unavailableError(message: string, code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE', cause?: unknown) {
+export function unavailableError(
+  message: string,
+  code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE',
+  cause?: unknown,
+) {
   return coded(new Error(message, cause === undefined ? undefined : { cause }), code);
 }
 
 /** A source that a compiler finds fault with; the text holds what it says. */
-export const compileError = (message: string): CodedError => coded(new Error(message), 'ERR_HOTSLOT_COMPILE');
+export const compileError = (message: string): CodedError =>
+  coded(new Error(message), 'ERR_HOTSLOT_COMPILE');
 
 export interface DeviceErrorDetail {
   family: string;
@@ -77,7 +93,9 @@ function text(message: unknown): string {
 }
 function checkDetail(name: string, detail: unknown): void {
   if (typeof detail !== 'object' || detail === null)
-    throw typeError(`new ${name}(message, detail) takes an object of details, got ${typeof detail}`);
+    throw typeError(
+      `new ${name}(message, detail) takes an object of details, got ${typeof detail}`,
+    );
 }
 
 /** The driver's no. On a stream it is sticky: it surfaces at the next record, query or launch. */
@@ -121,7 +139,11 @@ export class UnifiedMemoryCompileTimeoutError extends UnifiedMemoryUnsupportedEr
 export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDetail): Error {
   if (code === 'ERR_HOTSLOT_DEVICE') return new DeviceError(text, detail);
   if (code === 'ERR_HOTSLOT_ARGUMENT') return typeError(text);
-  if (code === 'ERR_HOTSLOT_RANGE' || code === 'ERR_HOTSLOT_MEMORY' || code === 'ERR_HOTSLOT_UNKNOWN_DEVICE')
+  if (
+    code === 'ERR_HOTSLOT_RANGE' ||
+    code === 'ERR_HOTSLOT_MEMORY' ||
+    code === 'ERR_HOTSLOT_UNKNOWN_DEVICE'
+  )
     return rangeError(text, code);
   return coded(new Error(text), code);
 }
@@ -135,7 +157,10 @@ export class PipelineError extends Error {
   readonly tickId: number;
   /** slot the actor was working on, or −1 */
   readonly slot: number;
-  constructor(message: string, detail: { actor: string; tickId: number; slot: number; cause?: unknown }) {
+  constructor(
+    message: string,
+    detail: { actor: string; tickId: number; slot: number; cause?: unknown },
+  ) {
     super(text(message), detail?.cause === undefined ? undefined : { cause: detail.cause });
     checkDetail('PipelineError', detail);
     this.name = 'PipelineError';

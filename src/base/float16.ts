@@ -1,14 +1,16 @@
 /**
- * Floats of two bytes, as the bits that buffers and tensors of `float16` and `bfloat16` hold. JavaScript only stores them:
- * numbers are rounded on their way in and are exact on their way out. `convert` of hotslot/learner does the second on a device.
+ * Floats of two bytes, as the bits that buffers and tensors of `float16` and `bfloat16` hold.
+ * JavaScript only stores them: numbers are rounded on their way in and are exact on their way out.
+ * `convert` of hotslot/learner does the second on a device.
  */
 import { shown } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
- * The bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number, as a fresh array. Rounds to the nearest, ties to
- * even; from 65,520 on it is infinity, below 2⁻¹⁴ subnormal. A NaN stays one: quiet, with its sign and the upper bits of its
- * payload. Throws TypeError for anything but a Float32Array.
+ * The bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number, as a fresh array.
+ * Rounds to the nearest, ties to even; from 65,520 on it is infinity, below 2⁻¹⁴ subnormal. A NaN
+ * stays one: quiet, with its sign and the upper bits of its payload. Throws TypeError for anything
+ * but a Float32Array.
  */
 export function toFloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toFloat16', values);
@@ -17,7 +19,10 @@ export function toFloat16(values: Float32Array): Uint16Array {
   return out;
 }
 
-/** The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for anything but a Uint16Array. */
+/**
+ * The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for
+ * anything but a Uint16Array.
+ */
 export function fromFloat16(values: Uint16Array): Float32Array {
   checkHalves('fromFloat16', values);
   const out = new Uint32Array(values.length);
@@ -26,9 +31,9 @@ export function fromFloat16(values: Uint16Array): Float32Array {
 }
 
 /**
- * The upper half of each number's bits (1 sign, 8 exponent, 7 mantissa), rounded to the nearest, ties to even, as a fresh array.
- * What rounds beyond the largest is infinity; a NaN stays one, as with toFloat16(). Throws TypeError for anything but a
- * Float32Array.
+ * The upper half of each number's bits (1 sign, 8 exponent, 7 mantissa), rounded to the nearest,
+ * ties to even, as a fresh array. What rounds beyond the largest is infinity; a NaN stays one, as
+ * with toFloat16(). Throws TypeError for anything but a Float32Array.
  */
 export function toBfloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toBfloat16', values);
@@ -41,7 +46,10 @@ export function toBfloat16(values: Float32Array): Uint16Array {
   return out;
 }
 
-/** The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for anything but a Uint16Array. */
+/**
+ * The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for
+ * anything but a Uint16Array.
+ */
 export function fromBfloat16(values: Uint16Array): Float32Array {
   checkHalves('fromBfloat16', values);
   const out = new Uint32Array(values.length);
@@ -77,7 +85,8 @@ function widened(half: number): number {
   const sign = (half & 0x8000) << 16;
   const exponent = (half >>> 10) & 31;
   const mantissa = half & 0x3ff;
-  if (exponent === 31) return sign | 0x7f800000 | (mantissa === 0 ? 0 : 0x400000 | (mantissa << 13));
+  if (exponent === 31)
+    return sign | 0x7f800000 | (mantissa === 0 ? 0 : 0x400000 | (mantissa << 13));
   if (exponent > 0) return sign | ((exponent + 112) << 23) | (mantissa << 13);
   if (mantissa === 0) return sign;
   const up = Math.clz32(mantissa) - 21;
@@ -85,7 +94,8 @@ function widened(half: number): number {
 }
 
 function bitsOf(what: string, values: Float32Array): Uint32Array {
-  if (!(values instanceof Float32Array)) throw typeError(`${what} takes a Float32Array, got ${shown(values)}`);
+  if (!(values instanceof Float32Array))
+    throw typeError(`${what} takes a Float32Array, got ${shown(values)}`);
   // Memory that was transferred away has no bits.
   return values.length === 0
     ? new Uint32Array()
@@ -93,5 +103,6 @@ function bitsOf(what: string, values: Float32Array): Uint32Array {
 }
 
 function checkHalves(what: string, values: Uint16Array): void {
-  if (!(values instanceof Uint16Array)) throw typeError(`${what} takes a Uint16Array, got ${shown(values)}`);
+  if (!(values instanceof Uint16Array))
+    throw typeError(`${what} takes a Uint16Array, got ${shown(values)}`);
 }

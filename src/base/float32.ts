@@ -1,6 +1,9 @@
 /** Neighbours of numbers in float32, and the ends of boxes there. */
 
-/** A number beyond this is no end: what it is in float32 is Infinity, or the largest number there is. */
+/**
+ * A number beyond this is no end: what it is in float32 is Infinity, or the largest number there
+ * is.
+ */
 export const OPEN = 3.4e38;
 
 const view = new DataView(new ArrayBuffer(4));
@@ -13,7 +16,10 @@ export function neighbour(value: number, by: 1 | -1): number {
   return view.getFloat32(0);
 }
 
-/** The least float32 that is no less than an end: an action clamped to it lies within the box that was given. */
+/**
+ * The least float32 that is no less than an end: an action clamped to it lies within the box that
+ * was given.
+ */
 export function lowEnd(end: number): number {
   const value = Math.fround(end);
   return value < end ? neighbour(value, 1) : value;

@@ -1,6 +1,7 @@
 /**
- * Actions that load() took without being told the learner's action space. A buffer remembers the extremes of each number, with their rows.
- * A learner compares them with its own space at the first update whose batch comes from that buffer.
+ * Actions that load() took without being told the learner's action space. A buffer remembers the
+ * extremes of each number, with their rows. A learner compares them with its own space at the first
+ * update whose batch comes from that buffer.
  */
 import type { ExplainOutside } from './action-space.ts';
 
@@ -10,13 +11,20 @@ interface Extreme {
   readonly row: string;
 }
 
-/** The least and the greatest value of each number of one buffer's actions, and the first value that is no whole number. */
+/**
+ * The least and the greatest value of each number of one buffer's actions, and the first value that
+ * is no whole number.
+ */
 class Extremes {
   readonly #least: (Extreme | undefined)[] = [];
   readonly #most: (Extreme | undefined)[] = [];
   readonly #fraction: (Extreme | undefined)[] = [];
 
-  readonly note = (values: ArrayLike<number | bigint>, size: number, name: (row: number) => string): void => {
+  readonly note = (
+    values: ArrayLike<number | bigint>,
+    size: number,
+    name: (row: number) => string,
+  ): void => {
     for (let at = 0; at < values.length; at++) {
       const value = Number(values[at]);
       const j = at % size;
@@ -60,8 +68,13 @@ export function drawnFrom(actions: object, buffer: object): void {
   buffers.set(actions, buffer);
 }
 
-/** For one learner. Explains, once for each buffer, which loaded action lies outside of the learner's action space. */
-export function loadedActionsCheck(explain: ExplainOutside): (actions: object | undefined) => string | undefined {
+/**
+ * For one learner. Explains, once for each buffer, which loaded action lies outside of the
+ * learner's action space.
+ */
+export function loadedActionsCheck(
+  explain: ExplainOutside,
+): (actions: object | undefined) => string | undefined {
   const compared = new WeakSet<object>();
   return (actions) => {
     const buffer = actions && buffers.get(actions);

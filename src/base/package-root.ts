@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The folder of the package that a module is of, with a slash behind it: the nearest one above it that has a package.json. Modules are
- * also bundled into files of other folders, so no number of folders is right for all.
+ * The folder of the package that a module is of, with a slash behind it: the nearest one above it
+ * that has a package.json. Modules are also bundled into files of other folders, so no number of
+ * folders is right for all.
  */
 export function packageRoot(module: string): string {
   const start = dirname(fileURLToPath(module));

@@ -6,7 +6,10 @@ import {
   UnifiedMemoryUnsupportedError,
 } from './errors.ts';
 
-/** An error as plain data, for another thread: class, message, stack, code, cause and a driver's detail survive. */
+/**
+ * An error as plain data, for another thread: class, message, stack, code, cause and a driver's
+ * detail survive.
+ */
 export interface PlainError {
   name: string;
   message: string;
@@ -47,6 +50,9 @@ export function fromPlain(plain: unknown): unknown {
   return error;
 }
 
-/** The error itself, or an error that says what else was thrown: who keeps it takes null for "no failure". */
+/**
+ * The error itself, or an error that says what else was thrown: who keeps it takes null for "no
+ * failure".
+ */
 export const errorOf = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown });

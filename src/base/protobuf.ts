@@ -1,4 +1,7 @@
-/** The wire format of Protocol Buffers, for writing: event files and ONNX models are made of it. Everyone may know it. */
+/**
+ * The wire format of Protocol Buffers, for writing: event files and ONNX models are made of it.
+ * Everyone may know it.
+ */
 
 const VARINT = 0;
 const EIGHT_BYTES = 1;
@@ -7,7 +10,10 @@ const FOUR_BYTES = 5;
 
 const utf8 = new TextEncoder();
 
-/** One message, field by field in the order of the calls; numbers and names of fields are the format's. */
+/**
+ * One message, field by field in the order of the calls; numbers and names of fields are the
+ * format's.
+ */
 export class Message {
   // Of Node's pool: small messages come by the thousand.
   #bytes = Buffer.allocUnsafe(64);
@@ -65,7 +71,8 @@ export class Message {
       return;
     }
     let rest = value;
-    for (; rest > 127; rest = Math.floor(rest / 128)) this.#bytes[this.#length++] = (rest % 128) | 128;
+    for (; rest > 127; rest = Math.floor(rest / 128))
+      this.#bytes[this.#length++] = (rest % 128) | 128;
     this.#bytes[this.#length++] = rest;
   }
 

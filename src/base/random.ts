@@ -1,10 +1,13 @@
-/** Seeded random numbers for everything that is drawn on the processor: weights, environments, examples. One object belongs to one thread. */
+/**
+ * Seeded random numbers for everything that is drawn on the processor: weights, environments,
+ * examples. One object belongs to one thread.
+ */
 import { checkCount, shown } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
- * Numbers by sfc32: the same seed and stream give the same numbers on every machine. They are not torch's; those of
- * `uniformIndices` are.
+ * Numbers by sfc32: the same seed and stream give the same numbers on every machine. They are not
+ * torch's; those of `uniformIndices` are.
  */
 export class Random {
   #a: number;
@@ -13,8 +16,8 @@ export class Random {
   #count = 1;
 
   /**
-   * `seed` is a whole number from 0 to 2⁵³ − 1. `stream`, from 0 to 2³² − 1, keeps generators of one seed apart: one per
-   * thread or environment. Throws TypeError or RangeError for other values.
+   * `seed` is a whole number from 0 to 2⁵³ − 1. `stream`, from 0 to 2³² − 1, keeps generators of
+   * one seed apart: one per thread or environment. Throws TypeError or RangeError for other values.
    */
   constructor(seed: number, stream = 0) {
     checkCount('seed', seed, 0);
@@ -39,11 +42,16 @@ export class Random {
     return [this.#a, this.#b, this.#c, this.#count];
   }
 
-  /** Goes on from there: the same numbers follow. Throws a TypeError for what state() never gave. */
+  /**
+   * Goes on from there: the same numbers follow. Throws a TypeError for what state() never gave.
+   */
   loadState(state: readonly number[]): void {
     const whole =
-      Array.isArray(state) && state.length === 4 && state.every((n) => typeof n === 'number' && (n | 0) === n);
-    if (!whole) throw typeError(`loadState takes what state() gave, four whole numbers, got ${shown(state)}`);
+      Array.isArray(state) &&
+      state.length === 4 &&
+      state.every((n) => typeof n === 'number' && (n | 0) === n);
+    if (!whole)
+      throw typeError(`loadState takes what state() gave, four whole numbers, got ${shown(state)}`);
     [this.#a, this.#b, this.#c, this.#count] = state as [number, number, number, number];
   }
 

@@ -1,4 +1,7 @@
-/** The functions of system.node by subject, as TypeScript sees them: what is asked of the operating system and the process. */
+/**
+ * The functions of system.node by subject, as TypeScript sees them: what is asked of the operating
+ * system and the process.
+ */
 import { addonOf } from './addon.ts';
 
 /** A file that this process has locked. */
@@ -14,14 +17,19 @@ export const systemMemory = addonOf<{
 
 /** Locks on files. */
 export const systemFiles = addonOf<{
-  /** a handle; null where another has it; else why not, in the system's words. `shared`: whoever shares it may have it too */
+  /**
+   * a handle; null where another has it; else why not, in the system's words. `shared`: whoever
+   * shares it may have it too
+   */
   lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
   unlockFile(lock: LockHandle): void;
 }>('system', 'files');
 
 /** Child processes. */
 export const systemProcesses = addonOf<{
-  /** pipes that hold so many bytes; out: the descriptors that the child reads from, and writes to */
+  /**
+   * pipes that hold so many bytes; out: the descriptors that the child reads from, and writes to
+   */
   openChild(bytes: number, out: Int32Array): ChildHandle;
   /** the child has them now: they close here, and the child is ended with the handle */
   childStarted(child: ChildHandle, pid: number): void;
@@ -30,20 +38,40 @@ export const systemProcesses = addonOf<{
   /** what it reads from has ended */
   endWriting(child: ChildHandle): void;
   closeChild(child: ChildHandle): void;
-  /** how many bytes, 0 when so many milliseconds were not enough, −1 when the other end is closed */
-  readChild(child: ChildHandle, into: Uint8Array, from: number, milliseconds: number): number | undefined;
-  writeChild(child: ChildHandle, bytes: Uint8Array, from: number, milliseconds: number): number | undefined;
-  /** This process, whose parent is said to be `pid`, is killed when the thread that started it ends. */
+  /**
+   * how many bytes, 0 when so many milliseconds were not enough, −1 when the other end is closed
+   */
+  readChild(
+    child: ChildHandle,
+    into: Uint8Array,
+    from: number,
+    milliseconds: number,
+  ): number | undefined;
+  writeChild(
+    child: ChildHandle,
+    bytes: Uint8Array,
+    from: number,
+    milliseconds: number,
+  ): number | undefined;
+  /**
+   * This process, whose parent is said to be `pid`, is killed when the thread that started it ends.
+   */
   endWithParent(pid: number): void;
 }>('system', 'processes');
 
 /** How threads wake each other. */
 export const systemBells = addonOf<{
-  /** words of a bell that native code knows, in words of 32 bits from its start; of all; and how its owner sleeps */
+  /**
+   * words of a bell that native code knows, in words of 32 bits from its start; of all; and how its
+   * owner sleeps
+   */
   readonly layout: Readonly<Record<string, number>>;
   /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
   wakeNative(words: Int32Array, index: number): void;
-  /** looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile; true when it is not `seen` */
+  /**
+   * looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile;
+   * true when it is not `seen`
+   */
   lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
   /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
   sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
@@ -52,10 +80,17 @@ export const systemBells = addonOf<{
 /** Threads' ends. */
 export const systemThreads = addonOf<{
   /**
-   * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to` if it is `from` then.
-   * Answers what it was, see `answered`: nothing is done when it was not `before`.
+   * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to`
+   * if it is `from` then. Answers what it was, see `answered`: nothing is done when it was not
+   * `before`.
    */
-  watchThread(words: Int32Array, index: number, before: number, from: number, to: number): number | undefined;
+  watchThread(
+    words: Int32Array,
+    index: number,
+    before: number,
+    from: number,
+    to: number,
+  ): number | undefined;
   unwatchThread(words: Int32Array, index: number, from: number): boolean | undefined;
 }>('system', 'threads');
 

@@ -1,4 +1,7 @@
-/** `hotslot acl`: the two users that a run needs on its server, with new passwords, ready to be piped into redis-cli. */
+/**
+ * `hotslot acl`: the two users that a run needs on its server, with new passwords, ready to be
+ * piped into redis-cli.
+ */
 import { aclUsers, newPassword } from '../net/remote/acl.ts';
 
 interface Asked {

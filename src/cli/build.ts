@@ -1,7 +1,18 @@
-/** `hotslot build`: compiles the addons inside the installed package, where no prebuilt one fits the machine. */
+/**
+ * `hotslot build`: compiles the addons inside the installed package, where no prebuilt one fits the
+ * machine.
+ */
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -17,8 +28,15 @@ const tools = [
 
 /** npm brings node-gyp along; run by npm, it says where. */
 function nodeGyp(): string | null {
-  const beside = join(dirname(dirname(process.execPath)), 'lib/node_modules/npm/node_modules/node-gyp/bin/node-gyp.js');
-  return [process.env.npm_config_node_gyp, beside].find((path) => path !== undefined && existsSync(path)) ?? null;
+  const beside = join(
+    dirname(dirname(process.execPath)),
+    'lib/node_modules/npm/node_modules/node-gyp/bin/node-gyp.js',
+  );
+  return (
+    [process.env.npm_config_node_gyp, beside].find(
+      (path) => path !== undefined && existsSync(path),
+    ) ?? null
+  );
 }
 
 function fail(sentence: string): 1 {
@@ -38,19 +56,27 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
     );
   }
   const gyp = nodeGyp();
-  if (gyp === null) return fail('node-gyp, which comes with npm, was not found: run this as `npx hotslot build`');
-  const description = [join(root, 'prebuilds/binding.gyp'), join(root, 'binding.gyp')].find(existsSync);
+  if (gyp === null)
+    return fail('node-gyp, which comes with npm, was not found: run this as `npx hotslot build`');
+  const description = [join(root, 'prebuilds/binding.gyp'), join(root, 'binding.gyp')].find(
+    existsSync,
+  );
   if (description === undefined) return fail(`${root} holds no binding.gyp: install hotslot again`);
-  // In a folder of its own: the package's may lie where nobody can write before the last step, and a build leaves much.
+  // In a folder of its own: the package's may lie where nobody can write before the last step, and
+  // a build leaves much.
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-build-'));
   try {
     cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true });
     copyFileSync(description, join(folder, 'binding.gyp'));
     print('building the native code of hotslot, which takes a minute …\n');
-    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches them.
+    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches
+    // them.
     const prefix = dirname(dirname(process.execPath));
-    const own = existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
-    const packages = dirname(dirname(createRequire(import.meta.url).resolve('node-addon-api/package.json')));
+    const own =
+      existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
+    const packages = dirname(
+      dirname(createRequire(import.meta.url).resolve('node-addon-api/package.json')),
+    );
     const { status, stdout, stderr } = spawnSync(
       process.execPath,
       [gyp, 'rebuild', '--jobs', 'max', '--loglevel=warn'],
@@ -58,7 +84,11 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
         cwd: folder,
         encoding: 'utf8',
         maxBuffer: 1 << 28,
-        env: { ...process.env, NODE_PATH: packages, ...(own ? { npm_config_nodedir: prefix } : {}) },
+        env: {
+          ...process.env,
+          NODE_PATH: packages,
+          ...(own ? { npm_config_nodedir: prefix } : {}),
+        },
       },
     );
     if (status !== 0) {
@@ -67,9 +97,13 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
     }
     const place = join(root, 'build/Release');
     mkdirSync(place, { recursive: true });
-    const addons = readdirSync(join(folder, 'build/Release')).filter((name) => name.endsWith('.node'));
+    const addons = readdirSync(join(folder, 'build/Release')).filter((name) =>
+      name.endsWith('.node'),
+    );
     for (const name of addons) copyFileSync(join(folder, 'build/Release', name), join(place, name));
-    print(`built ${addons.length} addons into ${place}; npx hotslot doctor says whether they work\n`);
+    print(
+      `built ${addons.length} addons into ${place}; npx hotslot doctor says whether they work\n`,
+    );
     return 0;
   } catch (error) {
     return fail(`the addons could not be put in place: ${(error as Error).message}`);

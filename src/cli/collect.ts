@@ -33,8 +33,8 @@ const LINE_LOOKS = 10;
 const INTERRUPTED = 130;
 
 /**
- * Exit code 0 when it was ended by SIGTERM, as services are, 130 by Ctrl-C. Rejects with a sentence where the learner or the server
- * refuses it, and with what a collector failed with.
+ * Exit code 0 when it was ended by SIGTERM, as services are, 130 by Ctrl-C. Rejects with a sentence
+ * where the learner or the server refuses it, and with what a collector failed with.
  */
 export async function collect(asked: Asked): Promise<number> {
   const { url, run, workers, lanes, insecure, json, print } = asked;
@@ -56,12 +56,24 @@ export async function collect(asked: Asked): Promise<number> {
     if (!opened) say('waiting', `waits: ${waitingFor}`, { waitingFor });
   };
   try {
-    const given = { ...address, run, entry, workers, lanes, outboxBytes: asked.outbox, name: asked.name || undefined };
+    const given = {
+      ...address,
+      run,
+      entry,
+      workers,
+      lanes,
+      outboxBytes: asked.outbox,
+      name: asked.name || undefined,
+    };
     const host = await CollectorHost.open({ ...given, onWait, signal: stop.signal });
     opened = true;
     await using _closed = host;
     const many = workers === undefined || workers === 1 ? '1 worker' : `${workers} workers`;
-    say('joined', `run ${run} at ${shown}: ${many} of ${asked.entry}`, { run, server: shown, workers: workers ?? 1 });
+    say('joined', `run ${run} at ${shown}: ${many} of ${asked.entry}`, {
+      run,
+      server: shown,
+      workers: workers ?? 1,
+    });
     await until(host, stop.signal, say, json);
     const last = host.statistics();
     say('ended', lastText(last), last);
@@ -122,14 +134,20 @@ function lookerOf(host: CollectorHost) {
       now = next;
       at = time;
     }
-    return { seconds: Math.round((at - begin) / 100) / 10, ...now, rowsPerSecond: Math.round(rate) };
+    return {
+      seconds: Math.round((at - begin) / 100) / 10,
+      ...now,
+      rowsPerSecond: Math.round(rate),
+    };
   };
   const [indent, between] = [' '.repeat(10), '  '];
   return {
     facts,
     line: () => lines(facts()).join(between),
     live: () => lines(facts()).map((line, at) => (at === 0 ? line : indent + line)),
-    /** Every ten seconds, and at once when it waits for something else, for longer than a moment. */
+    /**
+     * Every ten seconds, and at once when it waits for something else, for longer than a moment.
+     */
     isDue(): boolean {
       const { waitingFor } = facts();
       const changed = waitingFor === before && waitingFor !== told;
@@ -145,8 +163,11 @@ function lookerOf(host: CollectorHost) {
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 
 /** Three, for a terminal. */
-function lines(facts: CollectorHostStatistics & { readonly seconds: number; readonly rowsPerSecond: number }) {
-  const { seconds, steps, sent, acknowledged, rowsPerSecond, version, meanReturn, waitingFor } = facts;
+function lines(
+  facts: CollectorHostStatistics & { readonly seconds: number; readonly rowsPerSecond: number },
+) {
+  const { seconds, steps, sent, acknowledged, rowsPerSecond, version, meanReturn, waitingFor } =
+    facts;
   const worth = Number.isNaN(meanReturn) ? '–' : meanReturn.toFixed(1);
   return [
     `${seconds.toFixed(1).padStart(6)} s  ${whole(steps)} steps  return ${worth}  version ${version}`,
@@ -157,6 +178,9 @@ function lines(facts: CollectorHostStatistics & { readonly seconds: number; read
 
 function lastText({ steps, sent, acknowledged, waiting }: CollectorHostStatistics): string {
   const left = sent - acknowledged + waiting;
-  const how = left === 0 ? 'the learner has all of their rows' : `${whole(left)} rows did not reach the learner`;
+  const how =
+    left === 0
+      ? 'the learner has all of their rows'
+      : `${whole(left)} rows did not reach the learner`;
   return `ended after ${whole(steps)} steps: ${how}`;
 }

@@ -1,4 +1,7 @@
-/** `hotslot doctor`: what there is, what is missing and what to do about it, one finding after the other. */
+/**
+ * `hotslot doctor`: what there is, what is missing and what to do about it, one finding after the
+ * other.
+ */
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { loadAddon } from '../base/addon.ts';
@@ -30,8 +33,15 @@ export async function doctor({ version, json, print }: CommandContext): Promise<
   if (built) {
     for (const finding of [cores(), blas(), placement()]) tell(finding);
     for (const { name, family, available: there, reason, description } of listDevices()) {
-      const text = there ? (description ?? 'available') : `not available: ${reason ?? 'no reason was given'}`;
-      tell({ check: name, ok: there, text, facts: { family, available: there, reason, description } });
+      const text = there
+        ? (description ?? 'available')
+        : `not available: ${reason ?? 'no reason was given'}`;
+      tell({
+        check: name,
+        ok: there,
+        text,
+        facts: { family, available: there, reason, description },
+      });
       if (!there) continue;
       const tested = await test(name);
       tell(tested);
@@ -63,8 +73,18 @@ function machine(version: string): Finding[] {
       ...(newEnough ? {} : { advice: 'install Node 20.19 or newer' }),
       facts: { version: node, platform: process.platform, arch: process.arch },
     },
-    { check: 'cpu', ok: true, text: `${cores} ${cores === 1 ? 'core' : 'cores'} of ${model}`, facts: { cores, model } },
-    { check: 'memory', ok: true, text: `${gigabytes(free)} free of ${gigabytes(total)}`, facts: { total, free } },
+    {
+      check: 'cpu',
+      ok: true,
+      text: `${cores} ${cores === 1 ? 'core' : 'cores'} of ${model}`,
+      facts: { cores, model },
+    },
+    {
+      check: 'memory',
+      ok: true,
+      text: `${gigabytes(free)} free of ${gigabytes(total)}`,
+      facts: { total, free },
+    },
   ];
 }
 
@@ -74,7 +94,9 @@ function addon(name: string): Finding {
   try {
     loadAddon(name);
     // Every native module that was loaded stands here under its path.
-    const path = Object.keys(createRequire(import.meta.url).cache).find((file) => file.endsWith(`/${name}.node`));
+    const path = Object.keys(createRequire(import.meta.url).cache).find((file) =>
+      file.endsWith(`/${name}.node`),
+    );
     return { check, ok: true, text: path ?? 'loaded', facts: { path } };
   } catch (error) {
     const [text = '', ...more] = (error as Error).message.split('\n');
@@ -87,8 +109,16 @@ function cores(): Finding {
   const { cores, threads, helpers } = coresNow();
   const allowed = process.env.HOTSLOT_CORES ? ` (HOTSLOT_CORES=${process.env.HOTSLOT_CORES})` : '';
   const own = cores === 1 ? 'the process may use 1 core' : `the process may use ${cores} cores`;
-  const more = helpers === 0 ? 'one thread does a large job' : `up to ${helpers + 1} threads share a large job`;
-  return { check: 'cores', ok: true, text: `${own}${allowed}: ${more}`, facts: { cores, threads, helpers } };
+  const more =
+    helpers === 0
+      ? 'one thread does a large job'
+      : `up to ${helpers + 1} threads share a large job`;
+  return {
+    check: 'cores',
+    ok: true,
+    text: `${own}${allowed}: ${more}`,
+    facts: { cores, threads, helpers },
+  };
 }
 
 function blas(): Finding {
@@ -102,14 +132,21 @@ function blas(): Finding {
       ? `the host device multiplies matrices by itself${set && `, with ${set}`}${why && ` (${why})`}`
       : provider,
     // Without vectors that its own loops are made for, a library is faster.
-    ...(own && !set ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' } : {}),
+    ...(own && !set
+      ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' }
+      : {}),
     facts: { provider },
   };
 }
 
 function placement(): Finding {
   const { name, reason, threads } = placementOf('auto');
-  return { check: 'placement', ok: true, text: `'auto' means ${name} (${reason})`, facts: { threads, reason } };
+  return {
+    check: 'placement',
+    ok: true,
+    text: `'auto' means ${name} (${reason})`,
+    facts: { threads, reason },
+  };
 }
 
 async function test(name: string): Promise<Finding> {

@@ -1,4 +1,7 @@
-/** How a doctor says one thing that it found: a line or more for people, an object a line for programs. */
+/**
+ * How a doctor says one thing that it found: a line or more for people, an object a line for
+ * programs.
+ */
 
 export interface Finding {
   /** what was looked at */

@@ -5,7 +5,11 @@ import { checkAddress } from '../net/remote/address.ts';
 import { openDesk } from '../net/remote/desk.ts';
 import { keysOf } from '../net/remote/keys.ts';
 import { readStatus } from '../net/remote/status.ts';
-import type { RemoteHostStatus, RemoteSpread, RemoteStatus } from '../run/collectors/remote-status.ts';
+import type {
+  RemoteHostStatus,
+  RemoteSpread,
+  RemoteStatus,
+} from '../run/collectors/remote-status.ts';
 
 /** Of a status of thousands of hosts. */
 const EXPECTED_BYTES = 2 ** 20;
@@ -23,11 +27,15 @@ interface Asked {
 /** Rejects with a sentence where no learner has the run, or the server cannot be asked. */
 export async function hosts({ url, run, insecure, ca, json, print }: Asked): Promise<0> {
   const { status, learner } = keysOf(run);
-  await using desk = await openDesk({ address: checkAddress({ url, insecure, ca: ca || undefined }) });
+  await using desk = await openDesk({
+    address: checkAddress({ url, insecure, ca: ca || undefined }),
+  });
   // What a learner said before it went does not count.
-  if ((await desk.call('GET', learner)) === null) throw unavailableError(`no learner has the run ${run}`);
+  if ((await desk.call('GET', learner)) === null)
+    throw unavailableError(`no learner has the run ${run}`);
   const said = await desk.bytes(EXPECTED_BYTES, 'GET', status);
-  if (said === null) throw unavailableError(`the learner of the run ${run} has not said anything yet`);
+  if (said === null)
+    throw unavailableError(`the learner of the run ${run} has not said anything yet`);
   const read = readStatus(said);
   print(json ? `${JSON.stringify(read)}\n` : table(read));
   return 0;
@@ -35,7 +43,11 @@ export async function hosts({ url, run, insecure, ca, json, print }: Asked): Pro
 
 const columns: readonly [title: string, width: number, (host: RemoteHostStatus) => string][] = [
   ['host', -22, ({ host, pid }) => shortened(`${host}:${pid}`, 22)],
-  ['state', -11, ({ state, silentMs }) => (state === 'silent' ? `silent ${duration(silentMs)}` : state)],
+  [
+    'state',
+    -11,
+    ({ state, silentMs }) => (state === 'silent' ? `silent ${duration(silentMs)}` : state),
+  ],
   ['workers', 7, ({ workers }) => count(workers)],
   ['steps', 6, ({ steps }) => count(steps)],
   ['return', 7, ({ meanReturn }) => (meanReturn === null ? '–' : decimal(meanReturn))],
@@ -44,7 +56,9 @@ const columns: readonly [title: string, width: number, (host: RemoteHostStatus) 
   ['waiting', 7, ({ waiting }) => count(waiting)],
 ];
 
-/** In 80 columns: a line for each host, the newest first, then all of them together, and reasons. */
+/**
+ * In 80 columns: a line for each host, the newest first, then all of them together, and reasons.
+ */
 export function table(status: RemoteStatus): string {
   const newest = [...status.hosts].sort((a, b) => b.since - a.since || b.session - a.session);
   const line = (cells: readonly string[]) =>
@@ -105,7 +119,9 @@ function decimal(number: number): string {
 function duration(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   if (seconds < 60) return `${seconds}s`;
-  return seconds < 3600 ? `${Math.floor(seconds / 60)}m` : `${Math.min(Math.floor(seconds / 3600), 999)}h`;
+  return seconds < 3600
+    ? `${Math.floor(seconds / 60)}m`
+    : `${Math.min(Math.floor(seconds / 3600), 999)}h`;
 }
 
 /** The end of a host's name tells it from its neighbours more often than the middle. */
@@ -119,8 +135,11 @@ function wrapped(text: string, width = 80): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const last = lines.at(-1);
-    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
-    else for (let at = 0; at === 0 || at < word.length; at += width) lines.push(word.slice(at, at + width));
+    if (last !== undefined && last.length + 1 + word.length <= width)
+      lines[lines.length - 1] = `${last} ${word}`;
+    else
+      for (let at = 0; at === 0 || at < word.length; at += width)
+        lines.push(word.slice(at, at + width));
   }
   return lines;
 }

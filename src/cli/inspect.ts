@@ -1,4 +1,7 @@
-/** `hotslot inspect`: what a checkpoint holds, in words; its files are not read but for the manifest. */
+/**
+ * `hotslot inspect`: what a checkpoint holds, in words; its files are not read but for the
+ * manifest.
+ */
 import { Checkpoint } from '../run/checkpoint/checkpoint.ts';
 import type { CheckpointContents } from '../run/checkpoint/inspect.ts';
 import type { Plain, PlainRecord } from '../run/checkpoint/manifest.ts';
@@ -8,7 +11,11 @@ const size = (bytes: number) =>
   bytes < MEGABYTE ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / MEGABYTE).toFixed(1)} MB`;
 
 /** Exit code 0, or 1 where there is no checkpoint that can be read. */
-export async function inspect(how: { folder: string; json: boolean; print(text: string): void }): Promise<0 | 1> {
+export async function inspect(how: {
+  folder: string;
+  json: boolean;
+  print(text: string): void;
+}): Promise<0 | 1> {
   let contents: CheckpointContents | null;
   try {
     contents = await Checkpoint.inspect(how.folder);
@@ -24,7 +31,16 @@ export async function inspect(how: { folder: string; json: boolean; print(text: 
   return 0;
 }
 
-function asText({ folder, save, tick, time, bytes, parts, files, learnerFile }: CheckpointContents): string {
+function asText({
+  folder,
+  save,
+  tick,
+  time,
+  bytes,
+  parts,
+  files,
+  learnerFile,
+}: CheckpointContents): string {
   const lines = [
     `${folder}: save ${save}, ${tick < 0 ? 'before the first tick' : `behind tick ${tick}`}, taken ${time}`,
     `${size(bytes)} in ${files.length} files`,

@@ -14,7 +14,10 @@ interface Asked {
   print(text: string): void;
 }
 
-/** Exit code 0 when all images were made that can be made here, 1 when none was or the source does not compile. */
+/**
+ * Exit code 0 when all images were made that can be made here, 1 when none was or the source does
+ * not compile.
+ */
 export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1> {
   const fail = (sentence: string): 1 => {
     process.stderr.write(`hotslot: ${sentence}\n`);
@@ -28,7 +31,9 @@ export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1>
   }
   const names = kernelsIn(text);
   if (names.length === 0)
-    return fail(`${file} has no kernel: GK_KERNEL name(GK_G float* out, …) begins one, see docs/own-kernels.md`);
+    return fail(
+      `${file} has no kernel: GK_KERNEL name(GK_G float* out, …) begins one, see docs/own-kernels.md`,
+    );
   print(`${file}: ${names.join(', ')}\n`);
   const folder = out ?? dirname(file);
   const wanted = [
@@ -52,7 +57,8 @@ export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1>
       made++;
     }
   } catch (error) {
-    if ((error as CodedError).code?.startsWith('ERR_HOTSLOT')) return fail((error as Error).message);
+    if ((error as CodedError).code?.startsWith('ERR_HOTSLOT'))
+      return fail((error as Error).message);
     return fail(`the images could not be put into ${folder}: ${(error as Error).message}`);
   }
   if (arch === undefined) print('rocm  not asked for: --arch gfx90a names the GPU\n');

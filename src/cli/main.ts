@@ -71,17 +71,37 @@ const commands = {
       : (await import('./server.ts')).doctorOfServer({ url, insecure, ca, json, print }),
   build: async () => (await import('./build.ts')).build({ print }),
   kernels: async ({ word, text: { out, arch } }: Asked) =>
-    (await import('./kernels.ts')).kernels({ file: word, out: out || undefined, arch: arch || undefined, print }),
-  inspect: async ({ word, json }: Asked) => (await import('./inspect.ts')).inspect({ folder: word, json, print }),
-  acl: async ({ text: { run }, json }: Asked) => (await import('./acl.ts')).acl({ run, json, print }),
+    (await import('./kernels.ts')).kernels({
+      file: word,
+      out: out || undefined,
+      arch: arch || undefined,
+      print,
+    }),
+  inspect: async ({ word, json }: Asked) =>
+    (await import('./inspect.ts')).inspect({ folder: word, json, print }),
+  acl: async ({ text: { run }, json }: Asked) =>
+    (await import('./acl.ts')).acl({ run, json, print }),
   hosts: async ({ text: { url, run, ca }, insecure, json }: Asked) =>
     (await import('./hosts.ts')).hosts({ url, run, insecure, ca, json, print }),
   collect: async ({ text: { url, run, ca, entry, name }, count, insecure, json }: Asked) =>
-    (await import('./collect.ts')).collect({ url, run, entry, name, insecure, ca, json, print, ...count }),
+    (await import('./collect.ts')).collect({
+      url,
+      run,
+      entry,
+      name,
+      insecure,
+      ca,
+      json,
+      print,
+      ...count,
+    }),
 };
 type Command = keyof typeof commands;
 /** Commands that take a word, and what it is. */
-const taking = { kernels: 'the file of a .gk source', inspect: 'the folder of a checkpoint' } as const;
+const taking = {
+  kernels: 'the file of a .gk source',
+  inspect: 'the folder of a checkpoint',
+} as const;
 /** Options that a command cannot do without. */
 const needing: Readonly<Partial<Record<Command, readonly (keyof typeof options)[]>>> = {
   acl: ['run'],
@@ -112,7 +132,13 @@ const options = {
 } as const;
 
 async function main(args: readonly string[]): Promise<number> {
-  const { tokens } = parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true });
+  const { tokens } = parseArgs({
+    args: [...args],
+    options,
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  });
   const given = new Map<string, string | undefined>();
   const words: string[] = [];
   for (const token of tokens) {
@@ -121,8 +147,12 @@ async function main(args: readonly string[]): Promise<number> {
     const { name, rawName, value } = token;
     if (!Object.hasOwn(options, name)) return misuse(`unknown option '${rawName}'`);
     const takesValue = options[name as keyof typeof options].type === 'string';
-    if (!takesValue && value !== undefined) return misuse(`${rawName} takes no value, got '${value}'`);
-    if (takesValue && (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-'))))
+    if (!takesValue && value !== undefined)
+      return misuse(`${rawName} takes no value, got '${value}'`);
+    if (
+      takesValue &&
+      (value === undefined || value === '' || (!token.inlineValue && value.startsWith('-')))
+    )
       return misuse(`${rawName} needs a value`);
     if (given.has(name)) return misuse(`${rawName} is given twice`);
     given.set(name, value);
@@ -136,16 +166,27 @@ async function main(args: readonly string[]): Promise<number> {
   const takes = taking[name as keyof typeof taking] as string | undefined;
   const [file, ...further] = takes ? rest : [undefined, ...rest];
   if (takes && file === undefined) return misuse(`${name} takes ${takes}`);
-  if (further.length > 0) return misuse(`${name} takes no further arguments, got '${further.join(' ')}'`);
+  if (further.length > 0)
+    return misuse(`${name} takes no further arguments, got '${further.join(' ')}'`);
   for (const each of given.keys())
     if (!(options[each as keyof typeof options].for as readonly string[]).includes(name))
       return misuse(`${name} takes no --${each}`);
   const command = name as Command;
-  for (const each of needing[command] ?? []) if (!given.has(each)) return misuse(`${name} takes a --${each}`);
+  for (const each of needing[command] ?? [])
+    if (!given.has(each)) return misuse(`${name} takes a --${each}`);
   const [insecure, json] = [given.has('insecure'), given.has('json')];
   for (const each of ['insecure', 'ca'])
     if (given.has(each) && !given.has('url')) return misuse(`--${each} is for a --url`);
-  const text = { url: '', run: '', ca: '', out: '', arch: '', entry: '', name: '', ...Object.fromEntries(given) };
+  const text = {
+    url: '',
+    run: '',
+    ca: '',
+    out: '',
+    arch: '',
+    entry: '',
+    name: '',
+    ...Object.fromEntries(given),
+  };
   const count: { workers?: number; lanes?: number; outbox?: number } = {};
   for (const [name, least, most] of [
     ['workers', 1, 64],
@@ -176,8 +217,8 @@ function print(text: string): 0 {
 }
 
 /**
- * A refusal of the library's, and whatever comes from a server, is no fault of this program: it is said in a sentence. Anything else
- * is, and shows its stack.
+ * A refusal of the library's, and whatever comes from a server, is no fault of this program: it is
+ * said in a sentence. Anything else is, and shows its stack.
  */
 function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
   if (!fromServer && !error.code?.startsWith('ERR_HOTSLOT_')) throw error;

@@ -1,4 +1,7 @@
-/** A small run of the real thing on one device: bytes there and back, then one tick through the actors, checked row by row. */
+/**
+ * A small run of the real thing on one device: bytes there and back, then one tick through the
+ * actors, checked row by row.
+ */
 
 import '../assembly.ts';
 import { openDevice } from '../device/open.ts';
@@ -26,7 +29,9 @@ async function copies(name: string): Promise<void> {
   const back = await there.write(values).toArray();
   const wrong = values.findIndex((value, i) => back[i] !== value);
   if (wrong >= 0)
-    throw new Error(`a copy to ${name} and back changed element ${wrong}: ${values[wrong]} → ${back[wrong]}`);
+    throw new Error(
+      `a copy to ${name} and back changed element ${wrong}: ${values[wrong]} → ${back[wrong]}`,
+    );
 }
 
 async function tick(name: string): Promise<void> {
@@ -34,7 +39,9 @@ async function tick(name: string): Promise<void> {
   buffer.add({ row: Float32Array.from({ length: STORED }, (_, i) => i) });
   await using pipeline = await ReplayPipeline.open({ buffer, device: name, sampleCount: ROWS });
   if (!(await pipeline.waitUntilReady(0, ROWS, { timeoutMs: WAIT_MS })))
-    throw new Error(`a tick on ${name} was not ready after ${WAIT_MS} ms; it waits for ${pipeline.waitingFor()}`);
+    throw new Error(
+      `a tick on ${name} was not ready after ${WAIT_MS} ms; it waits for ${pipeline.waitingFor()}`,
+    );
   const batch = await pipeline.sampleLargeBatch(0, ROWS);
   const rows = await batch.row!.toArray();
   pipeline.afterTick();

@@ -1,4 +1,7 @@
-/** `hotslot doctor --url`: what there is to say of the server that is to carry rows between machines. */
+/**
+ * `hotslot doctor --url`: what there is to say of the server that is to carry rows between
+ * machines.
+ */
 
 import { checkAddress } from '../net/remote/address.ts';
 import { lookAt } from '../net/remote/doctor.ts';
@@ -14,13 +17,18 @@ interface Asked {
   print(text: string): void;
 }
 
-/** Exit code 0, or 1 where something must be mended. Rejects with a sentence where there is no server to look at. */
+/**
+ * Exit code 0, or 1 where something must be mended. Rejects with a sentence where there is no
+ * server to look at.
+ */
 export async function doctorOfServer({ url, insecure, ca, json, print }: Asked): Promise<0 | 1> {
   const findings = findingsOf(await lookAt(checkAddress({ url, insecure, ca: ca || undefined })));
   for (const finding of findings) print(json ? asJson(finding) : asText(finding));
   const wrong = findings.filter(({ ok }) => !ok).map(({ check }) => check);
   const ok = wrong.length === 0;
-  const sentence = ok ? 'This server can carry rows.' : `This server must be mended first: ${wrong.join(', ')}.`;
+  const sentence = ok
+    ? 'This server can carry rows.'
+    : `This server must be mended first: ${wrong.join(', ')}.`;
   print(json ? `${JSON.stringify({ ok, wrong })}\n` : `\n${sentence}\n`);
   return ok ? 0 : 1;
 }

@@ -1,8 +1,17 @@
-// Makes a checkout ready: installs what is missing, builds what is stale, says what it does in a line each. Plain JavaScript
-// of Node alone, because it runs before anything is installed. `npm start`, `npm test` and `npm ci` all go through here.
+// Makes a checkout ready: installs what is missing, builds what is stale, says what it does in a
+// line each. Plain JavaScript of Node alone, because it runs before anything is installed. `npm
+// start`, `npm test` and `npm ci` all go through here.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +30,8 @@ function hash(paths) {
   const visit = (path) => {
     if (!existsSync(path)) return;
     if (statSync(path).isDirectory()) {
-      for (const name of readdirSync(path).sort()) if (name !== 'build' && name !== 'prebuild') visit(join(path, name));
+      for (const name of readdirSync(path).sort())
+        if (name !== 'build' && name !== 'prebuild') visit(join(path, name));
       return;
     }
     sum.update(path.slice(root.length)).update('\0').update(readFileSync(path)).update('\0');
@@ -63,18 +73,25 @@ const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 20 || (major === 20 && minor < 19)) {
   fail(`Node ${process.versions.node} is too old: install Node 20.19 or newer.`);
 }
-if (process.platform !== 'linux') fail(`${process.platform} is not supported yet: Hotslot builds on Linux.`);
+if (process.platform !== 'linux')
+  fail(`${process.platform} is not supported yet: Hotslot builds on Linux.`);
 
-// npm runs postprepare after an install in a checkout, as it does prepare. A package that has prepare is one with install scripts
-// to npm, which warns its users of them.
+// npm runs postprepare after an install in a checkout, as it does prepare. A package that has
+// prepare is one with install scripts to npm, which warns its users of them.
 const inInstall = process.env.npm_lifecycle_event === 'postprepare';
 const npm = process.env.npm_execpath;
 const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
 
-await step('install', ['package.json', 'package-lock.json'], ['node_modules/typescript', 'node_modules/mocha'], () => {
-  // npm install and npm ci come here with the packages in place.
-  if (!inInstall) run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
-});
+await step(
+  'install',
+  ['package.json', 'package-lock.json'],
+  ['node_modules/typescript', 'node_modules/mocha'],
+  () => {
+    // npm install and npm ci come here with the packages in place.
+    if (!inInstall)
+      run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
+  },
+);
 
 await step(
   'native',
@@ -93,9 +110,11 @@ await step(
         );
       }
     }
-    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches them.
+    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches
+    // them.
     const prefix = dirname(dirname(process.execPath));
-    const own = existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
+    const own =
+      existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
     run(
       'building the native code (a minute)',
       ...viaNpm('run', '-s', 'build:native'),
@@ -104,23 +123,36 @@ await step(
   },
 );
 
-await step('typescript', ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'], ['dist/src/index.js'], () => {
-  // What was compiled of a file that is gone would be packed.
-  rmSync(join(root, 'dist'), { recursive: true, force: true });
-  run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
-});
+await step(
+  'typescript',
+  ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'],
+  ['dist/src/index.js'],
+  () => {
+    // What was compiled of a file that is gone would be packed.
+    rmSync(join(root, 'dist'), { recursive: true, force: true });
+    run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
+  },
+);
 
 // For the package: users load the prebuilt binaries and need no compiler.
 if (process.argv.includes('--stage')) {
-  const { architectures, hasCompiler, prebuild } = await import('../../native/prebuild/prebuild.mjs');
+  const { architectures, hasCompiler, prebuild } = await import(
+    '../../native/prebuild/prebuild.mjs'
+  );
   for (const { arch, compiler, debian } of architectures) {
     if (!hasCompiler(compiler)) {
-      console.error(`hotslot: no ${compiler}, so no prebuilt addons for linux-${arch}: apt-get install ${debian}`);
+      console.error(
+        `hotslot: no ${compiler}, so no prebuilt addons for linux-${arch}: apt-get install ${debian}`,
+      );
       continue;
     }
     const built = addons.map((name) => `prebuilds/linux-${arch}/${name}.node`);
     const begin = Date.now();
-    await step(`prebuilt-${arch}`, ['native', 'native/prebuild', 'binding.gyp'], built, () => prebuild(arch));
-    console.error(`hotslot: prebuilt addons for linux-${arch} … ${((Date.now() - begin) / 1000).toFixed(1)} s`);
+    await step(`prebuilt-${arch}`, ['native', 'native/prebuild', 'binding.gyp'], built, () =>
+      prebuild(arch),
+    );
+    console.error(
+      `hotslot: prebuilt addons for linux-${arch} … ${((Date.now() - begin) / 1000).toFixed(1)} s`,
+    );
   }
 }

@@ -1,26 +1,45 @@
-/** An array in plain process memory with a shape: what tensors are made from and read into. `cpu` is no device. */
+/**
+ * An array in plain process memory with a shape: what tensors are made from and read into. `cpu` is
+ * no device.
+ */
 
 import { shown } from '../base/checks.ts';
-import { checkDType, checkShape, type DType, type DTypeOf, dtypeOf, dtypes, type TypedArray } from '../base/dtype.ts';
+import {
+  checkDType,
+  checkShape,
+  type DType,
+  type DTypeOf,
+  dtypeOf,
+  dtypes,
+  type TypedArray,
+} from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 
-export class CpuTensor<A extends TypedArray = TypedArray, D extends DType = TypedArray extends A ? DType : DTypeOf<A>> {
+export class CpuTensor<
+  A extends TypedArray = TypedArray,
+  D extends DType = TypedArray extends A ? DType : DTypeOf<A>,
+> {
   readonly data: A;
   readonly shape: readonly number[];
   readonly dtype: D;
 
   /**
-   * Row-major; throws when the elements do not fill the shape, whose default is one dimension. The dtype is the array's own
-   * unless it is given: 'bool' over a Uint8Array, 'float16' or 'bfloat16' over a Uint16Array.
+   * Row-major; throws when the elements do not fill the shape, whose default is one dimension. The
+   * dtype is the array's own unless it is given: 'bool' over a Uint8Array, 'float16' or 'bfloat16'
+   * over a Uint16Array.
    */
   constructor(data: A, shape: readonly number[] = [data?.length], dtype?: D) {
     const own = dtypeOf(data);
     if (!own) {
       const names = new Set(Object.values(dtypes).map(({ array }) => array.name));
-      throw typeError(`a cpu tensor is made of one of ${[...names].join(', ')}; got ${shown(data)}`);
+      throw typeError(
+        `a cpu tensor is made of one of ${[...names].join(', ')}; got ${shown(data)}`,
+      );
     }
     if (dtype !== undefined && !(data instanceof dtypes[checkDType('a cpu tensor', dtype)].array))
-      throw typeError(`a cpu tensor of ${dtype} is made of a ${dtypes[dtype].array.name}, got ${shown(data)}`);
+      throw typeError(
+        `a cpu tensor of ${dtype} is made of a ${dtypes[dtype].array.name}, got ${shown(data)}`,
+      );
     if (checkShape(shape) !== data.length)
       throw rangeError(`${data.length} elements do not fill a tensor of ${shape.join('×')}`);
     this.data = data;

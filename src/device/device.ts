@@ -1,11 +1,27 @@
 /**
- * The device contract: what every family offers, with the same names and order as native/device/device.hpp. Streams,
- * events and graphs are the device's own, never Node's. Enqueueing returns at once; nothing here blocks the main thread.
+ * The device contract: what every family offers, with the same names and order as
+ * native/device/device.hpp. Streams, events and graphs are the device's own, never Node's.
+ * Enqueueing returns at once; nothing here blocks the main thread.
  */
 import { checkCount, checkKeys, shown } from '../base/checks.ts';
-import { type ArrayOf, arrayOf, checkDType, checkShape, type DType, dtypes, type TypedArray } from '../base/dtype.ts';
+import {
+  type ArrayOf,
+  arrayOf,
+  checkDType,
+  checkShape,
+  type DType,
+  dtypes,
+  type TypedArray,
+} from '../base/dtype.ts';
 import { closedError, rangeError, typeError } from '../base/errors.ts';
-import type { Advice, DeviceFamily, DeviceTraits, HostKind, MemoryInfo, Residency } from './facts.ts';
+import type {
+  Advice,
+  DeviceFamily,
+  DeviceTraits,
+  HostKind,
+  MemoryInfo,
+  Residency,
+} from './facts.ts';
 import type { ArgumentsOf, KernelName } from './kernels.ts';
 import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
@@ -20,15 +36,24 @@ export interface LoadedArguments {
   reals?: readonly number[];
 }
 
-/** A point in a stream. Never recorded counts as done; recorded again, only the latest record counts. */
+/**
+ * A point in a stream. Never recorded counts as done; recorded again, only the latest record
+ * counts.
+ */
 export interface DeviceEvent extends Disposable {
   readonly handle: number;
   readonly timing: boolean;
-  /** True when the latest record is done. Throws DeviceError when its stream failed or it belongs to a capture. */
+  /**
+   * True when the latest record is done. Throws DeviceError when its stream failed or it belongs to
+   * a capture.
+   */
   query(): boolean;
   /** Milliseconds from `start` to this event; both need `timing: true` and must be done. */
   elapsedMs(start: DeviceEvent): number;
-  /** Resolves when done; rejects with DeviceError when the stream failed, and with the signal's reason. */
+  /**
+   * Resolves when done; rejects with DeviceError when the stream failed, and with the signal's
+   * reason.
+   */
   done(options?: { signal?: AbortSignal }): Promise<void>;
   close(): void;
 }
@@ -45,42 +70,57 @@ export interface Graph extends Disposable {
 export interface GraphExec extends Disposable {
   readonly handle: number;
   /**
-   * Later replays run `graph`; those enqueued before run what they were enqueued with. True when the driver took the change
-   * in place (the same operations, other arguments), false when the exec had to be made anew, which costs more.
+   * Later replays run `graph`; those enqueued before run what they were enqueued with. True when
+   * the driver took the change in place (the same operations, other arguments), false when the exec
+   * had to be made anew, which costs more.
    */
   update(graph: Graph): boolean;
   close(): void;
 }
 
-/** An ordered queue of device work. An error on it is sticky and surfaces at the next record, query or launch. */
+/**
+ * An ordered queue of device work. An error on it is sticky and surfaces at the next record, query
+ * or launch.
+ */
 export interface Stream extends Disposable {
   readonly handle: number;
   readonly device: Device;
   readonly priority: number;
   readonly closed: boolean;
   /**
-   * In a capture a record only marks a place, for other streams to join there. With `external` it becomes an operation of
-   * the graph: each replay records the event anew, and outsiders can ask for it and measure with it.
+   * In a capture a record only marks a place, for other streams to join there. With `external` it
+   * becomes an operation of the graph: each replay records the event anew, and outsiders can ask
+   * for it and measure with it.
    */
   record(event: DeviceEvent, options?: { external?: boolean }): void;
   /**
-   * What is enqueued from now on waits for the event's latest record. If that stream failed, this one fails with it; with
-   * `orderOnly` it only waits until it is over.
+   * What is enqueued from now on waits for the event's latest record. If that stream failed, this
+   * one fails with it; with `orderOnly` it only waits until it is over.
    */
   wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void;
-  /** Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between peers. */
+  /**
+   * Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between
+   * peers.
+   */
   copy(to: Tensor, from: Tensor): void;
-  /** Sets every element to `value`, a number of the tensor's dtype: rounded for float16 and bfloat16, 0 or 1 for bool. */
+  /**
+   * Sets every element to `value`, a number of the tensor's dtype: rounded for float16 and
+   * bfloat16, 0 or 1 for bool.
+   */
   fill(to: Tensor, value: number | bigint): void;
-  /** Launches a kernel by name: docs/learner.md lists them. Counts, dtypes, sizes and strides are checked at the door. */
+  /**
+   * Launches a kernel by name: docs/learner.md lists them. Counts, dtypes, sizes and strides are
+   * checked at the door.
+   */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   /** Launches a kernel of device.loadKernels(), on a stream of the device it was loaded on. */
   launch(kernel: LoadedKernel, args: LoadedArguments): void;
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
   /**
-   * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in stream order. Refused
-   * inside a capture: the address never changes, so a graph finds the pages wherever they are.
+   * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1),
+   * in stream order. Refused inside a capture: the address never changes, so a graph finds the
+   * pages wherever they are.
    */
   prefetch(tensor: Tensor, device: number): void;
   /** True when everything enqueued so far is done. */
@@ -100,11 +140,18 @@ export interface HostMemory extends Disposable {
   /** how the driver reaches it: pinned in place, imported in place, or through copies of its own */
   readonly kind: HostKind;
   /** A tensor over a part of it, for copies. */
-  tensor<D extends DType>(options: { shape: readonly number[]; dtype: D; byteOffset?: number }): Tensor<D>;
+  tensor<D extends DType>(options: {
+    shape: readonly number[];
+    dtype: D;
+    byteOffset?: number;
+  }): Tensor<D>;
   close(): void;
 }
 
-/** One opened accelerator. Handles are process-wide: any thread can open the same device and use them. */
+/**
+ * One opened accelerator. Handles are process-wide: any thread can open the same device and use
+ * them.
+ */
 export interface Device extends Disposable {
   readonly name: string;
   readonly family: DeviceFamily;
@@ -115,29 +162,40 @@ export interface Device extends Disposable {
   createStream(options?: { priority?: number }): Stream;
   createEvent(options?: { timing?: boolean }): DeviceEvent;
   /**
-   * Device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free. Zeroed, unless `zeroed` is
-   * false: then it is memory that this device had before, with whatever is in it, and costs next to nothing.
+   * Device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free.
+   * Zeroed, unless `zeroed` is false: then it is memory that this device had before, with whatever
+   * is in it, and costs next to nothing.
    */
-  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D; zeroed?: boolean }): Tensor<D>;
+  allocate<D extends DType = 'float32'>(options: {
+    shape: readonly number[];
+    dtype?: D;
+    zeroed?: boolean;
+  }): Tensor<D>;
   /**
-   * Zeroed managed memory: one address for the CPU and every device of the family, between which its pages move. Preferred
-   * location and accessed-by are this device. Throws (ERR_HOTSLOT_UNAVAILABLE) where there is none: traits.noManaged says why.
+   * Zeroed managed memory: one address for the CPU and every device of the family, between which
+   * its pages move. Preferred location and accessed-by are this device. Throws
+   * (ERR_HOTSLOT_UNAVAILABLE) where there is none: traits.noManaged says why.
    */
-  allocateManaged<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D>;
+  allocateManaged<D extends DType = 'float32'>(options: {
+    shape: readonly number[];
+    dtype?: D;
+  }): Tensor<D>;
   advise(tensor: Tensor, advice: Advice): void;
   residency(tensor: Tensor): Residency;
   /**
-   * Lends the bytes of `view`, on a SharedArrayBuffer, to the device, pinned in place; the view stays referenced until the
-   * device is done with them after close(). Throws a TypeError for memory that is not shared, and DeviceError when
-   * the driver refuses to pin them. When a closed registration of the same bytes is still in use, it is used again. A worker thread
-   * waits up to 2 s for one of other bytes in the same pages; on the main thread the driver's error is thrown at once.
-   * With `pin: false` they are lent as they are, and copies take longer.
+   * Lends the bytes of `view`, on a SharedArrayBuffer, to the device, pinned in place; the view
+   * stays referenced until the device is done with them after close(). Throws a TypeError for
+   * memory that is not shared, and DeviceError when the driver refuses to pin them. When a closed
+   * registration of the same bytes is still in use, it is used again. A worker thread waits up to 2
+   * s for one of other bytes in the same pages; on the main thread the driver's error is thrown at
+   * once. With `pin: false` they are lent as they are, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**
-   * Kernels of the program's own, by name: docs/own-kernels.md. Compiling may take seconds, and is done once. Throws
-   * ERR_HOTSLOT_COMPILE with the compiler's words, ERR_HOTSLOT_UNAVAILABLE where nothing here can make or load an image, and a
-   * TypeError for an image of another family or with other parameters than declared. They go with the device.
+   * Kernels of the program's own, by name: docs/own-kernels.md. Compiling may take seconds, and is
+   * done once. Throws ERR_HOTSLOT_COMPILE with the compiler's words, ERR_HOTSLOT_UNAVAILABLE where
+   * nothing here can make or load an image, and a TypeError for an image of another family or with
+   * other parameters than declared. They go with the device.
    */
   loadKernels<K extends string>(options: KernelsToLoad<K>): Promise<Record<K, LoadedKernel>>;
   /** The device's default compute stream: one per process. */
@@ -164,7 +222,10 @@ export interface Storage {
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void;
 }
 
-/** A strided view of device memory (or registered host memory): shape, dtype and strides over one handle. */
+/**
+ * A strided view of device memory (or registered host memory): shape, dtype and strides over one
+ * handle.
+ */
 export class Tensor<D extends DType = DType> implements Disposable {
   readonly storage: Storage;
   readonly shape: readonly number[];
@@ -176,9 +237,17 @@ export class Tensor<D extends DType = DType> implements Disposable {
   /** elements */
   readonly size: number;
 
-  constructor(storage: Storage, shape: readonly number[], dtype: D, byteOffset = 0, strides?: readonly number[]) {
+  constructor(
+    storage: Storage,
+    shape: readonly number[],
+    dtype: D,
+    byteOffset = 0,
+    strides?: readonly number[],
+  ) {
     if (typeof storage?.bytes !== 'number' || typeof storage.device !== 'object')
-      throw typeError(`a tensor is a view of a device's memory, got ${shown(storage)}: device.allocate() makes one`);
+      throw typeError(
+        `a tensor is a view of a device's memory, got ${shown(storage)}: device.allocate() makes one`,
+      );
     checkDType('tensor', dtype);
     this.size = checkShape(shape);
     this.storage = storage;
@@ -188,10 +257,16 @@ export class Tensor<D extends DType = DType> implements Disposable {
     this.byteOffset = byteOffset;
     const element = dtypes[dtype].bytes;
     if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
-      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${shown(byteOffset)}`);
+      throw rangeError(
+        `a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${shown(byteOffset)}`,
+      );
     const steps = this.strides;
-    if (!Array.isArray(steps)) throw typeError(`strides are an array of whole numbers, got ${shown(steps)}`);
-    if (steps.length !== shape.length || steps.some((step) => !Number.isSafeInteger(step) || step < 0)) {
+    if (!Array.isArray(steps))
+      throw typeError(`strides are an array of whole numbers, got ${shown(steps)}`);
+    if (
+      steps.length !== shape.length ||
+      steps.some((step) => !Number.isSafeInteger(step) || step < 0)
+    ) {
       const got = `[${steps.map(shown).join()}] for [${shape}]`;
       throw rangeError(`strides are one whole number of at least 0 per dimension; got ${got}`);
     }
@@ -227,7 +302,10 @@ export class Tensor<D extends DType = DType> implements Disposable {
     return this.shape.every((d, i) => d === 1 || this.strides[i] === dense[i]);
   }
 
-  /** Another view of the same bytes: offset and strides in elements of `dtype`, counted from this tensor's start. */
+  /**
+   * Another view of the same bytes: offset and strides in elements of `dtype`, counted from this
+   * tensor's start.
+   */
   view<V extends DType = D>(options: {
     shape: readonly number[];
     offset?: number;
@@ -239,19 +317,32 @@ export class Tensor<D extends DType = DType> implements Disposable {
     checkShape(options.shape);
     const elements = checkCount('offset', options.offset ?? 0, Number.MIN_SAFE_INTEGER);
     const offset = this.byteOffset + elements * dtypes[dtype].bytes;
-    return new Tensor(this.storage, options.shape, dtype, offset, options.strides ?? rowMajor(options.shape));
+    return new Tensor(
+      this.storage,
+      options.shape,
+      dtype,
+      offset,
+      options.strides ?? rowMajor(options.shape),
+    );
   }
 
-  /** Copies `values` (row-major, same element count and dtype) in, in stream order; `values` may change at once. */
+  /**
+   * Copies `values` (row-major, same element count and dtype) in, in stream order; `values` may
+   * change at once.
+   */
   write(values: ArrayOf<D>, stream: Stream = this.device.currentStream): this {
     this.checkOpen();
-    if (!this.contiguous) throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
+    if (!this.contiguous)
+      throw typeError('write needs a contiguous tensor; write to the storage it is a view of');
     const { array } = dtypes[this.dtype];
     if (!(values instanceof array) || values.length !== this.size)
-      throw typeError(`write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${shown(values)}`);
+      throw typeError(
+        `write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${shown(values)}`,
+      );
     // Of none there may be no memory either: it was transferred away.
     const { buffer, byteOffset, byteLength } = values;
-    const bytes = byteLength === 0 ? new Uint8Array() : new Uint8Array(buffer, byteOffset, byteLength);
+    const bytes =
+      byteLength === 0 ? new Uint8Array() : new Uint8Array(buffer, byteOffset, byteLength);
     if (this.size > 0) this.storage.write(this.byteOffset, bytes, stream);
     return this;
   }

@@ -20,9 +20,15 @@ export interface MemoryInfo {
   free: number;
 }
 
-/** What is known of managed pages: one answer for all of a tensor's, or −2 where they differ or the driver does not tell. */
+/**
+ * What is known of managed pages: one answer for all of a tensor's, or −2 where they differ or the
+ * driver does not tell.
+ */
 export interface Residency {
-  /** where they were brought last: a device by its index, −1 the CPU; −2 also before the first prefetch */
+  /**
+   * where they were brought last: a device by its index, −1 the CPU; −2 also before the first
+   * prefetch
+   */
   location: number;
   /** where they belong: likewise */
   preferred: number;
@@ -30,7 +36,9 @@ export interface Residency {
   accessedBy: number[];
 }
 
-/** Where managed pages belong (−1: the CPU), and a device that shall reach them without moving them. */
+/**
+ * Where managed pages belong (−1: the CPU), and a device that shall reach them without moving them.
+ */
 export interface Advice {
   preferredLocation?: number;
   accessedBy?: number;
@@ -43,7 +51,10 @@ export interface DeviceTraits {
   readonly timingEvents: boolean;
   /** graphs can record events for outsiders: record(event, { external: true }) */
   readonly graphEvents: boolean;
-  /** a kernel that runs for seconds is ended, and everything on the device with it: it drives a display, or Windows is beneath */
+  /**
+   * a kernel that runs for seconds is ended, and everything on the device with it: it drives a
+   * display, or Windows is beneath
+   */
   readonly watchdog: boolean;
   /** completions ring the bell of the thread that polls; otherwise it must look again soon */
   readonly rings: boolean;
@@ -60,7 +71,9 @@ export interface DeviceTraits {
 export const hostKinds = ['pageable', 'registered', 'imported'] as const;
 export type HostKind = (typeof hostKinds)[number];
 
-/** How often something was there already, how often it had to be made, and the bytes that are kept. */
+/**
+ * How often something was there already, how often it had to be made, and the bytes that are kept.
+ */
 export interface CacheCounts {
   hits: number;
   misses: number;

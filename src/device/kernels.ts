@@ -1,8 +1,11 @@
-/** Kernels by name: what they take, in the order they take it. The truth is native/kernels; a test compares the two. */
+/**
+ * Kernels by name: what they take, in the order they take it. The truth is native/kernels; a test
+ * compares the two.
+ */
 
 /**
- * Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others; those that it writes it reads too
- * where it `keeps`, or has a `beta` that is not 0.
+ * Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others;
+ * those that it writes it reads too where it `keeps`, or has a `beta` that is not 0.
  */
 interface KernelShape {
   readonly writes: number;
@@ -19,7 +22,12 @@ export const kernels = {
     wholes: ['transA', 'transB', 'm', 'n', 'k', 'lda', 'ldb', 'ldc'],
     reals: ['alpha', 'beta'],
   },
-  unary: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride', 'op'], reals: [] },
+  unary: {
+    writes: 1,
+    tensors: ['y', 'x'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride', 'op'],
+    reals: [],
+  },
   unary_backward: {
     writes: 1,
     tensors: ['dx', 'dy', 'x'],
@@ -35,10 +43,25 @@ export const kernels = {
   where: {
     writes: 1,
     tensors: ['y', 'condition', 'a', 'b'],
-    wholes: ['rows', 'columns', 'yStride', 'conditionRow', 'conditionStep', 'aRow', 'aStep', 'bRow', 'bStep'],
+    wholes: [
+      'rows',
+      'columns',
+      'yStride',
+      'conditionRow',
+      'conditionStep',
+      'aRow',
+      'aStep',
+      'bRow',
+      'bStep',
+    ],
     reals: [],
   },
-  clip: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride'], reals: ['low', 'high'] },
+  clip: {
+    writes: 1,
+    tensors: ['y', 'x'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride'],
+    reals: ['low', 'high'],
+  },
   reduce_rows: {
     writes: 1,
     tensors: ['out', 'x'],
@@ -92,7 +115,16 @@ export const kernels = {
   squashed_gaussian_backward: {
     writes: 1,
     tensors: ['dOut', 'out', 'noise', 'box', 'dAction', 'dLogProb'],
-    wholes: ['rows', 'n', 'dOutStride', 'outStride', 'dActionStride', 'dLogProbStride', 'form', 'correction'],
+    wholes: [
+      'rows',
+      'n',
+      'dOutStride',
+      'outStride',
+      'dActionStride',
+      'dLogProbStride',
+      'form',
+      'correction',
+    ],
     reals: ['low', 'high', 'meanLimit', 'scale'],
   },
   categorical_project: {
@@ -137,13 +169,33 @@ export const kernels = {
   patches: {
     writes: 1,
     tensors: ['out', 'x'],
-    wholes: ['rows', 'channels', 'height', 'width', 'kernelHeight', 'kernelWidth', 'stride', 'padding', 'xStride'],
+    wholes: [
+      'rows',
+      'channels',
+      'height',
+      'width',
+      'kernelHeight',
+      'kernelWidth',
+      'stride',
+      'padding',
+      'xStride',
+    ],
     reals: [],
   },
   patches_backward: {
     writes: 1,
     tensors: ['dx', 'd'],
-    wholes: ['rows', 'channels', 'height', 'width', 'kernelHeight', 'kernelWidth', 'stride', 'padding', 'dxStride'],
+    wholes: [
+      'rows',
+      'channels',
+      'height',
+      'width',
+      'kernelHeight',
+      'kernelWidth',
+      'stride',
+      'padding',
+      'dxStride',
+    ],
     reals: [],
   },
   planes: {
@@ -170,8 +222,18 @@ export const kernels = {
     wholes: ['rows', 'columns', 'dxStride', 'dyStride', 'yStride', 'activation'],
     reals: [],
   },
-  column_sums: { writes: 1, tensors: ['out', 'x'], wholes: ['rows', 'columns', 'xStride'], reals: ['scale', 'beta'] },
-  argmax_rows: { writes: 2, tensors: ['index', 'value', 'x'], wholes: ['rows', 'columns', 'xStride'], reals: [] },
+  column_sums: {
+    writes: 1,
+    tensors: ['out', 'x'],
+    wholes: ['rows', 'columns', 'xStride'],
+    reals: ['scale', 'beta'],
+  },
+  argmax_rows: {
+    writes: 2,
+    tensors: ['index', 'value', 'x'],
+    wholes: ['rows', 'columns', 'xStride'],
+    reals: [],
+  },
   gather_columns: {
     writes: 1,
     tensors: ['out', 'x', 'index'],
@@ -184,7 +246,12 @@ export const kernels = {
     wholes: ['rows', 'columns', 'tableRows', 'outStride', 'tableStride'],
     reals: [],
   },
-  copy2d: { writes: 1, tensors: ['y', 'x'], wholes: ['rows', 'columns', 'yStride', 'xStride'], reals: [] },
+  copy2d: {
+    writes: 1,
+    tensors: ['y', 'x'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride'],
+    reals: [],
+  },
   convert: {
     writes: 1,
     tensors: ['y', 'x'],
@@ -193,7 +260,13 @@ export const kernels = {
   },
   fill: { writes: 1, tensors: ['out'], wholes: ['n', 'pattern'], reals: [] },
   axpby: { writes: 1, tensors: ['y', 'x'], wholes: ['n'], reals: ['alpha', 'beta'] },
-  copy_every: { writes: 1, keeps: true, tensors: ['to', 'from', 'counter'], wholes: ['n', 'every'], reals: [] },
+  copy_every: {
+    writes: 1,
+    keeps: true,
+    tensors: ['to', 'from', 'counter'],
+    wholes: ['n', 'every'],
+    reals: [],
+  },
   goal_reward: {
     writes: 1,
     tensors: ['reward', 'achieved', 'goal', 'steps'],
@@ -203,7 +276,15 @@ export const kernels = {
   td_target: {
     writes: 1,
     tensors: ['y', 'value', 'choice', 'rewards', 'dones', 'truncated'],
-    wholes: ['rows', 'actions', 'valueStride', 'choiceStride', 'rewardStride', 'doneStride', 'truncatedStride'],
+    wholes: [
+      'rows',
+      'actions',
+      'valueStride',
+      'choiceStride',
+      'rewardStride',
+      'doneStride',
+      'truncatedStride',
+    ],
     reals: ['gamma'],
   },
   td_target_discounts: {
@@ -221,12 +302,25 @@ export const kernels = {
   td_loss_weighted: {
     writes: 3,
     tensors: ['dq', 'terms', 'priorities', 'q', 'y', 'action', 'weights'],
-    wholes: ['rows', 'actions', 'dqStride', 'priorityStride', 'qStride', 'actionStride', 'weightStride'],
+    wholes: [
+      'rows',
+      'actions',
+      'dqStride',
+      'priorityStride',
+      'qStride',
+      'actionStride',
+      'weightStride',
+    ],
     reals: ['delta', 'scale'],
   },
   grad_norm: { writes: 1, tensors: ['partial', 'g'], wholes: ['n'], reals: [] },
   clip_scale: { writes: 1, tensors: ['factors', 'partial'], wholes: [], reals: ['maxNorm'] },
-  adam_advance: { writes: 2, tensors: ['counter', 'factors', 'rate'], wholes: [], reals: ['rest1', 'rest2'] },
+  adam_advance: {
+    writes: 2,
+    tensors: ['counter', 'factors', 'rate'],
+    wholes: [],
+    reals: ['rest1', 'rest2'],
+  },
   adam: {
     writes: 3,
     keeps: true,
@@ -235,7 +329,12 @@ export const kernels = {
     reals: ['rest1', 'rest2', 'epsilon', 'decay', 'pull'],
   },
   random_uniform: { writes: 1, tensors: ['out', 'state'], wholes: ['n'], reals: ['low', 'high'] },
-  random_normal: { writes: 1, tensors: ['out', 'state'], wholes: ['n'], reals: ['mean', 'deviation'] },
+  random_normal: {
+    writes: 1,
+    tensors: ['out', 'state'],
+    wholes: ['n'],
+    reals: ['mean', 'deviation'],
+  },
   random_advance: { writes: 1, tensors: ['state'], wholes: ['blocks'], reals: [] },
   draw_places: { writes: 1, tensors: ['places', 'head'], wholes: ['n'], reals: [] },
   gather_places: {
@@ -277,7 +376,10 @@ type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
   Listed<'wholes', S['wholes'], number> &
   Listed<'reals', S['reals'], number>;
 
-/** Tensors (`T`), whole numbers and reals of a launch, in the order the kernel takes them; nothing for one without any. */
+/**
+ * Tensors (`T`), whole numbers and reals of a launch, in the order the kernel takes them; nothing
+ * for one without any.
+ */
 export type ArgumentsOf<K extends KernelName, T> =
   Record<never, never> extends Arguments<(typeof kernels)[K], T>
     ? [args?: Arguments<(typeof kernels)[K], T>]

@@ -11,12 +11,15 @@ import { layOut } from './strides.ts';
 
 /** Handle, offset, bytes, code of the dtype, step, run: what a tensor is to the native call. */
 const TENSOR_FIELDS = 6;
-/** max_pointers tensors, max_wholes, max_floats; the native call counts, so that more than fit are refused there. */
+/**
+ * max_pointers tensors, max_wholes, max_floats; the native call counts, so that more than fit are
+ * refused there.
+ */
 const ROOM = 12 * TENSOR_FIELDS + 12 + 8;
 
 /**
- * The tensors' fields, then the whole numbers, then the reals. One per thread, good until the next launch is lined up: the
- * native call copies it.
+ * The tensors' fields, then the whole numbers, then the reals. One per thread, good until the next
+ * launch is lined up: the native call copies it.
  */
 export const numbers = new Float64Array(ROOM);
 
@@ -27,7 +30,10 @@ export interface LooseArguments {
   reals?: readonly number[];
 }
 
-/** Fills `numbers`; throws TypeError or RangeError, naming the place, for what is no tensor or no number. */
+/**
+ * Fills `numbers`; throws TypeError or RangeError, naming the place, for what is no tensor or no
+ * number.
+ */
 export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals: unknown): void {
   checkList('tensors', tensors);
   checkList('wholes', wholes);
@@ -44,14 +50,16 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
   }
   for (let i = 0; i < wholes.length; i++) {
     const whole = wholes[i];
-    if (typeof whole !== 'number') throw typeError(`launch of '${kernel}': wholes[${i}] is ${shown(whole)}, no number`);
+    if (typeof whole !== 'number')
+      throw typeError(`launch of '${kernel}': wholes[${i}] is ${shown(whole)}, no number`);
     if (!Number.isSafeInteger(whole))
       throw rangeError(`launch of '${kernel}': wholes[${i}] must be a whole number, got ${whole}`);
     numbers[at++] = whole;
   }
   for (let i = 0; i < reals.length; i++) {
     const real = reals[i];
-    if (typeof real !== 'number') throw typeError(`launch of '${kernel}': reals[${i}] is ${shown(real)}, no number`);
+    if (typeof real !== 'number')
+      throw typeError(`launch of '${kernel}': reals[${i}] is ${shown(real)}, no number`);
     numbers[at++] = real;
   }
 }
@@ -64,8 +72,9 @@ function checkList(name: string, list: unknown): asserts list is readonly unknow
 export type Named = readonly [name: string, tensor: Tensor];
 
 /**
- * What a launch reads and writes, of each tensor the rows that it touches: those of a table are no business of the columns beside
- * them. Nothing where it does not fit: what is wrong, the launch itself says.
+ * What a launch reads and writes, of each tensor the rows that it touches: those of a table are no
+ * business of the columns beside them. Nothing where it does not fit: what is wrong, the launch
+ * itself says.
  */
 export function touched(
   kernel: string | LoadedKernel,
@@ -77,7 +86,12 @@ export function touched(
   }
   const shape = Object.hasOwn(kernels, kernel) ? kernels[kernel as keyof typeof kernels] : null;
   if (shape === null || tensors.length !== shape.tensors.length) return { reads: [], writes: [] };
-  const reach = nativeKernels().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
+  const reach = nativeKernels().kernelReach(
+    kernel,
+    Float64Array.of(...wholes, ...reals),
+    wholes.length,
+    reals.length,
+  );
   const parts = tensors.map((tensor, i): Named => {
     const name = shape.tensors[i] as string;
     const [bytes, step] = [reach[2 * i] as number, reach[2 * i + 1] as number];

@@ -1,4 +1,7 @@
-/** Lends host memory to a device: pinned where the driver pins it, else as it is, and a warning says why. */
+/**
+ * Lends host memory to a device: pinned where the driver pins it, else as it is, and a warning says
+ * why.
+ */
 import type { TypedArray } from '../base/dtype.ts';
 import { DeviceError } from '../base/errors.ts';
 import type { Device, HostMemory } from './device.ts';
@@ -7,8 +10,8 @@ import { allOrNothing } from './owner.ts';
 import { PinnedHost } from './storage.ts';
 
 /**
- * All or nothing, and all alike: when the driver refuses to pin one of `views`, none is pinned, and `warn` is told. `what`
- * names them there.
+ * All or nothing, and all alike: when the driver refuses to pin one of `views`, none is pinned, and
+ * `warn` is told. `what` names them there.
  */
 export function lendHost(
   device: Device,
@@ -16,7 +19,8 @@ export function lendHost(
   views: readonly TypedArray[],
   warn: (message: string) => void,
 ): HostMemory[] {
-  const lend = (pin: boolean) => allOrNothing((own) => views.map((view) => own(device.registerHost(view, { pin }))));
+  const lend = (pin: boolean) =>
+    allOrNothing((own) => views.map((view) => own(device.registerHost(view, { pin }))));
   try {
     return lend(true);
   } catch (error) {
@@ -28,9 +32,10 @@ export function lendHost(
 }
 
 /**
- * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in is not pinned: a copy to
- * that would keep its caller until it is done. Whoever sees the work done fetches the bytes (`copyOut`). Null where none is
- * needed, or to be had; `warn` is told of the latter.
+ * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in
+ * is not pinned: a copy to that would keep its caller until it is done. Whoever sees the work done
+ * fetches the bytes (`copyOut`). Null where none is needed, or to be had; `warn` is told of the
+ * latter.
  */
 export function homeFor(
   device: Device,

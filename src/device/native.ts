@@ -1,10 +1,17 @@
 /**
- * The functions of device.node, as TypeScript sees them: for this folder, for what is built on devices and for the actors.
- * Handles are process-wide numbers.
+ * The functions of device.node, as TypeScript sees them: for this folder, for what is built on
+ * devices and for the actors. Handles are process-wide numbers.
  */
 import { addonOf } from '../base/addon.ts';
 import type { TypedArray } from '../base/dtype.ts';
-import type { CacheCounts, DeviceFamily, DeviceInfo, DeviceTraits, MemoryInfo, Residency } from './facts.ts';
+import type {
+  CacheCounts,
+  DeviceFamily,
+  DeviceInfo,
+  DeviceTraits,
+  MemoryInfo,
+  Residency,
+} from './facts.ts';
 
 /** How many arguments of each kind a kernel takes; `writes`: bit i for tensor i. */
 interface NativeKernel {
@@ -18,7 +25,10 @@ interface NativeKernel {
   inPlace: number;
 }
 
-/** Kernels that a program brings, as native/device/core/kernel_module.hpp has them; `codes`: their tensors' dtypes. */
+/**
+ * Kernels that a program brings, as native/device/core/kernel_module.hpp has them; `codes`: their
+ * tensors' dtypes.
+ */
 interface NativeModule {
   name: string;
   kernels: readonly {
@@ -48,7 +58,10 @@ export const nativeDevices = addonOf<{
   reaches(device: number, other: number): boolean;
   /** Whether streams of one can wait for events of the other. */
   orders(device: number, other: number): boolean;
-  /** Declares that the calling thread runs this library's code alone until it ends: the driver is not asked for its context and mode. */
+  /**
+   * Declares that the calling thread runs this library's code alone until it ends: the driver is
+   * not asked for its context and mode.
+   */
   ownThread(): void;
 }>('device', 'devices');
 
@@ -59,8 +72,9 @@ export const nativeHandles = addonOf<{
     Record<'device' | 'memory' | 'event' | 'stream' | 'graph' | 'exec' | 'pool' | 'kernels', number>
   >;
   /**
-   * True when it was open. Sleeps for up to `ms` while other threads have it pinned, then throws ERR_HOTSLOT_STATE_BUSY. With 0, the
-   * default, this returns at once: the handle is stale, and the last thread that unpins it frees the object.
+   * True when it was open. Sleeps for up to `ms` while other threads have it pinned, then throws
+   * ERR_HOTSLOT_STATE_BUSY. With 0, the default, this returns at once: the handle is stale, and the
+   * last thread that unpins it frees the object.
    */
   close(handle: number, ms?: number): boolean;
   handleCount(kind: number): { open: number; pinned: number };
@@ -75,8 +89,8 @@ export const nativeMemory = addonOf<{
   scratch(device: number, bytes: number): number;
   address(memory: number): number;
   /**
-   * Without `pin` the driver uses the memory as it is. Sleeps for up to `ms` while the driver still has a closed registration of other
-   * bytes in the same pages.
+   * Without `pin` the driver uses the memory as it is. Sleeps for up to `ms` while the driver still
+   * has a closed registration of other bytes in the same pages.
    */
   registerHost(device: number, view: TypedArray, pin: boolean, ms: number): number;
   /** pinned memory of the driver's own */
@@ -91,13 +105,19 @@ export const nativeMemory = addonOf<{
 /** Managed memory, and the probe of it that a process runs once. */
 export const nativeManaged = addonOf<{
   allocateManaged(device: number, bytes: number): number;
-  /** Throws unless `device` is the index of one of the family's devices, or −1, the CPU, where `least` is that. */
+  /**
+   * Throws unless `device` is the index of one of the family's devices, or −1, the CPU, where
+   * `least` is that.
+   */
   checkLocation(family: string, device: number, least: -1 | 0): void;
   prefetch(stream: number, memory: number, offset: number, bytes: number, device: number): void;
   /** advice: 0 preferred location, 1 accessed by */
   advise(memory: number, offset: number, bytes: number, advice: 0 | 1, device: number): void;
   residency(memory: number, offset: number, bytes: number): Residency;
-  /** 'mine': this thread has it from now on; 'here': it has it already; 'running': another has it; else the outcome. */
+  /**
+   * 'mine': this thread has it from now on; 'here': it has it already; 'running': another has it;
+   * else the outcome.
+   */
   claimProbe(): string;
   /** By the thread that has claimed it; answers, see `answered`. */
   publishProbe(outcome: string): boolean;
@@ -111,7 +131,14 @@ export const nativeStreams = addonOf<{
   /** These two answer, see `answered`: actors hand on what they enqueued. */
   record(stream: number, event: number, external?: boolean): true;
   wait(stream: number, event: number, orderOnly?: boolean): void;
-  copy(stream: number, to: number, toOffset: number, from: number, fromOffset: number, bytes: number): true;
+  copy(
+    stream: number,
+    to: number,
+    toOffset: number,
+    from: number,
+    fromOffset: number,
+    bytes: number,
+  ): true;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
   streamQuery(stream: number): boolean;
 }>('device', 'streams');
@@ -127,13 +154,19 @@ export const nativeEvents = addonOf<{
 
 /** Captures and their graphs. */
 export const nativeGraphs = addonOf<{
-  /** The capture stream's handle: this thread alone has it, and the pool (0: none), until leaveCapture. 0: another has it still. */
+  /**
+   * The capture stream's handle: this thread alone has it, and the pool (0: none), until
+   * leaveCapture. 0: another has it still.
+   */
   enterCapture(device: number, pool: number, ms: number): number;
   leaveCapture(device: number): void;
   beginCapture(stream: number): void;
   endCapture(stream: number): number;
   capturing(stream: number): boolean;
-  /** Whether the calling thread has a capture open, on whatever stream: asking for what is done would break it. */
+  /**
+   * Whether the calling thread has a capture open, on whatever stream: asking for what is done
+   * would break it.
+   */
   threadCaptures(): boolean;
   instantiate(graph: number): number;
   /** True: taken in place, false: made anew. */
@@ -161,9 +194,14 @@ export const nativeShared = addonOf<{
   /** A stream of the device's pool: this thread's alone until it gives it back, or ends. */
   lendStream(device: number): number;
   takeBackStream(device: number, stream: number): void;
-  /** Device memory that holds these bytes for good, the same one for every call with equal bytes; the handle is the caller's. */
+  /**
+   * Device memory that holds these bytes for good, the same one for every call with equal bytes;
+   * the handle is the caller's.
+   */
   deviceTable(device: number, bytes: BigInt64Array): number;
-  /** Of memory that is used again, pooled streams and tables, since the process opened the device. */
+  /**
+   * Of memory that is used again, pooled streams and tables, since the process opened the device.
+   */
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
 }>('device', 'shared');
 
@@ -171,10 +209,20 @@ export const nativeShared = addonOf<{
 export const nativeKernels = addonOf<{
   readonly gemmProvider: string;
   kernels(): NativeKernel[];
-  /** Per tensor: bytes that such a launch touches from its start, and bytes from row to row, 0 for one run. */
+  /**
+   * Per tensor: bytes that such a launch touches from its start, and bytes from row to row, 0 for
+   * one run.
+   */
   kernelReach(kernel: string, numbers: Float64Array, wholes: number, reals: number): number[];
   /** numbers: see launch.ts; then how many tensors, whole numbers and reals are in it */
-  launch(stream: number, kernel: string, numbers: Float64Array, tensors: number, wholes: number, reals: number): void;
+  launch(
+    stream: number,
+    kernel: string,
+    numbers: Float64Array,
+    tensors: number,
+    wholes: number,
+    reals: number,
+  ): void;
   /** Of a module that a program brought: `index` is the kernel in it. */
   launchBrought(
     stream: number,
@@ -192,12 +240,15 @@ export const nativeKernels = addonOf<{
 
 /** Strided copies between arrays and a buffer. */
 export const nativeHalos = addonOf<{
-  /** words of 64 bits and dimensions that a move has at most, arrays of a launch, and a move's flags */
+  /**
+   * words of 64 bits and dimensions that a move has at most, arrays of a launch, and a move's flags
+   */
   readonly layout: Readonly<Record<'words' | 'maxRank' | 'arrays' | 'unpacks' | 'negates', number>>;
   /**
-   * A halo kernel, after all that the stream `after` (0: none) was given; `spans` are handle, offset and bytes of the buffer, the table
-   * and the arrays. For moves into arrays, the table and what each move writes follow the whole numbers, see
-   * native/device/addon/halo.cpp; a move that writes an element of an earlier one is a launch after it.
+   * A halo kernel, after all that the stream `after` (0: none) was given; `spans` are handle,
+   * offset and bytes of the buffer, the table and the arrays. For moves into arrays, the table and
+   * what each move writes follow the whole numbers, see native/device/addon/halo.cpp; a move that
+   * writes an element of an earlier one is a launch after it.
    */
   launchHalo(
     stream: number,
@@ -207,8 +258,19 @@ export const nativeHalos = addonOf<{
     spans: Float64Array,
     wholes: Float64Array,
   ): void;
-  /** Whether moves `a` and `b` of a table write one element of an array; of one move: whether it writes one twice. */
+  /**
+   * Whether moves `a` and `b` of a table write one element of an array; of one move: whether it
+   * writes one twice.
+   */
   haloMeets(table: BigInt64Array, a: number, b: number): boolean;
-  /** Strided copies in the calling thread, as native/kernels/halo.hpp has them; answers, see `answered`. */
-  moveHalo(table: BigInt64Array, itemsize: number, buffer: TypedArray, arrays: readonly TypedArray[]): boolean;
+  /**
+   * Strided copies in the calling thread, as native/kernels/halo.hpp has them; answers, see
+   * `answered`.
+   */
+  moveHalo(
+    table: BigInt64Array,
+    itemsize: number,
+    buffer: TypedArray,
+    arrays: readonly TypedArray[],
+  ): boolean;
 }>('device', 'halos');

@@ -1,4 +1,7 @@
-/** Opens devices and lists them. The objects made here are thin: the truth is in the native core, once per process. */
+/**
+ * Opens devices and lists them. The objects made here are thin: the truth is in the native core,
+ * once per process.
+ */
 import { answered } from '../base/addon.ts';
 import { checkCount, checkFlag, checkKeys, shown } from '../base/checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../base/dtype.ts';
@@ -8,7 +11,13 @@ import { checkFunction, checkTensor, openedDevices } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
 import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
 import { Handle } from './handle.ts';
-import { nativeDevices, nativeEvents, nativeManaged, nativeMemory, nativeStreams } from './native.ts';
+import {
+  nativeDevices,
+  nativeEvents,
+  nativeManaged,
+  nativeMemory,
+  nativeStreams,
+} from './native.ts';
 import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
 import { loadKernels } from './own-kernels/load.ts';
 import { MemoryStorage, RegisteredHost } from './storage.ts';
@@ -19,14 +28,20 @@ export function listDevices(): DeviceInfo[] {
   return nativeDevices().listDevices();
 }
 
-/** Opens a device: 'auto' picks the best there is, 'cpu' means 'host:0'. Throws RangeError for an unknown name. */
+/**
+ * Opens a device: 'auto' picks the best there is, 'cpu' means 'host:0'. Throws RangeError for an
+ * unknown name.
+ */
 export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   if (typeof name !== 'string')
     throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${shown(name)}`);
   return new OpenedDevice(name);
 }
 
-/** This thread's current stream of each device, by the device's handle: however often the device was opened here. */
+/**
+ * This thread's current stream of each device, by the device's handle: however often the device was
+ * opened here.
+ */
 const current = new Map<number, Stream>();
 
 class OpenedDevice implements Device {
@@ -72,7 +87,11 @@ class OpenedDevice implements Device {
     return new OpenedEvent(this, nativeEvents().createEvent(this.handle, timing), timing);
   }
 
-  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D; zeroed?: boolean }): Tensor<D> {
+  allocate<D extends DType = 'float32'>(options: {
+    shape: readonly number[];
+    dtype?: D;
+    zeroed?: boolean;
+  }): Tensor<D> {
     this.#check();
     checkKeys('allocate', options, ['shape', 'dtype', 'zeroed']);
     const { zeroed = true } = options;
@@ -81,7 +100,10 @@ class OpenedDevice implements Device {
     return this.#tensor('allocate', options, (bytes) => allocate(this.handle, bytes), false);
   }
 
-  allocateManaged<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
+  allocateManaged<D extends DType = 'float32'>(options: {
+    shape: readonly number[];
+    dtype?: D;
+  }): Tensor<D> {
     this.#check();
     checkKeys('allocateManaged', options, ['shape', 'dtype']);
     return this.#tensor(
@@ -157,7 +179,8 @@ class OpenedDevice implements Device {
     try {
       return fn();
     } finally {
-      // Not the default stream of this object, which another one would then meet after this is closed.
+      // Not the default stream of this object, which another one would then meet after this is
+      // closed.
       if (before) current.set(this.handle, before);
       else current.delete(this.handle);
     }
@@ -167,8 +190,9 @@ class OpenedDevice implements Device {
     return this.#closed;
   }
   /**
-   * Closes this object; what was made of it closes on its own. When no thread has the device open any more, what belongs to
-   * the device itself goes: transfer streams, the shared capture stream and graph pool, memory kept for later.
+   * Closes this object; what was made of it closes on its own. When no thread has the device open
+   * any more, what belongs to the device itself goes: transfer streams, the shared capture stream
+   * and graph pool, memory kept for later.
    */
   close(): void {
     if (this.#closed) return;
@@ -189,19 +213,27 @@ class OpenedDevice implements Device {
 const SLICE_MS = 40;
 
 /** How long the next native wait of this deadline may be. */
-export const sliceOf = (deadline: Deadline): number => Math.max(0, Math.min(deadline.left, SLICE_MS));
+export const sliceOf = (deadline: Deadline): number =>
+  Math.max(0, Math.min(deadline.left, SLICE_MS));
 
-/** Blocks this thread until the event is done, helping the device; false when `ms` are over. Never on the main thread. */
+/**
+ * Blocks this thread until the event is done, helping the device; false when `ms` are over. Never
+ * on the main thread.
+ */
 export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): boolean {
   refuseMainThread('event.done()');
   return blockOnEvent(device, event, ms);
 }
 
-/** The same on every thread, for what is being closed. Throws ThreadEnding where the thread is ended meanwhile. */
+/**
+ * The same on every thread, for what is being closed. Throws ThreadEnding where the thread is ended
+ * meanwhile.
+ */
 export function blockOnEvent(device: Device, event: DeviceEvent, ms?: number): boolean {
   const deadline = new Deadline(ms);
   for (;;) {
-    if (answered(nativeEvents().waitEvent(device.handle, event.handle, sliceOf(deadline)))) return true;
+    if (answered(nativeEvents().waitEvent(device.handle, event.handle, sliceOf(deadline))))
+      return true;
     if (deadline.left <= 0) return false;
   }
 }

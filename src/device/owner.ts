@@ -1,4 +1,7 @@
-/** The one way in which objects close: what an object is made of goes with it, and a part that refuses is asked again. */
+/**
+ * The one way in which objects close: what an object is made of goes with it, and a part that
+ * refuses is asked again.
+ */
 import { closedError } from '../base/errors.ts';
 import { errorOf } from '../base/plain-error.ts';
 
@@ -6,11 +9,17 @@ export interface Closable {
   close(): void;
 }
 
-/** For the classes that own: `part` closes with `owner`. Users of such an object have no way to these three. */
+/**
+ * For the classes that own: `part` closes with `owner`. Users of such an object have no way to
+ * these three.
+ */
 export let own: <T extends Closable>(owner: Owner, part: T) => T;
 /** Throws ERR_HOTSLOT_STATE_CLOSED from the first close() on, as parts may be gone since. */
 export let checkOpen: (owner: Owner) => void;
-/** For a constructor: `using making = makingOf(this);` closes what there is unless it comes as far as `making.done()`. */
+/**
+ * For a constructor: `using making = makingOf(this);` closes what there is unless it comes as far
+ * as `making.done()`.
+ */
 export let makingOf: (owner: Owner) => Making;
 
 /** Base class of objects that are made of others. */
@@ -32,7 +41,10 @@ export abstract class Owner implements Disposable {
     makingOf = (owner) => new Making(owner);
   }
 
-  /** `called`: its name in the error of a caller that uses it closed, such as 'this loader'; `next`: what that one can do */
+  /**
+   * `called`: its name in the error of a caller that uses it closed, such as 'this loader'; `next`:
+   * what that one can do
+   */
   constructor(called: string, next?: string) {
     this.#called = called;
     this.#next = next;
@@ -43,7 +55,10 @@ export abstract class Owner implements Disposable {
     return this.#closed;
   }
 
-  /** Closes the parts, the latest first. When a part throws, so does this, and the next call starts with that part. */
+  /**
+   * Closes the parts, the latest first. When a part throws, so does this, and the next call starts
+   * with that part.
+   */
   close(): void {
     if (this.#closed) return;
     this.#closing = true;
@@ -84,7 +99,10 @@ class Making implements Disposable {
       this.#half?.close();
     } catch (error) {
       // The caller is thrown why the making failed, not this.
-      process.emitWarning(`what was half made is not given back: ${errorOf(error).message}`, 'DeviceWarning');
+      process.emitWarning(
+        `what was half made is not given back: ${errorOf(error).message}`,
+        'DeviceWarning',
+      );
     }
   }
 }

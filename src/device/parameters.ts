@@ -1,4 +1,7 @@
-/** What a module of any kind looks like here: it gives its parameters with their names, as PyTorch's modules do. */
+/**
+ * What a module of any kind looks like here: it gives its parameters with their names, as PyTorch's
+ * modules do.
+ */
 
 interface Module {
   namedParameters(): Iterable<readonly [string, unknown]>;

@@ -1,8 +1,17 @@
-/** The bytes behind tensors: device memory, managed memory, or host memory registered with a device. */
+/**
+ * The bytes behind tensors: device memory, managed memory, or host memory registered with a device.
+ */
 
 import { types } from 'node:util';
 import { checkCount, checkKeys, shown } from '../base/checks.ts';
-import { checkDType, checkShape, type DType, dtypeOf, dtypes, type TypedArray } from '../base/dtype.ts';
+import {
+  checkDType,
+  checkShape,
+  type DType,
+  dtypeOf,
+  dtypes,
+  type TypedArray,
+} from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkStream, handleOf } from './checks.ts';
 import { type Device, type HostMemory, type Storage, type Stream, Tensor } from './device.ts';
@@ -54,7 +63,8 @@ export class MemoryStorage extends Handle implements Storage {
 
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
     checkCount('byteOffset', byteOffset, 0);
-    if (!(bytes instanceof Uint8Array)) throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
+    if (!(bytes instanceof Uint8Array))
+      throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
     checkStream('write', stream);
     checkTakesPart('a write', stream);
     nativeMemory().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
@@ -71,11 +81,15 @@ export class MemoryStorage extends Handle implements Storage {
 }
 
 /** What a view lies in, whatever it says of itself. */
-const bufferOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), 'buffer')!.get as (
-  this: TypedArray,
-) => ArrayBufferLike;
+const bufferOf = Object.getOwnPropertyDescriptor(
+  Object.getPrototypeOf(Uint8Array.prototype),
+  'buffer',
+)!.get as (this: TypedArray) => ArrayBufferLike;
 
-/** Other memory can be taken from under the device: a transfer to another thread moves or frees its bytes. */
+/**
+ * Other memory can be taken from under the device: a transfer to another thread moves or frees its
+ * bytes.
+ */
 function shared(view: TypedArray): TypedArray {
   if (!ArrayBuffer.isView(view) || dtypeOf(view) === undefined)
     throw typeError(`registerHost takes a typed array that has a dtype, got ${shown(view)}`);
@@ -85,7 +99,10 @@ function shared(view: TypedArray): TypedArray {
   );
 }
 
-/** Pinned host memory of the driver's own, which only native calls reach: for what comes home where no other can be pinned. */
+/**
+ * Pinned host memory of the driver's own, which only native calls reach: for what comes home where
+ * no other can be pinned.
+ */
 export class PinnedHost extends MemoryStorage {
   constructor(device: Device, bytes: number) {
     super(device, nativeMemory().allocateHost(device.handle, bytes), bytes, { host: true });
@@ -97,13 +114,22 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
   view: TypedArray | null;
   readonly kind: HostKind;
   constructor(device: Device, view: TypedArray, pin: boolean) {
-    super(device, nativeMemory().registerHost(device.handle, shared(view), pin, PATIENCE_MS), view.byteLength, {
-      host: true,
-    });
+    super(
+      device,
+      nativeMemory().registerHost(device.handle, shared(view), pin, PATIENCE_MS),
+      view.byteLength,
+      {
+        host: true,
+      },
+    );
     this.kind = hostKinds[nativeMemory().hostKind(this.handle)] as HostKind;
     this.view = view;
   }
-  tensor<D extends DType>(options: { shape: readonly number[]; dtype: D; byteOffset?: number }): Tensor<D> {
+  tensor<D extends DType>(options: {
+    shape: readonly number[];
+    dtype: D;
+    byteOffset?: number;
+  }): Tensor<D> {
     checkKeys('tensor', options, ['shape', 'dtype', 'byteOffset']);
     const { shape, dtype, byteOffset = 0 } = options;
     checkCount('byteOffset', byteOffset, 0);
@@ -111,7 +137,9 @@ export class RegisteredHost extends MemoryStorage implements HostMemory {
     const { bytes } = dtypes[checkDType('tensor', dtype)];
     const at = (this.view?.byteOffset ?? 0) + byteOffset;
     if (at % bytes !== 0)
-      throw rangeError(`a tensor of ${dtype} starts at a multiple of ${bytes} bytes in its memory, got ${at}`);
+      throw rangeError(
+        `a tensor of ${dtype} starts at a multiple of ${bytes} bytes in its memory, got ${at}`,
+      );
     return new Tensor(this, [...shape], checkDType('tensor', dtype), byteOffset);
   }
   override close(): void {

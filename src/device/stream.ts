@@ -19,7 +19,14 @@ import type {
 import { Handle, type HandleOwner } from './handle.ts';
 import type { KernelName } from './kernels.ts';
 import { type LooseArguments, lineUp, numbers } from './launch.ts';
-import { nativeEvents, nativeGraphs, nativeKernels, nativeManaged, nativeShared, nativeStreams } from './native.ts';
+import {
+  nativeEvents,
+  nativeGraphs,
+  nativeKernels,
+  nativeManaged,
+  nativeShared,
+  nativeStreams,
+} from './native.ts';
 import { checkNeed, isLoadedKernel, type LoadedKernel } from './own-kernels/declarations.ts';
 
 const none: readonly never[] = [];
@@ -27,7 +34,9 @@ const none: readonly never[] = [];
 /** The stream of the capture whose function this thread is inside; null outside. */
 let captures: { readonly handle: number } | null = null;
 
-/** Runs `fn`, which a graph is made of: work that it puts on a stream that takes no part is refused. */
+/**
+ * Runs `fn`, which a graph is made of: work that it puts on a stream that takes no part is refused.
+ */
 export function capturedBy<T>(stream: Stream, fn: () => T): T {
   const before = captures;
   captures = stream;
@@ -38,9 +47,17 @@ export function capturedBy<T>(stream: Stream, fn: () => T): T {
   }
 }
 
-/** Throws ERR_HOTSLOT_STATE_CAPTURE for work beside the capture: it would run now, once, and in no replay. */
+/**
+ * Throws ERR_HOTSLOT_STATE_CAPTURE for work beside the capture: it would run now, once, and in no
+ * replay.
+ */
 export function checkTakesPart(what: string, stream: { readonly handle: number }): void {
-  if (captures === null || stream.handle === captures.handle || nativeGraphs().capturing(stream.handle)) return;
+  if (
+    captures === null ||
+    stream.handle === captures.handle ||
+    nativeGraphs().capturing(stream.handle)
+  )
+    return;
   throw stateError(
     'CAPTURE',
     `${what} on a stream that takes no part in this capture would run once, now, and in no replay: use the stream that the captured function is given, or let this one wait for an event recorded there`,
@@ -66,7 +83,10 @@ export class OpenedEvent extends Handle implements DeviceEvent {
     const { signal } = options;
     checkSignal(signal);
     const over = async () => {
-      while (!signal?.aborted && !(await nativeEvents().waitEventAsync(this.#device.handle, this.handle)));
+      while (
+        !signal?.aborted &&
+        !(await nativeEvents().waitEventAsync(this.#device.handle, this.handle))
+      );
     };
     await orAborted(over(), signal);
   }
@@ -105,25 +125,42 @@ export class OpenedStream extends Handle implements Stream {
     checkTensor('copy', to);
     checkTensor('copy', from);
     if (!to.contiguous || !from.contiguous) {
-      throw typeError(`copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`);
+      throw typeError(
+        `copy needs contiguous tensors; got strides [${to.strides}] and [${from.strides}]`,
+      );
     }
     checkTakesPart('a copy', this);
     if (to.bytes !== from.bytes)
       throw rangeError(`copy from ${from.bytes} bytes to ${to.bytes} bytes: they must be equal`);
-    nativeStreams().copy(this.handle, to.handle, to.byteOffset, from.handle, from.byteOffset, to.bytes);
+    nativeStreams().copy(
+      this.handle,
+      to.handle,
+      to.byteOffset,
+      from.handle,
+      from.byteOffset,
+      to.bytes,
+    );
   }
   fill(to: Tensor, value: number | bigint): void {
     if (!checkTensor('fill', to).contiguous)
       throw typeError(`fill needs a contiguous tensor; got strides [${to.strides}]`);
     checkTakesPart('a fill', this);
-    nativeStreams().fill(this.handle, to.handle, to.byteOffset, to.bytes, elementOf(to.dtype, value));
+    nativeStreams().fill(
+      this.handle,
+      to.handle,
+      to.byteOffset,
+      to.bytes,
+      elementOf(to.dtype, value),
+    );
   }
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   launch(kernel: LoadedKernel, args: LoadedArguments): void;
   launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
     const named = typeof kernel === 'string';
     if (!named && !isLoadedKernel(kernel))
-      throw typeError(`launch takes a kernel's name, or a kernel of device.loadKernels(), got ${shown(kernel)}`);
+      throw typeError(
+        `launch takes a kernel's name, or a kernel of device.loadKernels(), got ${shown(kernel)}`,
+      );
     const name = named ? kernel : kernel.name;
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
     const { tensors = none, wholes = none, reals = none } = args;
@@ -138,12 +175,22 @@ export class OpenedStream extends Handle implements Stream {
   }
   replay(exec: GraphExec): void {
     checkTakesPart('a replay', this);
-    nativeGraphs().replay(this.handle, handleOf('replay', 'a graph made ready by instantiate()', exec));
+    nativeGraphs().replay(
+      this.handle,
+      handleOf('replay', 'a graph made ready by instantiate()', exec),
+    );
   }
   prefetch(tensor: Tensor, device: number): void {
     checkTensor('prefetch', tensor).checkOpen();
-    if (typeof device !== 'number') throw typeError(`prefetch takes a device's index, got ${shown(device)}`);
-    nativeManaged().prefetch(this.handle, tensor.handle, tensor.byteOffset, tensor.spanBytes, device);
+    if (typeof device !== 'number')
+      throw typeError(`prefetch takes a device's index, got ${shown(device)}`);
+    nativeManaged().prefetch(
+      this.handle,
+      tensor.handle,
+      tensor.byteOffset,
+      tensor.spanBytes,
+      device,
+    );
   }
   query(): boolean {
     return nativeStreams().streamQuery(this.handle);
@@ -151,7 +198,11 @@ export class OpenedStream extends Handle implements Stream {
   async synchronize(options: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.capturing) this.query(); // refused, as asking is
     // Not through the device: a stream outlives the object it was made with.
-    using event = new OpenedEvent(this.device, nativeEvents().createEvent(this.device.handle, false), false);
+    using event = new OpenedEvent(
+      this.device,
+      nativeEvents().createEvent(this.device.handle, false),
+      false,
+    );
     this.record(event);
     await event.done(options);
   }
@@ -169,7 +220,10 @@ export class OpenedStream extends Handle implements Stream {
   }
 }
 
-/** A stream of the device's pool, which keeps streams that were given back; closing this one gives it back. */
+/**
+ * A stream of the device's pool, which keeps streams that were given back; closing this one gives
+ * it back.
+ */
 export class LentStream extends OpenedStream {
   #returned = false;
   /** Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture. */
@@ -190,8 +244,10 @@ export class LentStream extends OpenedStream {
 function elementOf(dtype: DType, value: number | bigint): TypedArray {
   const element = new dtypes[dtype].array(1);
   const wanted = typeof element[0];
-  if (typeof value !== wanted) throw typeError(`fill of ${dtype} takes a ${wanted}, got ${shown(value)}`);
-  if (dtype === 'bool' && value !== 0 && value !== 1) throw rangeError(`fill of bool takes 0 or 1, got ${value}`);
+  if (typeof value !== wanted)
+    throw typeError(`fill of ${dtype} takes a ${wanted}, got ${shown(value)}`);
+  if (dtype === 'bool' && value !== 0 && value !== 1)
+    throw rangeError(`fill of bool takes 0 or 1, got ${value}`);
   if (dtype === 'float16') return toFloat16(Float32Array.of(value as number));
   if (dtype === 'bfloat16') return toBfloat16(Float32Array.of(value as number));
   (element as Float32Array)[0] = value as number;
@@ -216,7 +272,10 @@ class ReadyGraph extends Handle implements GraphExec {
 /** Streams that belong to a device, by the Device object they were asked of. */
 const belonging = new WeakMap<Device, Map<number, Stream>>();
 
-/** The stream of this handle, which belongs to the device: the same object each time, and closing it does nothing. */
+/**
+ * The stream of this handle, which belongs to the device: the same object each time, and closing it
+ * does nothing.
+ */
 export function belongingStream(device: Device, handle: number): Stream {
   const streams = belonging.get(device) ?? new Map<number, Stream>();
   belonging.set(device, streams);
@@ -225,7 +284,10 @@ export function belongingStream(device: Device, handle: number): Stream {
   return stream;
 }
 
-/** An error stays on a stream: one that failed is given up here, and true says that another one is to be taken. */
+/**
+ * An error stays on a stream: one that failed is given up here, and true says that another one is
+ * to be taken.
+ */
 export function dropFailed(stream: Stream): boolean {
   if (!failed(stream)) return false;
   // Does nothing to a caller's own stream, as closing does to a device's.

@@ -17,9 +17,10 @@ const DENSE = -1;
 const NO_ROWS = -2;
 
 /**
- * How an array lies in memory, into `to` from `at` on: elements from one row to the next (or one of the two above), and
- * elements that lie together, as a row's do; both times `bytes`, the size of an element. An array of two dimensions that count
- * has rows even when it is dense. Returns where it stopped.
+ * How an array lies in memory, into `to` from `at` on: elements from one row to the next (or one of
+ * the two above), and elements that lie together, as a row's do; both times `bytes`, the size of an
+ * element. An array of two dimensions that count has rows even when it is dense. Returns where it
+ * stopped.
  */
 export function layOut(
   shape: readonly number[],
@@ -48,7 +49,8 @@ export function layOut(
     else if (stride !== next) step = NO_ROWS;
     next = next < 0 ? stride * length : next * length;
   }
-  if (step === DENSE && wide === 2) step = (strides[shape.findIndex((length) => length !== 1)] as number) * bytes;
+  if (step === DENSE && wide === 2)
+    step = (strides[shape.findIndex((length) => length !== 1)] as number) * bytes;
   to[at] = step;
   to[at + 1] = run * bytes;
   return at + 2;

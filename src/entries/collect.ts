@@ -9,7 +9,12 @@ export type {
   Observation,
   Step,
 } from '../run/environments/environment.ts';
-export type { EnvironmentSet, EnvironmentSets, EpisodeHooks, SteppedSet } from '../run/environments/environment-set.ts';
+export type {
+  EnvironmentSet,
+  EnvironmentSets,
+  EpisodeHooks,
+  SteppedSet,
+} from '../run/environments/environment-set.ts';
 export type { Explore, Policy } from '../run/environments/explore.ts';
 export { gymnasium } from '../run/environments/gymnasium/gymnasium.ts';
 export type { GymnasiumOptions } from '../run/environments/gymnasium/options.ts';

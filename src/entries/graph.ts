@@ -1,14 +1,26 @@
-/** `hotslot/graph`: whole iterations as one captured graph, over static buffers, with random numbers inside. */
+/**
+ * `hotslot/graph`: whole iterations as one captured graph, over static buffers, with random numbers
+ * inside.
+ */
 
 export { DeviceGenerator, type GeneratorState } from '../device/graph/generator.ts';
-export { type GraphPool, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../device/graph/shared.ts';
+export {
+  type GraphPool,
+  getGraphPool,
+  getSharedCaptureStream,
+  getSharedGraphPool,
+} from '../device/graph/shared.ts';
 export {
   type FullGraphOptions,
   FullGraphWrapper,
   type IterationContext,
   type IterationFunction,
 } from '../extras/full-iteration/full-graph-wrapper.ts';
-export type { DataIterator, IterationData, IterationOptions } from '../extras/full-iteration/iteration.ts';
+export type {
+  DataIterator,
+  IterationData,
+  IterationOptions,
+} from '../extras/full-iteration/iteration.ts';
 export type { PerStage } from '../extras/full-iteration/kept.ts';
 export { type Stage, StaticBufferLoader } from '../extras/full-iteration/static-buffer-loader.ts';
 export {

@@ -2,7 +2,11 @@
 export type { CacheCounts } from '../device/facts.ts';
 export { type Edge, type EdgeSlicesOptions, edgeSlices, edges } from '../extras/halo/edges.ts';
 export type { HaloQuantities, HaloQuantity } from '../extras/halo/quantity.ts';
-export type { HaloBuffer, HaloExchangeOptions, SharedHaloExchange } from '../extras/halo/shared-exchange.ts';
+export type {
+  HaloBuffer,
+  HaloExchangeOptions,
+  SharedHaloExchange,
+} from '../extras/halo/shared-exchange.ts';
 export { failHaloExchange, shareHaloExchange } from '../extras/halo/shared-exchange.ts';
 export {
   HaloExchangeSpec,
@@ -28,5 +32,9 @@ export {
   HaloDataTransformerHost,
   type HaloStats,
 } from '../extras/halo/transformer.ts';
-export { HaloUpdater, type HaloUpdaterOptions, type HaloWaitOptions } from '../extras/halo/updater.ts';
+export {
+  HaloUpdater,
+  type HaloUpdaterOptions,
+  type HaloWaitOptions,
+} from '../extras/halo/updater.ts';
 export type { RanksElsewhere } from '../shm/exchange-words.ts';

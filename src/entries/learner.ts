@@ -22,7 +22,12 @@ export type { QHead } from '../learn/dqn/heads.ts';
 export { DqnPolicy, type DqnPolicyOptions, type QNetworkOptions } from '../learn/dqn/policy.ts';
 export type { Learner, LearnerSettings } from '../learn/learner.ts';
 export { Mlp, type MlpOptions } from '../learn/mlp.ts';
-export { type Conv2d, type Conv2dOptions, conv2d, type ImageShape } from '../learn/network/conv2d.ts';
+export {
+  type Conv2d,
+  type Conv2dOptions,
+  conv2d,
+  type ImageShape,
+} from '../learn/network/conv2d.ts';
 export { dueling, expectation } from '../learn/network/heads.ts';
 export {
   elu,

@@ -1,4 +1,6 @@
-/** `hotslot/memory`: one address for the processor and the devices, between which its pages move. */
+/**
+ * `hotslot/memory`: one address for the processor and the devices, between which its pages move.
+ */
 export { UnifiedMemoryCompileTimeoutError, UnifiedMemoryUnsupportedError } from '../base/errors.ts';
 export {
   CompilationState,
@@ -18,4 +20,8 @@ export {
   type PrefetchOptions,
   prefetchManagedTensor,
 } from '../extras/unified-memory/managed-tensor.ts';
-export { createUnifiedMempool, type MempoolStats, type UnifiedMempool } from '../extras/unified-memory/mempool.ts';
+export {
+  createUnifiedMempool,
+  type MempoolStats,
+  type UnifiedMempool,
+} from '../extras/unified-memory/mempool.ts';

@@ -1,4 +1,11 @@
-/** `hotslot/ranks`: several learners, and several processes that an MPI launcher started, on one machine or many. */
+/**
+ * `hotslot/ranks`: several learners, and several processes that an MPI launcher started, on one
+ * machine or many.
+ */
 export { type GroupProcess, type JoinOptions, LearnerGroup } from '../engine/group/group.ts';
-export { type LearnerGroupOptions, type SharedLearnerGroup, shareLearnerGroup } from '../engine/group/group-shared.ts';
+export {
+  type LearnerGroupOptions,
+  type SharedLearnerGroup,
+  shareLearnerGroup,
+} from '../engine/group/group-shared.ts';
 export { type MpiProcess, type OpenMpiOptions, openMpi } from '../extras/mpi/mpi.ts';

@@ -6,4 +6,9 @@ export type { CollectorHostOptions, CollectorHostStatistics } from '../net/remot
 export { RemoteCollectors } from '../net/remote/remote-collectors.ts';
 export type { RemoteCollectorsOptions } from '../net/remote/remote-options.ts';
 export type { RemoteStatistics } from '../net/remote/reports.ts';
-export type { RemoteHostState, RemoteHostStatus, RemoteSpread, RemoteStatus } from '../run/collectors/remote-status.ts';
+export type {
+  RemoteHostState,
+  RemoteHostStatus,
+  RemoteSpread,
+  RemoteStatus,
+} from '../run/collectors/remote-status.ts';

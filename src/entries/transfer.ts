@@ -1,4 +1,7 @@
-/** `hotslot/transfer`: the replay transfer backends by themselves, for who drives slots without the actors. */
+/**
+ * `hotslot/transfer`: the replay transfer backends by themselves, for who drives slots without the
+ * actors.
+ */
 export type {
   ArmedSlots,
   BackendOptions,

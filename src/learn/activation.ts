@@ -1,4 +1,7 @@
-/** Activations of a network, by name here and by number in the kernels (native/kernels/gk.hpp has the same numbers). */
+/**
+ * Activations of a network, by name here and by number in the kernels (native/kernels/gk.hpp has
+ * the same numbers).
+ */
 import { shown } from '../base/checks.ts';
 import { typeError } from '../base/errors.ts';
 
@@ -9,7 +12,9 @@ export type Activation = keyof typeof activations;
 /** Throws a TypeError naming the value unless it is a known activation. */
 export function checkActivation(name: string, value: unknown): Activation {
   if (typeof value !== 'string' || !Object.hasOwn(activations, value)) {
-    throw typeError(`${name}: unknown activation ${shown(value)}; known: ${Object.keys(activations).join(', ')}`);
+    throw typeError(
+      `${name}: unknown activation ${shown(value)}; known: ${Object.keys(activations).join(', ')}`,
+    );
   }
   return value as Activation;
 }

@@ -1,4 +1,7 @@
-/** Adam and AdamW over one flat vector, all of their state in device memory: a captured graph advances the step count itself. */
+/**
+ * Adam and AdamW over one flat vector, all of their state in device memory: a captured graph
+ * advances the step count itself.
+ */
 
 import { checkFlag, checkKeys } from '../base/checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
@@ -17,14 +20,23 @@ export interface AdamOptions {
   epsilon?: number;
   /** how much of the parameters each step pulls them towards 0; default 0 */
   weightDecay?: number;
-  /** true: the rate times weightDecay is taken off them, as AdamW does; false, the default: their share is added to the gradient */
+  /**
+   * true: the rate times weightDecay is taken off them, as AdamW does; false, the default: their
+   * share is added to the gradient
+   */
   decoupled?: boolean;
   /** scales the gradient so that its global norm is at most this; default: no clipping */
   maxGradNorm?: number;
 }
 
 export const adamKeys = [
-  ...['learningRate', 'beta1', 'beta2', 'epsilon', 'weightDecay', 'decoupled', 'maxGradNorm'],
+  'learningRate',
+  'beta1',
+  'beta2',
+  'epsilon',
+  'weightDecay',
+  'decoupled',
+  'maxGradNorm',
 ] as readonly (keyof AdamOptions)[];
 
 /** Default of the optimisers of an actor, of critics and of a temperature. */
@@ -32,7 +44,9 @@ export const ACTOR_CRITIC_RATE = { learningRate: 3e-4 } as const;
 
 /** Those of a learner's options that are its optimiser's. */
 export const adamOptions = (options: AdamOptions): AdamOptions =>
-  Object.fromEntries(adamKeys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]));
+  Object.fromEntries(
+    adamKeys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]),
+  );
 
 /** With defaults in place; without clipping maxGradNorm is Infinity. */
 type Resolved = Required<AdamOptions>;
@@ -43,12 +57,18 @@ const resolvedKeys = adamKeys as readonly (keyof Resolved)[];
 /** The options as a state has them: float64, in the order of `adamKeys`. */
 export let optionsOf: (adam: Adam) => Float64Array<ArrayBuffer>;
 /**
- * For a learner's loadState(), after the tensors: `saved` is what optionsOf() gave, undefined of older states, and `rate` the saved
- * learning rate. A rate that the constructor was given, and that the saved run was not, replaces the saved one. If both were given the
- * same, the saved rate remains: setLearningRate() may have changed it meanwhile. All other options stay the constructor's, because
- * captured steps contain them. Returns a text for each option that differs.
+ * For a learner's loadState(), after the tensors: `saved` is what optionsOf() gave, undefined of
+ * older states, and `rate` the saved learning rate. A rate that the constructor was given, and that
+ * the saved run was not, replaces the saved one. If both were given the same, the saved rate
+ * remains: setLearningRate() may have changed it meanwhile. All other options stay the
+ * constructor's, because captured steps contain them. Returns a text for each option that differs.
  */
-export let resumeOptions: (adam: Adam, saved: Float64Array | undefined, rate: number, stream: Stream) => string[];
+export let resumeOptions: (
+  adam: Adam,
+  saved: Float64Array | undefined,
+  rate: number,
+  stream: Stream,
+) => string[];
 
 /** Places in the factors: what adam_advance and clip_scale write and adam reads. */
 const clipFactor = 2;
@@ -59,7 +79,9 @@ export class Adam extends Owner {
   readonly parameters: Tensor<'float32'>;
   /** int32 [1]: updates done so far */
   readonly steps: Tensor<'int32'>;
-  /** float32: the running means of the gradient and of its square, before their bias is taken out */
+  /**
+   * float32: the running means of the gradient and of its square, before their bias is taken out
+   */
   readonly mean: Tensor<'float32'>;
   readonly spread: Tensor<'float32'>;
   readonly #device: Device;
@@ -67,9 +89,15 @@ export class Adam extends Owner {
   readonly #partial: Tensor<'float32'>;
   /** factors that no step reads */
   readonly #looked: Tensor<'float32'>;
-  /** float32 [1]: what steps take from now on; setLearningRate() writes it, also between replays of a captured step */
+  /**
+   * float32 [1]: what steps take from now on; setLearningRate() writes it, also between replays of
+   * a captured step
+   */
   readonly learningRate: Tensor<'float32'>;
-  /** 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is close to 1 */
+  /**
+   * 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is
+   * close to 1
+   */
   readonly #rests: readonly [number, number];
   readonly #reals: readonly [epsilon: number, decay: number, pull: number];
   readonly #maxGradNorm: number | undefined;
@@ -84,8 +112,8 @@ export class Adam extends Owner {
   }
 
   /**
-   * State for `parameters`, a contiguous float32 vector; its first values are written in order of device.currentStream. `defaults`: the
-   * learning rate if `options` have none.
+   * State for `parameters`, a contiguous float32 vector; its first values are written in order of
+   * device.currentStream. `defaults`: the learning rate if `options` have none.
    */
   constructor(
     device: Device,
@@ -96,18 +124,36 @@ export class Adam extends Owner {
     super('this optimiser');
     checkDevice('Adam', device);
     checkKeys('Adam', options, adamKeys);
-    const { learningRate = defaults.learningRate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, maxGradNorm } = options;
+    const {
+      learningRate = defaults.learningRate,
+      beta1 = 0.9,
+      beta2 = 0.999,
+      epsilon = 1e-8,
+      maxGradNorm,
+    } = options;
     const { weightDecay = 0, decoupled = false } = options;
     this.parameters = checkVector('parameters', parameters, parameters?.size);
     checkWithin('learningRate', learningRate, 0, 1e6);
     checkFlag('decoupled', decoupled);
     checkWithin('weightDecay', weightDecay, 0, 1e6);
-    this.#rests = [1 - checkWithin('beta1', beta1, 0, 0.999999999), 1 - checkWithin('beta2', beta2, 0, 0.999999999)];
+    this.#rests = [
+      1 - checkWithin('beta1', beta1, 0, 0.999999999),
+      1 - checkWithin('beta2', beta2, 0, 0.999999999),
+    ];
     checkWithin('epsilon', epsilon, 0, 1);
     this.#reals = [epsilon, decoupled ? weightDecay : 0, decoupled ? 0 : weightDecay];
-    this.#maxGradNorm = maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
+    this.#maxGradNorm =
+      maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
     const most = maxGradNorm ?? Number.POSITIVE_INFINITY;
-    this.#options = { learningRate, beta1, beta2, epsilon, weightDecay, decoupled, maxGradNorm: most };
+    this.#options = {
+      learningRate,
+      beta1,
+      beta2,
+      epsilon,
+      weightDecay,
+      decoupled,
+      maxGradNorm: most,
+    };
     this.#rated = options.learningRate !== undefined;
     const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
     const { size } = parameters;
@@ -123,7 +169,9 @@ export class Adam extends Owner {
     making.done();
   }
 
-  /** float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set. */
+  /**
+   * float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set.
+   */
   get gradientNorm(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: normPlace });
   }
@@ -141,7 +189,12 @@ export class Adam extends Owner {
     stream.copy(out.view({ shape: [1] }), this.#looked.view({ shape: [1], offset: normPlace }));
   }
 
-  #measure(stream: Stream, gradient: Tensor<'float32'>, factors: Tensor<'float32'>, most: number): void {
+  #measure(
+    stream: Stream,
+    gradient: Tensor<'float32'>,
+    factors: Tensor<'float32'>,
+    most: number,
+  ): void {
     stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [gradient.size] });
     stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [most] });
   }
@@ -152,13 +205,27 @@ export class Adam extends Owner {
     checkStream('step', stream);
     checkVector('gradient', gradient, n);
     const factors = this.#factors;
-    if (this.#maxGradNorm !== undefined) this.#measure(stream, gradient, factors, this.#maxGradNorm);
-    stream.launch('adam_advance', { tensors: [this.steps, factors, this.learningRate], reals: this.#rests });
-    const tensors = [this.parameters, this.mean, this.spread, gradient, factors, this.learningRate] as const;
+    if (this.#maxGradNorm !== undefined)
+      this.#measure(stream, gradient, factors, this.#maxGradNorm);
+    stream.launch('adam_advance', {
+      tensors: [this.steps, factors, this.learningRate],
+      reals: this.#rests,
+    });
+    const tensors = [
+      this.parameters,
+      this.mean,
+      this.spread,
+      gradient,
+      factors,
+      this.learningRate,
+    ] as const;
     stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, ...this.#reals] });
   }
 
-  /** Steps enqueued on `stream` behind this take `rate`; so do replays of a captured step that begin behind it. */
+  /**
+   * Steps enqueued on `stream` behind this take `rate`; so do replays of a captured step that begin
+   * behind it.
+   */
   setLearningRate(rate: number, stream: Stream = this.#device.currentStream): void {
     checkStream('setLearningRate', stream);
     this.learningRate.write(Float32Array.of(checkWithin('learningRate', rate, 0, 1e6)), stream);
@@ -167,8 +234,10 @@ export class Adam extends Owner {
     const own = optionsOf(this);
     const given = own[0] as number;
     const begun = saved?.[0];
-    const shownRate = begun !== undefined && Math.fround(begun) === rate ? begun : Number(rate.toPrecision(7));
-    const replaces = this.#rated && (begun === undefined ? Math.fround(given) !== rate : given !== begun);
+    const shownRate =
+      begun !== undefined && Math.fround(begun) === rate ? begun : Number(rate.toPrecision(7));
+    const replaces =
+      this.#rated && (begun === undefined ? Math.fround(given) !== rate : given !== begun);
     this.#options = { ...this.#options, learningRate: this.#rated ? given : (begun ?? shownRate) };
     if (replaces) this.setLearningRate(given, stream);
     const odd = replaces ? [`learningRate ${given} (state: ${shownRate})`] : [];

@@ -1,17 +1,26 @@
-/** What an update reads of a batch, and writes to it: checked at the door, then cut into minibatches. */
+/**
+ * What an update reads of a batch, and writes to it: checked at the door, then cut into
+ * minibatches.
+ */
 import { shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { type Stream, Tensor } from '../device/device.ts';
 import { checkColumn, checkMatrix, checkRows, rowsOf } from './checks.ts';
 import { ops } from './ops/index.ts';
 
-/** Rows of one step, of which 1 says that the episode terminated: the learner's `gamma` discounts what follows the others. */
+/**
+ * Rows of one step, of which 1 says that the episode terminated: the learner's `gamma` discounts
+ * what follows the others.
+ */
 interface Terminated {
   /** [rows], of any dtype */
   terminated: Tensor;
 }
 
-/** The same by two flags, as Gym's `dones` and replay buffers after it have them: a row terminated where it is done and not truncated. */
+/**
+ * The same by two flags, as Gym's `dones` and replay buffers after it have them: a row terminated
+ * where it is done and not truncated.
+ */
 interface Ends {
   /** 1 where the episode ended, terminated or truncated */
   dones: Tensor<'float32'>;
@@ -26,16 +35,19 @@ interface Discounts {
 
 interface Given {
   rewards: Tensor<'float32'>;
-  /** float32 [rows]: each row's loss and gradient are multiplied by its weight; the mean stays one over rows */
+  /**
+   * float32 [rows]: each row's loss and gradient are multiplied by its weight; the mean stays one
+   * over rows
+   */
   weights?: Tensor<'float32'> | undefined;
   /** float32 [rows], written: how far off each row was */
   priorities?: Tensor<'float32'> | undefined;
 }
 
 /**
- * What every learner needs of a batch of K × batchSize rows, as strided views of packed rows or as tensors of their own. Where
- * there are `discounts`, they say what the bootstrap counts, else `terminated` does, else `dones` and `truncated`. The
- * later ones of these are ignored.
+ * What every learner needs of a batch of K × batchSize rows, as strided views of packed rows or as
+ * tensors of their own. Where there are `discounts`, they say what the bootstrap counts, else
+ * `terminated` does, else `dones` and `truncated`. The later ones of these are ignored.
  */
 export type Rows = Given & (Ends | Terminated | Discounts);
 
@@ -52,8 +64,9 @@ function given(batch: unknown, key: string): unknown {
 }
 
 /**
- * The batch's columns: `fields`, rewards, what ended or discounts, and where they are given weights and priorities. Throws
- * TypeError for a field that is missing or of another dtype, RangeError for other shapes and rows that make no minibatches.
+ * The batch's columns: `fields`, rewards, what ended or discounts, and where they are given weights
+ * and priorities. Throws TypeError for a field that is missing or of another dtype, RangeError for
+ * other shapes and rows that make no minibatches.
  */
 export function columnsOf(
   what: string,
@@ -67,8 +80,10 @@ export function columnsOf(
     const value = given(batch, key);
     if (value instanceof Tensor) continue;
     const own = Object.keys((batch as object | null) ?? {});
-    const instead = key === 'dones' || key === 'truncated' ? " (or 'terminated', or 'discounts')" : '';
-    const has = value === undefined ? (own.length > 0 ? own.join(', ') : 'none') : `${shown(value)} there`;
+    const instead =
+      key === 'dones' || key === 'truncated' ? " (or 'terminated', or 'discounts')" : '';
+    const has =
+      value === undefined ? (own.length > 0 ? own.join(', ') : 'none') : `${shown(value)} there`;
     throw typeError(`a ${what} batch needs a tensor '${key}'${instead}; this one has ${has}`);
   }
   const rows = (given(batch, needed[0] as string) as Tensor).shape[0] ?? 0;
@@ -77,12 +92,14 @@ export function columnsOf(
   const columns: Record<string, Tensor> = {};
   for (const [key, width] of Object.entries(fields)) {
     const value = given(batch, key) as Tensor<'float32'>;
-    columns[key] = width === 'index' ? checkRows(key, value, rows) : checkMatrix(key, value, rows, width);
+    columns[key] =
+      width === 'index' ? checkRows(key, value, rows) : checkMatrix(key, value, rows, width);
   }
   for (const key of ['rewards', ...ends, 'weights', 'priorities']) {
     const value = given(batch, key) as Tensor<'float32'> | undefined;
     if (value === undefined) continue;
-    columns[key] = key === 'terminated' ? checkRows(key, value, rows) : checkColumn(key, value, rows);
+    columns[key] =
+      key === 'terminated' ? checkRows(key, value, rows) : checkColumn(key, value, rows);
   }
   return { columns: columns as Columns, rows };
 }
@@ -99,7 +116,10 @@ export function sliced(columns: Columns, start: number, rows: number): Columns {
   return Object.fromEntries(parts) as Columns;
 }
 
-/** What each row's bootstrap counts: the batch's discounts, or `gamma` where the episode did not end by itself, made in `into`. */
+/**
+ * What each row's bootstrap counts: the batch's discounts, or `gamma` where the episode did not end
+ * by itself, made in `into`.
+ */
 export function discountsOf(
   stream: Stream,
   into: Tensor<'float32'>,

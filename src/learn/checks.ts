@@ -1,4 +1,7 @@
-/** What the learner checks at its door: float32 tensors as the kernels take them (rows with a stride), and numbers. */
+/**
+ * What the learner checks at its door: float32 tensors as the kernels take them (rows with a
+ * stride), and numbers.
+ */
 
 import { checkCount, shown } from '../base/checks.ts';
 import type { DType } from '../base/dtype.ts';
@@ -11,7 +14,10 @@ export function rowStride(tensor: Tensor<'float32'>): number {
   return (tensor.shape[0] as number) > 1 ? (tensor.strides[0] as number) : columns;
 }
 
-/** Throws unless `tensor` is float32 [rows, columns] with neighbouring columns; `rows` undefined accepts any number. */
+/**
+ * Throws unless `tensor` is float32 [rows, columns] with neighbouring columns; `rows` undefined
+ * accepts any number.
+ */
 export function checkMatrix(
   name: string,
   tensor: Tensor<'float32'>,
@@ -21,44 +27,68 @@ export function checkMatrix(
   checkFloats(name, tensor);
   const [r, c] = tensor.shape;
   if (tensor.shape.length !== 2 || c !== columns || (rows !== undefined && r !== rows)) {
-    throw rangeError(`${name} must be ${rows ?? 'rows'}×${columns}, got ${tensor.shape.join('×') || 'a scalar'}`);
+    throw rangeError(
+      `${name} must be ${rows ?? 'rows'}×${columns}, got ${tensor.shape.join('×') || 'a scalar'}`,
+    );
   }
   if (columns > 1 && tensor.strides[1] !== 1) {
     throw typeError(`${name} needs neighbouring columns, got strides [${tensor.strides}]`);
   }
   if ((r as number) > 1 && (tensor.strides[0] as number) < columns) {
-    throw rangeError(`${name} needs rows at least ${columns} elements apart, got strides [${tensor.strides}]`);
+    throw rangeError(
+      `${name} needs rows at least ${columns} elements apart, got strides [${tensor.strides}]`,
+    );
   }
   return tensor;
 }
 
 /** Throws unless `tensor` is float32 [rows] or [rows, 1]; gives a view of shape [rows, 1]. */
-export function checkColumn(name: string, tensor: Tensor<'float32'>, rows: number): Tensor<'float32'> {
+export function checkColumn(
+  name: string,
+  tensor: Tensor<'float32'>,
+  rows: number,
+): Tensor<'float32'> {
   checkFloats(name, tensor);
   return checkRows(name, tensor, rows);
 }
 
 /** The same for a tensor of any dtype. */
-export function checkRows<D extends DType>(name: string, tensor: Tensor<D>, rows: number): Tensor<D> {
+export function checkRows<D extends DType>(
+  name: string,
+  tensor: Tensor<D>,
+  rows: number,
+): Tensor<D> {
   tensor.checkOpen();
   const [r, c = 1] = tensor.shape;
   if (tensor.shape.length < 1 || tensor.shape.length > 2 || r !== rows || c !== 1) {
-    throw rangeError(`${name} must be ${rows} or ${rows}×1, got ${tensor.shape.join('×') || 'a scalar'}`);
+    throw rangeError(
+      `${name} must be ${rows} or ${rows}×1, got ${tensor.shape.join('×') || 'a scalar'}`,
+    );
   }
   const stride = tensor.strides[0] as number;
   if (rows > 1 && stride < 1)
-    throw rangeError(`${name} needs rows at least 1 element apart, got strides [${tensor.strides}]`);
+    throw rangeError(
+      `${name} needs rows at least 1 element apart, got strides [${tensor.strides}]`,
+    );
   return tensor.view({ shape: [rows, 1], strides: [Math.max(stride, 1), 1] });
 }
 
 /** Rows [start, start + rows) of a checked matrix, as a view. */
 export function rowsOf<D extends DType>(tensor: Tensor<D>, start: number, rows: number): Tensor<D> {
   const stride = tensor.strides[0] as number;
-  return tensor.view({ shape: [rows, tensor.shape[1] as number], offset: start * stride, strides: tensor.strides });
+  return tensor.view({
+    shape: [rows, tensor.shape[1] as number],
+    offset: start * stride,
+    strides: tensor.strides,
+  });
 }
 
 /** Throws unless `tensor` is a contiguous float32 vector of `length`. */
-export function checkVector(name: string, tensor: Tensor<'float32'>, length: number): Tensor<'float32'> {
+export function checkVector(
+  name: string,
+  tensor: Tensor<'float32'>,
+  length: number,
+): Tensor<'float32'> {
   checkFloats(name, tensor);
   if (tensor.size !== length || !tensor.contiguous) {
     throw rangeError(
@@ -71,8 +101,11 @@ export function checkVector(name: string, tensor: Tensor<'float32'>, length: num
 /** Throws a TypeError unless it is an open float32 tensor. */
 export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
   if (!(tensor instanceof Tensor && tensor.dtype === 'float32')) {
-    const instead = tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
-    throw typeError(`${name} must be a float32 tensor, got ${instead ? tensor.dtype : shown(tensor)}${instead}`);
+    const instead =
+      tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
+    throw typeError(
+      `${name} must be a float32 tensor, got ${instead ? tensor.dtype : shown(tensor)}${instead}`,
+    );
   }
   if (tensor.byteOffset % 4 !== 0)
     throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);
@@ -81,17 +114,25 @@ export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
 
 /** Throws unless `value` is a number within [low, high]. */
 export function checkWithin(name: string, value: number, low: number, high: number): number {
-  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value} (${shown(value)})`);
-  if (!(value >= low && value <= high)) throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
+  if (typeof value !== 'number')
+    throw typeError(`${name} must be a number, got ${typeof value} (${shown(value)})`);
+  if (!(value >= low && value <= high))
+    throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
   return value;
 }
 
-/** Throws unless `obs` is whole rows of `inputs` float32, n rows or more, and the first n have no NaN. A policy would act on anything. */
+/**
+ * Throws unless `obs` is whole rows of `inputs` float32, n rows or more, and the first n have no
+ * NaN. A policy would act on anything.
+ */
 export function checkObservations(obs: Float32Array, n: number, inputs: number): void {
   checkCount('n', n, 0);
-  if (!(obs instanceof Float32Array)) throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
+  if (!(obs instanceof Float32Array))
+    throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
   if (obs.length < n * inputs || obs.length % inputs !== 0)
-    throw rangeError(`${n} rows of ${inputs} need ${n * inputs} floats, or those of more rows, got ${obs.length}`);
+    throw rangeError(
+      `${n} rows of ${inputs} need ${n * inputs} floats, or those of more rows, got ${obs.length}`,
+    );
   for (let at = 0; at < n * inputs; at++)
     if (Number.isNaN(obs[at]))
       throw rangeError(

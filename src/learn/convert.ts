@@ -14,31 +14,45 @@ export interface ConvertOptions {
 }
 
 /**
- * Enqueues to = scale · from + shift, elementwise in float32, nothing fused: pixels as `{ scale: 1 / 255 }`. `from` may be of any
- * dtype; whole numbers and float64 are rounded to the nearest float first, a bool is 0 or 1. With scale 1 and shift 0 nothing is
- * computed: every number that float32 has stays what it is.
+ * Enqueues to = scale · from + shift, elementwise in float32, nothing fused: pixels as `{ scale: 1
+ * / 255 }`. `from` may be of any dtype; whole numbers and float64 are rounded to the nearest float
+ * first, a bool is 0 or 1. With scale 1 and shift 0 nothing is computed: every number that float32
+ * has stays what it is.
  *
- * Both have as many elements: the same first dimension, behind which the elements of a row lie side by side, as in a batch's
- * fields; or two contiguous tensors of any shapes. A launch only, so it may be captured. Throws TypeError for a `to` that is not
- * float32 and for other strides, RangeError for shapes that do not fit and factors that are not finite.
+ * Both have as many elements: the same first dimension, behind which the elements of a row lie side
+ * by side, as in a batch's fields; or two contiguous tensors of any shapes. A launch only, so it
+ * may be captured. Throws TypeError for a `to` that is not float32 and for other strides,
+ * RangeError for shapes that do not fit and factors that are not finite.
  */
-export function convert(stream: Stream, to: Tensor<'float32'>, from: Tensor, options: ConvertOptions = {}): void {
+export function convert(
+  stream: Stream,
+  to: Tensor<'float32'>,
+  from: Tensor,
+  options: ConvertOptions = {},
+): void {
   checkStream('convert', stream);
   checkKeys('convert', options, ['scale', 'shift']);
   const { scale = 1, shift = 0 } = options;
   checkTensor('convert', to).checkOpen();
   checkTensor('convert', from).checkOpen();
-  if (to.dtype !== 'float32') throw typeError(`convert writes float32, got a tensor of ${to.dtype}`);
+  if (to.dtype !== 'float32')
+    throw typeError(`convert writes float32, got a tensor of ${to.dtype}`);
   for (const [name, value] of Object.entries({ scale, shift }))
-    if (typeof value !== 'number') throw typeError(`convert: ${name} must be a number, got ${shown(value)}`);
+    if (typeof value !== 'number')
+      throw typeError(`convert: ${name} must be a number, got ${shown(value)}`);
   const flat = to.contiguous && from.contiguous;
   if (to.size !== from.size || (!flat && to.shape[0] !== from.shape[0])) {
-    throw rangeError(`convert from ${sizes(from)} to ${sizes(to)}: they must have as many rows, and elements in each`);
+    throw rangeError(
+      `convert from ${sizes(from)} to ${sizes(to)}: they must have as many rows, and elements in each`,
+    );
   }
   if (to.size === 0) return;
   const rows = flat ? 1 : (to.shape[0] as number);
   const columns = to.size / rows;
-  const strides = [to, from].map((tensor) => (rows > 1 ? distance(tensor, columns) : columns)) as [number, number];
+  const strides = [to, from].map((tensor) => (rows > 1 ? distance(tensor, columns) : columns)) as [
+    number,
+    number,
+  ];
   stream.launch('convert', {
     tensors: [to, from],
     wholes: [rows, columns, ...strides, dtypes[from.dtype].code],

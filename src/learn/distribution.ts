@@ -1,4 +1,6 @@
-/** What a network says of a value, one number or a distribution over atoms: how that is asked for. */
+/**
+ * What a network says of a value, one number or a distribution over atoms: how that is asked for.
+ */
 import { checkCount, checkKeys, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkWithin } from './checks.ts';
@@ -15,12 +17,21 @@ export function checkAtoms(name: string, { atoms, min, max }: Atoms): Atoms {
   checkCount(`${name}.atoms`, atoms, 2, 2 ** 20);
   checkWithin(`${name}.min`, min, -1e30, 1e30);
   checkWithin(`${name}.max`, max, -1e30, 1e30);
-  if (!(min < max)) throw rangeError(`${name}.min must be below ${name}.max, got ${min} and ${max}`);
+  if (!(min < max))
+    throw rangeError(`${name}.min must be below ${name}.max, got ${min} and ${max}`);
   return { atoms, min, max };
 }
 
-/** The atoms of `{ kind: 'categorical' }`, by default so many; null for `{ kind: 'scalar' }`. `more`: keys that it may have besides. */
-export function checkKind(name: string, given: unknown, atoms: number, more: readonly string[] = []): Atoms | null {
+/**
+ * The atoms of `{ kind: 'categorical' }`, by default so many; null for `{ kind: 'scalar' }`.
+ * `more`: keys that it may have besides.
+ */
+export function checkKind(
+  name: string,
+  given: unknown,
+  atoms: number,
+  more: readonly string[] = [],
+): Atoms | null {
   const kind = (given as { kind?: unknown } | undefined)?.kind;
   if (kind === 'scalar') {
     checkKeys(name, given as object, ['kind']);

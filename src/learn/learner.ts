@@ -8,7 +8,14 @@ import { DeviceGenerator } from '../device/graph/generator.ts';
 import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
 import type { Adam } from './adam.ts';
 import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
-import { generatorPart, type LearnerState, learnerWarning, type Part, readState, writeState } from './state.ts';
+import {
+  generatorPart,
+  type LearnerState,
+  learnerWarning,
+  type Part,
+  readState,
+  writeState,
+} from './state.ts';
 import {
   checkDraws,
   checkRecords,
@@ -54,7 +61,10 @@ export interface Work {
   restored?(stream: Stream): void;
 }
 
-/** For the end of a learner's constructor: everything has been enqueued on the device's current stream. */
+/**
+ * For the end of a learner's constructor: everything has been enqueued on the device's current
+ * stream.
+ */
 export let begin: (learner: Learner, work: Work) => void;
 
 /** What it learns by, defaults filled in: numbers and texts, as JSON has them. */
@@ -65,7 +75,10 @@ export abstract class Learner extends Owner {
   readonly device: Device;
   /** the algorithm's name, whatever a bundler makes of its class's */
   readonly kind: string;
-  /** what a run that goes on must have alike; seeds and optimisers, whose state is kept, are not in it */
+  /**
+   * what a run that goes on must have alike; seeds and optimisers, whose state is kept, are not in
+   * it
+   */
   readonly settings: LearnerSettings;
   readonly batchSize: number;
   /** what an update writes to `out`, in order: means over its minibatches */
@@ -103,7 +116,10 @@ export abstract class Learner extends Owner {
     how: {
       batchSize: number;
       fields: ColumnWidths;
-      /** explains why number `j` of an action lies outside of the learner's action space; undefined if it lies within */
+      /**
+       * explains why number `j` of an action lies outside of the learner's action space; undefined
+       * if it lies within
+       */
       explainOutside: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
       /** what happens every so many steps: a captured update has to hold whole cycles */
@@ -124,10 +140,17 @@ export abstract class Learner extends Owner {
     this.#fields = how.fields;
     this.#gamma = how.gamma;
     this.#wrongActions = loadedActionsCheck(how.explainOutside);
-    this.settings = Object.freeze({ batchSize: this.batchSize, gamma: how.gamma ?? 0.99, ...how.settings });
+    this.settings = Object.freeze({
+      batchSize: this.batchSize,
+      gamma: how.gamma ?? 0.99,
+      ...how.settings,
+    });
     using making = makingOf(this);
-    this.#generator = how.draws ? own(this, new DeviceGenerator(device, { seed: how.seed })) : undefined;
-    for (const { name, shape } of this.draws) this.#drawn.set(name, own(this, device.allocate({ shape })));
+    this.#generator = how.draws
+      ? own(this, new DeviceGenerator(device, { seed: how.seed }))
+      : undefined;
+    for (const { name, shape } of this.draws)
+      this.#drawn.set(name, own(this, device.allocate({ shape })));
     this.#written = own(this, device.createEvent());
     making.done();
     this.ready = new Promise<void>((resolve) => {
@@ -142,10 +165,11 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at least as long as
-   * `scalars`) the means over them. Launches only: nothing is allocated, so it may be captured once `ready`. Throws TypeError
-   * for a field that is missing or of another dtype, RangeError for other shapes, naming both. Emits one `LearnerWarning` if the
-   * batch's buffer was loaded with an action outside of this learner's space.
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at
+   * least as long as `scalars`) the means over them. Launches only: nothing is allocated, so it may
+   * be captured once `ready`. Throws TypeError for a field that is missing or of another dtype,
+   * RangeError for other shapes, naming both. Emits one `LearnerWarning` if the batch's buffer was
+   * loaded with an action outside of this learner's space.
    */
   update(stream: Stream, batch: object, out: Floats, options: UpdateOptions = {}): void {
     checkOpen(this);
@@ -167,7 +191,9 @@ export abstract class Learner extends Owner {
     checkRecords(record, this.#work.events);
     const wrong = this.#wrongActions((whole as { actions?: Tensor }).actions);
     if (wrong !== undefined)
-      learnerWarning(`${this.kind}: ${wrong}. load() refuses such rows where it is given actionSpace`);
+      learnerWarning(
+        `${this.kind}: ${wrong}. load() refuses such rows where it is given actionSpace`,
+      );
     if (stream.capturing)
       for (const every of this.#cycle)
         if (count % every !== 0)
@@ -189,9 +215,10 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * From here on every so many steps' passes and gradients are looked at for NaN and infinity, on the device; graphs that were
-   * captured before do not. `await watch.first()` says what was first, by update, network and layer. It closes with the learner;
-   * another call begins anew. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+   * From here on every so many steps' passes and gradients are looked at for NaN and infinity, on
+   * the device; graphs that were captured before do not. `await watch.first()` says what was first,
+   * by update, network and layer. It closes with the learner; another call begins anew. Throws
+   * ERR_HOTSLOT_STATE_CAPTURE inside a capture.
    */
   watch(options: { every?: number } = {}): Watch {
     checkOpen(this);
@@ -199,11 +226,17 @@ export abstract class Learner extends Owner {
     const every = checkCount('every', options.every ?? 1, 1, 2 ** 31 - 1);
     if (this.device.currentStream.capturing)
       throw stateError('CAPTURE', 'watch() makes memory, which no capture may: call it before');
-    this.#watch = own(this, new Watch(this.device, every, this.#work.watched(), () => this.#minibatches));
+    this.#watch = own(
+      this,
+      new Watch(this.device, every, this.#work.watched(), () => this.#minibatches),
+    );
     return this.#watch;
   }
 
-  /** Everything that later updates depend on, once all that was enqueued on the current stream is done. */
+  /**
+   * Everything that later updates depend on, once all that was enqueued on the current stream is
+   * done.
+   */
   async state(): Promise<LearnerState> {
     checkOpen(this);
     const stream = this.device.currentStream;
@@ -212,8 +245,9 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Goes on from there, in order of the current stream; throws where a name, dtype or shape differs, and leaves all as it was. Emits a
-   * `LearnerWarning` for options of optimisers that differ. docs/checkpoints.md says which of them apply.
+   * Goes on from there, in order of the current stream; throws where a name, dtype or shape
+   * differs, and leaves all as it was. Emits a `LearnerWarning` for options of optimisers that
+   * differ. docs/checkpoints.md says which of them apply.
    */
   loadState(record: LearnerState): void {
     checkOpen(this);
@@ -225,14 +259,17 @@ export abstract class Learner extends Owner {
 
   #parts(): [string, Part][] {
     const updates: Part = {
-      ...{ dtype: 'float64', size: 1 },
+      dtype: 'float64',
+      size: 1,
       check: ([phase]) => checkCount('updates', phase, 0),
       read: async () => Float64Array.of(this.#phase),
       write: ([phase]) => {
         this.#phase = phase as number;
       },
     };
-    const generator: [string, Part][] = this.#generator ? [['generator', generatorPart(this.#generator)]] : [];
+    const generator: [string, Part][] = this.#generator
+      ? [['generator', generatorPart(this.#generator)]]
+      : [];
     return [...this.#work.parts(), ['updates', updates], ...generator];
   }
 
@@ -244,10 +281,14 @@ export abstract class Learner extends Owner {
     return own;
   }
 
-  /** Orders the first updates behind the first values, whatever stream wrote them. A capture cannot ask or wait. */
+  /**
+   * Orders the first updates behind the first values, whatever stream wrote them. A capture cannot
+   * ask or wait.
+   */
   #settle(stream: Stream): void {
     if (this.#settled) return;
-    if (stream.capturing) throw stateError('CAPTURE', 'await learner.ready before capturing an update');
+    if (stream.capturing)
+      throw stateError('CAPTURE', 'await learner.ready before capturing an update');
     if (this.#written.query()) this.#settled = true;
     else stream.wait(this.#written);
   }

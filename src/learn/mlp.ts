@@ -1,4 +1,7 @@
-/** The multilayer perceptron: the network that most learners are made of, by the sizes of its layers. */
+/**
+ * The multilayer perceptron: the network that most learners are made of, by the sizes of its
+ * layers.
+ */
 import { checkCount, checkKeys, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { type Activation, checkActivation } from './activation.ts';
@@ -22,7 +25,9 @@ export const layerOf: Record<Activation, () => Layer[]> = {
 
 /** Linear layers from each size to the next, with the activation behind every one. */
 export const hiddenLayers = (sizes: readonly number[], activation: Activation): Layer[] =>
-  sizes.slice(1).flatMap((outputs, i) => [linear(sizes[i] as number, outputs), ...layerOf[activation]()]);
+  sizes
+    .slice(1)
+    .flatMap((outputs, i) => [linear(sizes[i] as number, outputs), ...layerOf[activation]()]);
 
 /** A network of linear layers, activations between them. */
 export class Mlp extends Network {
@@ -31,7 +36,8 @@ export class Mlp extends Network {
   constructor(options: MlpOptions) {
     checkKeys('Mlp', options, ['sizes', 'activation', 'outputActivation']);
     const { sizes, activation = 'relu', outputActivation = 'none' } = options;
-    if (!Array.isArray(sizes)) throw typeError(`sizes must be an array of layer sizes, got ${shown(sizes)}`);
+    if (!Array.isArray(sizes))
+      throw typeError(`sizes must be an array of layer sizes, got ${shown(sizes)}`);
     if (sizes.length < 2) throw rangeError(`sizes needs at least input and output, got [${sizes}]`);
     sizes.forEach((size, i) => {
       checkCount(`sizes[${i}]`, size, 1, 2 ** 20);
@@ -39,7 +45,11 @@ export class Mlp extends Network {
     const between = checkActivation('activation', activation);
     const behind = checkActivation('outputActivation', outputActivation);
     const [inputs, outputs] = sizes.slice(-2) as [number, number];
-    super([...hiddenLayers(sizes.slice(0, -1), between), linear(inputs, outputs), ...layerOf[behind]()]);
+    super([
+      ...hiddenLayers(sizes.slice(0, -1), between),
+      linear(inputs, outputs),
+      ...layerOf[behind](),
+    ]);
     this.sizes = Object.freeze([...sizes]);
     Object.freeze(this);
   }

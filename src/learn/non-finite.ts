@@ -1,4 +1,7 @@
-/** Finds the first operation of an update that wrote a number that is none: every launch is looked at as it is enqueued. */
+/**
+ * Finds the first operation of an update that wrote a number that is none: every launch is looked
+ * at as it is enqueued.
+ */
 
 import { stateError, typeError } from '../base/errors.ts';
 import { checkDevice, checkFunction } from '../device/checks.ts';
@@ -26,21 +29,28 @@ export interface NonFinite {
 }
 
 /**
- * Runs `fn` eagerly on the device's current stream, and reads what each of its operations read and wrote of float tensors: null
- * when all that was written is finite. The operations happen, once. What other streams and replayed graphs do is not seen. Each
- * look is a copy: for finding an error, not for training. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+ * Runs `fn` eagerly on the device's current stream, and reads what each of its operations read and
+ * wrote of float tensors: null when all that was written is finite. The operations happen, once.
+ * What other streams and replayed graphs do is not seen. Each look is a copy: for finding an error,
+ * not for training. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
  */
-export async function firstNonFinite(device: Device, fn: (stream: Stream) => void): Promise<NonFinite | null> {
+export async function firstNonFinite(
+  device: Device,
+  fn: (stream: Stream) => void,
+): Promise<NonFinite | null> {
   checkDevice('firstNonFinite', device);
   checkFunction('firstNonFinite', fn);
   const current = device.currentStream;
-  if (current.capturing) throw stateError('CAPTURE', 'firstNonFinite reads from the device, which no capture may hold');
+  if (current.capturing)
+    throw stateError('CAPTURE', 'firstNonFinite reads from the device, which no capture may hold');
   const watched = new WatchedStream(current);
   try {
     const result: unknown = device.withStream(watched, () => fn(watched));
     if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
       Promise.resolve(result).catch(() => {});
-      throw typeError('firstNonFinite: the function must enqueue its work before it returns; it gave a promise');
+      throw typeError(
+        'firstNonFinite: the function must enqueue its work before it returns; it gave a promise',
+      );
     }
     return await watched.first();
   } finally {
@@ -70,7 +80,9 @@ class WatchedStream extends OpenedStream {
   override launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
     const { reads, writes } = touched(kernel, args);
     const name = typeof kernel === 'string' ? kernel : kernel.name;
-    this.#watch(name, reads, writes, () => super.launch(kernel as LoadedKernel, args as LoadedArguments));
+    this.#watch(name, reads, writes, () =>
+      super.launch(kernel as LoadedKernel, args as LoadedArguments),
+    );
   }
   override copy(to: Tensor, from: Tensor): void {
     this.#watch('copy', [['from', from]], [['to', to]], () => super.copy(to, from));
@@ -79,7 +91,12 @@ class WatchedStream extends OpenedStream {
     this.#watch('fill', [], [['to', to]], () => super.fill(to, value));
   }
 
-  #watch(kernel: NonFinite['kernel'], reads: readonly Named[], writes: readonly Named[], enqueue: () => void): void {
+  #watch(
+    kernel: NonFinite['kernel'],
+    reads: readonly Named[],
+    writes: readonly Named[],
+    enqueue: () => void,
+  ): void {
     const operation: Operation = { kernel, before: this.#look(reads), behind: [] };
     this.#operations.push(operation);
     enqueue();
@@ -87,7 +104,9 @@ class WatchedStream extends OpenedStream {
   }
 
   #look(named: readonly Named[]): Look[] {
-    const floats = named.filter(([, tensor]) => tensor?.dtype === 'float32' || tensor?.dtype === 'float64');
+    const floats = named.filter(
+      ([, tensor]) => tensor?.dtype === 'float32' || tensor?.dtype === 'float64',
+    );
     return floats.map(([name, tensor]) => {
       const values = tensor.toArray(this);
       // Whoever awaits it is thrown its failure; the others' must not be nobody's.
@@ -105,7 +124,8 @@ class WatchedStream extends OpenedStream {
         const index = placeOfOdd(read);
         if (index < 0) continue;
         const value = read[index] as number;
-        const why = before.length > 0 ? `; NaN or infinity stood in ${before.join(', ')} before it` : '';
+        const why =
+          before.length > 0 ? `; NaN or infinity stood in ${before.join(', ')} before it` : '';
         const text = `operation ${operation}, '${kernel}', wrote ${value} to element ${index} of ${tensor}${why}`;
         return { operation, kernel, tensor, index, value, before, text };
       }

@@ -1,4 +1,7 @@
-/** Running normalisation of observations on the device: statistics of every row that was seen, in launches that can be captured. */
+/**
+ * Running normalisation of observations on the device: statistics of every row that was seen, in
+ * launches that can be captured.
+ */
 import { checkCount, checkFlag, checkKeys, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
@@ -11,9 +14,10 @@ type Floats = Tensor<'float32'>;
 
 export interface NormaliserOptions {
   /**
-   * 'variance', the default: (x − mean) / √(variance + epsilon), statistics by Chan et al., as Stable-Baselines3's RunningMeanStd;
-   * 'deviation': (x − mean) / (√variance + epsilon), with the variance of rsl_rl's and FastTD3's EmpiricalNormalization, which
-   * takes the mean's distance after it moved
+   * 'variance', the default: (x − mean) / √(variance + epsilon), statistics by Chan et al., as
+   * Stable-Baselines3's RunningMeanStd; 'deviation': (x − mean) / (√variance + epsilon), with the
+   * variance of rsl_rl's and FastTD3's EmpiricalNormalization, which takes the mean's distance
+   * after it moved
    */
   form?: 'variance' | 'deviation';
   /** default 1e-8, with 'deviation' 1e-2 */
@@ -24,7 +28,10 @@ export interface NormaliserOptions {
 
 export class Normaliser extends Owner {
   readonly size: number;
-  /** float32 [2 · size]: means, then what an element less its mean is multiplied with; what policies take */
+  /**
+   * float32 [2 · size]: means, then what an element less its mean is multiplied with; what policies
+   * take
+   */
   readonly published: Floats;
   readonly mean: Floats;
   readonly factor: Floats;
@@ -42,8 +49,9 @@ export class Normaliser extends Owner {
   readonly #rows: number;
 
   /**
-   * For batches of up to `rows` rows of `size` numbers. `published`, if given, is where means and factors lie: a contiguous float32
-   * vector of 2 · size that somebody else closes. First values are written in order of device.currentStream: mean 0, variance 1.
+   * For batches of up to `rows` rows of `size` numbers. `published`, if given, is where means and
+   * factors lie: a contiguous float32 vector of 2 · size that somebody else closes. First values
+   * are written in order of device.currentStream: mean 0, variance 1.
    */
   constructor(
     device: Device,
@@ -62,19 +70,25 @@ export class Normaliser extends Owner {
     [this.#after, this.#outside, this.#start] = form === 'deviation' ? [1, 1, 0] : [0, 0, 1e-4];
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     using making = makingOf(this);
-    this.published = how.published ? checkVector('published', how.published, 2 * size) : allocate(2 * size);
+    this.published = how.published
+      ? checkVector('published', how.published, 2 * size)
+      : allocate(2 * size);
     this.mean = this.published.view({ shape: [size] });
     this.factor = this.published.view({ shape: [size], offset: size });
     this.variance = allocate(size).write(new Float32Array(size).fill(1));
     this.count = own(this, device.allocate({ shape: [1], dtype: 'int64' }));
     this.#batch = allocate(2, size);
     this.#apart = allocate(this.#rows, size);
-    this.published.write(Float32Array.from({ length: 2 * size }, (_, i) => (i < size ? 0 : this.#factorOf(1))));
+    this.published.write(
+      Float32Array.from({ length: 2 * size }, (_, i) => (i < size ? 0 : this.#factorOf(1))),
+    );
     making.done();
   }
 
   #factorOf(variance: number): number {
-    return this.#outside ? 1 / (Math.sqrt(variance) + this.#epsilon) : 1 / Math.sqrt(variance + this.#epsilon);
+    return this.#outside
+      ? 1 / (Math.sqrt(variance) + this.#epsilon)
+      : 1 / Math.sqrt(variance + this.#epsilon);
   }
 
   /** Takes the rows of `x` [rows, size] up into the statistics. */
@@ -83,8 +97,11 @@ export class Normaliser extends Owner {
     const { size } = this;
     checkMatrix('x', x, undefined, size);
     const rows = x.shape[0] as number;
-    if (rows < 1 || rows > this.#rows) throw rangeError(`this normaliser takes 1 to ${this.#rows} rows, got ${rows}`);
-    const [mean, variance] = [0, size].map((offset) => this.#batch.view({ shape: [size], offset })) as [Floats, Floats];
+    if (rows < 1 || rows > this.#rows)
+      throw rangeError(`this normaliser takes 1 to ${this.#rows} rows, got ${rows}`);
+    const [mean, variance] = [0, size].map((offset) =>
+      this.#batch.view({ shape: [size], offset }),
+    ) as [Floats, Floats];
     const apart = this.#apart.view({ shape: [rows, size] });
     const reals = [1 / rows, 0] as const;
     stream.launch('column_sums', { tensors: [mean, x], wholes: [rows, size, rowStride(x)], reals });
@@ -120,7 +137,9 @@ export function normaliserOptions(options: NormaliserOptions): Required<Normalis
 }
 
 /** A learner's option: false, true for the defaults, or how. */
-export function normaliserOption(option: boolean | NormaliserOptions): NormaliserOptions | undefined {
+export function normaliserOption(
+  option: boolean | NormaliserOptions,
+): NormaliserOptions | undefined {
   if (typeof option === 'boolean') return option ? {} : undefined;
   checkFlag('normaliser', typeof option === 'object' && option !== null ? true : option);
   normaliserOptions(option);

@@ -1,4 +1,7 @@
-/** The acting side of a learner's network: greedy actions on the calling thread from a flat weight vector, no device. */
+/**
+ * The acting side of a learner's network: greedy actions on the calling thread from a flat weight
+ * vector, no device.
+ */
 import { shown } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -6,7 +9,10 @@ import { checkObservations, unloaded } from './checks.ts';
 import { Mlp, type MlpOptions } from './mlp.ts';
 import { Network } from './network/network.ts';
 
-/** The weights of a policy that has some; for those who write it down in another form. Throws for one that has none. */
+/**
+ * The weights of a policy that has some; for those who write it down in another form. Throws for
+ * one that has none.
+ */
 export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
 
 export class MlpPolicy {
@@ -26,7 +32,10 @@ export class MlpPolicy {
     };
   }
 
-  /** Of a Network, or of what an Mlp is made with. `parameters`, if given, are copied: a flat vector of its parameterCount. */
+  /**
+   * Of a Network, or of what an Mlp is made with. `parameters`, if given, are copied: a flat vector
+   * of its parameterCount.
+   */
   constructor(network: Network | MlpOptions, parameters?: Float32Array) {
     this.network = network instanceof Network ? network : new Mlp(network);
     this.parameters = arrayOf('float32', this.network.parameterCount);
@@ -50,9 +59,10 @@ export class MlpPolicy {
   }
 
   /**
-   * The network's outputs [n, outputs] for `obs`, n rows of float32 observations (row-major). The array is the policy's
-   * own and good until the next call. Throws ERR_HOTSLOT_STATE_EMPTY until the policy has weights, RangeError where obs is not
-   * whole rows, n or more, or one of the n has NaN.
+   * The network's outputs [n, outputs] for `obs`, n rows of float32 observations (row-major). The
+   * array is the policy's own and good until the next call. Throws ERR_HOTSLOT_STATE_EMPTY until
+   * the policy has weights, RangeError where obs is not whole rows, n or more, or one of the n has
+   * NaN.
    */
   values(obs: Float32Array, n: number): Float32Array {
     checkObservations(obs, n, this.network.inputs);
@@ -60,7 +70,10 @@ export class MlpPolicy {
     return this.#run(obs, n);
   }
 
-  /** The greedy action of each of `n` rows, the first of equals. The array is good until the next call. Throws as values() does. */
+  /**
+   * The greedy action of each of `n` rows, the first of equals. The array is good until the next
+   * call. Throws as values() does.
+   */
   act(obs: Float32Array, n: number): Int32Array {
     const { outputs } = this.network;
     const values = this.values(obs, n);

@@ -34,12 +34,20 @@ interface Addition {
   readonly dtype: DType;
   readonly size: number;
   read(stream: Stream): Promise<ArrayOf<DType>>;
-  /** called after the parts before it were written, with undefined for a state without it; returns texts that the user reads */
+  /**
+   * called after the parts before it were written, with undefined for a state without it; returns
+   * texts that the user reads
+   */
   resume(data: ArrayOf<DType> | undefined, record: LearnerState, stream: Stream): string[];
 }
 
 /** A network's parameters under `name`, as torch's state_dict has them. */
-export function networkParts(name: string, network: Network, flat: Tensor<'float32'>, offset = 0): [string, Part][] {
+export function networkParts(
+  name: string,
+  network: Network,
+  flat: Tensor<'float32'>,
+  offset = 0,
+): [string, Part][] {
   return network.parameters.map((parameter) => [
     `${name}.${parameter.name}`,
     { tensor: flat.view({ shape: [...parameter.shape], offset: offset + parameter.offset }) },
@@ -47,14 +55,21 @@ export function networkParts(name: string, network: Network, flat: Tensor<'float
 }
 
 /** Tensors under `name`. */
-export const tensorParts = (name: string, tensors: Readonly<Record<string, Tensor>>): [string, Part][] =>
+export const tensorParts = (
+  name: string,
+  tensors: Readonly<Record<string, Tensor>>,
+): [string, Part][] =>
   Object.entries(tensors).map(([key, tensor]) => [`${name}.${key}`, { tensor }]);
 
-/** Moments, steps and learning rate, and the options that the optimiser was made with: resumeOptions() says which of them go first. */
+/**
+ * Moments, steps and learning rate, and the options that the optimiser was made with:
+ * resumeOptions() says which of them go first.
+ */
 export function adamParts(name: string, adam: Adam): [string, Part][] {
   const { mean, spread, steps, learningRate } = adam;
   const options: Addition = {
-    ...{ dtype: 'float64', size: optionsOf(adam).length },
+    dtype: 'float64',
+    size: optionsOf(adam).length,
     read: async () => optionsOf(adam),
     resume(saved, record, stream) {
       const [rate] = (record[`${name}.learningRate`] as Saved).data as Float32Array;
@@ -63,10 +78,16 @@ export function adamParts(name: string, adam: Adam): [string, Part][] {
       );
     },
   };
-  return [...tensorParts(name, { mean, spread, steps, learningRate }), [`${name}.options`, options]];
+  return [
+    ...tensorParts(name, { mean, spread, steps, learningRate }),
+    [`${name}.options`, options],
+  ];
 }
 
-export async function readState(parts: readonly (readonly [string, Part])[], stream: Stream): Promise<LearnerState> {
+export async function readState(
+  parts: readonly (readonly [string, Part])[],
+  stream: Stream,
+): Promise<LearnerState> {
   const saved = parts.map(async ([name, part]) => {
     if ('tensor' in part) {
       const data = await part.tensor.toArray(stream);
@@ -79,8 +100,8 @@ export async function readState(parts: readonly (readonly [string, Part])[], str
 }
 
 /**
- * Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming it. One process warning names the
- * learner's options that differ from the saved ones.
+ * Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming
+ * it. One process warning names the learner's options that differ from the saved ones.
  */
 export function writeState(
   what: string,
@@ -95,12 +116,16 @@ export function writeState(
   if (odd !== undefined) throw rangeError(`${what}: there is no '${odd}' in this learner's state`);
   const writes = parts.map(([name, part]) => {
     const entry = record[name];
-    if (entry === undefined && 'resume' in part) return () => part.resume(undefined, record, stream);
+    if (entry === undefined && 'resume' in part)
+      return () => part.resume(undefined, record, stream);
     if (entry === undefined) throw rangeError(`${what}: the state lacks '${name}'`);
-    const [dtype, shape] = 'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, [part.size]];
+    const [dtype, shape] =
+      'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, [part.size]];
     const { data } = entry;
     if (entry.dtype !== dtype || !(data instanceof dtypes[dtype].array))
-      throw typeError(`${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${shown(data)}`);
+      throw typeError(
+        `${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${shown(data)}`,
+      );
     const sizes = (of: readonly number[] | undefined) => of?.join('×') || 'a scalar';
     if (entry.shape?.join() !== shape.join() || data.length !== shape.reduce((n, d) => n * d, 1))
       throw rangeError(
@@ -126,7 +151,8 @@ export const learnerWarning = (text: string): void => process.emitWarning(text, 
 
 /** Where a generator is in its numbers. */
 export const generatorPart = (generator: DeviceGenerator): Part => ({
-  ...{ dtype: 'uint64', size: 2 },
+  dtype: 'uint64',
+  size: 2,
   check() {}, // any two words are a seed and a place
   async read(stream) {
     const { seed, offset } = await generator.state(stream);

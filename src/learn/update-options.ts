@@ -12,7 +12,10 @@ export interface Draw {
   readonly shape: readonly [rows: number, numbers: number];
 }
 
-/** Where an event of an update is written to: each is optional, and costs nothing where it is not asked for. */
+/**
+ * Where an event of an update is written to: each is optional, and costs nothing where it is not
+ * asked for.
+ */
 export interface EventRecord {
   /** float32 [1] */
   loss?: Floats;
@@ -27,7 +30,10 @@ export interface UpdateOptions {
   weights?: Floats;
   /** float32 [rows], written; as the batch's field of that name */
   priorities?: Floats;
-  /** random numbers in place of the learner's own, by the names of `draws`, for all rows of the batch */
+  /**
+   * random numbers in place of the learner's own, by the names of `draws`, for all rows of the
+   * batch
+   */
   draws?: Readonly<Record<string, Floats>>;
   /** by event, such as 'q' or 'actor.0'; of several minibatches the last */
   record?: Readonly<Record<string, EventRecord>>;
@@ -37,7 +43,9 @@ export interface UpdateOptions {
 export function scalarsOf(out: Floats, names: readonly string[]): Floats {
   if (!(out instanceof Tensor)) throw typeError(`out must be a float32 tensor, got ${shown(out)}`);
   if (out.size < names.length)
-    throw rangeError(`out needs at least ${names.length} floats for ${names.join(', ')}, got ${out.size}`);
+    throw rangeError(
+      `out needs at least ${names.length} floats for ${names.join(', ')}, got ${out.size}`,
+    );
   const scalars = out.view({ shape: [names.length] });
   checkVector('out', scalars, names.length);
   return scalars;
@@ -50,11 +58,15 @@ export function checkDraws(
   sizeOf: (name: string) => number,
 ): void {
   checkKeys('update: draws', draws, names);
-  for (const [name, numbers] of Object.entries(draws)) checkVector(`draws.${name}`, numbers, sizeOf(name));
+  for (const [name, numbers] of Object.entries(draws))
+    checkVector(`draws.${name}`, numbers, sizeOf(name));
 }
 
 /** `events`: each event's name, and how long its gradient is. */
-export function checkRecords(record: UpdateOptions['record'] & object, events: Readonly<Record<string, number>>): void {
+export function checkRecords(
+  record: UpdateOptions['record'] & object,
+  events: Readonly<Record<string, number>>,
+): void {
   checkKeys('update: record', record, Object.keys(events));
   for (const [event, wanted] of Object.entries(record)) {
     checkKeys(`update: record of '${event}'`, wanted, ['loss', 'norm', 'gradient']);

@@ -1,4 +1,7 @@
-/** Finds where an update first made a number that is none: counted on the device, by network and layer. */
+/**
+ * Finds where an update first made a number that is none: counted on the device, by network and
+ * layer.
+ */
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { makingOf, Owner, own } from '../device/owner.ts';
 import type { Network, NetworkWorkspace } from './network/network.ts';
@@ -65,17 +68,28 @@ export class Watch extends Owner {
     };
   }
 
-  constructor(device: Device, every: number, watched: readonly Watched[], minibatches: () => number) {
+  constructor(
+    device: Device,
+    every: number,
+    watched: readonly Watched[],
+    minibatches: () => number,
+  ) {
     super('this watch');
     this.every = every;
     this.#minibatches = minibatches;
     const words = (...shape: number[]) => own(this, device.allocate({ shape, dtype: 'int32' }));
     using making = makingOf(this);
-    const vector = (of: Watched, x: Floats, all: readonly { layer: number; what: string; end: number }[]): Vector => {
+    const vector = (
+      of: Watched,
+      x: Floats,
+      all: readonly { layer: number; what: string; end: number }[],
+    ): Vector => {
       const { event, name, network, steps } = of;
       // Forwards, then backwards.
       const parts = all.map(({ layer, what }) => ({
-        ...{ network: name, layer: `${layer}: ${network.layers[layer]?.name}`, what },
+        network: name,
+        layer: `${layer}: ${network.layers[layer]?.name}`,
+        what,
         rank: what === 'output' ? layer : 2 * network.layers.length - layer,
       }));
       const ends = words(all.length).write(Int32Array.from(all, ({ end }) => end));
@@ -94,7 +108,10 @@ export class Watch extends Owner {
     making.done();
   }
 
-  /** What was NaN or infinite first, of all that is done on the device's current stream; null when nothing was. */
+  /**
+   * What was NaN or infinite first, of all that is done on the device's current stream; null when
+   * nothing was.
+   */
   async first(): Promise<Odd | null> {
     let first: (Odd & { rank: number }) | null = null;
     for (const { found, parts } of this.#vectors) {
@@ -106,7 +123,8 @@ export class Watch extends Owner {
         // Of one update, what its networks make in turn.
         const later =
           first &&
-          (update > first.update || (update === first.update && (network !== first.network || rank >= first.rank)));
+          (update > first.update ||
+            (update === first.update && (network !== first.network || rank >= first.rank)));
         if (later) continue;
         const text: string = `update ${update} (tick ${tick}): the ${what} of ${network}, layer ${layer}, has NaN or infinity; ${count} such numbers so far`;
         first = { update, tick, network, layer, what, count, text, rank };

@@ -1,10 +1,11 @@
 /**
- * The one way to sleep and to wake. Every thread has one bell, a cache line of its own in shared memory: a count that
- * only grows and a flag that says how its owner sleeps. Anyone may ring; only the owner parks.
+ * The one way to sleep and to wake. Every thread has one bell, a cache line of its own in shared
+ * memory: a count that only grows and a flag that says how its owner sleeps. Anyone may ring; only
+ * the owner parks.
  *
- * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then* parks on the count it
- * read. A thread that changes something publishes first and rings afterwards. So either the owner's look sees the
- * change, or the count has moved and the park returns at once.
+ * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then*
+ * parks on the count it read. A thread that changes something publishes first and rings afterwards.
+ * So either the owner's look sees the change, or the count has moved and the park returns at once.
  */
 import { checkLayout } from '../base/addon.ts';
 import { systemBells } from '../base/system-addon.ts';
@@ -29,7 +30,12 @@ let checked: ReturnType<typeof systemBells> | undefined;
 function native() {
   if (checked === undefined) {
     const bells = systemBells();
-    checkLayout('system', 'bells', { count: COUNT, parked: PARKED, words: BELL_WORDS, ...Parked }, bells.layout);
+    checkLayout(
+      'system',
+      'bells',
+      { count: COUNT, parked: PARKED, words: BELL_WORDS, ...Parked },
+      bells.layout,
+    );
     checked = bells;
   }
   return checked;
@@ -69,8 +75,8 @@ export class Bell {
   }
 
   /**
-   * Sleeps until the count differs from `seen` or `timeoutMs` is over; looks for `lookMs` first. Owner only.
-   * Returns true when the bell rang.
+   * Sleeps until the count differs from `seen` or `timeoutMs` is over; looks for `lookMs` first.
+   * Owner only. Returns true when the bell rang.
    */
   park(seen: number, timeoutMs: number, lookMs = 0): boolean {
     if (this.look(seen, lookMs)) return true;
@@ -81,17 +87,26 @@ export class Bell {
     return how !== 'timed-out';
   }
 
-  /** The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be ended meanwhile: at most `timeoutMs`. */
+  /**
+   * The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be
+   * ended meanwhile: at most `timeoutMs`.
+   */
   parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
-    return this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true;
+    return (
+      this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true
+    );
   }
 
-  /** The same for a thread that must not block (main): resolves when the bell rings or the time is over. */
+  /**
+   * The same for a thread that must not block (main): resolves when the bell rings or the time is
+   * over.
+   */
   async parkAsync(seen: number, timeoutMs: number): Promise<boolean> {
     Atomics.store(this.words, PARKED, Parked.javascript);
     const waiting = Atomics.waitAsync(this.words, COUNT, seen, timeoutMs);
     const how = waiting.async ? await waiting.value : waiting.value;
-    // Several waiters of one thread share its bell: the flag stays up, which costs ringers a notify and loses nothing.
+    // Several waiters of one thread share its bell: the flag stays up, which costs ringers a notify
+    // and loses nothing.
     return how !== 'timed-out';
   }
 }
@@ -99,7 +114,9 @@ export class Bell {
 /** A word of this thread's own. */
 const fence = new Int32Array(new SharedArrayBuffer(4));
 
-/** A row of bells in shared memory that threads take one by one; `ringAll` reaches each one taken. */
+/**
+ * A row of bells in shared memory that threads take one by one; `ringAll` reaches each one taken.
+ */
 export class BellBoard {
   readonly words: Int32Array;
   readonly count: number;
@@ -116,7 +133,10 @@ export class BellBoard {
     this.count = count;
   }
 
-  /** Takes a free bell for the calling thread, until that gives it back or ends; null when all are taken. */
+  /**
+   * Takes a free bell for the calling thread, until that gives it back or ends; null when all are
+   * taken.
+   */
   claim(): Bell | null {
     for (let i = 0; i < this.count; i++) {
       const at = i * BELL_WORDS;
@@ -131,14 +151,21 @@ export class BellBoard {
     return new Bell(this.words, index);
   }
 
-  /** Gives a claimed bell back, in the thread that took it; a ring that still comes is harmless. Twice is fine. */
+  /**
+   * Gives a claimed bell back, in the thread that took it; a ring that still comes is harmless.
+   * Twice is fine.
+   */
   release(bell: Bell): void {
     giveWord(bell.words, CLAIMED, bell.claim);
   }
 
-  /** Behind what is to be seen. Who claims a bell meanwhile looks for that behind the claim: one of the two sees the other's. */
+  /**
+   * Behind what is to be seen. Who claims a bell meanwhile looks for that behind the claim: one of
+   * the two sees the other's.
+   */
   ringAll(): void {
-    // On x64 a load may come before native code's stores; not before an addition, whatever it is to.
+    // On x64 a load may come before native code's stores; not before an addition, whatever it is
+    // to.
     Atomics.add(fence, 0, 0);
     for (let i = 0; i < this.count; i++) {
       if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();

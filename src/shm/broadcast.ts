@@ -1,7 +1,8 @@
 /**
- * A ring in shared memory that one thread writes and any threads read, each at its own pace: the newest entries of a history, each of
- * them `width` float64. The writer waits for nobody. A reader that falls behind by more than the capacity learns how many entries it
- * missed. test/model/broadcast.ts steps every order:
+ * A ring in shared memory that one thread writes and any threads read, each at its own pace: the
+ * newest entries of a history, each of them `width` float64. The writer waits for nobody. A reader
+ * that falls behind by more than the capacity learns how many entries it missed.
+ * test/model/broadcast.ts steps every order:
  * - J1: an entry that is read is whole.
  * - J2: each entry is read once, or counted as missed.
  */
@@ -9,7 +10,8 @@ import { LINE, type Place, secondLook } from './memory.ts';
 
 /** bytes: the head has a line of its own before the entries */
 const ENTRIES_AT = LINE * 4;
-export const broadcastBytes = (capacity: number, width: number): number => ENTRIES_AT + capacity * width * 8;
+export const broadcastBytes = (capacity: number, width: number): number =>
+  ENTRIES_AT + capacity * width * 8;
 
 export abstract class BroadcastRing<Entry> {
   readonly capacity: number;
@@ -19,10 +21,15 @@ export abstract class BroadcastRing<Entry> {
   readonly #head: Int32Array;
 
   /**
-   * In a place of broadcastBytes(), or with entries elsewhere than behind the word that counts them. `capacity` is a power of two, so that
-   * the wrapping count stays in step.
+   * In a place of broadcastBytes(), or with entries elsewhere than behind the word that counts
+   * them. `capacity` is a power of two, so that the wrapping count stays in step.
    */
-  constructor({ memory, offset }: Place, capacity: number, width: number, entriesAt = offset + ENTRIES_AT) {
+  constructor(
+    { memory, offset }: Place,
+    capacity: number,
+    width: number,
+    entriesAt = offset + ENTRIES_AT,
+  ) {
     this.capacity = capacity;
     this.values = new Float64Array(memory, entriesAt, capacity * width);
     this.#width = width;
@@ -46,8 +53,8 @@ export abstract class BroadcastRing<Entry> {
     return (n % this.capacity) * this.#width;
   }
   /**
-   * Writer only: where its next entry begins in `values`. It stores the entry's values there, then calls publish(). After a writer that
-   * died in between, its successor begins the same entry.
+   * Writer only: where its next entry begins in `values`. It stores the entry's values there, then
+   * calls publish(). After a writer that died in between, its successor begins the same entry.
    */
   begin(): number {
     // Loads the head: on arm64 the values could be seen before the last addition else.
@@ -58,8 +65,8 @@ export abstract class BroadcastRing<Entry> {
   }
 
   /**
-   * Calls `each` for entries from number `from` on, the newest `most` of them, oldest first, with how many were missed before. Returns the
-   * next number and how many were missed.
+   * Calls `each` for entries from number `from` on, the newest `most` of them, oldest first, with
+   * how many were missed before. Returns the next number and how many were missed.
    */
   read(
     from: number,
@@ -67,7 +74,8 @@ export abstract class BroadcastRing<Entry> {
     most = this.capacity,
   ): { next: number; missed: number } {
     const { head } = this;
-    // The writer may be in the oldest entry: keep one entry's distance, and look again after each copy.
+    // The writer may be in the oldest entry: keep one entry's distance, and look again after each
+    // copy.
     let missed = Math.max(0, ((head - from) >>> 0) - Math.min(most, this.capacity - 1));
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = this.at(n);

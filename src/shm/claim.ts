@@ -1,5 +1,6 @@
 /**
- * Words in shared memory that a thread takes and that go back when it gives them back, or ends (test/model/claims.ts steps every order):
+ * Words in shared memory that a thread takes and that go back when it gives them back, or ends
+ * (test/model/claims.ts steps every order):
  * - K1: a word has one owner.
  * - K2: only its owner gives it back, or its owner's end. No two claims of a word have one number.
  * - K3: when its owner ends, wherever it was, the word is free.
@@ -14,10 +15,17 @@ export function nextClaim(words: Int32Array, counter: number): number {
 }
 
 /**
- * `before` → `now` in the calling thread, and `now` → `ended` when that ends before another thread has stored something else; what the
- * word was. The main thread ends with the process. A worker can be terminated between two lines: native code stores and watches.
+ * `before` → `now` in the calling thread, and `now` → `ended` when that ends before another thread
+ * has stored something else; what the word was. The main thread ends with the process. A worker can
+ * be terminated between two lines: native code stores and watches.
  */
-export function enterWord(words: Int32Array, at: number, before: number, now: number, ended: number): number {
+export function enterWord(
+  words: Int32Array,
+  at: number,
+  before: number,
+  now: number,
+  ended: number,
+): number {
   if (isMainThread) return Atomics.compareExchange(words, at, before, now);
   return answered(systemThreads().watchThread(words, at, before, now, ended));
 }

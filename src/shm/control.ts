@@ -1,7 +1,7 @@
 /**
- * The control plane between the opener and its actors' threads: comlink calls for set-up. Never
- * on the hot path, never to a thread that is parked. SupervisedThread ends the wait where the thread ends. Errors keep their
- * class name, code and cause.
+ * The control plane between the opener and its actors' threads: comlink calls for set-up. Never on
+ * the hot path, never to a thread that is parked. SupervisedThread ends the wait where the thread
+ * ends. Errors keep their class name, code and cause.
  */
 import type { MessagePort } from 'node:worker_threads';
 import * as Comlink from 'comlink';
@@ -10,7 +10,10 @@ import { fromPlain, toPlain } from '../base/plain-error.ts';
 import type { MessageThread } from './thread.ts';
 
 // comlink's own handler keeps message, name and stack only.
-const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<{ value: unknown }, unknown>;
+const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<
+  { value: unknown },
+  unknown
+>;
 Comlink.transferHandlers.set('throw', {
   canHandle: thrown.canHandle,
   serialize: ({ value }: { value: unknown }) => [toPlain(value), []],
@@ -33,7 +36,9 @@ export class Control<T extends object> {
     this.#remote = Comlink.wrap(nodeEndpoint(port)) as never;
   }
 
-  /** Calls a method of the exposed object. Never settles where the thread ends before it answers. */
+  /**
+   * Calls a method of the exposed object. Never settles where the thread ends before it answers.
+   */
   call<K extends keyof T>(
     method: K,
     ...args: T[K] extends (...a: infer A) => unknown ? A : never

@@ -5,8 +5,9 @@ import { fromPlain, type PlainError, toPlain } from '../base/plain-error.ts';
 const NAME = 100;
 
 /**
- * JSON of at most `most` bytes (200 or more): the stack goes first, then the cause, then the end of the message. Never throws,
- * whatever was thrown: its readers learn at least that there was something.
+ * JSON of at most `most` bytes (200 or more): the stack goes first, then the cause, then the end of
+ * the message. Never throws, whatever was thrown: its readers learn at least that there was
+ * something.
  */
 export function encodeError(error: unknown, most: number): Uint8Array {
   const isError = attempt(() => error instanceof Error) ?? false;
@@ -32,7 +33,9 @@ export function encodeError(error: unknown, most: number): Uint8Array {
 
 const encode = (form: unknown) => new TextEncoder().encode(JSON.stringify(form));
 
-/** Undefined for what cannot be: a cause that holds itself, a bigint in JSON, a getter that throws. */
+/**
+ * Undefined for what cannot be: a cause that holds itself, a bigint in JSON, a getter that throws.
+ */
 function attempt<T>(fn: () => T): T | undefined {
   try {
     return fn();

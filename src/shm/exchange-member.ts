@@ -1,6 +1,7 @@
 /**
- * A rank as a member of an exchange: it sends, tells all others what it failed of, and throws what another one failed of, or that one left
- * before it sent its part. The rules H1 to H6 stand in exchange-words.ts.
+ * A rank as a member of an exchange: it sends, tells all others what it failed of, and throws what
+ * another one failed of, or that one left before it sent its part. The rules H1 to H6 stand in
+ * exchange-words.ts.
  */
 import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';
@@ -42,10 +43,17 @@ export abstract class ExchangeMember {
     return `exchange ${this.exchange} of rank ${this.rank}`;
   }
 
-  /** Everything of the exchange that this rank sends lies in its buffers' halves: these are the readers' now, whom the bells ring. */
-  send(routes: readonly { readonly outgoing: number; readonly incoming: number }[], bells: readonly Bell[]): void {
+  /**
+   * Everything of the exchange that this rank sends lies in its buffers' halves: these are the
+   * readers' now, whom the bells ring.
+   */
+  send(
+    routes: readonly { readonly outgoing: number; readonly incoming: number }[],
+    bells: readonly Bell[],
+  ): void {
     const { words, exchange } = this;
-    // H1: by now everything of the exchange before is read, on a device too. Before the first, there was none.
+    // H1: by now everything of the exchange before is read, on a device too. Before the first,
+    // there was none.
     if (exchange > 1) for (const { incoming } of routes) words.empty(incoming, exchange - 1);
     for (const { outgoing } of routes) words.fill(outgoing, exchange);
     // H3
@@ -79,10 +87,17 @@ export abstract class ExchangeMember {
     const when = exchange === 0 ? 'before its first exchange' : `in exchange ${exchange}`;
     const who = rank < 0 ? `${whole} was ended from outside` : `rank ${rank}${of} failed ${when}`;
     const ours = typeof code === 'string' && code.startsWith('ERR_HOTSLOT_');
-    throw unavailableError(`${who}: ${error.message}`, ours ? (code as ErrorCode) : 'ERR_HOTSLOT_STATE_CLOSED', error);
+    throw unavailableError(
+      `${who}: ${error.message}`,
+      ours ? (code as ErrorCode) : 'ERR_HOTSLOT_STATE_CLOSED',
+      error,
+    );
   }
 
-  /** Of a part that was not there behind a look at its sender's state (H5). Throws when it will not come. */
+  /**
+   * Of a part that was not there behind a look at its sender's state (H5). Throws when it will not
+   * come.
+   */
   checkComes(sender: number, state: RankState, edge?: string): void {
     if (state > RankState.open && !this.#mayExplain(state)) this.#miss(sender, state, edge);
   }
@@ -101,7 +116,13 @@ export abstract class ExchangeMember {
     const over = edge === undefined ? '' : ` over edge ${edge}`;
     const before = `before it ${sent} what ${this.where()} waits for${over}: ${next}`;
     if (state !== RankState.lost)
-      throw stateError('CLOSED', `rank ${sender}${of} ${state === RankState.closed ? closed : failed} ${before}`);
-    throw unavailableError(`the thread of rank ${sender}${of} ended ${before}`, 'ERR_HOTSLOT_THREAD_LOST');
+      throw stateError(
+        'CLOSED',
+        `rank ${sender}${of} ${state === RankState.closed ? closed : failed} ${before}`,
+      );
+    throw unavailableError(
+      `the thread of rank ${sender}${of} ended ${before}`,
+      'ERR_HOTSLOT_THREAD_LOST',
+    );
   }
 }

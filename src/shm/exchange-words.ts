@@ -1,19 +1,26 @@
 /**
- * The words that the ranks of a halo exchange share: which ranks are there, what each buffer holds, a bell per rank, the first
- * failure. One buffer per receiving rank and edge; one rank writes it, one reads it. test/model/halo.ts checks these rules:
+ * The words that the ranks of a halo exchange share: which ranks are there, what each buffer holds,
+ * a bell per rank, the first failure. One buffer per receiving rank and edge; one rank writes it,
+ * one reads it. test/model/halo.ts checks these rules:
  *
- * H1 A buffer has two halves, taken in turn: exchange n is in half n mod 2. A half's word is 0 while it is empty, else the
- *    number of the exchange that fills it. The sender alone fills it, after its last byte; the receiver alone empties it,
- *    after its last byte is read and before it fills any buffer with its own next exchange.
- * H2 Starting never waits, because the half it packs into is empty. Neighbours are mutual, so a rank that starts n+1 has
- *    finished n; for that each neighbour had filled its own buffers with n; before that it had emptied its halves of n−1.
- * H3 A rank that fills a buffer rings its reader afterwards. A rank that leaves (closes, fails) says so first, then rings all.
- * H4 A waiter reads its bell, then looks for a failure, then for what has arrived, then parks on the count that it read.
- * H5 What was sent is received, whichever rank closed, failed or died since: a waiter reads the failure, and each sender's
- *    state, before it looks at the sender's word, and gives up only if something is missing then.
- * H6 The first failure wins and every rank throws it. A rank whose thread ended cannot tell: its environment stores `lost`
- *    and rings no bell, so no park is longer than 100 ms. A rank that misses one that is gone fails, and so tells all others.
- *    A rank that failed while another was first is not missed before that one has said why, or for 100 ms if it died over it.
+ * H1 A buffer has two halves, taken in turn: exchange n is in half n mod 2. A half's word is 0
+ *    while it is empty, else the number of the exchange that fills it. The sender alone fills it,
+ *    after its last byte; the receiver alone empties it, after its last byte is read and before it
+ *    fills any buffer with its own next exchange.
+ * H2 Starting never waits, because the half it packs into is empty. Neighbours are mutual, so a
+ *    rank that starts n+1 has finished n; for that each neighbour had filled its own buffers with
+ *    n; before that it had emptied its halves of n−1.
+ * H3 A rank that fills a buffer rings its reader afterwards. A rank that leaves (closes, fails)
+ *    says so first, then rings all.
+ * H4 A waiter reads its bell, then looks for a failure, then for what has arrived, then parks on
+ *    the count that it read.
+ * H5 What was sent is received, whichever rank closed, failed or died since: a waiter reads the
+ *    failure, and each sender's state, before it looks at the sender's word, and gives up only if
+ *    something is missing then.
+ * H6 The first failure wins and every rank throws it. A rank whose thread ended cannot tell: its
+ *    environment stores `lost` and rings no bell, so no park is longer than 100 ms. A rank that
+ *    misses one that is gone fails, and so tells all others. A rank that failed while another was
+ *    first is not missed before that one has said why, or for 100 ms if it died over it.
  */
 
 import { addonOf, checkLayout } from '../base/addon.ts';
@@ -23,7 +30,10 @@ import { enterWord } from './claim.ts';
 import { LINE, type Place } from './memory.ts';
 import { NOTE_WORDS, NOTE_WRITTEN, SharedNote } from './note.ts';
 
-/** Written by the rank itself, `lost` by its thread's environment: `open` becomes one of the three behind it, once. */
+/**
+ * Written by the rank itself, `lost` by its thread's environment: `open` becomes one of the three
+ * behind it, once.
+ */
 export const RankState = { absent: 0, open: 1, closed: 2, failed: 3, lost: 4 } as const;
 export type RankState = (typeof RankState)[keyof typeof RankState];
 
@@ -42,7 +52,10 @@ interface ExchangeFailure {
   error: Error;
 }
 
-/** Ranks of an exchange that are in other processes: one thread here stands in for all of them, and has one bell. */
+/**
+ * Ranks of an exchange that are in other processes: one thread here stands in for all of them, and
+ * has one bell.
+ */
 export interface RanksElsewhere {
   /** of each rank */
   readonly process: readonly number[];
@@ -53,16 +66,25 @@ export interface RanksElsewhere {
 
 interface Elsewhere {
   readonly layout: Readonly<Record<string, number>>;
-  /** looks at that word for at most `ms`, and does what MPI's thread has to do meanwhile; true when it is not `seen` */
+  /**
+   * looks at that word for at most `ms`, and does what MPI's thread has to do meanwhile; true when
+   * it is not `seen`
+   */
   lookUntil(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
 }
 
 const elsewhere = addonOf<Elsewhere>('ranks');
 
-/** What a thread that can wait looks for: MPI's thread stands back for who helps so long (native/ranks/thread.cpp). */
+/**
+ * What a thread that can wait looks for: MPI's thread stands back for who helps so long
+ * (native/ranks/thread.cpp).
+ */
 export const LOOK_ELSEWHERE_MS = 2;
 
-/** For so long at most this thread brings what comes from other processes itself; true when the bell has rung. */
+/**
+ * For so long at most this thread brings what comes from other processes itself; true when the bell
+ * has rung.
+ */
 export function lookElsewhere(bell: Bell, seen: number, ms: number): boolean {
   return elsewhere().lookUntil(bell.words, 0, seen, ms) === true;
 }
@@ -86,7 +108,12 @@ export class ExchangeWords {
   /** a line per buffer: the words of its two halves */
   readonly #halves: Int32Array;
 
-  constructor({ memory, offset }: Place, ranks: number, buffers: number, elsewhere: RanksElsewhere | null = null) {
+  constructor(
+    { memory, offset }: Place,
+    ranks: number,
+    buffers: number,
+    elsewhere: RanksElsewhere | null = null,
+  ) {
     this.ranks = ranks;
     this.#elsewhere = elsewhere;
     let at = offset;
@@ -104,7 +131,9 @@ export class ExchangeWords {
   }
 
   bell(rank: number): Bell {
-    return this.isHere(rank) ? new Bell(this.#bells, rank) : new Bell((this.#elsewhere as RanksElsewhere).bell);
+    return this.isHere(rank)
+      ? new Bell(this.#bells, rank)
+      : new Bell((this.#elsewhere as RanksElsewhere).bell);
   }
   isHere(rank: number): boolean {
     return this.#elsewhere === null || this.#elsewhere.process[rank] === this.#elsewhere.here;
@@ -114,14 +143,15 @@ export class ExchangeWords {
     for (let rank = 0; rank < this.ranks; rank++) this.bell(rank).ring();
   }
 
-  // ---- ranks -----------------------------------------------------------------------------------------------------
+  // ---- ranks ------------------------------------------------------------------------------------
 
   state(rank: number): RankState {
     return Atomics.load(this.#states, rank * LINE) as RankState;
   }
 
   /**
-   * Takes a rank for good; what it was before. It becomes `lost` should the thread end while it is `open`.
+   * Takes a rank for good; what it was before. It becomes `lost` should the thread end while it is
+   * `open`.
    */
   claim(rank: number): RankState {
     const { absent, open, lost } = RankState;
@@ -146,7 +176,7 @@ export class ExchangeWords {
     if (before === RankState.open) this.ringAll();
   }
 
-  // ---- halves of buffers -----------------------------------------------------------------------------------------
+  // ---- halves of buffers ------------------------------------------------------------------------
 
   isEmpty(buffer: number, exchange: number): boolean {
     return Atomics.load(this.#halves, place(buffer, exchange)) === 0;
@@ -161,14 +191,19 @@ export class ExchangeWords {
     Atomics.store(this.#halves, place(buffer, exchange), numbered(exchange));
   }
 
-  /** Receiver only. Gives the half's bytes back to the sender, which learns it from this rank's own next exchange (H2). */
+  /**
+   * Receiver only. Gives the half's bytes back to the sender, which learns it from this rank's own
+   * next exchange (H2).
+   */
   empty(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), 0);
   }
 
-  // ---- the first failure -----------------------------------------------------------------------------------------
+  // ---- the first failure ------------------------------------------------------------------------
 
-  /** H6. A writer that dies over it leaves no note, but it is lost, which its neighbours find out. */
+  /**
+   * H6. A writer that dies over it leaves no note, but it is lost, which its neighbours find out.
+   */
   fail({ rank, exchange, error }: { rank: number; exchange: number; error: unknown }): void {
     this.#note.write([rank, exchange], error);
   }
@@ -194,8 +229,16 @@ function numbered(exchange: number): number {
 }
 
 /** What a rank was before it was to be taken; by whom, and of what. */
-export function checkFree(rank: number, state: RankState, who = 'HaloUpdater', of = 'exchange'): void {
+export function checkFree(
+  rank: number,
+  state: RankState,
+  who = 'HaloUpdater',
+  of = 'exchange',
+): void {
   if (state === RankState.absent) return;
   const now = state === RankState.open ? 'is in use' : 'was used';
-  throw stateError('BUSY', `rank ${rank} ${now} by another ${who}: each rank is taken once, share another ${of}`);
+  throw stateError(
+    'BUSY',
+    `rank ${rank} ${now} by another ${who}: each rank is taken once, share another ${of}`,
+  );
 }

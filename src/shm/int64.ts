@@ -1,8 +1,12 @@
-/** A whole number below 2^53 in an int64 of shared memory, which threads read without making a BigInt. */
+/**
+ * A whole number below 2^53 in an int64 of shared memory, which threads read without making a
+ * BigInt.
+ */
 
 /**
- * The upper half of the word must never decrease. So load() reads the lower half between two reads of the upper half: if these are equal,
- * the upper half had that value when the lower half was read.
+ * The upper half of the word must never decrease. So load() reads the lower half between two reads
+ * of the upper half: if these are equal, the upper half had that value when the lower half was
+ * read.
  */
 export class Int64 {
   readonly #word: BigInt64Array;

@@ -1,4 +1,7 @@
-/** Plain SharedArrayBuffers with an aligned place inside, and the distances in them; everyone may know it. */
+/**
+ * Plain SharedArrayBuffers with an aligned place inside, and the distances in them; everyone may
+ * know it.
+ */
 import { freemem } from 'node:os';
 import { types } from 'node:util';
 import { checkCount, shown } from '../base/checks.ts';
@@ -14,23 +17,32 @@ const UNCHECKED = 2 ** 16;
 /** bytes: device copies are fastest from and to multiples of it */
 export const STRIDE = 256;
 
-/** Zeroed shared memory: `bytes` from `offset` on start at a multiple of the alignment asked for. */
+/**
+ * Zeroed shared memory: `bytes` from `offset` on start at a multiple of the alignment asked for.
+ */
 export interface Place {
   memory: SharedArrayBuffer;
   offset: number;
 }
 
 /**
- * Over-allocates a plain (never growable: those are 40 times slower to read) SharedArrayBuffer. The address decides the
- * offset, and the address is the same in every thread. `widest`: bytes of the widest elements that it is viewed by as a whole.
- * Throws ERR_HOTSLOT_MEMORY, saying bytes asked and free.
+ * Over-allocates a plain (never growable: those are 40 times slower to read) SharedArrayBuffer. The
+ * address decides the offset, and the address is the same in every thread. `widest`: bytes of the
+ * widest elements that it is viewed by as a whole. Throws ERR_HOTSLOT_MEMORY, saying bytes asked
+ * and free.
  */
-export function allocateShared(what: string, bytes: number, alignment: 64 | 4096, widest: 1 | 8 = 8): Place {
+export function allocateShared(
+  what: string,
+  bytes: number,
+  alignment: 64 | 4096,
+  widest: 1 | 8 = 8,
+): Place {
   const total = bytes + alignment;
   // The system takes 0.1 ms to say what is free.
   const free = () => Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
   const refusal = () => `${what} asks for ${bytes} bytes of shared memory, ${free()} are free`;
-  if (!(total <= UNCHECKED) && !(total <= free())) throw rangeError(refusal(), 'ERR_HOTSLOT_MEMORY');
+  if (!(total <= UNCHECKED) && !(total <= free()))
+    throw rangeError(refusal(), 'ERR_HOTSLOT_MEMORY');
   let memory: SharedArrayBuffer;
   try {
     memory = new SharedArrayBuffer(total);
@@ -38,16 +50,23 @@ export function allocateShared(what: string, bytes: number, alignment: 64 | 4096
     if (widest === 8) new Float64Array(memory, 0, Math.floor(total / 8));
     else new Uint8Array(memory, 0, total);
   } catch (error) {
-    throw rangeError(`${refusal()}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+    throw rangeError(
+      `${refusal()}, and the engine refused: ${(error as Error).message}`,
+      'ERR_HOTSLOT_MEMORY',
+    );
   }
   const astray = systemMemory().misalignment(new Uint8Array(memory, 0, 1), alignment);
   return { memory, offset: (alignment - astray) % alignment };
 }
 
 /** Whatever its prototype says: native code keeps the address, and other memory can go. */
-export const isShared = (memory: unknown): memory is SharedArrayBuffer => types.isSharedArrayBuffer(memory);
+export const isShared = (memory: unknown): memory is SharedArrayBuffer =>
+  types.isSharedArrayBuffer(memory);
 
-/** Throws a TypeError, which says the rule, unless `shared` describes an object of this kind and its memory is shared. */
+/**
+ * Throws a TypeError, which says the rule, unless `shared` describes an object of this kind and its
+ * memory is shared.
+ */
 export function checkShared(kind: string, shared: unknown, memory: unknown, rule: string): void {
   if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && isShared(memory)) return;
   throw typeError(`${rule}, got ${shown(shared)}`);
@@ -61,10 +80,12 @@ export function checkRoom({ memory, offset }: Place, bytes: number): void {
 }
 
 /**
- * The second look of who copied bytes that another thread may have written over meanwhile. An addition of nothing: a load would let
- * earlier reads of the bytes come behind it (on arm64), the half of an addition that stores does not.
+ * The second look of who copied bytes that another thread may have written over meanwhile. An
+ * addition of nothing: a load would let earlier reads of the bytes come behind it (on arm64), the
+ * half of an addition that stores does not.
  */
-export const secondLook = (words: Int32Array, index: number): number => Atomics.add(words, index, 0);
+export const secondLook = (words: Int32Array, index: number): number =>
+  Atomics.add(words, index, 0);
 
 /** `bytes` rounded up to a multiple of `to`. */
 export function roundUp(bytes: number, to: number): number {

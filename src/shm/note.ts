@@ -1,7 +1,13 @@
-/** The first failure, as a note in shared memory: written once, and read by every thread. Everyone may know it. */
+/**
+ * The first failure, as a note in shared memory: written once, and read by every thread. Everyone
+ * may know it.
+ */
 import { decodeError, encodeError } from './error.ts';
 
-/** The writer moves it on: from none to writing takes the pen, written publishes all the other words. */
+/**
+ * The writer moves it on: from none to writing takes the pen, written publishes all the other
+ * words.
+ */
 const State = { none: 0, writing: 1, written: 2 } as const;
 /** The first word of a note that can be read. */
 export const NOTE_WRITTEN = State.written;
@@ -30,7 +36,8 @@ export class SharedNote {
   }
 
   /**
-   * The first one wins. `takeOver`: a note begun and not finished is written anew, for a caller that knows its writer is dead.
+   * The first one wins. `takeOver`: a note begun and not finished is written anew, for a caller
+   * that knows its writer is dead.
    */
   write(facts: readonly number[], error: unknown, { takeOver = false } = {}): void {
     const text = encodeError(error, TEXT_BYTES);
@@ -48,7 +55,10 @@ export class SharedNote {
     Atomics.store(this.#words, 0, State.none);
   }
 
-  /** Null while nothing is written. The error is a fresh one each time, so that its reader may throw it. */
+  /**
+   * Null while nothing is written. The error is a fresh one each time, so that its reader may throw
+   * it.
+   */
   read(): { facts: readonly number[]; error: Error } | null {
     if (!this.written) return null;
     return { facts: [...this.#facts], error: decodeError(this.#text.subarray(0, this.#words[1])) };

@@ -1,4 +1,7 @@
-/** Threads that run one after the other in one place: started, waited for, watched, replaced and stopped. */
+/**
+ * Threads that run one after the other in one place: started, waited for, watched, replaced and
+ * stopped.
+ */
 import { type MessageThread, stopped } from './thread.ts';
 
 export interface Supervision {
@@ -18,7 +21,10 @@ export class SupervisedThread {
     this.#how = how;
   }
 
-  /** Starts a thread. Rejects with the reason where it ends before it is ready, and ends one that cannot become ready. */
+  /**
+   * Starts a thread. Rejects with the reason where it ends before it is ready, and ends one that
+   * cannot become ready.
+   */
   async start(): Promise<void> {
     const thread = this.#how.start();
     this.running = thread;
@@ -36,8 +42,8 @@ export class SupervisedThread {
   }
 
   /**
-   * Starts another thread in place of one that ended, and again where that is not ready before it ends, while `again` says so
-   * of the latest reason. Resolves with whether one is ready.
+   * Starts another thread in place of one that ended, and again where that is not ready before it
+   * ends, while `again` says so of the latest reason. Resolves with whether one is ready.
    */
   async replace(reason: Error, again: (reason: Error) => boolean): Promise<boolean> {
     for (let latest = reason; again(latest); ) {
@@ -51,7 +57,9 @@ export class SupervisedThread {
     return false;
   }
 
-  /** Tells the thread to stop; one that does not is terminated. The owner starts none from here on. */
+  /**
+   * Tells the thread to stop; one that does not is terminated. The owner starts none from here on.
+   */
   async stop(tell: (thread: MessageThread) => void): Promise<void> {
     const thread = this.running;
     if (thread === null) return;

@@ -17,20 +17,29 @@ export class TaskThread implements StartedThread {
     this.#late = late;
   }
 
-  /** Null where it has ended: its pool makes another one then, whose task waits for ever where that ends before it has begun. */
+  /**
+   * Null where it has ended: its pool makes another one then, whose task waits for ever where that
+   * ends before it has begun.
+   */
   get thread(): Worker | null {
     return this.#pool?.threads[0] === this.#thread ? this.#thread : null;
   }
 
   /**
-   * In the thread of the task before, or a new one where that has ended. It gets all flags of the process: a loader of the
-   * program's modules is among them. Rejects with what the task throws, and where its thread ends first.
+   * In the thread of the task before, or a new one where that has ended. It gets all flags of the
+   * process: a loader of the program's modules is among them. Rejects with what the task throws,
+   * and where its thread ends first.
    */
   run(setup: unknown, transferList: Transferable[]): Promise<void> {
     if (this.thread === null) {
       void this.terminate();
       const one = { minThreads: 1, maxThreads: 1, concurrentTasksPerWorker: 1 };
-      this.#pool = new Piscina({ filename: this.#entry.href, ...one, atomics: 'disabled', recordTiming: false });
+      this.#pool = new Piscina({
+        filename: this.#entry.href,
+        ...one,
+        atomics: 'disabled',
+        recordTiming: false,
+      });
       this.#pool.on('error', this.#late);
       this.#thread = this.#pool.threads[0]!;
     }

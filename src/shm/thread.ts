@@ -1,6 +1,7 @@
 /**
- * Threads that this package starts. Nobody else makes a worker: here one that is sent messages, in task-thread.ts one with a
- * long task. Their owners know the interfaces alone, so that a browser's Web Worker can be another form of them.
+ * Threads that this package starts. Nobody else makes a worker: here one that is sent messages, in
+ * task-thread.ts one with a long task. Their owners know the interfaces alone, so that a browser's
+ * Web Worker can be another form of them.
  */
 import { Worker } from 'node:worker_threads';
 import { callAfter } from '../base/clock.ts';
@@ -18,7 +19,10 @@ export interface StartedThread {
 }
 
 export interface MessageThread extends StartedThread {
-  /** Resolves with ERR_HOTSLOT_THREAD_LOST; its cause is what the thread threw, none where it exited or was terminated. */
+  /**
+   * Resolves with ERR_HOTSLOT_THREAD_LOST; its cause is what the thread threw, none where it exited
+   * or was terminated.
+   */
   readonly ended: Promise<Error>;
   /** messages to the thread and from it */
   readonly port: Pick<NodeJS.EventEmitter, 'on' | 'off'> & Pick<Worker, 'postMessage'>;
@@ -26,11 +30,20 @@ export interface MessageThread extends StartedThread {
   unref(): void;
 }
 
-/** Flags of this process that a module of this package can use; others (--input-type, -e, …) are about the program's entry. */
+/**
+ * Flags of this process that a module of this package can use; others (--input-type, -e, …) are
+ * about the program's entry.
+ */
 const execArgv = process.execArgv.filter((flag) => flag === '--enable-source-maps');
 
-/** `setup` is the thread's workerData. Throws ERR_HOTSLOT_THREAD_LOST where the system gives no thread. */
-export function startThread(entry: URL, { name, setup }: { name: string; setup?: unknown }): MessageThread {
+/**
+ * `setup` is the thread's workerData. Throws ERR_HOTSLOT_THREAD_LOST where the system gives no
+ * thread.
+ */
+export function startThread(
+  entry: URL,
+  { name, setup }: { name: string; setup?: unknown },
+): MessageThread {
   let worker: Worker;
   try {
     worker = new Worker(entry, { name, execArgv, workerData: setup });
@@ -43,7 +56,9 @@ export function startThread(entry: URL, { name, setup }: { name: string; setup?:
       thrown = errorOf(error);
     });
     worker.once('exit', (code) => {
-      const why = thrown ? `the thread failed: ${thrown.message}` : `the thread ended (exit code ${code})`;
+      const why = thrown
+        ? `the thread failed: ${thrown.message}`
+        : `the thread ended (exit code ${code})`;
       resolve(unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', thrown));
     });
   });

@@ -1,6 +1,7 @@
 /**
- * The one way to wait until something is so. The rule: the bell first, the look second, the park third. A change is published
- * before its ring, so it is either seen by the look, or the bell's count has moved and the park returns at once.
+ * The one way to wait until something is so. The rule: the bell first, the look second, the park
+ * third. A change is published before its ring, so it is either seen by the look, or the bell's
+ * count has moved and the park returns at once.
  *
  * The duty cycles of actors (actors/thread.ts) and collectors keep the same rule by themselves.
  */
@@ -22,7 +23,10 @@ export interface WaitOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** What one look found: true, it is so; false, not yet; 'again', not yet, but work was done that may have made it so. */
+/**
+ * What one look found: true, it is so; false, not yet; 'again', not yet, but work was done that may
+ * have made it so.
+ */
 export type Look = () => boolean | 'again';
 
 /** A moment after which a wait is over. */
@@ -38,8 +42,9 @@ export class Deadline {
 }
 
 /**
- * Waits without blocking: true when `look` says so, false when the time is over. What `look` throws rejects. `park` sleeps in the
- * bell's stead, for at most `left` milliseconds; it returns when the count is no longer `seen`.
+ * Waits without blocking: true when `look` says so, false when the time is over. What `look` throws
+ * rejects. `park` sleeps in the bell's stead, for at most `left` milliseconds; it returns when the
+ * count is no longer `seen`.
  */
 export async function waitFor(
   bell: Bell,
@@ -49,7 +54,10 @@ export async function waitFor(
     signal,
     longestMs = LONGEST_PARK_MS,
     park = (seen, left) => bell.parkAsync(seen, Math.min(left, longestMs)),
-  }: WaitOptions & { longestMs?: number; park?: (seen: number, left: number) => Promise<unknown> } = {},
+  }: WaitOptions & {
+    longestMs?: number;
+    park?: (seen: number, left: number) => Promise<unknown>;
+  } = {},
 ): Promise<boolean> {
   const deadline = new Deadline(timeoutMs);
   const wake = () => bell.ring();
@@ -81,8 +89,8 @@ export async function waitFor(
 }
 
 /**
- * The same, blocking, for worker threads. On the main thread it answers what needs no waiting, and refuses the rest:
- * `instead` names what to await there.
+ * The same, blocking, for worker threads. On the main thread it answers what needs no waiting, and
+ * refuses the rest: `instead` names what to await there.
  */
 export function waitForSync(
   bell: Bell,
@@ -114,12 +122,15 @@ export function waitForSync(
 
 /** Throws ERR_HOTSLOT_STATE_MAIN_THREAD there; `instead` is what to await. */
 export function refuseMainThread(instead: string): void {
-  if (isMainThread) throw stateError('MAIN_THREAD', `the main thread never blocks: await ${instead} instead`);
+  if (isMainThread)
+    throw stateError('MAIN_THREAD', `the main thread never blocks: await ${instead} instead`);
 }
 
 export function checkTimeout(timeoutMs: unknown = 0): void {
   if (typeof timeoutMs !== 'number' || !(timeoutMs >= 0))
-    throw rangeError(`timeoutMs must be a number of milliseconds of at least 0, got ${shown(timeoutMs)}`);
+    throw rangeError(
+      `timeoutMs must be a number of milliseconds of at least 0, got ${shown(timeoutMs)}`,
+    );
 }
 
 export function checkSignal(signal: unknown): void {

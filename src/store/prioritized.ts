@@ -17,7 +17,10 @@ interface Binding {
   readonly leaves: number;
 }
 
-/** What weights are scaled to: 1 for the least likely step of all, for the least likely of the batch, or not at all. */
+/**
+ * What weights are scaled to: 1 for the least likely step of all, for the least likely of the
+ * batch, or not at all.
+ */
 export type Normalise = 'tree' | 'batch' | 'none';
 const normalises = ['tree', 'batch', 'none'] as const;
 
@@ -63,14 +66,23 @@ export class PrioritizedSampler {
   }
 
   /**
-   * `leaves` float64[capacity], ring place p of lane l at l × capacity / lanes + p, 0 where nothing can be drawn; the largest
-   * |p| ever given; the sum of all leaves; updates that came too late and numbers that were none, so far. Throws
-   * ERR_HOTSLOT_STATE_EMPTY before the first use.
+   * `leaves` float64[capacity], ring place p of lane l at l × capacity / lanes + p, 0 where nothing
+   * can be drawn; the largest |p| ever given; the sum of all leaves; updates that came too late and
+   * numbers that were none, so far. Throws ERR_HOTSLOT_STATE_EMPTY before the first use.
    */
-  inspect(): { leaves: Float64Array; maxPriority: number; total: number; stale: number; odd: number } {
+  inspect(): {
+    leaves: Float64Array;
+    maxPriority: number;
+    total: number;
+    stale: number;
+    odd: number;
+  } {
     const { binding, running } = this.#inside;
     if (binding === null)
-      throw stateError('EMPTY', 'this sampler belongs to no buffer yet: sample() with it, or open a pipeline');
+      throw stateError(
+        'EMPTY',
+        'this sampler belongs to no buffer yet: sample() with it, or open a pipeline',
+      );
     const leaves = new Float64Array(binding.leaves);
     const facts = new Float64Array(6);
     lanesAddon().inspectTree(binding.handle, !running, leaves, facts);
@@ -79,8 +91,9 @@ export class PrioritizedSampler {
 }
 
 /**
- * A sampler for one buffer and one view: its first use binds it. Draws with probability leaf / total; new steps have the largest
- * priority that was ever given, 1 at first. Throws TypeError or RangeError by name.
+ * A sampler for one buffer and one view: its first use binds it. Draws with probability leaf /
+ * total; new steps have the largest priority that was ever given, 1 at first. Throws TypeError or
+ * RangeError by name.
  */
 export function prioritized(options: PrioritizedOptions = {}): PrioritizedSampler {
   checkKeys('prioritized', options, ['alpha', 'epsilon', 'normalise']);
@@ -91,10 +104,11 @@ export function prioritized(options: PrioritizedOptions = {}): PrioritizedSample
 }
 
 /**
- * Draws by `leaves`, which are raised to alpha already: mass = torch's float64 uniform of `seed` × their sum, the first leaf at
- * which the running sum reaches it, never a zero one. `masses` instead of `seed` and `count` draws at these. Weights are
- * (p / least p)^−beta ('tree': of all leaves that are not zero, 'batch': of those drawn) or (leaves × p)^−beta ('none').
- * Throws a RangeError where all leaves are zero.
+ * Draws by `leaves`, which are raised to alpha already: mass = torch's float64 uniform of `seed` ×
+ * their sum, the first leaf at which the running sum reaches it, never a zero one. `masses` instead
+ * of `seed` and `count` draws at these. Weights are (p / least p)^−beta ('tree': of all leaves that
+ * are not zero, 'batch': of those drawn) or (leaves × p)^−beta ('none'). Throws a RangeError where
+ * all leaves are zero.
  */
 export function prioritizedIndices(options: {
   leaves: Float64Array;
@@ -104,12 +118,21 @@ export function prioritizedIndices(options: {
   normalise?: Normalise;
   masses?: Float64Array;
 }): { indices: Uint32Array; probabilities: Float64Array; weights: Float64Array } {
-  checkKeys('prioritizedIndices', options, ['leaves', 'seed', 'count', 'beta', 'normalise', 'masses']);
+  checkKeys('prioritizedIndices', options, [
+    'leaves',
+    'seed',
+    'count',
+    'beta',
+    'normalise',
+    'masses',
+  ]);
   const { leaves, seed, beta = 0.4, normalise = 'tree', masses } = options;
-  if (!(leaves instanceof Float64Array)) throw typeError(`leaves must be a Float64Array, got ${shown(leaves)}`);
+  if (!(leaves instanceof Float64Array))
+    throw typeError(`leaves must be a Float64Array, got ${shown(leaves)}`);
   if (leaves.length === 0) throw rangeError('leaves must hold at least one leaf, got none');
   const wrong = leaves.findIndex((leaf) => !(leaf >= 0 && leaf < Number.POSITIVE_INFINITY));
-  if (wrong >= 0) throw rangeError(`leaves[${wrong}] must be finite and not negative, got ${leaves[wrong]}`);
+  if (wrong >= 0)
+    throw rangeError(`leaves[${wrong}] must be finite and not negative, got ${leaves[wrong]}`);
   if (leaves.reduce((sum, leaf) => sum + leaf, 0) === Number.POSITIVE_INFINITY)
     throw rangeError(`the ${leaves.length} leaves add up to more than a float64 holds`);
   if (masses !== undefined && !(masses instanceof Float64Array))
@@ -117,7 +140,8 @@ export function prioritizedIndices(options: {
   if (masses !== undefined && (seed !== undefined || options.count !== undefined))
     throw rangeError('give masses, or seed and count, not both');
   const odd = masses?.findIndex((mass) => !(mass >= 0 && mass < Number.POSITIVE_INFINITY)) ?? -1;
-  if (odd >= 0) throw rangeError(`masses[${odd}] must be finite and not negative, got ${masses?.[odd]}`);
+  if (odd >= 0)
+    throw rangeError(`masses[${odd}] must be finite and not negative, got ${masses?.[odd]}`);
   const word = masses === undefined ? seedWord(seed as number) : 0;
   const count = masses?.length ?? checkCount('count', options.count, 0);
   const indices = arrayOf('uint32', count);
@@ -125,9 +149,20 @@ export function prioritizedIndices(options: {
   const weights = arrayOf('float64', count);
   const how = normalises.indexOf(checkNormalise(normalise));
   const drawn = lanesAddon().drawLeaves(
-    ...([leaves, word, count, checkBeta(beta), how, masses, indices, probabilities, weights] as const),
+    ...([
+      leaves,
+      word,
+      count,
+      checkBeta(beta),
+      how,
+      masses,
+      indices,
+      probabilities,
+      weights,
+    ] as const),
   );
-  if (!drawn) throw rangeError(`all ${leaves.length} leaves are zero: nothing can be drawn by priority`);
+  if (!drawn)
+    throw rangeError(`all ${leaves.length} leaves are zero: nothing can be drawn by priority`);
   return { indices, probabilities, weights };
 }
 
@@ -139,7 +174,9 @@ export function checkBeta(beta: unknown): number {
 
 function checkNormalise(normalise: unknown): Normalise {
   if (!normalises.includes(normalise as Normalise))
-    throw typeError(`normalise must be ${normalises.map((n) => `'${n}'`).join(', ')}, got ${shown(normalise)}`);
+    throw typeError(
+      `normalise must be ${normalises.map((n) => `'${n}'`).join(', ')}, got ${shown(normalise)}`,
+    );
   return normalise as Normalise;
 }
 

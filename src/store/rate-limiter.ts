@@ -1,6 +1,6 @@
 /**
- * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts lie in shared memory and
- * move natively (native/rows/limiter.hpp); any thread may ask and count.
+ * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts
+ * lie in shared memory and move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS, shown } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -28,11 +28,14 @@ export interface RateLimiterOptions {
   /** rows that must be inserted before the first sample; at least 1 */
   minSize: number;
   /**
-   * how far samples and inserts × samplesPerInsert may drift apart, in sampled rows; at least a batch. Default: minSize rows, or the
-   * samples of as many inserts where those are more
+   * how far samples and inserts × samplesPerInsert may drift apart, in sampled rows; at least a
+   * batch. Default: minSize rows, or the samples of as many inserts where those are more
    */
   errorBuffer?: number;
-  /** whether add() too answers "not yet" when inserts lead by more than the error buffer (default false) */
+  /**
+   * whether add() too answers "not yet" when inserts lead by more than the error buffer (default
+   * false)
+   */
   gateAdd?: boolean;
 }
 
@@ -49,11 +52,19 @@ export let insideOfLimiter: (limiter: RateLimiter) => {
   readonly bells: BellBoard;
   /** for the native add, which admits and counts inserts in the same call as it writes the rows */
   readonly handle: LimiterHandle;
-  /** After add() was told "not yet": throws a RangeError when `rows` at once could never be admitted. */
+  /**
+   * After add() was told "not yet": throws a RangeError when `rows` at once could never be
+   * admitted.
+   */
   checkAdd(rows: number): void;
-  /** rows that an add may have at once, beside the largest batch: what must not wait for ever is no longer */
+  /**
+   * rows that an add may have at once, beside the largest batch: what must not wait for ever is no
+   * longer
+   */
   mostAtOnce(): number;
-  /** takeSamples() that leaves `value` in `word[0]`: both or neither, whenever the thread is ended */
+  /**
+   * takeSamples() that leaves `value` in `word[0]`: both or neither, whenever the thread is ended
+   */
   take(rows: number, word: Int32Array, value: number): boolean;
   /** rows that were taken, and never sampled; the word in the same way */
   giveBack(rows: number, word: Int32Array, value: number): void;
@@ -71,7 +82,10 @@ export class RateLimiter {
   readonly #memory: Float64Array;
   readonly #shared: SharedRateLimiter;
   readonly #counts = new Float64Array(3);
-  /** largest batch a pipeline said it asks for, so that an add that could block it is refused; 0 while unknown */
+  /**
+   * largest batch a pipeline said it asks for, so that an add that could block it is refused; 0
+   * while unknown
+   */
   readonly #batch: Int32Array;
 
   /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
@@ -89,8 +103,10 @@ export class RateLimiter {
         const room = limiter.errorBuffer - Atomics.load(limiter.#batch, 0);
         return Math.max(1, Math.floor(room / limiter.samplesPerInsert));
       },
-      take: (rows, word, value) => limiter.#rung(rowsAddon().takeSamples(limiter.#handle, rows, word, value)),
-      giveBack: (rows, word, value) => rowsAddon().countSamples(limiter.#handle, -rows, word, value),
+      take: (rows, word, value) =>
+        limiter.#rung(rowsAddon().takeSamples(limiter.#handle, rows, word, value)),
+      giveBack: (rows, word, value) =>
+        rowsAddon().countSamples(limiter.#handle, -rows, word, value),
       restore: (inserts, samples) => keptAddon().setLimiter(limiter.#memory, inserts, samples),
     });
   }
@@ -110,9 +126,17 @@ export class RateLimiter {
     this.#handle = rowsAddon().openLimiter(this.#memory);
   }
 
-  /** A limiter in shared memory of its own. Throws TypeError or RangeError naming the option that is not allowed. */
+  /**
+   * A limiter in shared memory of its own. Throws TypeError or RangeError naming the option that is
+   * not allowed.
+   */
   static create(options: RateLimiterOptions): RateLimiter {
-    checkKeys('RateLimiter.create', options, ['samplesPerInsert', 'minSize', 'errorBuffer', 'gateAdd']);
+    checkKeys('RateLimiter.create', options, [
+      'samplesPerInsert',
+      'minSize',
+      'errorBuffer',
+      'gateAdd',
+    ]);
     const samplesPerInsert = checkPositive('samplesPerInsert', options.samplesPerInsert);
     const minSize = checkCount('minSize', options.minSize);
     const { gateAdd = false, errorBuffer = minSize * Math.max(1, samplesPerInsert) } = options;
@@ -131,7 +155,12 @@ export class RateLimiter {
 
   /** The same limiter in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedRateLimiter): RateLimiter {
-    checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs what share() of a rate limiter returned');
+    checkShared(
+      KIND,
+      shared,
+      shared?.memory,
+      'RateLimiter.attach() needs what share() of a rate limiter returned',
+    );
     checkRoom(shared, placesOf().bytes);
     return new RateLimiter(OURS, shared);
   }
@@ -151,9 +180,9 @@ export class RateLimiter {
   }
 
   /**
-   * Whether a batch of `rows` may be sampled now: at least minSize rows are in, and samples + rows stay within
-   * samplesPerInsert × (inserts − minSize) + errorBuffer. Counts nothing: one requester asks, then calls countSamples();
-   * several at once use takeSamples().
+   * Whether a batch of `rows` may be sampled now: at least minSize rows are in, and samples + rows
+   * stay within samplesPerInsert × (inserts − minSize) + errorBuffer. Counts nothing: one requester
+   * asks, then calls countSamples(); several at once use takeSamples().
    */
   admitSample(rows: number): boolean {
     return rowsAddon().maySample(this.#handle, checkCount('rows', rows, 0));
@@ -165,7 +194,10 @@ export class RateLimiter {
     this.#bells.ringAll();
   }
 
-  /** admitSample() and countSamples() in one step: of several threads only as many pass as there is room for. */
+  /**
+   * admitSample() and countSamples() in one step: of several threads only as many pass as there is
+   * room for.
+   */
   takeSamples(rows: number): boolean {
     return this.#rung(rowsAddon().takeSamples(this.#handle, checkCount('rows', rows)));
   }
@@ -183,8 +215,10 @@ export class RateLimiter {
   waitingFor(rows: number): string | null {
     if (this.admitSample(rows)) return null;
     const [, inserts, samples] = this.#read() as unknown as [number, number, number];
-    if (inserts < this.minSize) return `samples: needs ${count(this.minSize)} rows, has ${count(inserts)}`;
-    const needed = Math.ceil((samples + rows - this.errorBuffer) / this.samplesPerInsert) + this.minSize;
+    if (inserts < this.minSize)
+      return `samples: needs ${count(this.minSize)} rows, has ${count(inserts)}`;
+    const needed =
+      Math.ceil((samples + rows - this.errorBuffer) / this.samplesPerInsert) + this.minSize;
     return `samples: a batch of ${count(rows)} needs ${count(needed)} rows inserted, has ${count(inserts)} (${count(samples)} sampled)`;
   }
 
@@ -192,13 +226,16 @@ export class RateLimiter {
   addWaitingFor(rows: number): string | null {
     if (this.admitInsert(rows)) return null;
     const [admitted, , samples] = this.#read() as unknown as [number, number, number];
-    const needed = Math.ceil(this.samplesPerInsert * (admitted + rows - this.minSize) - this.errorBuffer);
+    const needed = Math.ceil(
+      this.samplesPerInsert * (admitted + rows - this.minSize) - this.errorBuffer,
+    );
     return `inserts: an add of ${count(rows)} needs ${count(needed)} rows sampled, has ${count(samples)} (${count(admitted)} inserted)`;
   }
 
   /**
-   * Refuses a band in which batches and adds could each wait for the other: the error buffer must hold one batch plus
-   * one add, in sampled rows. Pipelines call it before they start; adds that come later are held to the same rule.
+   * Refuses a band in which batches and adds could each wait for the other: the error buffer must
+   * hold one batch plus one add, in sampled rows. Pipelines call it before they start; adds that
+   * come later are held to the same rule.
    */
   checkBand(options: { sampleCount: number; addCount?: number }): void {
     checkKeys('checkBand', options, ['sampleCount', 'addCount']);
@@ -232,7 +269,8 @@ export class RateLimiter {
 
 function checkPositive(name: string, value: unknown): number {
   if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${typeof value}`);
-  if (!Number.isFinite(value) || value <= 0) throw rangeError(`${name} must be a finite number above 0, got ${value}`);
+  if (!Number.isFinite(value) || value <= 0)
+    throw rangeError(`${name} must be a finite number above 0, got ${value}`);
   return value;
 }
 

@@ -1,4 +1,7 @@
-/** Our declarations of the drivers' interfaces, compiled beside the vendors' headers: every difference is a static_assert. */
+/**
+ * Our declarations of the drivers' interfaces, compiled beside the vendors' headers: every
+ * difference is a static_assert.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,13 +26,18 @@ interface Check {
   wrong: string[];
 }
 
-const cudas = existsSync('/usr/local') ? readdirSync('/usr/local').filter((name) => name.startsWith('cuda')) : [];
+const cudas = existsSync('/usr/local')
+  ? readdirSync('/usr/local').filter((name) => name.startsWith('cuda'))
+  : [];
 const checks: Check[] = [
   {
     vendor: 'CUDA',
     source: 'cuda_abi_check.cpp',
     header: 'cudaTypedefs.h',
-    folders: [env.CUDA_HOME && join(env.CUDA_HOME, 'include'), ...cudas.map((name) => `/usr/local/${name}/include`)],
+    folders: [
+      env.CUDA_HOME && join(env.CUDA_HOME, 'include'),
+      ...cudas.map((name) => `/usr/local/${name}/include`),
+    ],
     missing: "the CUDA toolkit's headers (cuda.h and cudaTypedefs.h, 12.0 or newer)",
     wrong: [
       'wrong: a parameter too few',
@@ -73,8 +81,16 @@ for (const [vendor, folders, packageOf] of [
     ['/usr/lib/x86_64-linux-gnu/openmpi/include', '/usr/lib/aarch64-linux-gnu/openmpi/include'],
     'libopenmpi-dev',
   ],
-  ['MPICH', ['/usr/include/x86_64-linux-gnu/mpich', '/usr/include/aarch64-linux-gnu/mpich'], 'libmpich-dev'],
-  ['MPI-5', [env.MPI_ABI_INCLUDE], "none yet: MPI_ABI_INCLUDE names a folder with the standard ABI's mpi.h"],
+  [
+    'MPICH',
+    ['/usr/include/x86_64-linux-gnu/mpich', '/usr/include/aarch64-linux-gnu/mpich'],
+    'libmpich-dev',
+  ],
+  [
+    'MPI-5',
+    [env.MPI_ABI_INCLUDE],
+    "none yet: MPI_ABI_INCLUDE names a folder with the standard ABI's mpi.h",
+  ],
 ] as const)
   checks.push({
     vendor,
@@ -107,13 +123,32 @@ function folderOf({ header, folders, named }: Check, compiler: string): string |
   if (found) return found;
   if (named) return null;
   const input = `#if !__has_include(<${header}>)\n#error\n#endif\n`;
-  return spawnSync(compiler, ['-fsyntax-only', '-x', 'c++', '-'], { input }).status === 0 ? '' : null;
+  return spawnSync(compiler, ['-fsyntax-only', '-x', 'c++', '-'], { input }).status === 0
+    ? ''
+    : null;
 }
 
-/** What the compiler finds wrong: the message of every assertion that fails, any other error as it is. */
-function errors(compiler: string, { source }: Check, folder: string, flags: readonly string[]): string[] {
+/**
+ * What the compiler finds wrong: the message of every assertion that fails, any other error as it
+ * is.
+ */
+function errors(
+  compiler: string,
+  { source }: Check,
+  folder: string,
+  flags: readonly string[],
+): string[] {
   const include = folder === '' ? [] : ['-isystem', folder];
-  const command = ['-std=c++17', '-Wall', '-Wextra', '-fsyntax-only', '-Inative', '-Itest/abi', ...include, ...flags];
+  const command = [
+    '-std=c++17',
+    '-Wall',
+    '-Wextra',
+    '-fsyntax-only',
+    '-Inative',
+    '-Itest/abi',
+    ...include,
+    ...flags,
+  ];
   const done = spawnSync(compiler, [...command, join('test/abi', source)], {
     cwd: root,
     encoding: 'utf8',

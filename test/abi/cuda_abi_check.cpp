@@ -1,5 +1,6 @@
-// Our declarations of the CUDA driver against NVIDIA's own: cudaTypedefs.h names every signature there ever was.
-// -DNEGATIVE adds declarations that are wrong, each in its own way; that build must fail with exactly their messages.
+// Our declarations of the CUDA driver against NVIDIA's own: cudaTypedefs.h names every signature
+// there ever was. -DNEGATIVE adds declarations that are wrong, each in its own way; that build must
+// fail with exactly their messages.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -18,7 +19,8 @@ HOTSLOT_CUDA_ENTRIES(HOTSLOT_ENTRY, HOTSLOT_ENTRY)
 static_assert(same_function<Init, PFN_cuInit_v2000>, "cuInit has another signature");
 static_assert(same_function<DriverGetVersion, PFN_cuDriverGetVersion_v2020>,
               "cuDriverGetVersion has another signature");
-static_assert(same_function<GetProcAddress, PFN_cuGetProcAddress_v12000>, "cuGetProcAddress has another signature");
+static_assert(same_function<GetProcAddress, PFN_cuGetProcAddress_v12000>,
+              "cuGetProcAddress has another signature");
 
 SAME_NUMBER(status::success, CUDA_SUCCESS);
 SAME_NUMBER(status::invalid_value, CUDA_ERROR_INVALID_VALUE);
@@ -102,11 +104,12 @@ struct Shifted {
   GraphNode error_node, error_from_node;
   int result;
 };
-static_assert(same_function<Status (*)(StreamHandle), PFN_cuStreamBeginCapture_v10010>, "wrong: a parameter too few");
+static_assert(same_function<Status (*)(StreamHandle), PFN_cuStreamBeginCapture_v10010>,
+              "wrong: a parameter too few");
 #if CUDA_VERSION >= 12020
-static_assert(
-    same_function<Status (*)(DevicePtr, size_t, void*, unsigned, StreamHandle), PFN_cuMemPrefetchAsync_v12020>,
-    "wrong: a structure by address");
+static_assert(same_function<Status (*)(DevicePtr, size_t, void*, unsigned, StreamHandle),
+                            PFN_cuMemPrefetchAsync_v12020>,
+              "wrong: a structure by address");
 #else
 static_assert(false, "wrong: a structure by address");
 #endif

@@ -1,5 +1,5 @@
-// Our declarations of the HIP runtime against AMD's headers: most of them are CUDA's with another name. -DNEGATIVE adds
-// declarations that are wrong.
+// Our declarations of the HIP runtime against AMD's headers: most of them are CUDA's with another
+// name. -DNEGATIVE adds declarations that are wrong.
 #define __HIP_PLATFORM_AMD__
 #define __HIP_DISABLE_CPP_FUNCTIONS__  // overloads would hide the functions themselves
 #include <hip/hip_runtime_api.h>
@@ -19,8 +19,9 @@ struct Declared<cuda::Call<R(P...)>> {
   using Pointer = R (*)(P...);
 };
 
-#define SAME(entry, symbol)                                                                                         \
-  static_assert(same_function<typename Declared<decltype(cuda::Table::entry)>::Pointer, decltype(&::symbol), true>, \
+#define SAME(entry, symbol)                                                             \
+  static_assert(same_function<typename Declared<decltype(cuda::Table::entry)>::Pointer, \
+                              decltype(&::symbol), true>,                               \
                 #symbol " is not cuda::Table::" #entry);
 // What older headers lack is checked by newer ones.
 #if HIP_VERSION_MAJOR >= 6
@@ -45,8 +46,9 @@ struct Declared<cuda::Call<R(P...)>> {
 #define OPTIONAL(entry, symbol) OPTIONAL_##symbol(entry)
 HOTSLOT_HIP_SAME(SAME, OPTIONAL)
 
-#define OWN(name, symbol, result, parameters) \
-  static_assert(same_function<result(*) parameters, decltype(&::symbol), true>, #symbol " has another signature");
+#define OWN(name, symbol, result, parameters)                                   \
+  static_assert(same_function<result(*) parameters, decltype(&::symbol), true>, \
+                #symbol " has another signature");
 HOTSLOT_HIP_OWN(OWN)
 
 #define COMPILER(entry, symbol)                                                                \
@@ -121,9 +123,9 @@ SAME_NUMBER(attribute_multiprocessor_count, hipDeviceAttributeMultiprocessorCoun
 #ifdef NEGATIVE
 static_assert(same_function<Status (*)(cuda::StreamHandle), decltype(&::hipStreamWaitEvent), true>,
               "wrong: two parameters too few");
-static_assert(
-    same_function<Status (*)(DevicePtr, unsigned, size_t, cuda::StreamHandle), decltype(&::hipMemsetD8Async), true>,
-    "wrong: a byte as a word");
+static_assert(same_function<Status (*)(DevicePtr, unsigned, size_t, cuda::StreamHandle),
+                            decltype(&::hipMemsetD8Async), true>,
+              "wrong: a byte as a word");
 SAME_NUMBER(attribute_integrated, cuda::attribute_integrated);
 #endif
 

@@ -1,5 +1,6 @@
-// Our declarations of Level Zero against the headers that are installed. What is newer than they are cannot be checked
-// here: each such piece is compared where its own macro exists. -DNEGATIVE adds declarations that are wrong.
+// Our declarations of Level Zero against the headers that are installed. What is newer than they
+// are cannot be checked here: each such piece is compared where its own macro exists. -DNEGATIVE
+// adds declarations that are wrong.
 #include <level_zero/loader/ze_loader.h>
 #include <level_zero/ze_api.h>
 
@@ -10,8 +11,9 @@ namespace hotslot::level_zero {
 
 using abi::same_function;
 
-#define HOTSLOT_ENTRY(symbol, parameters) \
-  static_assert(same_function<Status(*) parameters, decltype(&::symbol)>, #symbol " has another signature");
+#define HOTSLOT_ENTRY(symbol, parameters)                                 \
+  static_assert(same_function<Status(*) parameters, decltype(&::symbol)>, \
+                #symbol " has another signature");
 HOTSLOT_ZE_ENTRIES(HOTSLOT_ENTRY)
 static_assert(same_function<TranslateHandle, decltype(&::zelLoaderTranslateHandle)>,
               "zelLoaderTranslateHandle has another signature");
@@ -119,7 +121,8 @@ SAME_FIELD(DeviceProperties, subslices_per_slice, ze_device_properties_t, numSub
 SAME_FIELD(DeviceProperties, slices, ze_device_properties_t, numSlices);
 SAME_FIELD(DeviceProperties, timer_resolution, ze_device_properties_t, timerResolution);
 SAME_FIELD(DeviceProperties, timestamp_bits, ze_device_properties_t, timestampValidBits);
-SAME_FIELD(DeviceProperties, kernel_timestamp_bits, ze_device_properties_t, kernelTimestampValidBits);
+SAME_FIELD(DeviceProperties, kernel_timestamp_bits, ze_device_properties_t,
+           kernelTimestampValidBits);
 static_assert(offsetof(DeviceProperties, uuid) == offsetof(ze_device_properties_t, uuid) &&
                   sizeof(DeviceProperties::uuid) == sizeof(ze_device_uuid_t),
               "DeviceProperties::uuid is not ze_device_uuid_t");
@@ -137,16 +140,20 @@ SAME_FIELD(MemoryProperties, bus_width, ze_device_memory_properties_t, maxBusWid
 SAME_FIELD(MemoryProperties, total, ze_device_memory_properties_t, totalSize);
 SAME_FIELD(MemoryProperties, name, ze_device_memory_properties_t, name);
 SAME_DESC(MemoryAccessProperties, ze_device_memory_access_properties_t);
-SAME_FIELD(MemoryAccessProperties, host, ze_device_memory_access_properties_t, hostAllocCapabilities);
-SAME_FIELD(MemoryAccessProperties, device, ze_device_memory_access_properties_t, deviceAllocCapabilities);
+SAME_FIELD(MemoryAccessProperties, host, ze_device_memory_access_properties_t,
+           hostAllocCapabilities);
+SAME_FIELD(MemoryAccessProperties, device, ze_device_memory_access_properties_t,
+           deviceAllocCapabilities);
 SAME_FIELD(MemoryAccessProperties, shared_one, ze_device_memory_access_properties_t,
            sharedSingleDeviceAllocCapabilities);
 SAME_FIELD(MemoryAccessProperties, shared_all, ze_device_memory_access_properties_t,
            sharedCrossDeviceAllocCapabilities);
-SAME_FIELD(MemoryAccessProperties, shared_system, ze_device_memory_access_properties_t, sharedSystemAllocCapabilities);
+SAME_FIELD(MemoryAccessProperties, shared_system, ze_device_memory_access_properties_t,
+           sharedSystemAllocCapabilities);
 SAME_DESC(GroupProperties, ze_command_queue_group_properties_t);
 SAME_FIELD(GroupProperties, flags, ze_command_queue_group_properties_t, flags);
-SAME_FIELD(GroupProperties, most_fill_pattern, ze_command_queue_group_properties_t, maxMemoryFillPatternSize);
+SAME_FIELD(GroupProperties, most_fill_pattern, ze_command_queue_group_properties_t,
+           maxMemoryFillPatternSize);
 SAME_FIELD(GroupProperties, queues, ze_command_queue_group_properties_t, numQueues);
 SAME_DESC(ContextDesc, ze_context_desc_t);
 SAME_FIELD(ContextDesc, flags, ze_context_desc_t, flags);
@@ -194,7 +201,7 @@ SAME_FIELD(Timestamps, global_end, ze_kernel_timestamp_result_t, global.kernelEn
 SAME_FIELD(Timestamps, context_begin, ze_kernel_timestamp_result_t, context.kernelStart);
 SAME_FIELD(Timestamps, context_end, ze_kernel_timestamp_result_t, context.kernelEnd);
 
-// ---- newer than 1.4 -------------------------------------------------------------------------------------------------
+// ---- newer than 1.4 -----------------------------------------------------------------------------
 
 // Headers from spec 1.10 on say which one they are; before that their extensions' names do.
 #ifdef ZE_API_VERSION_CURRENT_M
@@ -202,7 +209,8 @@ SAME_NUMBER(queue_in_order, ZE_COMMAND_QUEUE_FLAG_IN_ORDER);
 SAME_NUMBER(list_in_order, ZE_COMMAND_LIST_FLAG_IN_ORDER);
 SAME_NUMBER(MemoryAdvice::prefer_system, ZE_MEMORY_ADVICE_SET_SYSTEM_MEMORY_PREFERRED_LOCATION);
 #if ZE_API_VERSION_CURRENT_M >= ZE_MAKE_VERSION(1, 15)
-static_assert(same_function<decltype(Newer::zeEventCounterBasedCreate), decltype(&::zeEventCounterBasedCreate)>,
+static_assert(same_function<decltype(Newer::zeEventCounterBasedCreate),
+                            decltype(&::zeEventCounterBasedCreate)>,
               "zeEventCounterBasedCreate has another signature");
 SAME_NUMBER(counter_immediate, ZE_EVENT_COUNTER_BASED_FLAG_IMMEDIATE);
 SAME_NUMBER(counter_host_visible, ZE_EVENT_COUNTER_BASED_FLAG_HOST_VISIBLE);
@@ -225,8 +233,9 @@ SAME_FIELD(MemmapDesc, memory, ze_external_memmap_sysmem_ext_desc_t, pSystemMemo
 SAME_FIELD(MemmapDesc, bytes, ze_external_memmap_sysmem_ext_desc_t, size);
 #endif
 #ifdef ZE_RECORD_REPLAY_GRAPH_EXT_NAME
-#define SAME_NEWER(symbol) \
-  static_assert(same_function<decltype(Newer::symbol), decltype(&::symbol)>, #symbol " has another signature")
+#define SAME_NEWER(symbol)                                                   \
+  static_assert(same_function<decltype(Newer::symbol), decltype(&::symbol)>, \
+                #symbol " has another signature")
 SAME_NEWER(zeCommandListBeginGraphCaptureExt);
 SAME_NEWER(zeCommandListEndGraphCaptureExt);
 SAME_NEWER(zeGraphInstantiateExt);
@@ -247,11 +256,12 @@ struct Shifted {
   QueueMode mode;
   Priority priority;
 };
-static_assert(same_function<Status (*)(ContextHandle, const PoolDesc*, PoolHandle*), decltype(&::zeEventPoolCreate)>,
+static_assert(same_function<Status (*)(ContextHandle, const PoolDesc*, PoolHandle*),
+                            decltype(&::zeEventPoolCreate)>,
               "wrong: two parameters too few");
-static_assert(
-    same_function<Status (*)(ListHandle, uint64_t, EventHandle*), decltype(&::zeCommandListAppendWaitOnEvents)>,
-    "wrong: a count of 8 bytes");
+static_assert(same_function<Status (*)(ListHandle, uint64_t, EventHandle*),
+                            decltype(&::zeCommandListAppendWaitOnEvents)>,
+              "wrong: a count of 8 bytes");
 SAME_NUMBER(Priority::low, ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH);
 SAME_FIELD(Shifted, ordinal, ze_command_queue_desc_t, ordinal);
 SAME_STRUCT(KernelDesc, ze_host_mem_alloc_desc_t);

@@ -1,5 +1,5 @@
-// Our declarations of MPI against the header of the library that is there: Open MPI's, one of MPICH's family, or the
-// standard ABI's. -DNEGATIVE adds declarations that are wrong.
+// Our declarations of MPI against the header of the library that is there: Open MPI's, one of
+// MPICH's family, or the standard ABI's. -DNEGATIVE adds declarations that are wrong.
 #include <mpi.h>
 
 #include "ranks/abi.hpp"
@@ -20,21 +20,25 @@ using Ours = Standard;
                 #symbol " is not Calls::" #entry);
 HOTSLOT_MPI_CALLS(SAME, Ours::Handle)
 
-static_assert(abi::same_value<Ours::Handle, MPI_Comm>() && abi::same_value<Ours::Handle, MPI_Request>() &&
-                  abi::same_value<Ours::Handle, MPI_Datatype>() && abi::same_value<Ours::Handle, MPI_Errhandler>(),
+static_assert(abi::same_value<Ours::Handle, MPI_Comm>() &&
+                  abi::same_value<Ours::Handle, MPI_Request>() &&
+                  abi::same_value<Ours::Handle, MPI_Datatype>() &&
+                  abi::same_value<Ours::Handle, MPI_Errhandler>(),
               "Handle is not MPI's");
 
 SAME_NUMBER(Ours::funneled, MPI_THREAD_FUNNELED);
 SAME_NUMBER(Ours::serialized, MPI_THREAD_SERIALIZED);
 SAME_NUMBER(Ours::tag_ub, MPI_TAG_UB);
-static_assert(MPI_SUCCESS == 0 && MPI_MAX_LIBRARY_VERSION_STRING <= most_text && MPI_MAX_ERROR_STRING <= most_text,
+static_assert(MPI_SUCCESS == 0 && MPI_MAX_LIBRARY_VERSION_STRING <= most_text &&
+                  MPI_MAX_ERROR_STRING <= most_text,
               "most_text is too little");
 
 // Addresses made of numbers are no constant expressions: the number in the macro's text is.
 constexpr unsigned long long number_in(const char* text) {
   const char* last = text;
   for (const char* at = text; *at; ++at)
-    if (*at >= '0' && *at <= '9' && (at == text || at[-1] == '(' || at[-1] == ')' || at[-1] == ' ')) last = at;
+    if (*at >= '0' && *at <= '9' && (at == text || at[-1] == '(' || at[-1] == ')' || at[-1] == ' '))
+      last = at;
   unsigned long long number = 0;
   const bool hex = last[0] == '0' && last[1] == 'x';
   for (const char* at = hex ? last + 2 : last; *at && *at != ')'; ++at)
@@ -43,7 +47,8 @@ constexpr unsigned long long number_in(const char* text) {
 }
 #define TEXT_OF(text) #text
 #define TEXT(macro) TEXT_OF(macro)
-#define SAME_HANDLE(ours, theirs) static_assert((ours) == number_in(TEXT(theirs)), #ours " is not " #theirs)
+#define SAME_HANDLE(ours, theirs) \
+  static_assert((ours) == number_in(TEXT(theirs)), #ours " is not " #theirs)
 
 SAME_HANDLE(Ours::status_ignore, MPI_STATUS_IGNORE);
 SAME_HANDLE(Ours::statuses_ignore, MPI_STATUSES_IGNORE);

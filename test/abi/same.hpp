@@ -1,5 +1,6 @@
-// How two declarations of one binary interface are compared: values by size, alignment and class, functions by that of
-// every parameter, structures field by field. Everything is decided while compiling; the message names what differs.
+// How two declarations of one binary interface are compared: values by size, alignment and class,
+// functions by that of every parameter, structures field by field. Everything is decided while
+// compiling; the message names what differs.
 #pragma once
 #include <cstddef>
 #include <type_traits>
@@ -26,12 +27,13 @@ struct Shape<void> {
   static constexpr size_t size = 0, alignment = 0;
 };
 
-// With `addresses` a pointer and a whole number of its size count as one: both travel in the same registers, and HIP
-// declares as pointers what CUDA declares as numbers.
+// With `addresses` a pointer and a whole number of its size count as one: both travel in the same
+// registers, and HIP declares as pointers what CUDA declares as numbers.
 template <class Ours, class Theirs, bool addresses = false>
 constexpr bool same_value() {
   constexpr Class a = class_of<Ours>(), b = class_of<Theirs>();
-  constexpr bool address = addresses && (a == pointer || a == whole) && (b == pointer || b == whole);
+  constexpr bool address =
+      addresses && (a == pointer || a == whole) && (b == pointer || b == whole);
   return (a == b || address) && Shape<Ours>::size == Shape<Theirs>::size &&
          Shape<Ours>::alignment == Shape<Theirs>::alignment;
 }
@@ -55,13 +57,15 @@ constexpr bool same_function = SameFunction<Ours, Theirs, addresses>::value;
 }  // namespace hotslot::abi
 
 // A number of ours against the vendor's constant.
-#define SAME_NUMBER(ours, theirs) \
-  static_assert((unsigned long long)(ours) == (unsigned long long)(theirs), #ours " is not " #theirs)
+#define SAME_NUMBER(ours, theirs)                                           \
+  static_assert((unsigned long long)(ours) == (unsigned long long)(theirs), \
+                #ours " is not " #theirs)
 // A structure of ours against the vendor's, then its fields.
 #define SAME_STRUCT(ours, theirs)                                                   \
   static_assert(sizeof(ours) == sizeof(theirs) && alignof(ours) == alignof(theirs), \
                 #ours " has not the size of " #theirs)
-#define SAME_FIELD(ours, field, theirs, their_field)                                                  \
-  static_assert(offsetof(ours, field) == offsetof(theirs, their_field) &&                             \
-                    hotslot::abi::same_value<decltype(ours::field), decltype(theirs::their_field)>(), \
-                #ours "::" #field " is not where " #theirs "::" #their_field " is")
+#define SAME_FIELD(ours, field, theirs, their_field)                                        \
+  static_assert(                                                                            \
+      offsetof(ours, field) == offsetof(theirs, their_field) &&                             \
+          hotslot::abi::same_value<decltype(ours::field), decltype(theirs::their_field)>(), \
+      #ours "::" #field " is not where " #theirs "::" #their_field " is")

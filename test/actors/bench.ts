@@ -1,4 +1,6 @@
-/** The four actors in one thread, stepped in whatever order a test wants, checked after every step. */
+/**
+ * The four actors in one thread, stepped in whatever order a test wants, checked after every step.
+ */
 import { expect } from 'chai';
 import { makeActors } from '../../actors/make.ts';
 import { nativeEvents } from '../../src/device/native.ts';
@@ -28,7 +30,10 @@ export class Bench {
   #seen = 0;
   journal: { sequence: number; count: number }[] = [];
 
-  /** `update` is captured beside the counting of updates. `kept`: how a device keeps rows or steps; null that it does not. */
+  /**
+   * `update` is captured beside the counting of updates. `kept`: how a device keeps rows or steps;
+   * null that it does not.
+   */
   constructor(
     depth: number,
     ticks: number,
@@ -43,10 +48,17 @@ export class Bench {
       device: TESTED,
       depth,
       transfer: 'immediate',
-      ...{ rows: kept ? 'device' : 'host', ring: kept, noRing: '', baseSeed: 0 },
+      rows: kept ? 'device' : 'host',
+      ring: kept,
+      noRing: '',
+      baseSeed: 0,
       timed: true,
     });
-    this.ring = Ring.create({ depth, hosts: [CLIENT, CLIENT, CLIENT, CLIENT], journalCapacity: 1024 });
+    this.ring = Ring.create({
+      depth,
+      hosts: [CLIENT, CLIENT, CLIENT, CLIENT],
+      journalCapacity: 1024,
+    });
     this.#graphs = captureSlots(this.slots, (batch, context) => {
       const { stream, out } = context;
       update(batch, context);
@@ -58,7 +70,13 @@ export class Bench {
     this.slots.compute.wait(this.slots.last);
     this.ring.setBeta(source.beta);
     this.ring.run.setLearner(learnerOf(this.#graphs, {}, null));
-    this.ring.startRun({ firstSequence: 0, firstTick: 0, ticks, rows: source.rows, publishEvery: 0 });
+    this.ring.startRun({
+      firstSequence: 0,
+      firstTick: 0,
+      ticks,
+      rows: source.rows,
+      publishEvery: 0,
+    });
     for (const role of roles) this.actors.push(this.make(role));
   }
 
@@ -94,7 +112,10 @@ export class Bench {
   #check(): void {
     const { ring } = this;
     const { next } = ring.journal.read(this.#seen, ({ record, scalars }) => {
-      this.journal.push({ sequence: record[Field.sequence] as number, count: scalars[0] as number });
+      this.journal.push({
+        sequence: record[Field.sequence] as number,
+        count: scalars[0] as number,
+      });
     });
     this.#seen = next;
     // I3: in sequence order, states never rise: a later slot is never ahead of an earlier one.
@@ -102,7 +123,9 @@ export class Bench {
       sequence: ring.sequence(slot),
       state: ring.state(slot),
     }));
-    const active = lives.filter(({ state }) => state !== SlotState.Free).sort((a, b) => a.sequence - b.sequence);
+    const active = lives
+      .filter(({ state }) => state !== SlotState.Free)
+      .sort((a, b) => a.sequence - b.sequence);
     for (let i = 1; i < active.length; i++) {
       expect(active[i]?.sequence).to.equal((active[i - 1]?.sequence as number) + 1);
       expect(active[i]?.state).to.be.at.most(active[i - 1]?.state as number);
@@ -116,7 +139,10 @@ export class Bench {
     );
   }
 
-  /** Launches a slot's graph past its actor: behind the copy like every launch, for Ready may be said before the copy is over. */
+  /**
+   * Launches a slot's graph past its actor: behind the copy like every launch, for Ready may be
+   * said before the copy is over.
+   */
   launch(slot: number): void {
     const handle = this.ring.run.learner.graphs[slot] as number;
     this.slots.backend.waitCurrentStreamForReady(slot, this.slots.compute);
@@ -125,7 +151,11 @@ export class Bench {
 
   close(): void {
     for (const actor of this.actors) actor.close();
-    nativeEvents().waitEvent(this.slots.device.handle, (this.slots.spent[0] as { handle: number }).handle, 1000);
+    nativeEvents().waitEvent(
+      this.slots.device.handle,
+      (this.slots.spent[0] as { handle: number }).handle,
+      1000,
+    );
     this.slots.updates?.applyPending(this.slots.host, this.slots.comeHome(this.ring));
     this.source.release();
     for (const graph of this.#graphs) graph.close();

@@ -1,4 +1,7 @@
-/** By `auto` one thread hosts all roles in manual ticks, and two host them in runs: between the two, whatever dies, nothing is lost. */
+/**
+ * By `auto` one thread hosts all roles in manual ticks, and two host them in runs: between the two,
+ * whatever dies, nothing is lost.
+ */
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { Hosted } from '../../actors/hosted.ts';
@@ -12,7 +15,8 @@ import { closeAll, counter, filled, pipeline, SAMPLE } from '../pipeline/fixture
 import { workersOf } from '../pipeline/inside.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 
-const threadsOf = (made: ReplayPipeline) => workersOf(made).filter((worker) => worker !== undefined).length;
+const threadsOf = (made: ReplayPipeline) =>
+  workersOf(made).filter((worker) => worker !== undefined).length;
 const hostOf = (made: ReplayPipeline, role: 'pack' | 'replay') => {
   const { bells, header } = insideOf(made).parts.ring;
   return bells.threads.find((thread) => bells.hostedBy(thread, header.hosting).includes(role));
@@ -26,7 +30,12 @@ const byHand = async (made: ReplayPipeline, tick: number) => {
 
 /** Two threads over one ring whose actors only say which role they have. */
 function twoThreads() {
-  const ring = Ring.create({ depth: 2, hosts: [0, 1, 1, 1], manualHosts: [0, 0, 0, 0], journalCapacity: 64 });
+  const ring = Ring.create({
+    depth: 2,
+    hosts: [0, 1, 1, 1],
+    manualHosts: [0, 0, 0, 0],
+    journalCapacity: 64,
+  });
   const open = new Map<Role, number>();
   const threads = [0, 1].map(
     (thread) =>
@@ -55,7 +64,9 @@ describe('roles that move between threads', () => {
         else looks(rest % 3);
       }
       for (const thread of [0, 1, 0]) looks(thread);
-      expect(hosts()).to.deep.equal(ring.header.hosting === Hosting.manual ? [0, 0, 0, 0] : [0, 1, 1, 1]);
+      expect(hosts()).to.deep.equal(
+        ring.header.hosting === Hosting.manual ? [0, 0, 0, 0] : [0, 1, 1, 1],
+      );
     }
   });
 
@@ -108,34 +119,42 @@ describe('roles that move between threads', () => {
     update.close();
   });
 
-  itLonger('I8, I10: whichever thread is terminated when they move, every update is applied exactly once', async () => {
-    const rounds = setting({ short: 6, all: 12, long: 200 });
-    const made = await pipeline({ placement: 'auto', restart: rounds, buffer: filled(64, 64), depth: 3 });
-    const update = counter(made);
-    const told: Tick[] = [];
-    made.on('tick', (each) => told.push(each));
-    const ofRuns: number[] = [];
-    let tick = 0;
-    for (let round = 0; round < rounds; round++) {
-      const worker = workersOf(made)[round % threadsOf(made)];
-      const again = once(made as never, 'restart');
-      // Before the roles move to the run, once they may, or when they are to come back.
-      const moment = (round >> 1) % 3;
-      if (moment === 0) void worker?.terminate();
-      const running = made.run({ ticks: 7 });
-      if (moment === 1) void worker?.terminate();
-      await running;
-      for (const end = tick + 7; tick < end; tick++) ofRuns.push(tick);
-      made.startPrepare(tick, SAMPLE);
-      if (moment === 2) void worker?.terminate();
-      await byHand(made, tick++);
-      await again;
-    }
-    const counts = new Map(told.map(({ tickId, scalars }) => [tickId, scalars.count]));
-    expect(ofRuns.map((id) => counts.get(id))).to.deep.equal(ofRuns.map((_, i) => i + 1));
-    expect(await update.count.toArray()).to.deep.equal(Float32Array.of(ofRuns.length));
-    update.close();
-  });
+  itLonger(
+    'I8, I10: whichever thread is terminated when they move, every update is applied exactly once',
+    async () => {
+      const rounds = setting({ short: 6, all: 12, long: 200 });
+      const made = await pipeline({
+        placement: 'auto',
+        restart: rounds,
+        buffer: filled(64, 64),
+        depth: 3,
+      });
+      const update = counter(made);
+      const told: Tick[] = [];
+      made.on('tick', (each) => told.push(each));
+      const ofRuns: number[] = [];
+      let tick = 0;
+      for (let round = 0; round < rounds; round++) {
+        const worker = workersOf(made)[round % threadsOf(made)];
+        const again = once(made as never, 'restart');
+        // Before the roles move to the run, once they may, or when they are to come back.
+        const moment = (round >> 1) % 3;
+        if (moment === 0) void worker?.terminate();
+        const running = made.run({ ticks: 7 });
+        if (moment === 1) void worker?.terminate();
+        await running;
+        for (const end = tick + 7; tick < end; tick++) ofRuns.push(tick);
+        made.startPrepare(tick, SAMPLE);
+        if (moment === 2) void worker?.terminate();
+        await byHand(made, tick++);
+        await again;
+      }
+      const counts = new Map(told.map(({ tickId, scalars }) => [tickId, scalars.count]));
+      expect(ofRuns.map((id) => counts.get(id))).to.deep.equal(ofRuns.map((_, i) => i + 1));
+      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(ofRuns.length));
+      update.close();
+    },
+  );
 
   it('let the host device count on their thread, but not while that packs for long', () => {
     const scan = (longPack: boolean, hosts: number[]) => {
@@ -143,7 +162,11 @@ describe('roles that move between threads', () => {
       const told: string[] = [];
       const tells = (what: string) => () => void told.push(what);
       const make = (role: Role) => ({
-        ...{ role, slot: 0, close: () => {}, away: tells('away'), back: tells('back') },
+        role,
+        slot: 0,
+        close: () => {},
+        away: tells('away'),
+        back: tells('back'),
         work: () => told.push(role),
       });
       const hosted = new Hosted(ring, { thread: 0, longPack }, (wanted) => wanted.map(make));
@@ -151,7 +174,14 @@ describe('roles that move between threads', () => {
       hosted.work();
       return told;
     };
-    expect(scan(true, [0, 0, 0, 0])).to.deep.equal(['away', 'pack', 'back', 'submit', 'poll', 'replay']);
+    expect(scan(true, [0, 0, 0, 0])).to.deep.equal([
+      'away',
+      'pack',
+      'back',
+      'submit',
+      'poll',
+      'replay',
+    ]);
     expect(scan(false, [0, 0, 0, 0])).to.deep.equal(['pack', 'submit', 'poll', 'replay']);
     expect(scan(true, [0, 1, 1, 1])).to.deep.equal(['pack']);
   });

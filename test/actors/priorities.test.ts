@@ -1,4 +1,7 @@
-/** Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the actors are stepped in and whoever dies. */
+/**
+ * Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the
+ * actors are stepped in and whoever dies.
+ */
 import { expect } from 'chai';
 import { checkSteps } from '../../src/engine/device-rows/options.ts';
 import type { Actor } from '../../src/engine/pipeline/actors.ts';
@@ -25,7 +28,13 @@ class Priorities {
     const { buffer } = stepsBuffer();
     const priorities = ({ obs }: TransitionSample) =>
       Float32Array.from({ length: ROWS }, (_, i) => (obs as Float32Array)[3 * i]!);
-    this.#want = replica({ ticks: TICKS, depth, rows: ROWS, seed: 0, ...(kept ? { priorities } : {}) });
+    this.#want = replica({
+      ticks: TICKS,
+      depth,
+      rows: ROWS,
+      seed: 0,
+      ...(kept ? { priorities } : {}),
+    });
     this.#source = new BatchSource({
       buffer,
       view: buffer.transitions(VIEW),
@@ -37,7 +46,11 @@ class Priorities {
       ...([depth, TICKS, this.#source] as const),
       ({ obs, rewards }, { stream, priorities }) => {
         if (!kept) stream.copy(priorities!, rewards!);
-        else stream.launch('copy2d', { tensors: [priorities!, obs as Tensor<'float32'>], wholes: [ROWS, 1, 1, 3] });
+        else
+          stream.launch('copy2d', {
+            tensors: [priorities!, obs as Tensor<'float32'>],
+            wholes: [ROWS, 1, 1, 3],
+          });
       },
       kept ? checkSteps({ ...steps, ...steps.layout }) : null,
     );
@@ -50,7 +63,9 @@ class Priorities {
     for (let slot = 0; slot < ring.depth; slot++) {
       if (ring.state(slot) < SlotState.Packed || ring.sequence(slot) < this.#drawn) continue;
       const ids = slots.host.ids(slot, idsAt, ROWS);
-      expect([...ids], `draw ${ring.sequence(slot)}`).to.deep.equal([...this.#want.draws[ring.sequence(slot)]!.ids]);
+      expect([...ids], `draw ${ring.sequence(slot)}`).to.deep.equal([
+        ...this.#want.draws[ring.sequence(slot)]!.ids,
+      ]);
       this.#drawn = ring.sequence(slot) + 1;
     }
   }
@@ -92,7 +107,8 @@ describe('priorities, stepped', () => {
     const priorities = new Priorities(2);
     const { bench } = priorities;
     const [pack, submit, poll] = [0, 1, 2];
-    while (bench.ring.state(0) !== SlotState.Ready) for (const role of [pack, submit, poll]) bench.step(role);
+    while (bench.ring.state(0) !== SlotState.Ready)
+      for (const role of [pack, submit, poll]) bench.step(role);
     bench.launch(0);
     bench.slots.compute.record(bench.slots.spent[0]!);
     while (!bench.slots.spent[0]!.query());
@@ -113,10 +129,17 @@ describe('priorities, stepped', () => {
     expect(bench.ring.idle, 'nothing is asked for while nothing is there').to.equal(true);
     addSteps(writer, 20);
     bench.step(pack);
-    for (let n = 0; bench.ring.finished < 10 && n < 1000; n++) for (let role = 0; role < 4; role++) bench.step(role);
+    for (let n = 0; bench.ring.finished < 10 && n < 1000; n++)
+      for (let role = 0; role < 4; role++) bench.step(role);
     expect(bench.ring.finished).to.equal(10);
     bench.ring.endRun();
-    bench.ring.startRun({ firstSequence: 10, firstTick: 10, ticks: 10, rows: ROWS, publishEvery: 0 });
+    bench.ring.startRun({
+      firstSequence: 10,
+      firstTick: 10,
+      ticks: 10,
+      rows: ROWS,
+      publishEvery: 0,
+    });
     // Three requests, and then the steps are gone.
     const packer = bench.actors[pack] as Actor;
     buffer.clear();
@@ -127,7 +150,10 @@ describe('priorities, stepped', () => {
     buffer.clear();
     packer.work();
     const asked = [0, 1, 2].map((slot) => bench.ring.state(slot));
-    expect(asked.filter((state) => state === SlotState.Requested).length, String(asked)).to.be.at.least(1);
+    expect(
+      asked.filter((state) => state === SlotState.Requested).length,
+      String(asked),
+    ).to.be.at.least(1);
     const kept = asked.filter((state) => state > SlotState.Requested).length;
     bench.ring.header.pause();
     const [sampled, rung] = [limiter.samples, other.read()];
@@ -135,9 +161,12 @@ describe('priorities, stepped', () => {
     const back = asked.filter((state) => state === SlotState.Requested).length;
     expect(limiter.samples, 'the limiter has them back').to.equal(sampled - back * ROWS);
     expect(other.read(), 'another pipeline hears that there is room').to.be.above(rung);
-    expect([0, 1, 2].filter((slot) => bench.ring.state(slot) === SlotState.Requested)).to.deep.equal([]);
+    expect(
+      [0, 1, 2].filter((slot) => bench.ring.state(slot) === SlotState.Requested),
+    ).to.deep.equal([]);
     expect(bench.ring.next).to.equal(begun + kept);
-    for (let n = 0; !bench.ring.idle && n < 1000; n++) for (let role = 0; role < 4; role++) bench.step(role);
+    for (let n = 0; !bench.ring.idle && n < 1000; n++)
+      for (let role = 0; role < 4; role++) bench.step(role);
     bench.close();
   });
 });

@@ -1,8 +1,9 @@
 /**
- * Pipelines whose threads a test steps: the opener's code, the actors, the shared words, native pack and the host device are the real
- * ones. A thread's step is one actor's work(), as actors/thread.ts does it. An opener's step goes from one sleep on its bell to the next.
- * At every ring of a bell, before every store that hands something on, and between any two steps the test may do something that in
- * real threads another thread would do there.
+ * Pipelines whose threads a test steps: the opener's code, the actors, the shared words, native
+ * pack and the host device are the real ones. A thread's step is one actor's work(), as
+ * actors/thread.ts does it. An opener's step goes from one sleep on its bell to the next. At every
+ * ring of a bell, before every store that hands something on, and between any two steps the test
+ * may do something that in real threads another thread would do there.
  */
 
 import { makeActors } from '../../actors/make.ts';
@@ -18,9 +19,15 @@ import { ExchangeWords } from '../../src/shm/exchange-words.ts';
 
 /** A wait that nothing ends for so long, on the world's clock, is one for ever. */
 const FOR_EVER_MS = 120_000;
-/** Such a wait has also taken this long on the machine's clock. Before, the host device's threads may not have had a turn. */
+/**
+ * Such a wait has also taken this long on the machine's clock. Before, the host device's threads
+ * may not have had a turn.
+ */
 const PATIENCE_MS = 30_000;
-/** Rounds in which nothing moves, before the clock does: the host device works in threads of its own. */
+/**
+ * Rounds in which nothing moves, before the clock does: the host device works in threads of its
+ * own.
+ */
 const STILL = 3;
 
 interface Parked {
@@ -140,7 +147,9 @@ export class World implements Disposable {
       () =>
         async function (this: ActorThreads) {
           const running = () =>
-            this.hosted.some((_, thread) => this.ring.header.threadState(thread) === ThreadState.running);
+            this.hosted.some(
+              (_, thread) => this.ring.header.threadState(thread) === ThreadState.running,
+            );
           while (running()) await new Promise(setImmediate);
         },
     );
@@ -163,7 +172,12 @@ export class World implements Disposable {
   }
 
   /** The same of a getter. */
-  redefine<T extends object>(of: T, name: keyof T, how: PropertyDescriptor, before: () => unknown): void {
+  redefine<T extends object>(
+    of: T,
+    name: keyof T,
+    how: PropertyDescriptor,
+    before: () => unknown,
+  ): void {
     Object.defineProperty(of, name, { configurable: true, ...how });
     this.#undo.push(() => Object.defineProperty(of, name, { configurable: true, get: before }));
   }
@@ -179,8 +193,9 @@ export class World implements Disposable {
   }
 
   /**
-   * Does this at that point, counted from now on. Unless `everywhere`, there is no point after a step that did nothing. A stop there
-   * differs from a stop before that step only in which actor looks first.
+   * Does this at that point, counted from now on. Unless `everywhere`, there is no point after a
+   * step that did nothing. A stop there differs from a stop before that step only in which actor
+   * looks first.
    */
   plan(
     acts: readonly { at: number; act: () => void }[],
@@ -204,16 +219,22 @@ export class World implements Disposable {
       if (still < STILL) continue;
       still = 0;
       this.#skew += 50;
-      if (this.#skew - clock > FOR_EVER_MS && this.#now() > end) throw new Error(`${what} does not come: ${state()}`);
+      if (this.#skew - clock > FOR_EVER_MS && this.#now() > end)
+        throw new Error(`${what} does not come: ${state()}`);
     }
     this.#counts = false;
   }
 
-  /** A step of each actor, in a drawn order, then of each opener that was rung or has slept for long enough. */
+  /**
+   * A step of each actor, in a drawn order, then of each opener that was rung or has slept for long
+   * enough.
+   */
   async round(): Promise<number> {
     let moved = 0;
     let last = 1;
-    const steps = this.#threads.flatMap((thread) => Array.from({ length: thread.steps }, () => thread));
+    const steps = this.#threads.flatMap((thread) =>
+      Array.from({ length: thread.steps }, () => thread),
+    );
     for (let left = steps.length; left > 0; left--) {
       const [thread] = steps.splice(Math.floor(this.#random() * left), 1) as [SteppedThread];
       if (last > 0 || this.#everywhere) this.#point();
@@ -223,7 +244,9 @@ export class World implements Disposable {
     if (last > 0 || this.#everywhere) this.#point();
     for (const act of this.#later.splice(0)) act();
     const now = performance.now();
-    const woken = this.#parked.filter(({ bell, seen, until }) => bell.read() !== seen || until <= now);
+    const woken = this.#parked.filter(
+      ({ bell, seen, until }) => bell.read() !== seen || until <= now,
+    );
     this.#parked = this.#parked.filter((each) => !woken.includes(each));
     for (const { bell, seen, wake } of woken) {
       if (bell.read() !== seen) moved++;

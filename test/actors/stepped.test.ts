@@ -74,7 +74,13 @@ describe('the actors, stepped', () => {
       bench.step(pack);
       expect([limiter.samples, bench.ring.next]).to.deep.equal([0, 0]);
       bench.ring.endRun();
-      bench.ring.startRun({ firstSequence: 0, firstTick: 0, ticks: 100, rows: SAMPLE, publishEvery: 0 });
+      bench.ring.startRun({
+        firstSequence: 0,
+        firstTick: 0,
+        ticks: 100,
+        rows: SAMPLE,
+        publishEvery: 0,
+      });
       bench.step(pack);
       expect([limiter.samples, bench.ring.next]).to.deep.equal([2 * SAMPLE, 2]);
       bench.close();
@@ -95,7 +101,8 @@ describe('the actors, stepped', () => {
   });
 
   const files = { Packer: 'pack', Submitter: 'submit', Replayer: 'replay' } as const;
-  // What a thread sees while it is being terminated: native calls that do nothing, and JavaScript that runs on.
+  // What a thread sees while it is being terminated: native calls that do nothing, and JavaScript
+  // that runs on.
   const silent = {
     pack: ['pack', 'Packer', 'pack', SlotState.Requested],
     submit: ['submit', 'Submitter', 'submit', SlotState.Packed],
@@ -107,7 +114,8 @@ describe('the actors, stepped', () => {
       const bench = new Bench(2, 4);
       const which = roles.indexOf(role);
       for (let n = 0; n < 100; n++) for (let each = 0; each < which; each++) bench.step(each);
-      if (role === 'replay') for (let n = 0; bench.ring.state(0) !== state && n < 1000; n++) bench.step(2);
+      if (role === 'replay')
+        for (let n = 0; bench.ring.state(0) !== state && n < 1000; n++) bench.step(2);
       const file = loadAddon<Record<string, new (...how: unknown[]) => object>>(files[addon]);
       const Whole = file[addon] as new (...how: unknown[]) => object;
       file[addon] = class extends Whole {
@@ -125,7 +133,8 @@ describe('the actors, stepped', () => {
       }
       bench.actors[which]?.close();
       bench.actors[which] = bench.make(role);
-      for (let n = 0; bench.journal.length < 4 && n < 5000; n++) for (let each = 0; each < 4; each++) bench.step(each);
+      for (let n = 0; bench.journal.length < 4 && n < 5000; n++)
+        for (let each = 0; each < 4; each++) bench.step(each);
       expect(bench.journal.map(({ count }) => count)).to.deep.equal([1, 2, 3, 4]);
       bench.close();
     });

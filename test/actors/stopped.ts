@@ -1,4 +1,7 @@
-/** Two learners of a group in a stepped world, stops at any point of it, and what must be true afterwards. */
+/**
+ * Two learners of a group in a stepped world, stops at any point of it, and what must be true
+ * afterwards.
+ */
 import { expect } from 'chai';
 import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
@@ -42,9 +45,13 @@ async function lay(of: Case, breaks?: (world: World) => void): Promise<Table> {
   const world = new World();
   if (breaks) world.hurry();
   breaks?.(world);
-  const limiters = [0, 1].map(() => RateLimiter.create({ samplesPerInsert: 1000, minSize: 4, errorBuffer: 1e12 }));
+  const limiters = [0, 1].map(() =>
+    RateLimiter.create({ samplesPerInsert: 1000, minSize: 4, errorBuffer: 1e12 }),
+  );
   const groups = await join(2);
-  const buffers = limiters.map((limiter) => ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter }));
+  const buffers = limiters.map((limiter) =>
+    ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter }),
+  );
   const learners = await Promise.all(
     groups.map((group, rank) => {
       const buffer = buffers[rank]!;
@@ -94,19 +101,25 @@ async function settle<T>(
 }
 
 /**
- * Plays the case with these stops. Returns how many points there were: a stop behind the last one has not come. Throws what was found to
- * be wrong. `breaks` puts faults into the world.
+ * Plays the case with these stops. Returns how many points there were: a stop behind the last one
+ * has not come. Throws what was found to be wrong. `breaks` puts faults into the world.
  */
 export async function play(of: Case, planned: readonly Planned[], how: How = {}): Promise<number> {
   try {
     return await played(of, planned, how);
   } catch (error) {
     const { message } = error as Error;
-    throw new Error(`${JSON.stringify(planned)} in ${JSON.stringify(of)}: ${message}`, { cause: error });
+    throw new Error(`${JSON.stringify(planned)} in ${JSON.stringify(of)}: ${message}`, {
+      cause: error,
+    });
   }
 }
 
-async function played(of: Case, planned: readonly Planned[], { breaks, ...order }: How): Promise<number> {
+async function played(
+  of: Case,
+  planned: readonly Planned[],
+  { breaks, ...order }: How,
+): Promise<number> {
   if (laid !== null && (laid.of !== of || breaks)) await clear(laid);
   const table = laid ?? (await lay(of, breaks));
   laid = null;
@@ -132,7 +145,9 @@ async function played(of: Case, planned: readonly Planned[], { breaks, ...order 
         async () => {
           // Others go on meanwhile.
           for (let turn = 0; turn < 3; turn++) {
-            expect(rings[rank]!.idle, 'nothing is under way while a save holds the run').to.equal(true);
+            expect(rings[rank]!.idle, 'nothing is under way while a save holds the run').to.equal(
+              true,
+            );
             await new Promise(setImmediate);
           }
         },
@@ -142,7 +157,8 @@ async function played(of: Case, planned: readonly Planned[], { breaks, ...order 
       done.push(came.has('close') || came.has('fail') ? held.catch(() => {}) : held);
       held.catch(() => {});
     }
-    if (stop === 'abort' || stop === 'close' || stop === 'fail') most[rank] = Math.min(most[rank]!, rings[rank]!.next);
+    if (stop === 'abort' || stop === 'close' || stop === 'fail')
+      most[rank] = Math.min(most[rank]!, rings[rank]!.next);
   };
   const outcomes: Outcome[] = [{}, {}];
   try {
@@ -168,16 +184,20 @@ async function played(of: Case, planned: readonly Planned[], { breaks, ...order 
     check(outcomes, rings, first, most, came);
     if (came.has('close') || came.has('fail') || came.has('leave')) return points;
     for (const [rank, limiter] of limiters.entries())
-      expect(limiter.samples, `rank ${rank}: rows that the limiter counts`).to.equal(rings[rank]!.finished * SAMPLE);
-    // Both are as they were: a run of one mean makes them equal. Each counts its ticks from its latest mean: where both were stopped
-    // between two means, one may be due for the next mean before the other, and who is through first ends the run.
+      expect(limiter.samples, `rank ${rank}: rows that the limiter counts`).to.equal(
+        rings[rank]!.finished * SAMPLE,
+      );
+    // Both are as they were: a run of one mean makes them equal. Each counts its ticks from its
+    // latest mean: where both were stopped between two means, one may be due for the next mean
+    // before the other, and who is through first ends the run.
     const isAlike = every === 1 || planned.length === 1;
     const again = await settle(
       table,
       'the end of the runs behind',
       learners.map(async ({ made }, rank) => {
         const { ended, ticks: applied } = await made.run({ ticks: every });
-        if (isAlike || ended === 'ticks') expect({ ended, applied }).to.deep.equal({ ended: 'ticks', applied: every });
+        if (isAlike || ended === 'ticks')
+          expect({ ended, applied }).to.deep.equal({ ended: 'ticks', applied: every });
         else expect(ended).to.deep.equal({ rank: 1 - rank, why: 'ticks' });
       }),
     );
@@ -203,9 +223,13 @@ function check(
   most: readonly number[],
   came: Set<Stop>,
 ): void {
-  const said = JSON.stringify(outcomes.map(({ ended, ticks, error }) => ({ ended, ticks, error: error?.message })));
+  const said = JSON.stringify(
+    outcomes.map(({ ended, ticks, error }) => ({ ended, ticks, error: error?.message })),
+  );
   for (const [rank, { ended, ticks, error }] of outcomes.entries()) {
-    expect(rings[rank]!.finished, `rank ${rank}: ticks that were applied; ${said}`).to.be.at.most(most[rank]!);
+    expect(rings[rank]!.finished, `rank ${rank}: ticks that were applied; ${said}`).to.be.at.most(
+      most[rank]!,
+    );
     if (error) {
       expect(
         [...came].some((stop) => stop === 'close' || stop === 'fail' || stop === 'leave'),

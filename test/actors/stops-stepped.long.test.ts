@@ -1,7 +1,9 @@
 /**
- * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and averager as they are. `npm test` has one
- * stop at every eighth place where something has changed, and some two by seed; test:all has one at every seventh step; the longest
- * setting has one everywhere, and two wherever something has changed. Faults that were there once are put back, and found.
+ * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and
+ * averager as they are. `npm test` has one stop at every eighth place where something has changed,
+ * and some two by seed; test:all has one at every seventh step; the longest setting has one
+ * everywhere, and two wherever something has changed. Faults that were there once are put back, and
+ * found.
  */
 import { expect } from 'chai';
 import { GroupRank } from '../../src/engine/group/group-rank.ts';
@@ -39,7 +41,11 @@ async function everywhere(
   let played = 0;
   for (const stop of only)
     for (const rank of who)
-      for (let at = 0, points = 1; at < points && (!of.starved || at < STARVED_POINTS); at += step, played++) {
+      for (
+        let at = 0, points = 1;
+        at < points && (!of.starved || at < STARVED_POINTS);
+        at += step, played++
+      ) {
         const planned: Planned[] = [{ stop, rank, at }];
         if (second !== undefined) planned.push({ stop: second.stop, rank, at: at + second.after });
         points = await play(of, planned, more);
@@ -64,12 +70,18 @@ describe('two learners, stepped: stops', function () {
   afterEach(clearUp);
 
   for (const of of cases)
-    itLonger(`one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`, async function () {
-      const short: Everywhere = of === cases[0] ? { everywhere: false, step: 8 } : { step: 24 };
-      const played = await everywhere(of, setting<Everywhere>({ short, all: { step: 7 }, long: {} }));
-      expect(played).to.be.greaterThan(50);
-      this.test!.title += `: ${played} cases`;
-    });
+    itLonger(
+      `one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`,
+      async function () {
+        const short: Everywhere = of === cases[0] ? { everywhere: false, step: 8 } : { step: 24 };
+        const played = await everywhere(
+          of,
+          setting<Everywhere>({ short, all: { step: 7 }, long: {} }),
+        );
+        expect(played).to.be.greaterThan(50);
+        this.test!.title += `: ${played} cases`;
+      },
+    );
 
   itLonger('an abort anywhere of the rank that waits for one without rows', async () => {
     const how: Everywhere = setting({ short: { everywhere: false, step: 8 }, all: {} });
@@ -95,21 +107,24 @@ describe('two learners, stepped: stops', function () {
   });
 
   for (const first of stops)
-    itLong(`${first}, then any stop of the other rank, both wherever something has changed`, async function () {
-      let played = 0;
-      for (const of of cases)
-        for (const second of stops)
-          for (const rank of ranks)
-            for (let at = 0, points = 1; at < points; at++)
-              for (let then = at; then < Math.max(points, at + 1); then++, played++) {
-                const planned: Planned[] = [
-                  { stop: first, rank, at },
-                  { stop: second, rank: (1 - rank) as 0 | 1, at: then },
-                ];
-                points = await play(of, planned, { everywhere: false });
-              }
-      this.test!.title += `: ${played} cases`;
-    });
+    itLong(
+      `${first}, then any stop of the other rank, both wherever something has changed`,
+      async function () {
+        let played = 0;
+        for (const of of cases)
+          for (const second of stops)
+            for (const rank of ranks)
+              for (let at = 0, points = 1; at < points; at++)
+                for (let then = at; then < Math.max(points, at + 1); then++, played++) {
+                  const planned: Planned[] = [
+                    { stop: first, rank, at },
+                    { stop: second, rank: (1 - rank) as 0 | 1, at: then },
+                  ];
+                  points = await play(of, planned, { everywhere: false });
+                }
+        this.test!.title += `: ${played} cases`;
+      },
+    );
 
   describe('broken on purpose, are found:', () => {
     const faults: Record<string, (world: World) => void> = {
@@ -167,13 +182,19 @@ describe('two learners, stepped: stops', function () {
       },
     };
     const shownBy: Record<string, Everywhere> = {
-      'a save that lets an aborted run go on': { only: ['hold'], second: { stop: 'abort', after: 40 } },
+      'a save that lets an aborted run go on': {
+        only: ['hold'],
+        second: { stop: 'abort', after: 40 },
+      },
       'an exchange that is taken although it was ended': { only: ['close'] },
     };
     for (const [fault, breaks] of Object.entries(faults))
       it(fault, async () => {
         let found: unknown = null;
-        const shown = fault === 'a signal that does not end the exchange that is waited for' ? [starved] : cases;
+        const shown =
+          fault === 'a signal that does not end the exchange that is waited for'
+            ? [starved]
+            : cases;
         for (const of of shown)
           found ??= await everywhere(of, {
             only: ['abort'],

@@ -3,7 +3,12 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { OpenedStream } from '../../src/device/stream.ts';
 import { roles } from '../../src/engine/ring/slot.ts';
-import { type PipelineError, ReplayBuffer, type ReplayPipeline, type Tick } from '../../src/index.ts';
+import {
+  type PipelineError,
+  ReplayBuffer,
+  type ReplayPipeline,
+  type Tick,
+} from '../../src/index.ts';
 import { Control } from '../../src/shm/control.ts';
 import { closeAll, counter, filled, pipeline, rows, SAMPLE, SPREAD } from '../pipeline/fixture.ts';
 import { bufferOf, slotsOf, workersOf } from '../pipeline/inside.ts';
@@ -13,16 +18,21 @@ import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 
-/** The journal's story of an exact run: every tick once, in order, and every update applied once. */
+/**
+ * The journal's story of an exact run: every tick once, in order, and every update applied once.
+ */
 function expectExact(ticks: Tick[], count: number): void {
   const once = ticks.filter((tick, i) => tick.tickId !== ticks[i - 1]?.tickId);
   expect(once.map((tick) => tick.tickId)).to.deep.equal(Array.from({ length: count }, (_, i) => i));
-  expect(once.map((tick) => tick.scalars.count)).to.deep.equal(Array.from({ length: count }, (_, i) => i + 1));
+  expect(once.map((tick) => tick.scalars.count)).to.deep.equal(
+    Array.from({ length: count }, (_, i) => i + 1),
+  );
 }
 
 /**
- * Brings a manual pipeline to a slot state that stays: no rows (Requested), a held copy stream (Submitted), an unsampled
- * batch (Ready), a held learner (Replaying). Packed needs a thread that is missing; it has tests of its own below.
+ * Brings a manual pipeline to a slot state that stays: no rows (Requested), a held copy stream
+ * (Submitted), an unsampled batch (Ready), a held learner (Replaying). Packed needs a thread that
+ * is missing; it has tests of its own below.
  */
 const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>> = {
   Free: async () => {},
@@ -77,7 +87,9 @@ describe('actors in threads of their own', () => {
         using latch = latchOf(made);
         await held[state]?.(made, latch);
         const waiting =
-          state === 'Requested' || state === 'Submitted' ? rejection(made.waitUntilReady(0, SAMPLE)) : null;
+          state === 'Requested' || state === 'Submitted'
+            ? rejection(made.waitUntilReady(0, SAMPLE))
+            : null;
         const closing = made.close();
         latch.open();
         await closing;
@@ -114,7 +126,8 @@ describe('actors in threads of their own', () => {
           using latch = latchOf(made);
           await held[state]?.(made, latch);
           const restarted = once(made as never, 'restart');
-          // The lost thread may be the one that runs the held work: native code ends before its thread does.
+          // The lost thread may be the one that runs the held work: native code ends before its
+          // thread does.
           const terminated = workersOf(made)[thread]?.terminate();
           latch.open();
           await terminated;
@@ -142,13 +155,19 @@ describe('actors in threads of their own', () => {
       Control.prototype.call = call;
     });
 
-    /** Submit's thread is lost, and its successor kept from attaching: what pack hands on stays Packed. */
+    /**
+     * Submit's thread is lost, and its successor kept from attaching: what pack hands on stays
+     * Packed.
+     */
     async function packed(): Promise<ReplayPipeline> {
       const made = await pipeline({ placement: SPREAD, restart: 2 });
       const held = new Promise<void>((resolve) => {
         release = resolve;
       });
-      Control.prototype.call = async function (this: Control<object>, ...how: Parameters<typeof call>) {
+      Control.prototype.call = async function (
+        this: Control<object>,
+        ...how: Parameters<typeof call>
+      ) {
         await held;
         return call.apply(this, how);
       } as typeof call;
@@ -169,63 +188,70 @@ describe('actors in threads of their own', () => {
 
     for (const [thread, role] of roles.entries()) {
       if (role === 'submit') continue;
-      (role === 'pack' ? it : itAll)(`I8: a lost ${role} thread is replaced too, and the tick goes on`, async () => {
-        const made = await packed();
-        const both = new Promise<void>((resolve) => {
-          let restarts = 0;
-          made.on('restart', () => ++restarts === 2 && resolve());
-        });
-        await workersOf(made)[thread]?.terminate();
-        release();
-        await both;
-        for (const tick of [0, 1, 2, 3, 4, 5]) {
-          await made.sampleLargeBatch(tick, SAMPLE);
-          made.afterTick();
-        }
-        await made.close();
-      });
+      (role === 'pack' ? it : itAll)(
+        `I8: a lost ${role} thread is replaced too, and the tick goes on`,
+        async () => {
+          const made = await packed();
+          const both = new Promise<void>((resolve) => {
+            let restarts = 0;
+            made.on('restart', () => ++restarts === 2 && resolve());
+          });
+          await workersOf(made)[thread]?.terminate();
+          release();
+          await both;
+          for (const tick of [0, 1, 2, 3, 4, 5]) {
+            await made.sampleLargeBatch(tick, SAMPLE);
+            made.afterTick();
+          }
+          await made.close();
+        },
+      );
     }
   });
 
-  itLonger('I8: whichever thread is terminated whenever in a run, every update is applied exactly once', async () => {
-    const kills = setting({ short: 4, all: 12, long: 100 });
-    const made = await pipeline({
-      placement: SPREAD,
-      depth: 3,
-      restart: kills,
-      buffer: ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 }),
-    });
-    const update = counter(made);
-    const ticks: Tick[] = [];
-    made.on('tick', (tick) => ticks.push(tick));
-    let restarts = 0;
-    let alive: (() => void) | null = null;
-    made.on('restart', () => {
-      restarts++;
-      alive?.();
-    });
-    const abort = new AbortController();
-    bufferOf(made).add(rows(64));
-    const running = made.run({ signal: abort.signal });
-    // A different role each time, after a different number of ticks: the seconds differ, the moments are anyone's.
-    for (let kill = 0; kill < kills; kill++) {
-      const thread = (kill * 5 + (kill >> 2)) % 4;
-      const goal = made.inspect().finished + 5 + ((kill * 37) % 61);
-      await until(`${goal} ticks are done`, () => made.inspect().finished >= goal);
-      const again = new Promise<void>((resolve) => {
-        alive = resolve;
+  itLonger(
+    'I8: whichever thread is terminated whenever in a run, every update is applied exactly once',
+    async () => {
+      const kills = setting({ short: 4, all: 12, long: 100 });
+      const made = await pipeline({
+        placement: SPREAD,
+        depth: 3,
+        restart: kills,
+        buffer: ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 }),
       });
-      await workersOf(made)[thread]!.terminate();
-      await again;
-    }
-    abort.abort();
-    const summary = await running;
-    expect(restarts).to.equal(kills);
-    expectExact(ticks, summary.ticks);
-    expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
-    await made.close();
-    update.close();
-  });
+      const update = counter(made);
+      const ticks: Tick[] = [];
+      made.on('tick', (tick) => ticks.push(tick));
+      let restarts = 0;
+      let alive: (() => void) | null = null;
+      made.on('restart', () => {
+        restarts++;
+        alive?.();
+      });
+      const abort = new AbortController();
+      bufferOf(made).add(rows(64));
+      const running = made.run({ signal: abort.signal });
+      // A different role each time, after a different number of ticks: the seconds differ, the
+      // moments are anyone's.
+      for (let kill = 0; kill < kills; kill++) {
+        const thread = (kill * 5 + (kill >> 2)) % 4;
+        const goal = made.inspect().finished + 5 + ((kill * 37) % 61);
+        await until(`${goal} ticks are done`, () => made.inspect().finished >= goal);
+        const again = new Promise<void>((resolve) => {
+          alive = resolve;
+        });
+        await workersOf(made)[thread]!.terminate();
+        await again;
+      }
+      abort.abort();
+      const summary = await running;
+      expect(restarts).to.equal(kills);
+      expectExact(ticks, summary.ticks);
+      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
+      await made.close();
+      update.close();
+    },
+  );
 
   it('fails when the replacements are used up', async () => {
     const made = await pipeline({ placement: SPREAD, restart: 1 });

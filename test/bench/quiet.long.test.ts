@@ -1,4 +1,7 @@
-/** When figures are recorded, and what is said when they are not; and that a look at the machine tells times. */
+/**
+ * When figures are recorded, and what is said when they are not; and that a look at the machine
+ * tells times.
+ */
 import { expect } from 'chai';
 import { isWide, judged, Quiet, spreadOf, unquiet, WIDEST } from '../../bench/quiet.ts';
 import { TIMES } from '../../bench/quiet-worker.ts';
@@ -35,7 +38,11 @@ describe('how quiet a machine was', () => {
   });
   it('of a GPU, those figures are recorded all the same whose own rounds lie close together', () => {
     const figure = (bench: string, quartiles: readonly [number, number] | null, more = {}) => ({
-      ...{ bench, case: 'a case', metric: 'time', value: 10, unit: 'µs' },
+      bench,
+      case: 'a case',
+      metric: 'time',
+      value: 10,
+      unit: 'µs',
       ...(quartiles && { quartiles }),
       ...more,
     });
@@ -48,24 +55,35 @@ describe('how quiet a machine was', () => {
       figure('seen', [9, 12]),
       figure('graph', [9, 12]),
     ];
-    const spreads = { tick: { numbers: 1.36, memory: 1.1 }, seen: { numbers: 1.36, memory: 1.1 }, graph: still };
+    const spreads = {
+      tick: { numbers: 1.36, memory: 1.1 },
+      seen: { numbers: 1.36, memory: 1.1 },
+      graph: still,
+    };
     const quiet = figures[5]!;
     expect(judged('cuda:0', figures, spreads)).to.deep.equal({
       kept: [steady, quiet],
       refused: { seen: spreads.seen },
     });
     const { tick, seen } = spreads;
-    expect(judged('host:0', figures, spreads)).to.deep.equal({ kept: [quiet], refused: { tick, seen } });
+    expect(judged('host:0', figures, spreads)).to.deep.equal({
+      kept: [quiet],
+      refused: { tick, seen },
+    });
   });
   itAll('a look times each part on every core', async () => {
     const quiet = await Quiet.open(2);
     quiet.look();
     const from = quiet.mark;
     const spread = quiet.around();
-    expect([quiet.around(), spreadOf(quiet.looks, from).numbers]).to.deep.equal([spread, spread.numbers]);
+    expect([quiet.around(), spreadOf(quiet.looks, from).numbers]).to.deep.equal([
+      spread,
+      spread.numbers,
+    ]);
     await quiet.close();
     expect(quiet.looks.numbers.length % TIMES).to.equal(0);
-    for (const ms of [...quiet.looks.numbers, ...quiet.looks.memory]) expect(ms).to.be.within(0.05, 5000);
+    for (const ms of [...quiet.looks.numbers, ...quiet.looks.memory])
+      expect(ms).to.be.within(0.05, 5000);
     expect(spread.numbers).to.be.at.least(1);
     expect(spread.memory).to.be.at.least(1);
   });

@@ -1,4 +1,7 @@
-/** What the benchmark `scale` makes of its figures: series in order, what rises more than it may, a table, a picture. */
+/**
+ * What the benchmark `scale` makes of its figures: series in order, what rises more than it may, a
+ * table, a picture.
+ */
 import { expect } from 'chai';
 import { curves, rise } from '../../bench/scale/curves.ts';
 import { draw, type Placed, risen, seriesOf, tableOf } from '../../bench/scale/table.ts';
@@ -9,7 +12,11 @@ const { since, within } = metric.level!;
 
 /** A place of a series; quartiles a tenth below and above. */
 const at = (x: number, value: number, series = 'a'): Placed => ({
-  ...{ case: '', metric: metric.metric, unit: metric.unit, value, quartiles: [0.9 * value, 1.1 * value] },
+  case: '',
+  metric: metric.metric,
+  unit: metric.unit,
+  value,
+  quartiles: [0.9 * value, 1.1 * value],
   at: { curve: curve.name, series, x },
 });
 const figures = [at(10 * since, 1.2), at(since / 100, 0.2), at(since, 1)];
@@ -26,7 +33,11 @@ describe('bench/scale', () => {
   });
   it('tells what rises more than it may', () => {
     expect(risen(figures)).to.deep.equal([]);
-    const [line, ...others] = risen([...figures, at(since, 1, 'b'), at(10 * since, within + 1, 'b')]);
+    const [line, ...others] = risen([
+      ...figures,
+      at(since, 1, 'b'),
+      at(10 * since, within + 1, 'b'),
+    ]);
     expect(others).to.deep.equal([]);
     expect(line).to.include(', b: ').and.to.include(`may be ${within} ×`);
   });
@@ -39,7 +50,13 @@ describe('bench/scale', () => {
   it('draws every curve, with its axes’ names and units', async () => {
     const of = { cpu: 'CPU', node: '20', commit: 'c0ffee', date: '2026-01-01', command: '' };
     const svg = await draw(curve, figures, of);
-    for (const text of ['rows stored', `${metric.metric}, ${metric.unit}`, curve.title, 'c0ffee', '2026-01-01'])
+    for (const text of [
+      'rows stored',
+      `${metric.metric}, ${metric.unit}`,
+      curve.title,
+      'c0ffee',
+      '2026-01-01',
+    ])
       expect(svg).to.include(text);
   });
 });

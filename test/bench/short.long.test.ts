@@ -1,4 +1,7 @@
-/** Benchmarks that take seconds run, as `npm run bench -- NAME… --quick`: nothing else calls what they measure as they do. */
+/**
+ * Benchmarks that take seconds run, as `npm run bench -- NAME… --quick`: nothing else calls what
+ * they measure as they do.
+ */
 import { expect } from 'chai';
 import { meets } from '../../bench/harness.ts';
 import { run } from '../cli/run-command.ts';
@@ -25,7 +28,9 @@ describe('bench', () => {
       expect(code, stderr).to.equal(0);
       const lines = stdout.split('\n');
       for (const name of ['pack', 'tick'])
-        expect(lines.filter((line) => line.startsWith(`${name} `)).length, stdout).to.be.at.least(8);
+        expect(lines.filter((line) => line.startsWith(`${name} `)).length, stdout).to.be.at.least(
+          8,
+        );
       expect(stdout).to.not.match(/NaN|Infinity/);
       const goals = lines.filter((line) => / {2}goal \S.*$/.test(line));
       const missed = goals.filter((line) => line.endsWith(', missed'));
@@ -49,11 +54,18 @@ describe('bench', () => {
   itAll('torch, which is of one core, does not run in a process with others', async () => {
     const { code, stdout, stderr } = await run('bench/run.js', ['graph', 'torch', '--quick']);
     expect([code, stdout]).to.deep.equal([2, '']);
-    expect(stderr).to.match(/^'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES/);
+    expect(stderr).to.match(
+      /^'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES/,
+    );
   });
 
   itAll('torch-tf32 is refused without a GPU', async () => {
-    const { code, stdout, stderr } = await run('bench/run.js', ['torch-tf32', '--device', 'host:0', '--quick']);
+    const { code, stdout, stderr } = await run('bench/run.js', [
+      'torch-tf32',
+      '--device',
+      'host:0',
+      '--quick',
+    ]);
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(/^'torch-tf32' is for a GPU whose cuBLAS reads NVIDIA_TF32_OVERRIDE=1/);
   });

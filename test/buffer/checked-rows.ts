@@ -1,11 +1,16 @@
-/** Rows that carry their own checksum: who wrote them, which they are, and a body that follows from both. */
+/**
+ * Rows that carry their own checksum: who wrote them, which they are, and a body that follows from
+ * both.
+ */
 import type { FieldSpec } from '../../src/store/rows/fields.ts';
 
 const BODY = 1021;
 /** 32-bit words of a packed row: writer, sequence, body */
 export const WORDS = 2 + BODY;
 
-/** 4,092 bytes: several copies per row, long enough to be overtaken, and rows that cut cache lines. */
+/**
+ * 4,092 bytes: several copies per row, long enough to be overtaken, and rows that cut cache lines.
+ */
 export const fields: Record<string, FieldSpec> = {
   id: { shape: [2], dtype: 'uint32' },
   body: { shape: [BODY], dtype: 'uint32' },
@@ -16,7 +21,11 @@ function word(writer: number, sequence: number, k: number): number {
 }
 
 /** Rows `first` … of `writer` (both from 1), for add(). */
-export function checkedRows(writer: number, first: number, count: number): { id: Uint32Array; body: Uint32Array } {
+export function checkedRows(
+  writer: number,
+  first: number,
+  count: number,
+): { id: Uint32Array; body: Uint32Array } {
   const id = new Uint32Array(2 * count);
   const body = new Uint32Array(BODY * count);
   for (let r = 0; r < count; r++) {
@@ -28,7 +37,10 @@ export function checkedRows(writer: number, first: number, count: number): { id:
 
 const known = new Map<number, Buffer>();
 
-/** The whole row, made once: checking must cost less than gathering, or hardly a gather meets a writer. */
+/**
+ * The whole row, made once: checking must cost less than gathering, or hardly a gather meets a
+ * writer.
+ */
 function wholeRow(writer: number, sequence: number): Buffer {
   const key = writer * 2 ** 20 + sequence;
   let row = known.get(key);
@@ -47,7 +59,8 @@ export function fault(rows: Uint32Array): string | null {
     const writer = rows[start]!;
     const sequence = rows[start + 1]!;
     if (writer === 0 || sequence === 0) return `row ${start / WORDS} was never written`;
-    if (writer > 100 || sequence > 10_000) return `row ${start / WORDS} is nobody's (${writer}, ${sequence})`;
+    if (writer > 100 || sequence > 10_000)
+      return `row ${start / WORDS} is nobody's (${writer}, ${sequence})`;
     if (wholeRow(writer, sequence).compare(bytes, start * 4, (start + WORDS) * 4) !== 0) {
       return `row ${start / WORDS} (writer ${writer}, ${sequence}) is torn`;
     }

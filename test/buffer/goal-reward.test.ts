@@ -21,15 +21,32 @@ function windows(rows: number, n: number, dims: number, threshold: number) {
 describe('goalReward', () => {
   it('is 0 for a step at its goal and −1 for one that is not, discounted and summed', () => {
     const achieved = Float32Array.of(0, 0, 3, 4, 0, 0, 3, 4, 3, 4, 0, 0);
-    const given = { achieved, goal: Float32Array.of(0, 0, 3, 4), n: 3, dims: 2, gamma: 0.5, threshold: 1 };
+    const given = {
+      achieved,
+      goal: Float32Array.of(0, 0, 3, 4),
+      n: 3,
+      dims: 2,
+      gamma: 0.5,
+      threshold: 1,
+    };
     expect([...goalReward({ ...given, steps: Int32Array.of(3, 3) })]).to.deep.equal([-0.5, -0.25]);
     expect([...goalReward({ ...given, steps: Int32Array.of(1, 2) })]).to.deep.equal([0, 0]);
-    expect([...goalReward({ ...given, steps: Int32Array.of(0, 0), gamma: 0 })]).to.deep.equal([0, 0]);
+    expect([...goalReward({ ...given, steps: Int32Array.of(0, 0), gamma: 0 })]).to.deep.equal([
+      0, 0,
+    ]);
     // As far away as the threshold is near enough; no distance is not.
-    expect([...goalReward({ ...given, steps: Int32Array.of(3, 3), threshold: 5 })]).to.deep.equal([0, 0]);
+    expect([...goalReward({ ...given, steps: Int32Array.of(3, 3), threshold: 5 })]).to.deep.equal([
+      0, 0,
+    ]);
     achieved[0] = Number.NaN;
-    expect([...goalReward({ ...given, steps: Int32Array.of(3, 3), threshold: 5 })]).to.deep.equal([-1, 0]);
-    const none = { achieved: new Float32Array(0), goal: new Float32Array(0), steps: new Int32Array(0) };
+    expect([...goalReward({ ...given, steps: Int32Array.of(3, 3), threshold: 5 })]).to.deep.equal([
+      -1, 0,
+    ]);
+    const none = {
+      achieved: new Float32Array(0),
+      goal: new Float32Array(0),
+      steps: new Int32Array(0),
+    };
     expect(goalReward({ ...given, ...none }).length).to.equal(0);
   });
 
@@ -71,12 +88,22 @@ describe('goalReward', () => {
       using memory = device.allocate({ shape: [rows, apart] }).write(packed);
       using steps = device.allocate({ shape: [rows], dtype: 'int32' }).write(given.steps);
       const goal = memory.view({ shape: [rows, dims], strides: [apart, 1] });
-      const achieved = memory.view({ shape: [rows, n, dims], offset: from, strides: [apart, dims, 1] });
+      const achieved = memory.view({
+        shape: [rows, n, dims],
+        offset: from,
+        strides: [apart, dims, 1],
+      });
       const reward = memory.view({ shape: [rows], offset: from + width, strides: [apart] });
       const wholes = [rows, n, dims, rows > 1 ? apart : 1, apart, apart, 1] as const;
-      stream.launch('goal_reward', { tensors: [reward, achieved, goal, steps], wholes, reals: [gamma, threshold] });
+      stream.launch('goal_reward', {
+        tensors: [reward, achieved, goal, steps],
+        wholes,
+        reals: [gamma, threshold],
+      });
       const want = goalReward({ ...given, gamma });
-      expect(new Uint32Array((await reward.toArray()).buffer)).to.deep.equal(new Uint32Array(want.buffer));
+      expect(new Uint32Array((await reward.toArray()).buffer)).to.deep.equal(
+        new Uint32Array(want.buffer),
+      );
       if (rows > 1) expect(new Set(want).size).to.be.greaterThan(1);
     }
   });
@@ -88,7 +115,11 @@ describe('goalReward', () => {
     using achieved = device.allocate({ shape: [2, 3, 1] });
     using goal = device.allocate({ shape: [2, 1] }).write(Float32Array.of(1, 1));
     const tensors = [reward, achieved, goal, steps] as const;
-    device.currentStream.launch('goal_reward', { tensors, wholes: [2, 3, 1, 1, 3, 1, 1], reals: [0.5, 0.1] });
+    device.currentStream.launch('goal_reward', {
+      tensors,
+      wholes: [2, 3, 1, 1, 3, 1, 1],
+      reals: [0.5, 0.1],
+    });
     expect([...(await reward.toArray())]).to.deep.equal([0, -1.75]);
   });
 
@@ -98,14 +129,27 @@ describe('goalReward', () => {
     expect(text({ achieved: new Float32Array(23) })).to.equal(
       'goalReward: achieved must hold 4 rows × 3 × 2 = 24 elements, got 23',
     );
-    expect(text({ goal: new Float32Array(9) })).to.include('goal must hold 4 rows × 2 = 8 elements, got 9');
-    expect(text({ steps: Int32Array.of(1, 2, 4, 0) })).to.include('steps[2] must be within [0, 3], got 4');
-    expect(text({ steps: Int32Array.of(1, -1, 3, 0) })).to.include('steps[1] must be within [0, 3], got -1');
+    expect(text({ goal: new Float32Array(9) })).to.include(
+      'goal must hold 4 rows × 2 = 8 elements, got 9',
+    );
+    expect(text({ steps: Int32Array.of(1, 2, 4, 0) })).to.include(
+      'steps[2] must be within [0, 3], got 4',
+    );
+    expect(text({ steps: Int32Array.of(1, -1, 3, 0) })).to.include(
+      'steps[1] must be within [0, 3], got -1',
+    );
     expect(text({ gamma: 1.1 })).to.include('gamma must be within [0, 1], got 1.1');
-    expect(text({ threshold: Number.NaN })).to.include('threshold must be within [0, 1000000000000000000], got NaN');
+    expect(text({ threshold: Number.NaN })).to.include(
+      'threshold must be within [0, 1000000000000000000], got NaN',
+    );
     expect(text({ n: 0 })).to.include('n must be a whole number of at least 1, got 0');
     expect(text({ radius: 1 })).to.include("unknown option 'radius'");
-    for (const [key, wrong] of Object.entries({ achieved: [1], goal: new Float64Array(8), steps: [1], gamma: '1' }))
+    for (const [key, wrong] of Object.entries({
+      achieved: [1],
+      goal: new Float64Array(8),
+      steps: [1],
+      gamma: '1',
+    }))
       expect(
         refusal(() => goalReward({ ...given, [key]: wrong } as never)),
         key,

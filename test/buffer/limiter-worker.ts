@@ -1,6 +1,13 @@
-/** A thread of the rate limiter's stress test: adds or samples, and parks on its bell whenever it is told "not yet". */
+/**
+ * A thread of the rate limiter's stress test: adds or samples, and parks on its bell whenever it is
+ * told "not yet".
+ */
 import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
-import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
+import {
+  insideOfBuffer,
+  ReplayBuffer,
+  type SharedReplayBuffer,
+} from '../../src/store/rows/replay-buffer.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface LimiterWork {

@@ -1,11 +1,19 @@
-/** Rows from files and back: the same bytes in the same order, D4RL's columns, and what is refused before a row is added. */
+/**
+ * Rows from files and back: the same bytes in the same order, D4RL's columns, and what is refused
+ * before a row is added.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { crc32 } from 'node:zlib';
 import { expect } from 'chai';
 import type { ArrayOf, DType } from '../../src/base/dtype.ts';
-import { type NamedTensors, readNpz, type TensorData, writeNpz } from '../../src/entries/formats.ts';
+import {
+  type NamedTensors,
+  readNpz,
+  type TensorData,
+  writeNpz,
+} from '../../src/entries/formats.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { exactly } from '../../src/store/rows/exact.ts';
 import { inFolder, tensor } from '../formats/tensors.ts';
@@ -13,10 +21,14 @@ import { rejection } from '../rig/refusal.ts';
 import { transitions, withCritic } from './transitions.ts';
 
 const floats = (shape: number[], values: number[]): TensorData => ({
-  ...{ dtype: 'float32', shape, data: Float32Array.from(values) },
+  dtype: 'float32',
+  shape,
+  data: Float32Array.from(values),
 });
 const bools = (...values: number[]): TensorData => ({
-  ...{ dtype: 'bool', shape: [values.length], data: Uint8Array.from(values) },
+  dtype: 'bool',
+  shape: [values.length],
+  data: Uint8Array.from(values),
 });
 /** All rows, oldest first, field by field. */
 function rowsOf(buffer: ReplayBuffer): number[][] {
@@ -27,7 +39,10 @@ function rowsOf(buffer: ReplayBuffer): number[][] {
     ...all.subarray((i * all.length) / size, ((i + 1) * all.length) / size),
   ]);
 }
-/** A zip file whose one entry with this text in its header has another of the same length, and its sum. */
+/**
+ * A zip file whose one entry with this text in its header has another of the same length, and its
+ * sum.
+ */
 function retyped(file: Buffer, from: string, to: string): Buffer {
   const at = file.indexOf(from);
   const [begin, name] = [file.lastIndexOf('PK\x03\x04', at, 'latin1'), 26];
@@ -36,7 +51,8 @@ function retyped(file: Buffer, from: string, to: string): Buffer {
   const size = file.readUInt32LE(begin + 18);
   const data = begin + 30 + file.readUInt16LE(begin + name) + file.readUInt16LE(begin + name + 2);
   const made = crc32(file.subarray(data, data + size));
-  for (let i = 0; i + 4 <= file.length; i++) if (file.readUInt32LE(i) === sum) file.writeUInt32LE(made, i);
+  for (let i = 0; i + 4 <= file.length; i++)
+    if (file.readUInt32LE(i) === sum) file.writeUInt32LE(made, i);
   return file;
 }
 const small = (capacity = 10) => ReplayBuffer.offPolicy({ capacity, obsDim: 1, actionDim: 1 });
@@ -69,11 +85,17 @@ describe('buffer/load', () => {
       [0, 0],
     ];
     expect(flags(0), 'dones and truncated; termination counts').to.deep.equal(want);
-    // Without next observations: each row's is the one behind, and the two rows that have none are left out.
-    expect(await buffer.load({ ...rest, ...pair }), 'the cut row and the last one are left out').to.equal(4);
+    // Without next observations: each row's is the one behind, and the two rows that have none are
+    // left out.
+    expect(
+      await buffer.load({ ...rest, ...pair }),
+      'the cut row and the last one are left out',
+    ).to.equal(4);
     const dones = floats([6], [0, 1, 0, 0, 1, 0]);
     const refused = await rejection(buffer.load({ ...rest, ...next, ...pair, dones }));
-    expect(refused.message).to.include('load: dones of row 3 is 0, with terminated 0 and truncated 1');
+    expect(refused.message).to.include(
+      'load: dones of row 3 is 0, with terminated 0 and truncated 1',
+    );
     expect(buffer.ptr).to.equal(10);
   });
 
@@ -81,7 +103,9 @@ describe('buffer/load', () => {
     const buffer = small();
     const acted = (...values: number[]) => ({ ...d4rl, actions: floats([6, 1], values) });
     for (const bad of [10, 0.5, -1]) {
-      const refused = await rejection(buffer.load(acted(0, 1, 2, 0, bad, 1), { actionSpace: { n: 3 } }));
+      const refused = await rejection(
+        buffer.load(acted(0, 1, 2, 0, bad, 1), { actionSpace: { n: 3 } }),
+      );
       expect(refused.message).to.equal(
         `load: actions of row 4 of what is loaded is ${bad}: an action is an index from 0 to 2`,
       );
@@ -94,12 +118,16 @@ describe('buffer/load', () => {
     expect(buffer.ptr).to.equal(0);
     expect(await buffer.load(acted(0, 0.1, -0.1, 0.05, 0.1, 0), box)).to.equal(4);
     expect(await buffer.load(acted(0, 1, 2, 0, 1, 1), { actionSpace: { n: 3 } })).to.equal(4);
-    expect((await rejection(buffer.load(d4rl, { actionSpace: { n: 0 } }))).message).to.include('actionSpace.n');
+    expect((await rejection(buffer.load(d4rl, { actionSpace: { n: 0 } }))).message).to.include(
+      'actionSpace.n',
+    );
     expect((await rejection(buffer.load(d4rl, { actionSpace: 3 as never }))).message).to.include(
       '{ n } or { low, high }',
     );
     const other = ReplayBuffer.create({ capacity: 4, fields: { rewards: { shape: [] } } });
-    const none = await rejection(other.load({ rewards: floats([1], [0]) }, { actionSpace: { n: 3 } }));
+    const none = await rejection(
+      other.load({ rewards: floats([1], [0]) }, { actionSpace: { n: 3 } }),
+    );
     expect(none.message).to.include("compared with the field 'actions', and this buffer has none");
   });
 
@@ -123,7 +151,11 @@ describe('buffer/load', () => {
         await rejection(
           buffer.load({
             ...d4rl,
-            rewards: { ...d4rl.rewards!, dtype: 'float64', data: Float64Array.of(0, 1, 2, 3, 1e39, 5) },
+            rewards: {
+              ...d4rl.rewards!,
+              dtype: 'float64',
+              data: Float64Array.of(0, 1, 2, 3, 1e39, 5),
+            },
           }),
         )
       ).message,
@@ -138,17 +170,16 @@ describe('buffer/load', () => {
   it('gives back what dump() wrote, in its order, also when the ring went round', () =>
     inFolder(
       async (folder) => {
-        const make = () => ReplayBuffer.offPolicy({ capacity: 7, obsDim: 3, actionDim: 2, criticDim: 4 });
+        const make = () =>
+          ReplayBuffer.offPolicy({ capacity: 7, obsDim: 3, actionDim: 2, criticDim: 4 });
         const [first, second] = [make(), make()];
         for (let i = 0; i < 5; i++) first.add(withCritic(2));
         const path = join(folder, 'rows.npz');
         expect(await first.dump(path)).to.equal(7);
         const { obs, nextObs, ...more } = await readNpz(path);
         expect([obs?.shape, nextObs?.shape, Object.keys(more)]).to.deep.equal([
-          ...[
-            [7, 3],
-            [7, 3],
-          ],
+          [7, 3],
+          [7, 3],
           ['actions', 'rewards', 'dones', 'truncated', 'critic', 'nextCritic'],
         ]);
         expect(await second.load(pathToFileURL(path))).to.equal(7);
@@ -163,7 +194,9 @@ describe('buffer/load', () => {
   it('keeps every dtype, and more rows than go at once', () =>
     inFolder(async (folder) => {
       const dtypes: DType[] = ['float16', 'int64', 'uint8', 'bool', 'float64', 'uint16'];
-      const fields = Object.fromEntries(dtypes.map((dtype) => [`a ${dtype}`, { shape: [3, 1], dtype }]));
+      const fields = Object.fromEntries(
+        dtypes.map((dtype) => [`a ${dtype}`, { shape: [3, 1], dtype }]),
+      );
       const columns = Object.fromEntries(
         Object.entries(fields).map(([key, { dtype }], i) => [key, tensor(dtype, [200_000, 3], i)]),
       );
@@ -172,7 +205,10 @@ describe('buffer/load', () => {
       await made.dump(join(folder, 'x.npz'));
       const found = await readNpz(join(folder, 'x.npz'));
       for (const [key, { data }] of Object.entries(columns))
-        expect(Buffer.compare(Buffer.from(found[key]!.data.buffer), Buffer.from(data.buffer)), key).to.equal(0);
+        expect(
+          Buffer.compare(Buffer.from(found[key]!.data.buffer), Buffer.from(data.buffer)),
+          key,
+        ).to.equal(0);
       expect(found['a bool']!.shape).to.deep.equal([200_000, 3, 1]);
     }));
 
@@ -188,26 +224,35 @@ describe('buffer/load', () => {
     ];
     expect(rowsOf(buffer as ReplayBuffer)).to.deep.equal(wanted.map((row) => row.map(Math.fround)));
     const whole = small();
-    expect(await whole.load({ ...d4rl, next_observations: floats([6, 1], [7, 8, 9, 10, 11, 12]) })).to.equal(6);
-    expect(rowsOf(whole as ReplayBuffer).map(([, next, , , done, cut]) => [next, done, cut])).to.deep.equal([
-      ...[
-        [7, 0, 0],
-        [8, 1, 0],
-        [9, 0, 0],
-        [10, 1, 1],
-        [11, 0, 0],
-        [12, 0, 0],
-      ],
+    expect(
+      await whole.load({ ...d4rl, next_observations: floats([6, 1], [7, 8, 9, 10, 11, 12]) }),
+    ).to.equal(6);
+    expect(
+      rowsOf(whole as ReplayBuffer).map(([, next, , , done, cut]) => [next, done, cut]),
+    ).to.deep.equal([
+      [7, 0, 0],
+      [8, 1, 0],
+      [9, 0, 0],
+      [10, 1, 1],
+      [11, 0, 0],
+      [12, 0, 0],
     ]);
   });
 
   describe("Minari's columns", () => {
     const ints = (...values: number[]): TensorData => ({
-      ...{ dtype: 'int64', shape: [values.length], data: BigInt64Array.from(values, BigInt) },
+      dtype: 'int64',
+      shape: [values.length],
+      data: BigInt64Array.from(values, BigInt),
     });
-    /** Three episodes: 3 steps that terminate, 1 that is truncated, 2 that end with both flags. Observation t of episode e is 10 e + t. */
+    /**
+     * Three episodes: 3 steps that terminate, 1 that is truncated, 2 that end with both flags.
+     * Observation t of episode e is 10 e + t.
+     */
     const lengths = [3, 1, 2];
-    const steps = lengths.flatMap((length, e) => Array.from({ length }, (_, t) => ({ e, t, last: t === length - 1 })));
+    const steps = lengths.flatMap((length, e) =>
+      Array.from({ length }, (_, t) => ({ e, t, last: t === length - 1 })),
+    );
     const minari: NamedTensors = {
       observations: floats(
         [9, 1],
@@ -220,8 +265,12 @@ describe('buffer/load', () => {
     };
     /** obs, nextObs, actions, rewards, dones, truncated */
     const wanted = steps.map(({ e, t, last }, i) => [
-      ...[10 * e + t, 10 * e + t + 1, i, i + 1],
-      ...[Number(last), Number(last && e === 1)],
+      10 * e + t,
+      10 * e + t + 1,
+      i,
+      i + 1,
+      Number(last),
+      Number(last && e === 1),
     ]);
 
     it('gives each step the next observation of its episode, the last one the final observation', async () => {
@@ -271,7 +320,9 @@ describe('buffer/load', () => {
 
     it('takes observations of the steps alone, and refuses other numbers of them', async () => {
       const buffer = small();
-      expect(await buffer.load({ ...minari, observations: floats([6, 1], [0, 1, 2, 10, 20, 21]) })).to.equal(5);
+      expect(
+        await buffer.load({ ...minari, observations: floats([6, 1], [0, 1, 2, 10, 20, 21]) }),
+      ).to.equal(5);
       expect(rowsOf(buffer as ReplayBuffer).map(([obs, next]) => [obs, next])).to.deep.equal([
         [0, 1],
         [1, 2],
@@ -279,7 +330,9 @@ describe('buffer/load', () => {
         [20, 21],
         [21, 21],
       ]);
-      const error = await rejection(small().load({ ...minari, observations: floats([8, 1], Array(8).fill(0)) }));
+      const error = await rejection(
+        small().load({ ...minari, observations: floats([8, 1], Array(8).fill(0)) }),
+      );
       expect([(error as Error & { code?: string }).code, error.message]).to.deep.equal([
         'ERR_HOTSLOT_RANGE',
         "load: column 'observations' has 8 rows; 'terminations' has 6 steps in 3 episodes: it must have 6 rows, " +
@@ -292,20 +345,26 @@ describe('buffer/load', () => {
     const buffer = small(3);
     const { observations, actions, ...rest } = d4rl;
     const wide = (each: TensorData, shape: number[]): TensorData => ({
-      ...{ dtype: 'float64', shape, data: Float64Array.from(each.data as Float32Array) },
+      dtype: 'float64',
+      shape,
+      data: Float64Array.from(each.data as Float32Array),
     });
     const given = {
       ...rest,
       state: wide(observations as TensorData, [6]),
-      actions: { dtype: 'int64', shape: [6, 1], data: BigInt64Array.from([10n, 20n, 30n, 40n, 50n, 60n]) } as const,
+      actions: {
+        dtype: 'int64',
+        shape: [6, 1],
+        data: BigInt64Array.from([10n, 20n, 30n, 40n, 50n, 60n]),
+      } as const,
       'infos/goal': tensor('float32', [2, 2]),
     };
-    expect(await buffer.load(given, { columns: { obs: 'state' }, rows: { from: 2, to: 5 } })).to.equal(2);
+    expect(
+      await buffer.load(given, { columns: { obs: 'state' }, rows: { from: 2, to: 5 } }),
+    ).to.equal(2);
     expect(rowsOf(buffer as ReplayBuffer).map((row) => row.slice(0, 3))).to.deep.equal([
-      ...[
-        [3, 4, 30],
-        [5, 6, 50],
-      ],
+      [3, 4, 30],
+      [5, 6, 50],
     ]);
     expect(await buffer.load(given, { columns: { obs: 'state' }, rows: { to: 0 } })).to.equal(0);
     expect(buffer.ptr).to.equal(2);
@@ -313,7 +372,12 @@ describe('buffer/load', () => {
 
   it('numbers stay what they are, or are refused: only float64 is rounded, to float32', () => {
     const cases: [DType, ArrayOf<DType>, DType, number[] | bigint[] | number][] = [
-      ['float64', Float64Array.of(0.1, Number.NaN, Infinity), 'float32', [Math.fround(0.1), Number.NaN, Infinity]],
+      [
+        'float64',
+        Float64Array.of(0.1, Number.NaN, Infinity),
+        'float32',
+        [Math.fround(0.1), Number.NaN, Infinity],
+      ],
       ['float64', Float64Array.of(1, 1e39), 'float32', 1],
       ['float32', Float32Array.of(1, 0.5), 'float64', [1, 0.5]],
       ['float32', Float32Array.of(1, -2), 'int8', [1, -2]],
@@ -335,7 +399,10 @@ describe('buffer/load', () => {
     ];
     for (const [from, data, to, wanted] of cases) {
       const made = exactly(data, from, to);
-      expect('lost' in made ? made.lost : [...(made.data as Uint8Array)], `${from} to ${to}`).to.deep.equal(wanted);
+      expect(
+        'lost' in made ? made.lost : [...(made.data as Uint8Array)],
+        `${from} to ${to}`,
+      ).to.deep.equal(wanted);
     }
   });
 
@@ -343,7 +410,10 @@ describe('buffer/load', () => {
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       // Shown by a column of float16 whose header says text of two bytes.
-      await writeNpz(path, { ...d4rl, notes: { dtype: 'float16', shape: [6], data: new Uint16Array(6) } });
+      await writeNpz(path, {
+        ...d4rl,
+        notes: { dtype: 'float16', shape: [6], data: new Uint16Array(6) },
+      });
       writeFileSync(path, retyped(readFileSync(path), "'<f2'", "'|S2'"));
       using buffer = small();
       expect(await buffer.load(path)).to.equal(4);
@@ -360,18 +430,36 @@ describe('buffer/load', () => {
     const { actions, rewards, terminals, timeouts, ...without } = d4rl;
     const cases: [string, unknown, object?][] = [
       ["no column 'actions'; there are observations, terminals", { ...without, terminals }],
-      ["columns.obs names 'state', and there is none; there are observations", d4rl, { columns: { obs: 'state' } }],
+      [
+        "columns.obs names 'state', and there is none; there are observations",
+        d4rl,
+        { columns: { obs: 'state' } },
+      ],
       ["load: columns: unknown option 'observations'", d4rl, { columns: { observations: 'obs' } }],
       ["load: unknown option 'row'", d4rl, { row: 1 }],
-      ['load: rows.to must be a whole number of at least 3 and at most 6, got 7', d4rl, { rows: { from: 3, to: 7 } }],
+      [
+        'load: rows.to must be a whole number of at least 3 and at most 6, got 7',
+        d4rl,
+        { rows: { from: 3, to: 7 } },
+      ],
       [
         "column 'observations' is [3,2]; for the field 'obs' it must be [rows, 1]",
         { ...d4rl, observations: floats([3, 2], [1, 2, 3, 4, 5, 6]) },
       ],
-      ["'observations' has 6 rows, 'actions' 5", { ...d4rl, actions: floats([5], [1, 2, 3, 4, 5]) }],
+      [
+        "'observations' has 6 rows, 'actions' 5",
+        { ...d4rl, actions: floats([5], [1, 2, 3, 4, 5]) },
+      ],
       [
         "column 'actions' is int64, the field 'actions' float32, which cannot hold the 16777217 in row 4",
-        { ...d4rl, actions: { dtype: 'int64', shape: [6], data: BigInt64Array.of(0n, 1n, 2n, 3n, 16777217n, 5n) } },
+        {
+          ...d4rl,
+          actions: {
+            dtype: 'int64',
+            shape: [6],
+            data: BigInt64Array.of(0n, 1n, 2n, 3n, 16777217n, 5n),
+          },
+        },
       ],
       [
         "column 'terminals' is float32, the field 'terminals' bool, which cannot hold the 0.5 in row 1",
@@ -385,20 +473,23 @@ describe('buffer/load', () => {
       ['no such file', '/nowhere/at/all.npz'],
     ];
     for (const [says, from, options] of cases)
-      expect((await rejection(() => buffer.load(from as NamedTensors, options as object))).message, says).to.include(
+      expect(
+        (await rejection(() => buffer.load(from as NamedTensors, options as object))).message,
         says,
-      );
+      ).to.include(says);
     const tight = small(3);
     const over = await rejection(tight.load(d4rl));
     expect([over.code, over.message]).to.deep.equal([
-      ...[
-        'ERR_HOTSLOT_RANGE',
-        'load: 4 rows are more than the capacity of 3: pick some with rows: { from, to }, or make the buffer larger',
-      ],
+      'ERR_HOTSLOT_RANGE',
+      'load: 4 rows are more than the capacity of 3: pick some with rows: { from, to }, or make the buffer larger',
     ]);
     expect([buffer.ptr, tight.ptr]).to.deep.equal([0, 0]);
-    expect((await rejection(buffer.dump('/nowhere/x.npz'))).code).to.equal('ERR_HOTSLOT_STATE_EMPTY');
-    expect((await rejection(buffer.dump(3 as never))).message).to.include('dump takes a path or a file: URL, got 3');
+    expect((await rejection(buffer.dump('/nowhere/x.npz'))).code).to.equal(
+      'ERR_HOTSLOT_STATE_EMPTY',
+    );
+    expect((await rejection(buffer.dump(3 as never))).message).to.include(
+      'dump takes a path or a file: URL, got 3',
+    );
     buffer.close();
     expect((await rejection(buffer.load(d4rl))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
@@ -437,10 +528,8 @@ describe('buffer/load', () => {
         };
         const error = await rejection(written);
         expect([error.code, error.message]).to.deep.equal([
-          ...[
-            'ERR_HOTSLOT_STATE_BUSY',
-            'dump: 1 rows were added while it read; nothing was written. Stop who adds first',
-          ],
+          'ERR_HOTSLOT_STATE_BUSY',
+          'dump: 1 rows were added while it read; nothing was written. Stop who adds first',
         ]);
         expect(Object.keys(await readNpz(path))).to.deep.equal(['old']);
       },

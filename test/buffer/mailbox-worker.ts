@@ -1,5 +1,12 @@
-/** A thread of the mailbox's stress test: writes versions two deep, or reads them and checks every element. */
-import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../../src/store/weights/weight-mailbox.ts';
+/**
+ * A thread of the mailbox's stress test: writes versions two deep, or reads them and checks every
+ * element.
+ */
+import {
+  type SharedWeightMailbox,
+  versionsOf,
+  WeightMailbox,
+} from '../../src/store/weights/weight-mailbox.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 
 export interface MailboxWork {
@@ -22,13 +29,18 @@ function buffer(index: number): Float32Array {
   );
 }
 
-/** Odd versions by write(), even ones as a device would: begun, filled from outside, published later. */
+/**
+ * Odd versions by write(), even ones as a device would: begun, filled from outside, published
+ * later.
+ */
 function write(): { wrong: string | null; seen: number } {
   const weights = new Float32Array(box.length);
   for (let version = 1; version <= work.versions; version += 2) {
-    if (box.write(weights.fill(version)) !== version) return { wrong: `write of ${version} refused`, seen: version };
+    if (box.write(weights.fill(version)) !== version)
+      return { wrong: `write of ${version} refused`, seen: version };
     const place = versionsOf(box).begin();
-    if (place?.version !== version + 1) return { wrong: `begin of ${version + 1} refused`, seen: version };
+    if (place?.version !== version + 1)
+      return { wrong: `begin of ${version + 1} refused`, seen: version };
     buffer(place.buffer).fill(version + 1);
     versionsOf(box).publish(version + 1);
   }
@@ -52,5 +64,6 @@ function read(): { wrong: string | null; seen: number } {
 
 Atomics.add(ready, 0, 1);
 Atomics.notify(ready, 0);
-for (let now = Atomics.load(ready, 0); now < work.together; now = Atomics.load(ready, 0)) Atomics.wait(ready, 0, now);
+for (let now = Atomics.load(ready, 0); now < work.together; now = Atomics.load(ready, 0))
+  Atomics.wait(ready, 0, now);
 await perform(work.role === 'write' ? write : read);

@@ -1,4 +1,7 @@
-/** Numbers that are NaN or infinite: refused with row and field, stored as 0 where an episode terminated, or kept. */
+/**
+ * Numbers that are NaN or infinite: refused with row and field, stored as 0 where an episode
+ * terminated, or kept.
+ */
 import { expect } from 'chai';
 import { toBfloat16, toFloat16 } from '../../src/base/float16.ts';
 import { ReplayBuffer } from '../../src/index.ts';
@@ -20,7 +23,13 @@ function rows(ends: { dones: number; truncated: number } = { dones: 1, truncated
   };
 }
 const made = (nonFinite?: 'refuse' | 'keep') =>
-  ReplayBuffer.offPolicy({ capacity: 8, obsDim: 2, actionDim: 1, criticDim: 1, ...(nonFinite && { nonFinite }) });
+  ReplayBuffer.offPolicy({
+    capacity: 8,
+    obsDim: 2,
+    actionDim: 1,
+    criticDim: 1,
+    ...(nonFinite && { nonFinite }),
+  });
 const row = (buffer: ReplayBuffer, at: number, key: string) => {
   const { offset, bytes } = Object.values(buffer.layout.fields).find((field) => field.key === key)!;
   const out = buffer.gather(Uint32Array.of(at), new Uint8Array(buffer.rowBytes));
@@ -47,7 +56,10 @@ describe('numbers that are not finite', () => {
         const bad = rows(ends);
         bad.nextObs[3] = value;
         expect(() => buffer.add(bad))
-          .to.throw(RangeError, `nextObs of row 1 holds ${value} as number 1, and the episode did not terminate there`)
+          .to.throw(
+            RangeError,
+            `nextObs of row 1 holds ${value} as number 1, and the episode did not terminate there`,
+          )
           .with.property('code', 'ERR_HOTSLOT_RANGE');
       }
       expect(buffer.ptr, 'rows after refusals').to.equal(3);
@@ -89,7 +101,11 @@ describe('numbers that are not finite', () => {
     expect(row(buffer, 0, 'obs')[0]).to.equal(Number.POSITIVE_INFINITY);
     expect(ReplayBuffer.attach(buffer.share()).add(given)).to.equal(3);
     expect(() =>
-      ReplayBuffer.create({ capacity: 8, fields: { a: { shape: [] } }, nonFinite: 'drop' as never }),
+      ReplayBuffer.create({
+        capacity: 8,
+        fields: { a: { shape: [] } },
+        nonFinite: 'drop' as never,
+      }),
     ).to.throw(TypeError, "nonFinite must be 'refuse' or 'keep', got 'drop'");
   });
 
@@ -101,7 +117,10 @@ describe('numbers that are not finite', () => {
       terminalNextObs: new Float32Array(6).fill(Number.NaN),
       terminalNextCritic: new Float32Array(3),
     };
-    expect(() => buffer.add(given)).to.throw(RangeError, 'terminalNextObs of row 1 holds NaN as number 0');
+    expect(() => buffer.add(given)).to.throw(
+      RangeError,
+      'terminalNextObs of row 1 holds NaN as number 0',
+    );
     given.terminalNextObs.set([5, 6], 2);
     given.nextObs[3] = Number.NaN;
     expect(buffer.add(given)).to.equal(3);
@@ -151,9 +170,14 @@ describe('numbers that are not finite', () => {
           };
           const nextObs = Float32Array.of(Number.NaN);
           expect(buffer.add({ nextObs, [key]: flags(over) } as never)).to.equal(1);
-          expect(() => buffer.add({ nextObs, [key]: flags(going) } as never)).to.throw(RangeError, 'nextObs of row 0');
+          expect(() => buffer.add({ nextObs, [key]: flags(going) } as never)).to.throw(
+            RangeError,
+            'nextObs of row 0',
+          );
           if (dtype.startsWith('float'))
-            expect(buffer.add({ nextObs, [key]: flags(key === 'discounts' ? -0 : 1) } as never)).to.equal(1);
+            expect(
+              buffer.add({ nextObs, [key]: flags(key === 'discounts' ? -0 : 1) } as never),
+            ).to.equal(1);
         });
       }
 

@@ -6,9 +6,20 @@ import { offPolicyLayout, schemaLayout } from '../../src/store/rows/pack-layout.
 describe('pack layout', () => {
   it('packs off-policy fields side by side in the order UniLab packs them', () => {
     const layout = offPolicyLayout({ obsDim: 3, actionDim: 2 });
-    expect(Object.keys(layout.fields)).to.deep.equal(['obs', 'next_obs', 'actions', 'rewards', 'dones', 'truncated']);
-    expect(Object.values(layout.fields).map((field) => field.offset)).to.deep.equal([0, 12, 24, 32, 36, 40]);
-    expect(Object.values(layout.fields).map((field) => field.bytes)).to.deep.equal([12, 12, 8, 4, 4, 4]);
+    expect(Object.keys(layout.fields)).to.deep.equal([
+      'obs',
+      'next_obs',
+      'actions',
+      'rewards',
+      'dones',
+      'truncated',
+    ]);
+    expect(Object.values(layout.fields).map((field) => field.offset)).to.deep.equal([
+      0, 12, 24, 32, 36, 40,
+    ]);
+    expect(Object.values(layout.fields).map((field) => field.bytes)).to.deep.equal([
+      12, 12, 8, 4, 4, 4,
+    ]);
     expect(layout.rowBytes).to.equal(44);
   });
 
@@ -43,9 +54,9 @@ describe('pack layout', () => {
 
   it('cannot be changed afterwards', () => {
     const layout = schemaLayout({ x: { shape: [2] } });
-    expect(Object.isFrozen(layout) && Object.isFrozen(layout.fields) && Object.isFrozen(layout.fields.x)).to.equal(
-      true,
-    );
+    expect(
+      Object.isFrozen(layout) && Object.isFrozen(layout.fields) && Object.isFrozen(layout.fields.x),
+    ).to.equal(true);
   });
 
   it('refuses dimensions that are no positive whole numbers, with the value', () => {
@@ -54,11 +65,23 @@ describe('pack layout', () => {
         .to.throw(RangeError, `obsDim must be`)
         .with.property('message')
         .that.includes(String(bad));
-      expect(() => offPolicyLayout({ obsDim: 1, actionDim: bad })).to.throw(RangeError, 'actionDim');
-      expect(() => schemaLayout({ x: { shape: [2, bad] } })).to.throw(RangeError, 'fields.x.shape[1]');
+      expect(() => offPolicyLayout({ obsDim: 1, actionDim: bad })).to.throw(
+        RangeError,
+        'actionDim',
+      );
+      expect(() => schemaLayout({ x: { shape: [2, bad] } })).to.throw(
+        RangeError,
+        'fields.x.shape[1]',
+      );
     }
-    expect(() => offPolicyLayout({ obsDim: 1, actionDim: 1, criticDim: -1 })).to.throw(RangeError, 'criticDim');
-    expect(() => offPolicyLayout({ obsDim: '4' as unknown as number, actionDim: 1 })).to.throw(TypeError, 'obsDim');
+    expect(() => offPolicyLayout({ obsDim: 1, actionDim: 1, criticDim: -1 })).to.throw(
+      RangeError,
+      'criticDim',
+    );
+    expect(() => offPolicyLayout({ obsDim: '4' as unknown as number, actionDim: 1 })).to.throw(
+      TypeError,
+      'obsDim',
+    );
   });
 
   it('refuses schemas that are none', () => {
@@ -69,10 +92,19 @@ describe('pack layout', () => {
         'fields must be an object',
       );
     }
-    expect(() => schemaLayout({ x: 4 as unknown as FieldSpec })).to.throw(TypeError, 'fields.x must be');
-    expect(() => schemaLayout({ x: { shape: 4 as unknown as number[] } })).to.throw(TypeError, 'fields.x must be');
+    expect(() => schemaLayout({ x: 4 as unknown as FieldSpec })).to.throw(
+      TypeError,
+      'fields.x must be',
+    );
+    expect(() => schemaLayout({ x: { shape: 4 as unknown as number[] } })).to.throw(
+      TypeError,
+      'fields.x must be',
+    );
     const dtype = 'complex64' as unknown as 'float32';
-    expect(() => schemaLayout({ x: { shape: [1], dtype } })).to.throw(TypeError, "unknown dtype 'complex64'");
+    expect(() => schemaLayout({ x: { shape: [1], dtype } })).to.throw(
+      TypeError,
+      "unknown dtype 'complex64'",
+    );
   });
 
   it('refuses rows that are too long', () => {

@@ -1,4 +1,7 @@
-/** Rows that come packed, and the mark that moves with them: equal to rows that were added by field, all or nothing. */
+/**
+ * Rows that come packed, and the mark that moves with them: equal to rows that were added by field,
+ * all or nothing.
+ */
 import { expect } from 'chai';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
@@ -37,31 +40,51 @@ const all = (buffer: ReplayBuffer) =>
 
 describe('buffer/packed', () => {
   it('is what add() makes of them, over many laps, in pieces of any length', () => {
-    const [one, other] = [ReplayBuffer.create({ capacity: 17, fields }), ReplayBuffer.create({ capacity: 17, fields })];
+    const [one, other] = [
+      ReplayBuffer.create({ capacity: 17, fields }),
+      ReplayBuffer.create({ capacity: 17, fields }),
+    ];
     for (let from = 0, n = 1; from < 200; from += n, n = (n * 5) % 13) {
       expect(one.add(rowsOf(n, from))).to.equal(n);
       expect(other.addPacked(packed(n, from), n)).to.equal(n);
-      expect([other.ptr, all(other as ReplayBuffer)]).to.deep.equal([one.ptr, all(one as ReplayBuffer)]);
+      expect([other.ptr, all(other as ReplayBuffer)]).to.deep.equal([
+        one.ptr,
+        all(one as ReplayBuffer),
+      ]);
     }
   });
 
   it('the mark moves with the rows, with none, and stays where the limiter says not yet', () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 3, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 3,
+      gateAdd: true,
+    });
     const buffer = ReplayBuffer.create({ capacity: 8, fields, limiter });
     const words = marks();
     const mark = (value: number) => ({ words, index: 5, value });
     expect([buffer.addPacked(packed(4), 4, mark(4)), words[5]]).to.deep.equal([4, 4n]);
-    expect([buffer.addPacked(packed(1), 1, mark(5)), words[5], buffer.ptr, limiter.inserts]).to.deep.equal([
-      0,
-      4n,
-      4,
-      4,
-    ]);
+    expect([
+      buffer.addPacked(packed(1), 1, mark(5)),
+      words[5],
+      buffer.ptr,
+      limiter.inserts,
+    ]).to.deep.equal([0, 4n, 4, 4]);
     limiter.countSamples(1);
-    expect([buffer.addPacked(packed(1), 1, mark(5)), words[5], limiter.inserts]).to.deep.equal([1, 5n, 5]);
-    expect([buffer.addPacked(new Uint8Array(), 0, mark(2 ** 52)), words[5]]).to.deep.equal([0, 2n ** 52n]);
+    expect([buffer.addPacked(packed(1), 1, mark(5)), words[5], limiter.inserts]).to.deep.equal([
+      1,
+      5n,
+      5,
+    ]);
+    expect([buffer.addPacked(new Uint8Array(), 0, mark(2 ** 52)), words[5]]).to.deep.equal([
+      0,
+      2n ** 52n,
+    ]);
     expect(Array.from(words.slice(0, 5)).every((word) => word === 0n)).to.equal(true);
-    expect(refusal(() => buffer.addPacked(packed(8), 8)).message).to.match(/errorBuffer 3 is too small/);
+    expect(refusal(() => buffer.addPacked(packed(8), 8)).message).to.match(
+      /errorBuffer 3 is too small/,
+    );
   });
 
   it('refuses what is no rows and no mark, and changes nothing', () => {
@@ -74,7 +97,9 @@ describe('buffer/packed', () => {
       [give([1], 1), /^bytes must be a Uint8Array, got an array of 1$/],
       [
         give(packed(2), 1),
-        new RegExp(`^bytes must hold 1 rows × ${rowBytes} bytes = ${rowBytes}, got ${2 * rowBytes}$`),
+        new RegExp(
+          `^bytes must hold 1 rows × ${rowBytes} bytes = ${rowBytes}, got ${2 * rowBytes}$`,
+        ),
       ],
       [give(packed(1).subarray(1), 1), /^bytes must hold 1 rows/],
       [give(packed(1), 0.5), /^rows must be a whole number/],
@@ -85,8 +110,14 @@ describe('buffer/packed', () => {
         /^mark.index must be a whole number of at least 0 and at most 7/,
       ],
       [give(packed(1), 1, { words, index: 0, value: -1 }), /^mark.value must be/],
-      [give(packed(1), 1, { words: new BigUint64Array(1), index: 0, value: 1 }), /over a SharedArrayBuffer/],
-      [give(packed(1), 1, { words: new Float64Array(1), index: 0, value: 1 }), /over a SharedArrayBuffer/],
+      [
+        give(packed(1), 1, { words: new BigUint64Array(1), index: 0, value: 1 }),
+        /over a SharedArrayBuffer/,
+      ],
+      [
+        give(packed(1), 1, { words: new Float64Array(1), index: 0, value: 1 }),
+        /over a SharedArrayBuffer/,
+      ],
       [give(packed(1), 1, { word: 1 }), /unknown option 'word'/],
     ] as const)
       expect(refusal(call).message).to.match(says);
@@ -97,10 +128,16 @@ describe('buffer/packed', () => {
 
   const ended = (times: number) => async () => {
     const words = marks();
-    const buffer = ReplayBuffer.create({ capacity: 64, fields: { number: { shape: [], dtype: 'int64' } } });
+    const buffer = ReplayBuffer.create({
+      capacity: 64,
+      fields: { number: { shape: [], dtype: 'int64' } },
+    });
     for (let i = 0; i < times; i++) {
       const task: PackedTask = { shared: buffer.share(), words };
-      const thread = new TestThread<PackedTask>(new URL('./packed-worker.js', import.meta.url), task);
+      const thread = new TestThread<PackedTask>(
+        new URL('./packed-worker.js', import.meta.url),
+        task,
+      );
       await thread.next();
       const before = buffer.ptr;
       while (buffer.ptr === before) await new Promise(setImmediate);

@@ -1,6 +1,13 @@
-/** Samples per insert stay in their band, the limiter says what it waits for, and no two threads wait for each other. */
+/**
+ * Samples per insert stay in their band, the limiter says what it waits for, and no two threads
+ * wait for each other.
+ */
 import { expect } from 'chai';
-import { insideOfLimiter, RateLimiter, type RateLimiterOptions } from '../../src/store/rate-limiter.ts';
+import {
+  insideOfLimiter,
+  RateLimiter,
+  type RateLimiterOptions,
+} from '../../src/store/rate-limiter.ts';
 import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { LimiterWork } from './limiter-worker.ts';
@@ -9,7 +16,12 @@ const fields = { x: { shape: [] } };
 const rows = (n: number) => ({ x: new Float32Array(n) });
 
 function limited(options: Partial<RateLimiterOptions> = {}, capacity = 1000) {
-  const limiter = RateLimiter.create({ samplesPerInsert: 2, minSize: 10, errorBuffer: 20, ...options });
+  const limiter = RateLimiter.create({
+    samplesPerInsert: 2,
+    minSize: 10,
+    errorBuffer: 20,
+    ...options,
+  });
   return { limiter, buffer: ReplayBuffer.create({ capacity, fields, limiter }) };
 }
 
@@ -29,7 +41,9 @@ describe('rate limiter', () => {
     buffer.add(rows(10));
     limiter.countSamples(16);
     expect([limiter.admitSample(4), limiter.admitSample(5)]).to.deep.equal([true, false]);
-    expect(limiter.waitingFor(8)).to.equal('samples: a batch of 8 needs 12 rows inserted, has 10 (16 sampled)');
+    expect(limiter.waitingFor(8)).to.equal(
+      'samples: a batch of 8 needs 12 rows inserted, has 10 (16 sampled)',
+    );
     buffer.add(rows(2));
     expect(limiter.admitSample(8)).to.equal(true);
   });
@@ -43,7 +57,10 @@ describe('rate limiter', () => {
       expect(limiter.errorBuffer).to.equal(errorBuffer);
       const buffer = ReplayBuffer.create({ capacity: 1000, fields, limiter });
       buffer.add(rows(100));
-      expect([limiter.admitSample(errorBuffer), limiter.admitSample(errorBuffer + 1)]).to.deep.equal([true, false]);
+      expect([
+        limiter.admitSample(errorBuffer),
+        limiter.admitSample(errorBuffer + 1),
+      ]).to.deep.equal([true, false]);
     }
   });
 
@@ -58,7 +75,9 @@ describe('rate limiter', () => {
     expect(buffer.add(rows(10))).to.equal(10);
     expect(buffer.add(rows(1)), 'not yet').to.equal(0);
     expect([buffer.ptr, limiter.inserts, limiter.samples]).to.deep.equal([20, 20, 0]);
-    expect(limiter.addWaitingFor(1)).to.equal('inserts: an add of 1 needs 2 rows sampled, has 0 (20 inserted)');
+    expect(limiter.addWaitingFor(1)).to.equal(
+      'inserts: an add of 1 needs 2 rows sampled, has 0 (20 inserted)',
+    );
     limiter.countSamples(2);
     expect(limiter.addWaitingFor(1)).to.equal(null);
     expect(buffer.add(rows(1))).to.equal(1);
@@ -68,7 +87,11 @@ describe('rate limiter', () => {
   it('counts and checks in one step when several take samples', () => {
     const { limiter, buffer } = limited();
     buffer.add(rows(10));
-    expect([limiter.takeSamples(16), limiter.takeSamples(16), limiter.samples]).to.deep.equal([true, false, 16]);
+    expect([limiter.takeSamples(16), limiter.takeSamples(16), limiter.samples]).to.deep.equal([
+      true,
+      false,
+      16,
+    ]);
   });
 
   it('follows the buffer through share() and attach()', () => {
@@ -78,7 +101,11 @@ describe('rate limiter', () => {
     expect(limiter.inserts).to.equal(20);
     expect(other.add(rows(1))).to.equal(0);
     other.limiter!.countSamples(5);
-    expect([limiter.samples, limiter.gateAdd, other.limiter!.gateAdd]).to.deep.equal([5, true, true]);
+    expect([limiter.samples, limiter.gateAdd, other.limiter!.gateAdd]).to.deep.equal([
+      5,
+      true,
+      true,
+    ]);
     expect(other.add(rows(1))).to.equal(1);
   });
 
@@ -110,7 +137,12 @@ describe('rate limiter', () => {
       [3, 5, 11],
     ] as const) {
       const errorBuffer = batch + samplesPerInsert * add;
-      const { limiter, buffer } = limited({ samplesPerInsert, minSize: 4, errorBuffer, gateAdd: true });
+      const { limiter, buffer } = limited({
+        samplesPerInsert,
+        minSize: 4,
+        errorBuffer,
+        gateAdd: true,
+      });
       limiter.checkBand({ sampleCount: batch, addCount: add });
       let turns = 0;
       for (let i = 0; i < 4000; i++) {
@@ -119,7 +151,8 @@ describe('rate limiter', () => {
         const sampled = sampleFirst && limiter.takeSamples(batch);
         const added = !sampled && buffer.add(rows(add)) > 0;
         const moved = sampled || added || limiter.takeSamples(batch);
-        if (!moved) expect.fail(`turn ${i}: ${limiter.waitingFor(batch)}; ${limiter.addWaitingFor(add)}`);
+        if (!moved)
+          expect.fail(`turn ${i}: ${limiter.waitingFor(batch)}; ${limiter.addWaitingFor(add)}`);
         turns += added ? 1 : 0;
         const lead = limiter.samples - samplesPerInsert * (limiter.inserts - 4);
         if (limiter.inserts > 4 && Math.abs(lead) > errorBuffer + 1e-9)
@@ -146,7 +179,10 @@ describe('rate limiter', () => {
     limiter.checkBand({ sampleCount: 30 });
     expect(buffer.add(rows(30)), 'within the band').to.equal(30);
     expect(buffer.add(rows(5)), 'later').to.equal(0);
-    expect(() => buffer.add(rows(6))).to.throw(RangeError, 'a batch of 30 rows plus an add of 6 rows');
+    expect(() => buffer.add(rows(6))).to.throw(
+      RangeError,
+      'a batch of 30 rows plus an add of 6 rows',
+    );
     expect(buffer.ptr).to.equal(30);
   });
 
@@ -158,9 +194,16 @@ describe('rate limiter', () => {
       );
       expect(() => limited({ errorBuffer: bad })).to.throw(RangeError, 'errorBuffer');
     }
-    for (const bad of [0, 1.5, -1, Number.NaN]) expect(() => limited({ minSize: bad })).to.throw(RangeError, 'minSize');
-    expect(() => limited({ gateAdd: 1 as unknown as boolean })).to.throw(TypeError, 'gateAdd must be a boolean, got 1');
-    expect(() => limited({ samplesPerInsert: '2' as unknown as number })).to.throw(TypeError, 'samplesPerInsert');
+    for (const bad of [0, 1.5, -1, Number.NaN])
+      expect(() => limited({ minSize: bad })).to.throw(RangeError, 'minSize');
+    expect(() => limited({ gateAdd: 1 as unknown as boolean })).to.throw(
+      TypeError,
+      'gateAdd must be a boolean, got 1',
+    );
+    expect(() => limited({ samplesPerInsert: '2' as unknown as number })).to.throw(
+      TypeError,
+      'samplesPerInsert',
+    );
     expect(() => RateLimiter.attach({} as never)).to.throw(TypeError, 'share()');
     expect(() => ReplayBuffer.create({ capacity: 1, fields, limiter: {} as RateLimiter })).to.throw(
       TypeError,
@@ -170,7 +213,12 @@ describe('rate limiter', () => {
   });
 
   it('keeps its band between parking threads, and none waits for ever', async () => {
-    const { limiter, buffer } = limited({ samplesPerInsert: 4, minSize: 30, errorBuffer: 40, gateAdd: true });
+    const { limiter, buffer } = limited({
+      samplesPerInsert: 4,
+      minSize: 30,
+      errorBuffer: 40,
+      gateAdd: true,
+    });
     limiter.checkBand({ sampleCount: 16, addCount: 3 });
     const stop = new SharedArrayBuffer(4);
     const start = (work: Omit<LimiterWork, 'shared' | 'stop'>) =>
@@ -179,7 +227,10 @@ describe('rate limiter', () => {
         stop,
         ...work,
       });
-    const adders = [start({ role: 'add', rows: 3, times: 2000 }), start({ role: 'add', rows: 2, times: 3000 })];
+    const adders = [
+      start({ role: 'add', rows: 3, times: 2000 }),
+      start({ role: 'add', rows: 2, times: 3000 }),
+    ];
     const sampler = start({ role: 'sample', rows: 16, times: 0 });
     const answers = await Promise.all(adders.map((thread) => thread.result()));
     expect(answers).to.deep.equal(['done', 'done']);

@@ -7,7 +7,8 @@ import { refusal } from '../rig/refusal.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
 describe('the replay buffer refuses at the door, with the values:', () => {
-  const make = (criticDim = 0) => ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim });
+  const make = (criticDim = 0) =>
+    ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim });
   const refusals: [string, object, new () => Error, string, number?][] = [
     [
       'a field of another length',
@@ -21,7 +22,12 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       RangeError,
       'nextObs must hold 3 elements per row × 2 rows = 6, got 9',
     ],
-    ['parts of a row', { obs: count(5, 0) }, RangeError, 'obs must hold whole rows of 3 elements, got 5'],
+    [
+      'parts of a row',
+      { obs: count(5, 0) },
+      RangeError,
+      'obs must hold whole rows of 3 elements, got 5',
+    ],
     ['no row', { obs: count(0, 0) }, RangeError, 'at least one row'],
     [
       'another dtype',
@@ -29,9 +35,24 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       TypeError,
       'actions must be a Float32Array (float32), got a Float64Array of 4',
     ],
-    ['plain arrays', { obs: [1, 2, 3, 4, 5, 6] }, TypeError, 'obs must be a Float32Array (float32), got an array of 6'],
-    ['a missing field', { dones: undefined }, TypeError, 'not given dones (float32, 1 elements per row)'],
-    ['an unknown field', { reward: count(2, 0) }, TypeError, 'reward, which this buffer does not have; it has obs'],
+    [
+      'plain arrays',
+      { obs: [1, 2, 3, 4, 5, 6] },
+      TypeError,
+      'obs must be a Float32Array (float32), got an array of 6',
+    ],
+    [
+      'a missing field',
+      { dones: undefined },
+      TypeError,
+      'not given dones (float32, 1 elements per row)',
+    ],
+    [
+      'an unknown field',
+      { reward: count(2, 0) },
+      TypeError,
+      'reward, which this buffer does not have; it has obs',
+    ],
     [
       'critic fields without a critic',
       { critic: count(2, 0) },
@@ -46,7 +67,12 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       'terminalMask must hold one element per row = 2, got 3',
     ],
     ['a mask that is none', { terminalMask: 1 }, TypeError, 'terminalMask must be'],
-    ['a mask without terminal rows', { terminalMask: new Uint8Array(2) }, TypeError, 'not given terminalNextObs'],
+    [
+      'a mask without terminal rows',
+      { terminalMask: new Uint8Array(2) },
+      TypeError,
+      'not given terminalNextObs',
+    ],
     [
       'terminal rows without a mask',
       { terminalNextObs: count(2 * D, 0) },
@@ -63,20 +89,30 @@ describe('the replay buffer refuses at the door, with the values:', () => {
   for (const [what, change, error, text, criticDim] of refusals) {
     it(what, () => {
       using buffer = make(criticDim);
-      expect(() => buffer.add({ ...transitions(2), ...change } as OffPolicyRows)).to.throw(error, text);
+      expect(() => buffer.add({ ...transitions(2), ...change } as OffPolicyRows)).to.throw(
+        error,
+        text,
+      );
       expect(buffer.ptr, 'nothing was taken').to.equal(0);
     });
   }
 
   it('a terminal critic that is missing', () => {
     using buffer = make(C);
-    const rows = { ...withCritic(2), terminalMask: new Uint8Array(2), terminalNextObs: count(2 * D, 0) };
+    const rows = {
+      ...withCritic(2),
+      terminalMask: new Uint8Array(2),
+      terminalNextObs: count(2 * D, 0),
+    };
     expect(() => buffer.add(rows)).to.throw(TypeError, 'not given terminalNextCritic');
   });
 
   it('more rows than capacity', () => {
     using buffer = make();
-    expect(() => buffer.add(transitions(5))).to.throw(RangeError, '5 rows is more than the capacity of 4 rows');
+    expect(() => buffer.add(transitions(5))).to.throw(
+      RangeError,
+      '5 rows is more than the capacity of 4 rows',
+    );
   });
 
   it('terminal fields of a schema that has none', () => {
@@ -96,7 +132,8 @@ describe('the replay buffer refuses at the door, with the values:', () => {
   });
 
   it('more memory than there is', () => {
-    const make = () => ReplayBuffer.create({ capacity: 2 ** 32 - 1, fields: { x: { shape: [2 ** 20] } } });
+    const make = () =>
+      ReplayBuffer.create({ capacity: 2 ** 32 - 1, fields: { x: { shape: [2 ** 20] } } });
     expect(make)
       .to.throw(RangeError, /asks for 180143985\d+ bytes of shared memory, \d+ are free/)
       .with.property('code', 'ERR_HOTSLOT_MEMORY');
@@ -110,13 +147,22 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       RangeError,
       'indices[1] is 2, but the buffer holds 2 rows',
     );
-    expect(() => buffer.gather(BigInt64Array.of(-1n), out)).to.throw(RangeError, 'indices[0] is -1');
+    expect(() => buffer.gather(BigInt64Array.of(-1n), out)).to.throw(
+      RangeError,
+      'indices[0] is -1',
+    );
     expect(() => buffer.gather(Uint32Array.of(0, 1, 0), out)).to.throw(
       RangeError,
       '3 rows × 44 bytes = 132, got 88 bytes',
     );
-    expect(() => buffer.gather([0] as unknown as Uint32Array, out)).to.throw(TypeError, 'indices must be');
-    expect(() => buffer.gather(Uint32Array.of(0), [] as unknown as TypedArray)).to.throw(TypeError, 'out must be');
+    expect(() => buffer.gather([0] as unknown as Uint32Array, out)).to.throw(
+      TypeError,
+      'indices must be',
+    );
+    expect(() => buffer.gather(Uint32Array.of(0), [] as unknown as TypedArray)).to.throw(
+      TypeError,
+      'out must be',
+    );
     expect(buffer.gather(new Uint32Array(0), out)).to.equal(out);
   });
 
@@ -144,7 +190,10 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       'holds 4 rows of 44 bytes, its description says 3',
     );
     const memory = new SharedArrayBuffer(shared.memory.byteLength);
-    expect(() => ReplayBuffer.attach({ ...shared, memory })).to.throw(TypeError, 'holds 0 rows of 0 bytes');
+    expect(() => ReplayBuffer.attach({ ...shared, memory })).to.throw(
+      TypeError,
+      'holds 0 rows of 0 bytes',
+    );
     new Uint32Array(memory, shared.offset, 4).set([1, 1, 4, 44]);
     const error = refusal(() => ReplayBuffer.attach({ ...shared, memory }));
     expect(error).to.include({ name: 'TypeError', code: 'ERR_HOTSLOT_ARGUMENT' });

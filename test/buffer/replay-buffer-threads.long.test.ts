@@ -1,4 +1,7 @@
-/** Many writers and readers in real threads: no row torn, none lost, no thread hangs, even when writers are terminated. */
+/**
+ * Many writers and readers in real threads: no row torn, none lost, no thread hangs, even when
+ * writers are terminated.
+ */
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
@@ -14,7 +17,10 @@ class RowThreads {
   readonly control = new SharedArrayBuffer(12);
   readonly buffer: ReplayBuffer;
   readonly together: number;
-  /** of the reader, before a writer ends: a busy machine may not run a thread while the others do all their work */
+  /**
+   * of the reader, before a writer ends: a busy machine may not run a thread while the others do
+   * all their work
+   */
   readonly turns: number;
   #writers = 0;
 
@@ -24,7 +30,12 @@ class RowThreads {
     this.turns = turns;
   }
 
-  send(role: RowWork['role'], adds = 0, rowsPerAdd = 1, together = this.together): TestThread<RowWork> {
+  send(
+    role: RowWork['role'],
+    adds = 0,
+    rowsPerAdd = 1,
+    together = this.together,
+  ): TestThread<RowWork> {
     if (role === 'write') Atomics.add(new Int32Array(this.control), 1, 1);
     if (role !== 'read') this.#writers++;
     const writer = this.#writers;
@@ -61,7 +72,10 @@ describe('replay buffer in many threads', () => {
         using buffer = ReplayBuffer.create({ capacity, fields });
         const threads = new RowThreads(buffer, 3, 20);
         const adds = Math.ceil(24_000 / rowsPerAdd);
-        const writers = [threads.send('write', adds, rowsPerAdd), threads.send('write', adds, rowsPerAdd)];
+        const writers = [
+          threads.send('write', adds, rowsPerAdd),
+          threads.send('write', adds, rowsPerAdd),
+        ];
         const reader = threads.send('read');
         const [first, second, reading] = await Promise.all([
           writers[0]!.result<number>(),

@@ -7,10 +7,19 @@ describe('replay buffer', () => {
   it('packs a row as obs, next_obs, actions, rewards, dones, truncated', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
     expect(buffer.add(transitions(2))).to.equal(2);
-    expect([buffer.size, buffer.ptr, buffer.capacity, buffer.rowBytes]).to.deep.equal([2, 2, 4, width * 4]);
+    expect([buffer.size, buffer.ptr, buffer.capacity, buffer.rowBytes]).to.deep.equal([
+      2,
+      2,
+      4,
+      width * 4,
+    ]);
     const rows = buffer.gather(Uint32Array.of(1, 0), new Float32Array(2 * width));
-    expect(Array.from(rows.subarray(0, width))).to.deep.equal([3, 4, 5, 103, 104, 105, 202, 203, 301, 401, 501]);
-    expect(Array.from(rows.subarray(width))).to.deep.equal([0, 1, 2, 100, 101, 102, 200, 201, 300, 400, 500]);
+    expect(Array.from(rows.subarray(0, width))).to.deep.equal([
+      3, 4, 5, 103, 104, 105, 202, 203, 301, 401, 501,
+    ]);
+    expect(Array.from(rows.subarray(width))).to.deep.equal([
+      0, 1, 2, 100, 101, 102, 200, 201, 300, 400, 500,
+    ]);
   });
 
   it('packs critic and next_critic behind them', () => {
@@ -25,7 +34,9 @@ describe('replay buffer', () => {
     for (let i = 0; i < 5; i++) buffer.add({ x: Float32Array.of(i) });
     buffer.add({ x: Float32Array.of(5, 6, 7) });
     expect([buffer.ptr, buffer.size]).to.deep.equal([8, 3]);
-    expect(Array.from(buffer.gather(Uint32Array.of(0, 1, 2), new Float32Array(3)))).to.deep.equal([6, 7, 5]);
+    expect(Array.from(buffer.gather(Uint32Array.of(0, 1, 2), new Float32Array(3)))).to.deep.equal([
+      6, 7, 5,
+    ]);
   });
 
   it('carries every dtype through a general schema', () => {
@@ -48,7 +59,10 @@ describe('replay buffer', () => {
     const row = buffer.gather(Uint32Array.of(0), new Uint8Array(buffer.rowBytes));
     for (const [name, { offset, bytes }] of Object.entries(buffer.layout.fields)) {
       const want = added[name as keyof typeof added];
-      expect(Buffer.from(row.subarray(offset, offset + bytes)).equals(Buffer.from(want.buffer)), name).to.equal(true);
+      expect(
+        Buffer.from(row.subarray(offset, offset + bytes)).equals(Buffer.from(want.buffer)),
+        name,
+      ).to.equal(true);
     }
   });
 
@@ -79,14 +93,19 @@ describe('replay buffer', () => {
       const out = new Float32Array(n * 43 + 2).fill(-1);
       buffer.gather(indices, out.subarray(1, 1 + n * 43));
       expect([out[0], out[n * 43 + 1]]).to.deep.equal([-1, -1]);
-      const wrong = out.subarray(1, 1 + n * 43).findIndex((v, i) => v !== indices[Math.floor(i / 43)]! * 43 + (i % 43));
+      const wrong = out
+        .subarray(1, 1 + n * 43)
+        .findIndex((v, i) => v !== indices[Math.floor(i / 43)]! * 43 + (i % 43));
       expect(wrong, `first wrong element of ${n} rows`).to.equal(-1);
     }
   });
 
   it('takes next_obs and next_critic of masked rows from the terminal fields', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim: C });
-    const terminal = { terminalNextObs: count(3 * D, 1000), terminalNextCritic: count(3 * C, 2000) };
+    const terminal = {
+      terminalNextObs: count(3 * D, 1000),
+      terminalNextCritic: count(3 * C, 2000),
+    };
     buffer.add({ ...withCritic(3), terminalMask: Uint8Array.of(0, 1, 0), ...terminal });
     const rows = buffer.gather(Uint32Array.of(0, 1, 2), new Float32Array(3 * (width + 2 * C)));
     const row = (i: number) => rows.subarray(i * (width + 2 * C), (i + 1) * (width + 2 * C));
@@ -94,7 +113,9 @@ describe('replay buffer', () => {
     expect(Array.from(row(1).subarray(D, 2 * D))).to.deep.equal([1003, 1004, 1005]);
     expect(Array.from(row(1).subarray(width + C))).to.deep.equal([2004, 2005, 2006, 2007]);
     expect(Array.from(row(2).subarray(width + C))).to.deep.equal([708, 709, 710, 711]);
-    expect([row(1)[0], row(1)[2 * D], row(1)[width]], 'the other fields stay').to.deep.equal([3, 202, 604]);
+    expect([row(1)[0], row(1)[2 * D], row(1)[width]], 'the other fields stay').to.deep.equal([
+      3, 202, 604,
+    ]);
   });
 
   it('takes the mask as booleans too, and leaves rows alone when no element is set', () => {
@@ -127,7 +148,9 @@ describe('replay buffer', () => {
     expect([buffer.ptr, buffer.size]).to.deep.equal([start, 3]);
     buffer.add({ x: Float32Array.of(1, 2) });
     expect(buffer.ptr).to.equal(start + 2);
-    expect(Array.from(buffer.gather(Uint32Array.of(2, 0, 1), new Float32Array(3)))).to.deep.equal([1, 2, 0]);
+    expect(Array.from(buffer.gather(Uint32Array.of(2, 0, 1), new Float32Array(3)))).to.deep.equal([
+      1, 2, 0,
+    ]);
     const far = 2 ** 53 - 10;
     insideOfBuffer(buffer).setCounters(far);
     buffer.add({ x: Float32Array.of(7) });
@@ -160,7 +183,8 @@ describe('replay buffer', () => {
     // Going, terminated, cut, both: termination counts.
     const [terminated, truncated] = [Uint8Array.of(0, 1, 0, 1), [false, false, true, true]];
     expect(buffer.add({ ...rest, terminated, truncated })).to.equal(4);
-    const flags = (row: number) => Array.from(buffer.gather(Uint32Array.of(row), new Float32Array(width)).subarray(-2));
+    const flags = (row: number) =>
+      Array.from(buffer.gather(Uint32Array.of(row), new Float32Array(width)).subarray(-2));
     expect([0, 1, 2, 3].map(flags), 'dones and truncated').to.deep.equal([
       [0, 0],
       [1, 0],
@@ -175,11 +199,13 @@ describe('replay buffer', () => {
       RangeError,
       'dones of row 2 is 0, with terminated 0 and truncated 1: a row is done where it terminated or was truncated',
     );
-    expect(() => buffer.add({ ...rest, truncated, terminated: Float32Array.of(0, 0.5, 0, 0) })).to.throw(
-      RangeError,
-      'terminated of row 1 must be 0 or 1, got 0.5',
+    expect(() =>
+      buffer.add({ ...rest, truncated, terminated: Float32Array.of(0, 0.5, 0, 0) }),
+    ).to.throw(RangeError, 'terminated of row 1 must be 0 or 1, got 0.5');
+    expect(() => buffer.add({ ...rest, terminated } as never)).to.throw(
+      TypeError,
+      'truncated must be a Float32Array',
     );
-    expect(() => buffer.add({ ...rest, terminated } as never)).to.throw(TypeError, 'truncated must be a Float32Array');
     expect(buffer.ptr).to.equal(8);
   });
 
@@ -199,7 +225,9 @@ describe('replay buffer', () => {
     expect([reserved.load(), committed.load()]).to.deep.equal([4, 4]);
     // As a writer does that has two rows to write: they go over the oldest two.
     reserved.store(6);
-    expect([ledger.read(0, 0, 4, new Uint8Array(4 * buffer.rowBytes)), buffer.ptr]).to.deep.equal([2, 4]);
+    expect([ledger.read(0, 0, 4, new Uint8Array(4 * buffer.rowBytes)), buffer.ptr]).to.deep.equal([
+      2, 4,
+    ]);
     committed.store(6);
     expect(buffer.ptr).to.equal(6);
   });

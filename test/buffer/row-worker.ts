@@ -31,7 +31,11 @@ function startTogether(): void {
   if (work.together === 0) return;
   Atomics.add(control, READY, 1);
   Atomics.notify(control, READY);
-  for (let ready = Atomics.load(control, READY); ready < work.together; ready = Atomics.load(control, READY)) {
+  for (
+    let ready = Atomics.load(control, READY);
+    ready < work.together;
+    ready = Atomics.load(control, READY)
+  ) {
     Atomics.wait(control, READY, ready);
   }
 }
@@ -46,7 +50,8 @@ function write(adds: number): number {
     for (let i = 0; i < adds || Atomics.load(control, TURNS) < work.turns; i++)
       rows += buffer.add(batches[i % batches.length]!);
   } finally {
-    // Also where it threw: the reader waits for no writer that has ended. One that writes for ever is not among them.
+    // Also where it threw: the reader waits for no writer that has ended. One that writes for ever
+    // is not among them.
     if (work.role === 'write') Atomics.sub(control, WRITING, 1);
   }
   return rows;
@@ -65,7 +70,8 @@ function read(): { checked: number; wrong: string | null } {
     const size = Math.min(ptr, buffer.capacity);
     // The newest rows: where writers are, and where a commit that comes too early shows.
     for (let i = 0; i < ROWS; i++) indices[i] = (ptr - 1 - (i % size)) % buffer.capacity;
-    const wrong = fault(buffer.gather(indices, out)) ?? fault(buffer.sample({ seed, count: ROWS }, out).rows);
+    const wrong =
+      fault(buffer.gather(indices, out)) ?? fault(buffer.sample({ seed, count: ROWS }, out).rows);
     if (wrong !== null) return { checked, wrong };
     checked += 2 * ROWS;
     Atomics.add(control, TURNS, 1);
@@ -84,5 +90,7 @@ function readAndRelease(): ReturnType<typeof read> {
 
 startTogether();
 await perform(() =>
-  work.role === 'read' ? readAndRelease() : write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY),
+  work.role === 'read'
+    ? readAndRelease()
+    : write(work.role === 'write' ? work.adds : Number.POSITIVE_INFINITY),
 );

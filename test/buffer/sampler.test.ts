@@ -16,7 +16,9 @@ describe('sampler', () => {
     const want = uniformIndices({ seed: 7, size: 1000, count: 50 });
     expect(uniformIndices({ seed: 7n, size: 1000, count: 50 })).to.deep.equal(want);
     expect(uniformIndices({ seed: 7 + 2 ** 32 * 5, size: 1000, count: 50 })).to.deep.equal(want);
-    expect(uniformIndices({ seed: 2n ** 64n - 2n ** 32n + 7n, size: 1000, count: 50 })).to.deep.equal(want);
+    expect(
+      uniformIndices({ seed: 2n ** 64n - 2n ** 32n + 7n, size: 1000, count: 50 }),
+    ).to.deep.equal(want);
   });
 
   it('draws from the largest size there is, and nothing when nothing is asked', () => {
@@ -37,8 +39,10 @@ describe('sampler', () => {
     expect(draw('1', 1, 1))
       .to.throw(TypeError, 'seed must be a number or a bigint')
       .with.property('code', 'ERR_HOTSLOT_ARGUMENT');
-    for (const size of [0, -1, 1.5, Number.NaN, 2 ** 32]) expect(draw(1, size, 1)).to.throw(RangeError, `got ${size}`);
-    for (const count of [-1, 0.5, Number.NaN]) expect(draw(1, 1, count)).to.throw(RangeError, `got ${count}`);
+    for (const size of [0, -1, 1.5, Number.NaN, 2 ** 32])
+      expect(draw(1, size, 1)).to.throw(RangeError, `got ${size}`);
+    for (const count of [-1, 0.5, Number.NaN])
+      expect(draw(1, 1, count)).to.throw(RangeError, `got ${count}`);
     expect(draw(1, '4', 1)).to.throw(TypeError, 'size');
   });
 });

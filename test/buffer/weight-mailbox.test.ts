@@ -1,4 +1,7 @@
-/** Versions arrive whole, in order and newest first, also for threads that read while they are written. */
+/**
+ * Versions arrive whole, in order and newest first, also for threads that read while they are
+ * written.
+ */
 import { expect } from 'chai';
 import { systemMemory } from '../../src/base/system-addon.ts';
 import { versionsOf, WeightMailbox } from '../../src/store/weights/weight-mailbox.ts';
@@ -18,7 +21,8 @@ describe('weight mailbox', () => {
   it('gives readers the newest version, once', () => {
     const box = WeightMailbox.create({ length: 5 });
     const into = new Float32Array(5);
-    for (let version = 1; version <= 10; version++) expect(box.write(weights(5, version))).to.equal(version);
+    for (let version = 1; version <= 10; version++)
+      expect(box.write(weights(5, version))).to.equal(version);
     expect(box.read(into)).to.equal(10);
     expect(into).to.deep.equal(weights(5, 10));
     expect(box.read(into, 10), 'nothing newer').to.equal(0);
@@ -42,10 +46,16 @@ describe('weight mailbox', () => {
     const box = WeightMailbox.create({ length: 100 });
     for (let version = 1; version <= 7; version++) {
       const place = versionsOf(box).begin()!;
-      expect(place).to.deep.equal({ version, buffer: version % 3, byteOffset: (version % 3) * versionsOf(box).stride });
-      new Float32Array(versionsOf(box).view.buffer, versionsOf(box).view.byteOffset + place.byteOffset, 100).fill(
+      expect(place).to.deep.equal({
         version,
-      );
+        buffer: version % 3,
+        byteOffset: (version % 3) * versionsOf(box).stride,
+      });
+      new Float32Array(
+        versionsOf(box).view.buffer,
+        versionsOf(box).view.byteOffset + place.byteOffset,
+        100,
+      ).fill(version);
       versionsOf(box).publish(version);
       const into = new Float32Array(100);
       expect([box.read(into), into[99]]).to.deep.equal([version, version]);
@@ -97,7 +107,8 @@ describe('weight mailbox', () => {
   it('M3: a reader that was overtaken does not trust its copy', () => {
     const box = WeightMailbox.create({ length: 4 });
     box.write(weights(4, 1));
-    // A version whose write has begun in version 1's buffer: what a device copy under way looks like.
+    // A version whose write has begun in version 1's buffer: what a device copy under way looks
+    // like.
     const control = new Int32Array(box.share().memory, box.share().offset, 32);
     Atomics.store(control, 0, 4);
     expect(box.read(new Float32Array(4)), 'bounded, and never version 1').to.equal(0);
@@ -118,7 +129,10 @@ describe('weight mailbox', () => {
   it('offers whole pages of its own for registration', () => {
     const { misalignment } = systemMemory();
     const box = WeightMailbox.create({ length: 1500 });
-    expect([misalignment(versionsOf(box).view, 4096), versionsOf(box).view.byteLength % 4096]).to.deep.equal([0, 0]);
+    expect([
+      misalignment(versionsOf(box).view, 4096),
+      versionsOf(box).view.byteLength % 4096,
+    ]).to.deep.equal([0, 0]);
     expect(versionsOf(box).stride % 256).to.equal(0);
     expect(versionsOf(box).view.byteLength).to.be.at.least(3 * 1500 * 4);
   });
@@ -126,7 +140,8 @@ describe('weight mailbox', () => {
   it('refuses lengths and arrays that are none', () => {
     for (const length of [0, -1, 1.5, Number.NaN])
       expect(() => WeightMailbox.create({ length })).to.throw(RangeError, `got ${length}`);
-    // Three such versions are 6 GiB. In Node 20 one array holds 4 at most, in later ones more: then they must be free.
+    // Three such versions are 6 GiB. In Node 20 one array holds 4 at most, in later ones more: then
+    // they must be free.
     const [major = 0] = process.versions.node.split('.').map(Number);
     const refused = major < 22 ? refusal(() => WeightMailbox.create({ length: 2 ** 29 })) : null;
     if (refused) {
@@ -140,7 +155,10 @@ describe('weight mailbox', () => {
       TypeError,
       'weights must be a Float32Array of 4 elements, got 3 elements',
     );
-    expect(() => box.read(new Float64Array(4) as unknown as Float32Array)).to.throw(TypeError, 'into must be');
+    expect(() => box.read(new Float64Array(4) as unknown as Float32Array)).to.throw(
+      TypeError,
+      'into must be',
+    );
     expect(() => WeightMailbox.attach({} as never)).to.throw(TypeError, 'share()');
     expect([box.begun, box.published]).to.deep.equal([0, 0]);
   });
@@ -166,7 +184,9 @@ describe('weight mailbox', () => {
         versions: 20_000,
       });
     const threads = [start('write'), start('read'), start('read')];
-    const answers = await Promise.all(threads.map((thread) => thread.result<{ wrong: string | null; seen: number }>()));
+    const answers = await Promise.all(
+      threads.map((thread) => thread.result<{ wrong: string | null; seen: number }>()),
+    );
     for (const { wrong, seen } of answers) {
       expect(wrong).to.equal(null);
       expect(seen).to.be.greaterThan(0);

@@ -1,4 +1,7 @@
-/** Saves change nothing of a run, and a run that goes on from any of them is the same, bit for bit: ticks, draws, priorities. */
+/**
+ * Saves change nothing of a run, and a run that goes on from any of them is the same, bit for bit:
+ * ticks, draws, priorities.
+ */
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -32,7 +35,10 @@ interface Told {
 }
 const listen = ({ pipeline }: Run): Told[] => {
   const told: Told[] = [];
-  pipeline.on('tick', ({ tickId: tick, scalars }: Tick) => void told.push({ tick, seen: scalars.seen as number }));
+  pipeline.on(
+    'tick',
+    ({ tickId: tick, scalars }: Tick) => void told.push({ tick, seen: scalars.seen as number }),
+  );
   return told;
 };
 
@@ -47,7 +53,12 @@ const SHORT = 'trajectories, by priorities';
 const placements: Record<string, Options['pipeline']> = setting({
   short: { inline: {} },
   all: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD } },
-  long: { inline: {}, threads: { placement: 'auto' }, spread: { placement: SPREAD }, deep: { depth: 7 } },
+  long: {
+    inline: {},
+    threads: { placement: 'auto' },
+    spread: { placement: SPREAD },
+    deep: { depth: 7 },
+  },
 });
 const kinds: [name: string, kind: Kind, options?: Options][] = [
   ['rows', 'rows'],
@@ -70,116 +81,133 @@ describe('checkpoint: exactness', function () {
       if (place === 'threads' && name !== SHORT && SETTING !== 'long') continue;
       const opened = () => make(kind, { ...options, pipeline });
 
-      itLonger(`${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`, () =>
-        inFolder(async (folder) => {
-          const run = await opened();
-          run.add(ADDED);
-          const told = listen(run);
-          const checkpoint = await Checkpoint.open(join(folder, 'now'), run.parts);
-          const saves: SavedCheckpoint[] = [];
-          const copies: { at: string; tick: number }[] = [];
-          checkpoint.on('saved', (saved) => {
-            // As it lies there now.
-            const at = join(folder, `copy-${saved.save}`);
-            cpSync(join(folder, 'now'), at, { recursive: true });
-            saves.push(saved);
-            copies.push({ at, tick: saved.tick });
-          });
-          // Ahead of a run, from its first tick, and from a turn of the event loop that falls anywhere in it.
-          for (let piece = 0; piece < PIECES; piece++) {
-            const save = () => checkpoint.save();
-            const first = new Promise<unknown>((resolve) => run.pipeline.once('tick', () => resolve(save())));
-            const asked = [first, piece % 2 === 0 ? save() : new Promise(setImmediate).then(save)];
-            await run.pipeline.run({ ticks: TICKS });
-            await Promise.all(asked);
-          }
-          await checkpoint.save();
-          await checkpoint.close();
-          const ticks = PIECES * TICKS;
-          expect(saves.at(-1)?.tick).to.equal(ticks - 1);
-          if (place !== 'inline') within += saves.filter(({ tick }) => (tick + 1) % TICKS !== 0).length;
+      itLonger(
+        `${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`,
+        () =>
+          inFolder(async (folder) => {
+            const run = await opened();
+            run.add(ADDED);
+            const told = listen(run);
+            const checkpoint = await Checkpoint.open(join(folder, 'now'), run.parts);
+            const saves: SavedCheckpoint[] = [];
+            const copies: { at: string; tick: number }[] = [];
+            checkpoint.on('saved', (saved) => {
+              // As it lies there now.
+              const at = join(folder, `copy-${saved.save}`);
+              cpSync(join(folder, 'now'), at, { recursive: true });
+              saves.push(saved);
+              copies.push({ at, tick: saved.tick });
+            });
+            // Ahead of a run, from its first tick, and from a turn of the event loop that falls
+            // anywhere in it.
+            for (let piece = 0; piece < PIECES; piece++) {
+              const save = () => checkpoint.save();
+              const first = new Promise<unknown>((resolve) =>
+                run.pipeline.once('tick', () => resolve(save())),
+              );
+              const asked = [
+                first,
+                piece % 2 === 0 ? save() : new Promise(setImmediate).then(save),
+              ];
+              await run.pipeline.run({ ticks: TICKS });
+              await Promise.all(asked);
+            }
+            await checkpoint.save();
+            await checkpoint.close();
+            const ticks = PIECES * TICKS;
+            expect(saves.at(-1)?.tick).to.equal(ticks - 1);
+            if (place !== 'inline')
+              within += saves.filter(({ tick }) => (tick + 1) % TICKS !== 0).length;
 
-          const plain = await opened();
-          plain.add(ADDED);
-          const want = listen(plain);
-          await plain.pipeline.run({ ticks });
-          const wanted = await ended(plain);
-          expect(want).to.have.length(ticks);
-          expect(told).to.deep.equal(want);
-          expect(await ended(run)).to.equal(wanted);
+            const plain = await opened();
+            plain.add(ADDED);
+            const want = listen(plain);
+            await plain.pipeline.run({ ticks });
+            const wanted = await ended(plain);
+            expect(want).to.have.length(ticks);
+            expect(told).to.deep.equal(want);
+            expect(await ended(run)).to.equal(wanted);
 
-          const [few, each] = [
-            setting({ short: 3, all: 5, long: 12 }),
-            Math.ceil(copies.length / setting({ short: 3, all: 5, long: 12 })),
-          ];
-          for (const { at, tick } of copies.filter((_, i) => i % each === 0).slice(0, few)) {
-            const again = await opened();
-            const found = await Checkpoint.restore(at, again.parts);
-            expect(found).to.deep.include({ tick, extra: { updates: 0 } });
-            const rest = listen(again);
-            if (tick + 1 < ticks) await again.pipeline.run({ ticks: ticks - tick - 1 });
-            expect(rest, `from tick ${tick}`).to.deep.equal(want.slice(tick + 1));
-            expect(await ended(again), `from tick ${tick}`).to.equal(wanted);
-          }
-        }),
+            const [few, each] = [
+              setting({ short: 3, all: 5, long: 12 }),
+              Math.ceil(copies.length / setting({ short: 3, all: 5, long: 12 })),
+            ];
+            for (const { at, tick } of copies.filter((_, i) => i % each === 0).slice(0, few)) {
+              const again = await opened();
+              const found = await Checkpoint.restore(at, again.parts);
+              expect(found).to.deep.include({ tick, extra: { updates: 0 } });
+              const rest = listen(again);
+              if (tick + 1 < ticks) await again.pipeline.run({ ticks: ticks - tick - 1 });
+              expect(rest, `from tick ${tick}`).to.deep.equal(want.slice(tick + 1));
+              expect(await ended(again), `from tick ${tick}`).to.equal(wanted);
+            }
+          }),
       );
     }
 
   for (const [name, kind, options] of kinds.slice(0, 3))
-    itLonger(`${name}: manual ticks with steps and saves in between, with a tick prepared and with none`, () =>
-      inFolder(async (folder) => {
-        const [before, total] = [7, 16];
-        const act = async (run: Run, from: number, to: number, saving?: Checkpoint) => {
-          for (let tick = from; tick < to; tick++) {
-            if (tick % 3 === 0) run.add(2);
-            run.pipeline.startPrepare(tick, ROWS);
-            if (saving && tick % 2 === 0) await saving.save();
-            await manualTick(run, tick);
-            if (saving && tick % 3 === 1) await saving.save();
+    itLonger(
+      `${name}: manual ticks with steps and saves in between, with a tick prepared and with none`,
+      () =>
+        inFolder(async (folder) => {
+          const [before, total] = [7, 16];
+          const act = async (run: Run, from: number, to: number, saving?: Checkpoint) => {
+            for (let tick = from; tick < to; tick++) {
+              if (tick % 3 === 0) run.add(2);
+              run.pipeline.startPrepare(tick, ROWS);
+              if (saving && tick % 2 === 0) await saving.save();
+              await manualTick(run, tick);
+              if (saving && tick % 3 === 1) await saving.save();
+            }
+          };
+          const plain = await make(kind, options);
+          plain.add(40);
+          await act(plain, 0, total);
+          // A tick that was prepared has its batch, whatever came behind it.
+          const prepared = await make(kind, options);
+          prepared.add(40);
+          const checkpoint = await Checkpoint.open(folder, prepared.parts);
+          await act(prepared, 0, before, checkpoint);
+          prepared.add(before % 3 === 0 ? 2 : 0);
+          prepared.pipeline.startPrepare(before, ROWS);
+          await prepared.pipeline.waitUntilReady(before, ROWS);
+          const saved = await checkpoint.save();
+          await checkpoint.close();
+          expect(saved.tick).to.equal(before - 1);
+          // Restored and saved again before anybody asked for it, it is still there.
+          const between = await make(kind, options);
+          await Checkpoint.restore(folder, between.parts);
+          const later = await Checkpoint.open(folder, between.parts);
+          expect((await later.save()).tick).to.equal(before - 1);
+          await later.close();
+          const again = await make(kind, options);
+          const back = await Checkpoint.restore(folder, again.parts);
+          expect(back?.tick).to.equal(before - 1);
+          expect(again.limiter.samples).to.equal(before * ROWS);
+          // Rows that come in between are not in it.
+          const bytes = async (run: Run) => {
+            const batch = (await run.pipeline.sampleLargeBatch(before, ROWS)) as Readonly<
+              Record<string, Tensor>
+            >;
+            const each = Object.entries(batch).filter(([key]) => key !== 'priorities');
+            return Promise.all(
+              each.map(async ([key, tensor]) => [key, [...(await tensor.toArray())]]),
+            );
+          };
+          const busy = refusal(() => void again.pipeline.startPrepare(before - 1, ROWS));
+          expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+          expect(await rejection(again.pipeline.run({ ticks: 1 }))).to.include({
+            code: 'ERR_HOTSLOT_STATE_RUNNING',
+          });
+          for (const run of [prepared, again]) run.add(3);
+          expect(await bytes(again)).to.deep.equal(await bytes(prepared));
+          for (const run of [prepared, again]) {
+            await manualTick(run, before);
+            await act(run, before + 1, total);
           }
-        };
-        const plain = await make(kind, options);
-        plain.add(40);
-        await act(plain, 0, total);
-        // A tick that was prepared has its batch, whatever came behind it.
-        const prepared = await make(kind, options);
-        prepared.add(40);
-        const checkpoint = await Checkpoint.open(folder, prepared.parts);
-        await act(prepared, 0, before, checkpoint);
-        prepared.add(before % 3 === 0 ? 2 : 0);
-        prepared.pipeline.startPrepare(before, ROWS);
-        await prepared.pipeline.waitUntilReady(before, ROWS);
-        const saved = await checkpoint.save();
-        await checkpoint.close();
-        expect(saved.tick).to.equal(before - 1);
-        // Restored and saved again before anybody asked for it, it is still there.
-        const between = await make(kind, options);
-        await Checkpoint.restore(folder, between.parts);
-        const later = await Checkpoint.open(folder, between.parts);
-        expect((await later.save()).tick).to.equal(before - 1);
-        await later.close();
-        const again = await make(kind, options);
-        const back = await Checkpoint.restore(folder, again.parts);
-        expect(back?.tick).to.equal(before - 1);
-        expect(again.limiter.samples).to.equal(before * ROWS);
-        // Rows that come in between are not in it.
-        const bytes = async (run: Run) => {
-          const batch = (await run.pipeline.sampleLargeBatch(before, ROWS)) as Readonly<Record<string, Tensor>>;
-          const each = Object.entries(batch).filter(([key]) => key !== 'priorities');
-          return Promise.all(each.map(async ([key, tensor]) => [key, [...(await tensor.toArray())]]));
-        };
-        const busy = refusal(() => void again.pipeline.startPrepare(before - 1, ROWS));
-        expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
-        expect(await rejection(again.pipeline.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
-        for (const run of [prepared, again]) run.add(3);
-        expect(await bytes(again)).to.deep.equal(await bytes(prepared));
-        for (const run of [prepared, again]) {
-          await manualTick(run, before);
-          await act(run, before + 1, total);
-        }
-        expect(await ended(again)).to.equal(await ended(prepared));
-        expect(await ended(plain)).to.be.a('string');
-      }),
+          expect(await ended(again)).to.equal(await ended(prepared));
+          expect(await ended(plain)).to.be.a('string');
+        }),
     );
 
   it('a manual loop with saves is the one without', () =>
@@ -200,7 +228,8 @@ describe('checkpoint: exactness', function () {
           if (tick % 3 === 0) run.add(1);
           await manualTick(run, tick);
         }
-        // The clock is the machine's: the saves come on while the loop turns, and it waits for some.
+        // The clock is the machine's: the saves come on while the loop turns, and it waits for
+        // some.
         for (; every && saves < 3; await new Promise(setImmediate));
         for (; tick < 40; tick++) await manualTick(run, tick);
         await checkpoint.close();
@@ -236,9 +265,15 @@ describe('checkpoint: exactness', function () {
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let look = () => {};
-      const parts = { ...run.parts, extra: () => new Promise<number>((resolve) => (look = () => resolve(1))) };
+      const parts = {
+        ...run.parts,
+        extra: () => new Promise<number>((resolve) => (look = () => resolve(1))),
+      };
       const checkpoint = await Checkpoint.open(folder, parts);
-      for (const begin of [() => run.pipeline.sampleLargeBatch(4, ROWS), () => run.pipeline.run({ ticks: 2 })]) {
+      for (const begin of [
+        () => run.pipeline.sampleLargeBatch(4, ROWS),
+        () => run.pipeline.run({ ticks: 2 }),
+      ]) {
         look = () => {};
         const idle = look;
         const saving = checkpoint.save();

@@ -1,7 +1,8 @@
 /**
- * The process that faults strike: saves a run, changes it, and saves it again with a fault ahead. Arguments: a folder, the kind of
- * run, and for a process that is to die "MODE:N"; with "first" behind it the first save is struck, opening included. Otherwise it
- * goes through every call that can fail, each in a folder of its own, and prints what became of each.
+ * The process that faults strike: saves a run, changes it, and saves it again with a fault ahead.
+ * Arguments: a folder, the kind of run, and for a process that is to die "MODE:N"; with "first"
+ * behind it the first save is struck, opening included. Otherwise it goes through every call that
+ * can fail, each in a folder of its own, and prints what became of each.
  */
 import { join } from 'node:path';
 import { Checkpoint } from '../../src/index.ts';
@@ -30,7 +31,9 @@ const [folder = '', kind = 'rows', fault, stride = '1', first = '0'] = process.a
   string,
 ];
 
-/** The same of the first save, where there is nothing before; `restored` is empty where nothing is. */
+/**
+ * The same of the first save, where there is nothing before; `restored` is empty where nothing is.
+ */
 async function failsFirst(mode: string, at: number): Promise<Failed | null> {
   const mine = join(folder, `first-${mode}-${at}`);
   const run = await changed(kind, 1);
@@ -99,7 +102,10 @@ if (fault === 'read-only') {
   await checkpoint.close();
   const fresh = await make(kind);
   tell('fail-read-only:0');
-  const error = await Checkpoint.open(folder, run.parts).catch(({ code, message }) => ({ code, message }));
+  const error = await Checkpoint.open(folder, run.parts).catch(({ code, message }) => ({
+    code,
+    message,
+  }));
   // Reading asks for nothing.
   await Checkpoint.restore(folder, fresh.parts);
   tell('over');

@@ -1,6 +1,7 @@
 /**
- * Saves that are cut short at every call that changes a file: by the end of the process, and of what was not flushed, and by calls
- * that fail. What is there afterwards is the whole checkpoint before, or the whole new one.
+ * Saves that are cut short at every call that changes a file: by the end of the process, and of
+ * what was not flushed, and by calls that fail. What is there afterwards is the whole checkpoint
+ * before, or the whole new one.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +12,17 @@ import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import type { Failed } from './fault-child.ts';
-import { change, changed, closeAll, filesIn, inFolder, type Kind, make, namedIn, restored } from './rig.ts';
+import {
+  change,
+  changed,
+  closeAll,
+  filesIn,
+  inFolder,
+  type Kind,
+  make,
+  namedIn,
+  restored,
+} from './rig.ts';
 import { buildFaultShim } from './shim.ts';
 
 const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
@@ -22,12 +33,18 @@ const FIRST = setting({ short: '6', all: '0' });
 type Deaths = [mode: string, at: number | null][];
 const everywhere = (...modes: string[]): Deaths => modes.map((mode) => [mode, null]);
 const everyDeath = everywhere('kill-bytes', 'kill-half', 'kill-names', 'kill-others');
-/** How a process dies, and at which call; at each in turn where none is named. `all` has each kind of death in one kind of run. */
+/**
+ * How a process dies, and at which call; at each in turn where none is named. `all` has each kind
+ * of death in one kind of run.
+ */
 const DEATHS = setting<Partial<Record<Kind, Deaths>>>({
   short: {
     steps: [['kill-half', 2]],
   },
-  all: { rows: everywhere('kill-bytes', 'kill-half'), steps: everywhere('kill-names', 'kill-others') },
+  all: {
+    rows: everywhere('kill-bytes', 'kill-half'),
+    steps: everywhere('kill-names', 'kill-others'),
+  },
   long: { rows: everyDeath, steps: everyDeath },
 });
 /** Of the calls at which a process may die, every so manyth. */
@@ -61,7 +78,8 @@ describe('checkpoint: faults', function () {
     shim = { path, folder };
     for (const kind of KINDS) {
       prints[kind] = [];
-      for (const times of [0, 1, 2, 3]) prints[kind].push(await (await changed(kind, times)).print());
+      for (const times of [0, 1, 2, 3])
+        prints[kind].push(await (await changed(kind, times)).print());
       expect(new Set(prints[kind]).size, 'changes that show').to.equal(4);
     }
     await closeAll();
@@ -74,7 +92,10 @@ describe('checkpoint: faults', function () {
   function child(folder: string, ...args: string[]): Promise<Ended> {
     const env = { ...process.env, LD_PRELOAD: shim.path, FAULT_FOLDER: folder };
     return new Promise((resolve) => {
-      const made = spawn(process.execPath, [CHILD, folder, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+      const made = spawn(process.execPath, [CHILD, folder, ...args], {
+        env,
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
       let [output, errors] = ['', ''];
       made.stdout.on('data', (text) => (output += text));
       made.stderr.on('data', (text) => (errors += text));
@@ -112,10 +133,13 @@ describe('checkpoint: faults', function () {
             over = only !== null;
           });
         }
-        expect(found.length).to.be.at.least(only === null ? (mode === 'kill-half' ? 5 : 20) / DEATH_STRIDE : 1);
+        expect(found.length).to.be.at.least(
+          only === null ? (mode === 'kill-half' ? 5 : 20) / DEATH_STRIDE : 1,
+        );
         // The new one is there from one call on.
         expect(found, mode).to.deep.equal([...found].sort());
-        if (only === null && mode !== 'kill-half') expect(new Set(found)).to.deep.equal(new Set([1, 2]));
+        if (only === null && mode !== 'kill-half')
+          expect(new Set(found)).to.deep.equal(new Set([1, 2]));
       });
     }
 
@@ -182,40 +206,46 @@ describe('checkpoint: faults', function () {
       }),
     );
 
-    itLonger(`${kind}: a call that fails leaves the checkpoint before, and a later save works`, async () => {
-      const [, first, second] = prints[kind]!;
-      const { code, output, errors } = await inFolder((folder) => child(folder, kind, 'errors', String(STRIDE), FIRST));
-      expect(code, errors).to.equal(0);
-      const all = JSON.parse(output) as Failed[];
-      expect(new Set(all.map(({ mode }) => mode)).size).to.equal(3);
-      expect(all.length).to.be.at.least(setting({ short: 3, all: 5, long: 50 }));
-      let doubts = 0;
-      const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC', 'fail-read-only': 'EROFS' };
-      for (const { mode, at, error, untouched, left, restored: print, later } of all) {
-        const what = `${mode} at call ${at}`;
-        if (error === null) {
-          // It is saved: what could not be removed is for the next time.
-          expect(print, what).to.equal(second);
-        } else {
-          expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
-          expect(error.message, what)
-            .to.match(/^saving into '.*' failed: /)
-            .and.to.include(words[mode as keyof typeof words]);
-          expect(error.message, what).to.not.include('\n');
-          if (error.message.includes('a loss of power')) {
-            // Whichever of the two manifests comes back, its files are there.
-            doubts++;
-            expect([print, left.length > 0], what).to.deep.equal([second, true]);
+    itLonger(
+      `${kind}: a call that fails leaves the checkpoint before, and a later save works`,
+      async () => {
+        const [, first, second] = prints[kind]!;
+        const { code, output, errors } = await inFolder((folder) =>
+          child(folder, kind, 'errors', String(STRIDE), FIRST),
+        );
+        expect(code, errors).to.equal(0);
+        const all = JSON.parse(output) as Failed[];
+        expect(new Set(all.map(({ mode }) => mode)).size).to.equal(3);
+        expect(all.length).to.be.at.least(setting({ short: 3, all: 5, long: 50 }));
+        let doubts = 0;
+        const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC', 'fail-read-only': 'EROFS' };
+        for (const { mode, at, error, untouched, left, restored: print, later } of all) {
+          const what = `${mode} at call ${at}`;
+          if (error === null) {
+            // It is saved: what could not be removed is for the next time.
+            expect(print, what).to.equal(second);
           } else {
-            expect(error.message, what).to.match(/; the checkpoint of tick 3 is as it was$/);
-            expect([untouched, print], what).to.deep.equal([true, first]);
-            // Of a folder that nothing can be removed from, what was written stays until the next time.
-            if (mode !== 'fail-read-only') expect(left, what).to.deep.equal([]);
+            expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+            expect(error.message, what)
+              .to.match(/^saving into '.*' failed: /)
+              .and.to.include(words[mode as keyof typeof words]);
+            expect(error.message, what).to.not.include('\n');
+            if (error.message.includes('a loss of power')) {
+              // Whichever of the two manifests comes back, its files are there.
+              doubts++;
+              expect([print, left.length > 0], what).to.deep.equal([second, true]);
+            } else {
+              expect(error.message, what).to.match(/; the checkpoint of tick 3 is as it was$/);
+              expect([untouched, print], what).to.deep.equal([true, first]);
+              // Of a folder that nothing can be removed from, what was written stays until the next
+              // time.
+              if (mode !== 'fail-read-only') expect(left, what).to.deep.equal([]);
+            }
           }
+          expect(later, what).to.deep.equal({ left: [], restored: second });
         }
-        expect(later, what).to.deep.equal({ left: [], restored: second });
-      }
-      if (STRIDE === 1) expect(doubts, 'flushes behind the manifest that failed').to.equal(2);
-    });
+        if (STRIDE === 1) expect(doubts, 'flushes behind the manifest that failed').to.equal(2);
+      },
+    );
   }
 });

@@ -1,7 +1,15 @@
 /** Whose files a folder holds, which names are flushed, and who may be there at once. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import fs from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
@@ -12,7 +20,18 @@ import { tensorBoard } from '../../src/entries/monitor.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
-import { change, changed, closeAll, contents, filesIn, inFolder, make, namedIn, type Run, restored } from './rig.ts';
+import {
+  change,
+  changed,
+  closeAll,
+  contents,
+  filesIn,
+  inFolder,
+  make,
+  namedIn,
+  type Run,
+  restored,
+} from './rig.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
 
@@ -22,7 +41,10 @@ async function saved(folder: string, { parts }: Run): Promise<void> {
   await checkpoint.close();
 }
 
-/** What `act` does to the disk: 'open PATH', 'mkdir PATH', 'flush PATH', in order. `fail` may throw for one. */
+/**
+ * What `act` does to the disk: 'open PATH', 'mkdir PATH', 'flush PATH', in order. `fail` may throw
+ * for one.
+ */
 async function told(act: () => Promise<unknown>, fail = (_: string) => {}): Promise<string[]> {
   const all: string[] = [];
   const tell = (what: string) => {
@@ -68,7 +90,10 @@ describe('checkpoint: folders', () => {
         mkdirSync(place);
         writeFileSync(join(place, name), 'mine');
         const { open, restore, inspect } = Checkpoint;
-        for (const call of [open, restore, inspect] as ((place: string, parts: object) => Promise<unknown>)[]) {
+        for (const call of [open, restore, inspect] as ((
+          place: string,
+          parts: object,
+        ) => Promise<unknown>)[]) {
           const error = await rejection(call(place, parts));
           expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
           expect(error.message).to.equal(
@@ -145,12 +170,15 @@ describe('checkpoint: folders', () => {
       const place = join(folder, 'new');
       const error = await new Promise<Error>((resolve) => {
         const broken = (what: string) => {
-          if (what === `flush ${folder}`) throw Object.assign(new Error('EIO: i/o error'), { syscall: 'fsync' });
+          if (what === `flush ${folder}`)
+            throw Object.assign(new Error('EIO: i/o error'), { syscall: 'fsync' });
         };
         void told(async () => resolve(await rejection(Checkpoint.open(place, parts))), broken);
       });
       expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
-      expect(error.message).to.equal(`'${place}' is made, and its name cannot be flushed: EIO: i/o error`);
+      expect(error.message).to.equal(
+        `'${place}' is made, and its name cannot be flushed: EIO: i/o error`,
+      );
     }));
 
   itAll('many restore from a folder at once, and nobody saves there meanwhile', () =>
@@ -223,18 +251,22 @@ describe('checkpoint: folders', () => {
         await change(each, 2);
         await saved(at, each);
       }
-      const counts = await Promise.all([one, copy].map(async (at) => (await Checkpoint.inspect(at))?.save));
+      const counts = await Promise.all(
+        [one, copy].map(async (at) => (await Checkpoint.inspect(at))?.save),
+      );
       expect(counts).to.deep.equal([2, 2]);
       const files = filesIn(copy);
-      expect((await rejection(Checkpoint.open(copy, run.parts))).message).to.match(/the checkpoint of another run/);
+      expect((await rejection(Checkpoint.open(copy, run.parts))).message).to.match(
+        /the checkpoint of another run/,
+      );
       expect(filesIn(copy)).to.deep.equal(files);
       // A copy of what it saved itself is its own.
       rmSync(copy, { recursive: true });
       cpSync(one, copy, { recursive: true });
       await saved(copy, run);
-      expect([existsSync(join(copy, 'checkpoint.json')), readdirSync(copy).includes('begun')]).to.deep.equal([
-        true,
-        false,
-      ]);
+      expect([
+        existsSync(join(copy, 'checkpoint.json')),
+        readdirSync(copy).includes('begun'),
+      ]).to.deep.equal([true, false]);
     }));
 });

@@ -1,4 +1,6 @@
-/** A process that goes on from a folder's checkpoint and has it open for saving until it is ended. */
+/**
+ * A process that goes on from a folder's checkpoint and has it open for saving until it is ended.
+ */
 import { Checkpoint } from '../../src/index.ts';
 import { restored } from './rig.ts';
 

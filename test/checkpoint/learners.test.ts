@@ -26,7 +26,8 @@ describe('checkpoint: learners', () => {
   };
   const device = openDevice(TESTED);
   const dqn = (more = {}) => own(new DqnLearner(device, { ...dqnOptions, ...more }));
-  const sac = (more: Partial<ActorCriticOptions> = {}) => own(new SacLearner(device, { ...small, ...more }));
+  const sac = (more: Partial<ActorCriticOptions> = {}) =>
+    own(new SacLearner(device, { ...small, ...more }));
   const td3 = (more = {}) => own(new Td3Learner(device, { ...small, ...more }));
   afterEach(() => {
     for (const learner of made.splice(0)) learner.close();
@@ -49,7 +50,9 @@ describe('checkpoint: learners', () => {
     inFolder(async (folder) => {
       await saved(folder, dqn());
       const text = await refused(folder, sac());
-      expect(text).to.match(/^learner\.kind is "SacLearner" here, "DqnLearner" in the checkpoint; /);
+      expect(text).to.match(
+        /^learner\.kind is "SacLearner" here, "DqnLearner" in the checkpoint; /,
+      );
       expect(text).to.include('learner.settings.clippedDouble (true) is not in the checkpoint');
     }));
 
@@ -65,7 +68,10 @@ describe('checkpoint: learners', () => {
     inFolder(async (folder) => {
       await saved(`${folder}/dqn`, dqn());
       expect(
-        await refused(`${folder}/dqn`, dqn({ gamma: 0.9, tau: 0.01, double: false, activation: 'tanh' })),
+        await refused(
+          `${folder}/dqn`,
+          dqn({ gamma: 0.9, tau: 0.01, double: false, activation: 'tanh' }),
+        ),
       ).to.equal(
         [
           'learner.settings.gamma is 0.9 here, 0.99 in the checkpoint',
@@ -82,7 +88,9 @@ describe('checkpoint: learners', () => {
         ].join('; '),
       );
       await saved(`${folder}/sac`, sac());
-      expect(await refused(`${folder}/sac`, sac({ actionHigh: 2, rewardScale: 5, actorValue: 'mean' }))).to.equal(
+      expect(
+        await refused(`${folder}/sac`, sac({ actionHigh: 2, rewardScale: 5, actorValue: 'mean' })),
+      ).to.equal(
         [
           'learner.settings.actorValue is "mean" here, "min" in the checkpoint',
           'learner.settings.rewardScale is 5 here, 1 in the checkpoint',
@@ -90,12 +98,24 @@ describe('checkpoint: learners', () => {
         ].join('; '),
       );
       // What is said in full is what is meant in short, and a seed is of first values only.
-      const same = sac({ gamma: 0.99, tau: 0.005, actionLow: [-1, -1], seed: 9, criticOptimiser: { learningRate: 1 } });
+      const same = sac({
+        gamma: 0.99,
+        tau: 0.005,
+        actionLow: [-1, -1],
+        seed: 9,
+        criticOptimiser: { learningRate: 1 },
+      });
       expect(await Checkpoint.restore(`${folder}/sac`, { learner: same })).to.include({ save: 1 });
     }));
 
-  /** The rate that later steps take, of a learner into which the folder was restored, and the warnings meanwhile. */
-  async function resumed(folder: string, learner: DqnLearner): Promise<[rate: number, heard: string[]]> {
+  /**
+   * The rate that later steps take, of a learner into which the folder was restored, and the
+   * warnings meanwhile.
+   */
+  async function resumed(
+    folder: string,
+    learner: DqnLearner,
+  ): Promise<[rate: number, heard: string[]]> {
     const heard = await warningsOf('LearnerWarning', () => Checkpoint.restore(folder, { learner }));
     return [(await learner.optimiser.learningRate.toArray())[0]!, heard];
   }
@@ -104,7 +124,10 @@ describe('checkpoint: learners', () => {
     inFolder(async (folder) => {
       await saved(`${folder}/first`, dqn({ learningRate: 0.25 }));
       expect(await resumed(`${folder}/first`, dqn())).to.deep.equal([0.25, []]);
-      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.25 }))).to.deep.equal([0.25, []]);
+      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.25 }))).to.deep.equal([
+        0.25,
+        [],
+      ]);
       const text =
         "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimiser.learningRate ";
       expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([
@@ -118,8 +141,12 @@ describe('checkpoint: learners', () => {
       expect(await warningsOf('LearnerWarning', restoring)).to.deep.equal([
         `${text.replace('Dqn', 'Sac').replace('optimiser', 'actorOptimiser')}0.5 (state: 0.0003)`,
       ]);
-      expect(await faster.actorOptimiser.learningRate.toArray()).to.deep.equal(Float32Array.of(0.5));
-      expect(await faster.criticOptimiser.learningRate.toArray()).to.deep.equal(Float32Array.of(3e-4));
+      expect(await faster.actorOptimiser.learningRate.toArray()).to.deep.equal(
+        Float32Array.of(0.5),
+      );
+      expect(await faster.criticOptimiser.learningRate.toArray()).to.deep.equal(
+        Float32Array.of(3e-4),
+      );
     }));
 
   it('a rate that setLearningRate() had reached remains, if the same one is given as at the beginning', () =>
@@ -127,12 +154,18 @@ describe('checkpoint: learners', () => {
       const first = dqn({ learningRate: 0.5 });
       first.optimiser.setLearningRate(0.125);
       await saved(`${folder}/first`, first);
-      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([0.125, []]);
+      expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([
+        0.125,
+        [],
+      ]);
       const second = dqn();
       expect(await resumed(`${folder}/first`, second)).to.deep.equal([0.125, []]);
       // Over a second resume, too.
       await saved(`${folder}/again`, second);
-      expect(await resumed(`${folder}/again`, dqn({ learningRate: 0.5 }))).to.deep.equal([0.125, []]);
+      expect(await resumed(`${folder}/again`, dqn({ learningRate: 0.5 }))).to.deep.equal([
+        0.125,
+        [],
+      ]);
       const [rate, heard] = await resumed(`${folder}/again`, dqn({ learningRate: 0.25 }));
       expect([rate, heard.length]).to.deep.equal([0.25, 1]);
       expect(heard[0]).to.match(/optimiser\.learningRate 0\.25 \(state: 0\.125\)$/);
@@ -141,12 +174,18 @@ describe('checkpoint: learners', () => {
   it("an optimiser's other options are the new learner's, with one warning for all", () =>
     inFolder(async (folder) => {
       await saved(`${folder}/first`, dqn({ beta1: 0.5, weightDecay: 0.25, maxGradNorm: 10 }));
-      const [, heard] = await resumed(`${folder}/first`, dqn({ beta1: 0.75, decoupled: true, maxGradNorm: 10 }));
+      const [, heard] = await resumed(
+        `${folder}/first`,
+        dqn({ beta1: 0.75, decoupled: true, maxGradNorm: 10 }),
+      );
       expect(heard).to.deep.equal([
         "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimiser.beta1 0.75 (state: 0.5), " +
           'optimiser.weightDecay 0 (state: 0.25), optimiser.decoupled true (state: false)',
       ]);
-      const [, unclipped] = await resumed(`${folder}/first`, dqn({ beta1: 0.5, weightDecay: 0.25 }));
+      const [, unclipped] = await resumed(
+        `${folder}/first`,
+        dqn({ beta1: 0.5, weightDecay: 0.25 }),
+      );
       expect(unclipped[0]).to.match(/: optimiser\.maxGradNorm none \(state: 10\)$/);
     }));
 

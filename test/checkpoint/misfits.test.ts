@@ -1,7 +1,15 @@
-/** Parts that are not those that were saved: each difference is named, nothing is changed, and the parts can still be used. */
+/**
+ * Parts that are not those that were saved: each difference is named, nothing is changed, and the
+ * parts can still be used.
+ */
 import { readdirSync } from 'node:fs';
 import { expect } from 'chai';
-import { Checkpoint, type CheckpointOptions, CollectorPool, ReplayBuffer } from '../../src/index.ts';
+import {
+  Checkpoint,
+  type CheckpointOptions,
+  CollectorPool,
+  ReplayBuffer,
+} from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import {
   change,
@@ -30,37 +38,37 @@ describe('checkpoint: parts that do not fit', () => {
     [
       'rows',
       { fields: { value: { shape: [4] } } },
-      ...['buffer.fields.value is "float32[4]" here, "float32[3]" in the checkpoint', 'pipeline.columns.value'],
+      'buffer.fields.value is "float32[4]" here, "float32[3]" in the checkpoint',
+      'pipeline.columns.value',
     ],
     [
       'rows',
       { fields: { mass: { shape: [] } } },
-      ...[
-        'buffer.fields.mass ("float32[]") is not in the checkpoint',
-        'buffer.fields.value ("float32[3]") is only in the',
-      ],
+      'buffer.fields.mass ("float32[]") is not in the checkpoint',
+      'buffer.fields.value ("float32[3]") is only in the',
     ],
     [
       'rows',
       { limiter: { samplesPerInsert: 5, minSize: 6, errorBuffer: 1e5, gateAdd: true } },
-      ...['limiter.samplesPerInsert is 5 here, 4 in', 'limiter.minSize is 6', 'limiter.errorBuffer is 100000'],
+      'limiter.samplesPerInsert is 5 here, 4 in',
+      'limiter.minSize is 6',
+      'limiter.errorBuffer is 100000',
       'limiter.gateAdd is true',
     ],
     ['rows', { length: 6 }, 'mailbox.length is 6 here, 5 in the checkpoint'],
     [
       'rows',
       { pipeline: { sampleCount: 9, baseSeed: 8 } },
-      ...['pipeline.sampleCount is 9 here, 8 in', 'pipeline.baseSeed is 8 here, 7 in'],
+      'pipeline.sampleCount is 9 here, 8 in',
+      'pipeline.baseSeed is 8 here, 7 in',
     ],
     ['steps', { lanes: 5, capacity: 90 }, 'buffer.lanes is 5 here, 3 in the checkpoint'],
     [
       'steps',
       { sampling: { alpha: 0.5, epsilon: 1e-3, normalise: 'batch' } },
-      ...[
-        'buffer.priorities.alpha is 0.5 here, 0.6',
-        'buffer.priorities.epsilon',
-        'buffer.priorities.normalise is "batch"',
-      ],
+      'buffer.priorities.alpha is 0.5 here, 0.6',
+      'buffer.priorities.epsilon',
+      'buffer.priorities.normalise is "batch"',
     ],
     ['steps', { view: { nStep: 3, gamma: 0.5 } }, 'buffer.priorities.view.nStep is 3 here, 2 in'],
     ['steps', { view: { nStep: 2, gamma: 0.25 } }, 'buffer.priorities.view.gamma'],
@@ -92,16 +100,34 @@ describe('checkpoint: parts that do not fit', () => {
       const sampling = { alpha: 0.5, epsilon: 1e-3 };
       const pipeline = { sampleCount: 9, baseSeed: 8, depth: 4 };
       const limiter = { samplesPerInsert: 5, minSize: 6, errorBuffer: 1e5, gateAdd: true };
-      const other = await make('steps', { lanes: 5, capacity: 200, sampling, pipeline, limiter, length: 9 });
+      const other = await make('steps', {
+        lanes: 5,
+        capacity: 200,
+        sampling,
+        pipeline,
+        limiter,
+        length: 9,
+      });
       const weights = { dtype: 'float64', shape: [6], data: new Float64Array(6) } as const;
-      const learner = { state: () => ({ weights, bias: weights }), loadState: () => expect.fail('it was loaded') };
+      const learner = {
+        state: () => ({ weights, bias: weights }),
+        loadState: () => expect.fail('it was loaded'),
+      };
       const { message } = await rejection(Checkpoint.restore(folder, { ...other.parts, learner }));
       expect(message.split('; ')).to.have.length(13);
       expect(message).to.match(/; and \d+ more$/);
-      const alone = await rejection(Checkpoint.restore(folder, { ...(await make('steps')).parts, learner }));
-      expect(alone.message).to.include('learner.kind is "Object" here, "Standin" in the checkpoint');
-      expect(alone.message).to.include('learner.state.weights is "float64[6]" here, "float32[2×3]" in the checkpoint');
-      expect(alone.message).to.include('learner.state.bias ("float64[6]") is not in the checkpoint');
+      const alone = await rejection(
+        Checkpoint.restore(folder, { ...(await make('steps')).parts, learner }),
+      );
+      expect(alone.message).to.include(
+        'learner.kind is "Object" here, "Standin" in the checkpoint',
+      );
+      expect(alone.message).to.include(
+        'learner.state.weights is "float64[6]" here, "float32[2×3]" in the checkpoint',
+      );
+      expect(alone.message).to.include(
+        'learner.state.bias ("float64[6]") is not in the checkpoint',
+      );
       expect(alone.message).to.include('learner.state.count ("int32[]") is only in the checkpoint');
     }));
 
@@ -113,18 +139,25 @@ describe('checkpoint: parts that do not fit', () => {
       const deeper = { pipeline: { depth: 5 } };
       const other = await make('uniform', deeper);
       const { learner, extra, mailbox, ...few } = other.parts;
-      const { message } = await rejection(Checkpoint.restore(folder, { ...few, learner: learner! }));
+      const { message } = await rejection(
+        Checkpoint.restore(folder, { ...few, learner: learner! }),
+      );
       expect(message).to.include('learner is not in the checkpoint');
       expect(message).to.include('mailbox is in the checkpoint and was not given');
       const rows = await make('rows');
       const { learner: ___, ...ofRows } = rows.parts;
       const kind = (await rejection(Checkpoint.restore(folder, ofRows))).message;
-      expect(kind).to.include('buffer.kind is "ReplayBuffer" here, "TrajectoryBuffer" in the checkpoint');
+      expect(kind).to.include(
+        'buffer.kind is "ReplayBuffer" here, "TrajectoryBuffer" in the checkpoint',
+      );
       const byPriorities = await make('steps');
       const { learner: ____, ...drawn } = byPriorities.parts;
       const draws = (await rejection(Checkpoint.restore(folder, drawn))).message;
-      expect(draws).to.include('pipeline.draws is "by priorities" here, "uniformly" in the checkpoint');
-      // Where nothing comes home later, a ring may be deeper. What else the run needs is given back, and need not be asked for.
+      expect(draws).to.include(
+        'pipeline.draws is "by priorities" here, "uniformly" in the checkpoint',
+      );
+      // Where nothing comes home later, a ring may be deeper. What else the run needs is given
+      // back, and need not be asked for.
       const back = await Checkpoint.restore(folder, { ...few, mailbox: mailbox!, extra });
       expect(back).to.deep.include({ save: 1, tick: 3, collectors: undefined, extra: undefined });
       expect(contents(few.buffer!)).to.deep.equal(contents(run.parts.buffer!));
@@ -135,9 +168,9 @@ describe('checkpoint: parts that do not fit', () => {
       const [one, other] = [await make('steps'), await make('steps')];
       const { pipeline, buffer } = one.parts as Required<CheckpointOptions>;
       const elsewhere = other.parts.buffer as typeof buffer;
-      expect((await rejection(Checkpoint.open(folder, { pipeline, buffer: elsewhere }))).message).to.equal(
-        'Checkpoint.open: the pipeline draws from another buffer',
-      );
+      expect(
+        (await rejection(Checkpoint.open(folder, { pipeline, buffer: elsewhere }))).message,
+      ).to.equal('Checkpoint.open: the pipeline draws from another buffer');
       const alone = await rejection(Checkpoint.open(folder, { buffer }));
       expect([alone.code, alone.message]).to.deep.equal([
         'ERR_HOTSLOT_STATE_RUNNING',
@@ -184,7 +217,9 @@ describe('checkpoint: parts that do not fit', () => {
       await save(folder, { pipeline: pipeline! });
       const ran = await changed('rows', 1);
       const error = await rejection(Checkpoint.restore(folder, { pipeline: ran.pipeline }));
-      expect(error.message).to.equal('the pipeline has run 4 ticks: restore into one that was just opened');
+      expect(error.message).to.equal(
+        'the pipeline has run 4 ticks: restore into one that was just opened',
+      );
       expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
       // Of what is refused for its pipeline nothing else was restored.
       const all = `${folder}/all`;
@@ -192,8 +227,14 @@ describe('checkpoint: parts that do not fit', () => {
       await save(all, whole.parts);
       const closed = await make('rows');
       await closed.close();
-      expect(await rejection(Checkpoint.restore(all, closed.parts))).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      expect([closed.parts.buffer!.ptr, closed.limiter.inserts, closed.mailbox.begun]).to.deep.equal([0, 0, 0]);
+      expect(await rejection(Checkpoint.restore(all, closed.parts))).to.include({
+        code: 'ERR_HOTSLOT_STATE_CLOSED',
+      });
+      expect([
+        closed.parts.buffer!.ptr,
+        closed.limiter.inserts,
+        closed.mailbox.begun,
+      ]).to.deep.equal([0, 0, 0]);
       expect(closed.learner.count[0]).to.equal(0);
       buffer.close();
     }));
@@ -211,7 +252,9 @@ describe('checkpoint: parts that do not fit', () => {
       for (const odd of [{ learner }, { collectors: { ...collectors, loadState: no } }]) {
         const given = { ...fresh.parts, collectors, ...odd };
         expect((await rejection(Checkpoint.restore(folder, given))).message).to.equal('not today');
-        expect([fresh.parts.buffer!.ptr, fresh.limiter.inserts, fresh.mailbox.begun]).to.deep.equal([0, 0, 0]);
+        expect([fresh.parts.buffer!.ptr, fresh.limiter.inserts, fresh.mailbox.begun]).to.deep.equal(
+          [0, 0, 0],
+        );
       }
       await Checkpoint.restore(folder, { ...fresh.parts, collectors });
       expect(await fresh.print()).to.equal(await run.print());
@@ -223,7 +266,11 @@ describe('checkpoint: parts that do not fit', () => {
       let extra: () => unknown = () => ({ fine: new Map([[1, 2]]) });
       let state = () => run.learner.state() as object;
       const learner = Object.assign(Object.create(run.learner), { state: () => state() });
-      const checkpoint = await Checkpoint.open(folder, { ...run.parts, learner, extra: () => extra() });
+      const checkpoint = await Checkpoint.open(folder, {
+        ...run.parts,
+        learner,
+        extra: () => extra(),
+      });
       await checkpoint.save();
       const files = filesIn(folder);
       const refused = async (why: RegExp) => {
@@ -233,7 +280,9 @@ describe('checkpoint: parts that do not fit', () => {
         await run.pipeline.run({ ticks: 1 });
       };
       extra = () => ({ update: () => 1 });
-      await refused(/^extra cannot be kept: .*could not be cloned.*; give what structured cloning takes$/);
+      await refused(
+        /^extra cannot be kept: .*could not be cloned.*; give what structured cloning takes$/,
+      );
       extra = async () => ({ later: Symbol('no') });
       await refused(/^extra cannot be kept: /);
       extra = () => {
@@ -273,7 +322,9 @@ describe('checkpoint: parts that do not fit', () => {
       try {
         await save(folder, run.parts);
         const fresh = await make('rows');
-        const error = await rejection(Checkpoint.restore(folder, { ...fresh.parts, collectors: pool }));
+        const error = await rejection(
+          Checkpoint.restore(folder, { ...fresh.parts, collectors: pool }),
+        );
         expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
         expect(error.message).to.match(/open them with \{ resume: restored\.collectors \}/);
         for (const resume of [7, { kind: 'other' }, 'text'])

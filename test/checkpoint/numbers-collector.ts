@@ -1,8 +1,14 @@
-/** A collector for tests of saved pools: every row says its worker and its number, which goes on from state(). */
+/**
+ * A collector for tests of saved pools: every row says its worker and its number, which goes on
+ * from state().
+ */
 import { type Collector, type CollectorContext, defineCollector } from '../../src/index.ts';
 
 export interface NumbersOptions {
-  /** none: it says nothing of itself; throws: it cannot; stuck: worker 0 does not come back from collect() until it is let go */
+  /**
+   * none: it says nothing of itself; throws: it cannot; stuck: worker 0 does not come back from
+   * collect() until it is let go
+   */
   states: 'number' | 'none' | 'throws' | 'stuck';
   /** Int32: 0: collect() calls of worker 0; 1: 1 when it may go on */
   words: Int32Array;

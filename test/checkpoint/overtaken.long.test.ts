@@ -1,4 +1,7 @@
-/** Saves beside writers that never wait: what is kept is whole, in order and without gaps, whatever was overtaken. */
+/**
+ * Saves beside writers that never wait: what is kept is whole, in order and without gaps, whatever
+ * was overtaken.
+ */
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Checkpoint, ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
@@ -29,7 +32,8 @@ async function beside(task: Omit<WriterTask, 'stop'>, use: () => Promise<void>):
 function numbered(words: Float64Array, what: string): number {
   const first = words[0]!;
   let wrong = 0;
-  for (let i = 0; i < words.length; i++) if (words[i] !== wordOf(first + Math.floor(i / WORDS), i % WORDS)) wrong++;
+  for (let i = 0; i < words.length; i++)
+    if (words[i] !== wordOf(first + Math.floor(i / WORDS), i % WORDS)) wrong++;
   expect(wrong, `${what}: words that are not what was added`).to.equal(0);
   return first;
 }
@@ -39,27 +43,32 @@ describe('checkpoint: beside writers', function () {
 
   // The small ring goes round many times in a save, the other once in a few.
   for (const capacity of RINGS)
-    itLonger(`rows of a ring of ${capacity}: whole, the ring is full, and they are the newest up to its count`, () =>
-      inFolder(async (folder) => {
-        const buffer = ReplayBuffer.create({ capacity, fields });
-        await beside({ rows: buffer.share() as never }, async () => {
-          await until('the ring is full', () => buffer.ptr > capacity);
-          let last = 0;
-          for (let i = 0; i < SAVES; i++) {
-            await until('the writer goes on', () => buffer.ptr > last);
-            const checkpoint = await Checkpoint.open(folder, { buffer });
-            await checkpoint.save();
-            await checkpoint.close();
-            const back = ReplayBuffer.create({ capacity, fields });
-            await Checkpoint.restore(folder, { buffer: back });
-            expect([back.size, back.ptr > last]).to.deep.equal([capacity, true]);
-            last = back.ptr;
-            const places = Uint32Array.from({ length: capacity }, (_, at) => (back.ptr + at) % capacity);
-            const rows = back.gather(places, new Float64Array(capacity * WORDS));
-            expect(numbered(rows, `save ${i}`)).to.equal(back.ptr - capacity);
-          }
-        });
-      }),
+    itLonger(
+      `rows of a ring of ${capacity}: whole, the ring is full, and they are the newest up to its count`,
+      () =>
+        inFolder(async (folder) => {
+          const buffer = ReplayBuffer.create({ capacity, fields });
+          await beside({ rows: buffer.share() as never }, async () => {
+            await until('the ring is full', () => buffer.ptr > capacity);
+            let last = 0;
+            for (let i = 0; i < SAVES; i++) {
+              await until('the writer goes on', () => buffer.ptr > last);
+              const checkpoint = await Checkpoint.open(folder, { buffer });
+              await checkpoint.save();
+              await checkpoint.close();
+              const back = ReplayBuffer.create({ capacity, fields });
+              await Checkpoint.restore(folder, { buffer: back });
+              expect([back.size, back.ptr > last]).to.deep.equal([capacity, true]);
+              last = back.ptr;
+              const places = Uint32Array.from(
+                { length: capacity },
+                (_, at) => (back.ptr + at) % capacity,
+              );
+              const rows = back.gather(places, new Float64Array(capacity * WORDS));
+              expect(numbered(rows, `save ${i}`)).to.equal(back.ptr - capacity);
+            }
+          });
+        }),
     );
 
   for (const capacity of LANES)
@@ -84,7 +93,9 @@ describe('checkpoint: beside writers', function () {
               const mine = ids.filter((id) => id % 3 === lane);
               if (mine.length === 0) continue;
               const { words } = back.read(mine) as unknown as { words: Float64Array };
-              expect(numbered(words, `lane ${lane} of save ${i}`)).to.equal(Math.floor(mine[0]! / 3));
+              expect(numbered(words, `lane ${lane} of save ${i}`)).to.equal(
+                Math.floor(mine[0]! / 3),
+              );
               expect(mine.at(-1)! - mine[0]!).to.equal((mine.length - 1) * 3);
             }
           }

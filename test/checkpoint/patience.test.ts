@@ -1,4 +1,7 @@
-/** A save by `every` waits for the end of a tick, and nobody waits for it in vain; listeners that throw change nothing. */
+/**
+ * A save by `every` waits for the end of a tick, and nobody waits for it in vain; listeners that
+ * throw change nothing.
+ */
 import { expect } from 'chai';
 import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type CollectorStatistics, type SavedCheckpoint } from '../../src/index.ts';
@@ -7,7 +10,8 @@ import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { change, changed, closeAll, inFolder, make, manualTick, ROWS, type Run } from './rig.ts';
 
-const wants = ({ pipeline }: Run) => until('it wants to save', () => insideOf(pipeline).control.standing);
+const wants = ({ pipeline }: Run) =>
+  until('it wants to save', () => insideOf(pipeline).control.standing);
 
 /** Errors that nobody catches, while `act` goes on; as many as there are to be. */
 async function uncaughtOf(count: number, act: () => Promise<void>): Promise<string[]> {
@@ -97,7 +101,11 @@ describe('checkpoint: patience', () => {
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const done = new Promise<void>(() => {});
-      const collectors = { done, statistics: () => ({}) as CollectorStatistics, close: async () => {} };
+      const collectors = {
+        done,
+        statistics: () => ({}) as CollectorStatistics,
+        close: async () => {},
+      };
       holders.set(collectors, async () => {
         run.pipeline.startPrepare(4, ROWS);
         return { state: 'at rest', late: [], release: () => {} };
@@ -152,7 +160,11 @@ describe('checkpoint: patience', () => {
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let extra = () => 1;
-      const checkpoint = await Checkpoint.open(folder, { ...run.parts, extra: () => extra(), every: '10 ms' });
+      const checkpoint = await Checkpoint.open(folder, {
+        ...run.parts,
+        extra: () => extra(),
+        every: '10 ms',
+      });
       let [saves, errors] = [0, 0];
       checkpoint.on('saved', () => {
         throw new Error(`saved ${++saves}`);

@@ -1,4 +1,7 @@
-/** Pools that are saved: no row of a collector is lost or doubled, whoever waits for whom, and those that cannot be asked. */
+/**
+ * Pools that are saved: no row of a collector is lost or doubled, whoever waits for whom, and those
+ * that cannot be asked.
+ */
 import { expect } from 'chai';
 import {
   Checkpoint,
@@ -28,7 +31,12 @@ const keep = <T extends { close(): unknown }>(made: T): T => {
 
 /** Adds are gated: at most 30 rows until some are sampled. */
 function made(gateAdd = true) {
-  const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 20, gateAdd });
+  const limiter = RateLimiter.create({
+    samplesPerInsert: 1,
+    minSize: 10,
+    errorBuffer: 20,
+    gateAdd,
+  });
   return { limiter, buffer: ReplayBuffer.create({ capacity: 200_000, fields, limiter }) };
 }
 async function pooled(
@@ -38,7 +46,13 @@ async function pooled(
 ) {
   const words = new Int32Array(new SharedArrayBuffer(8));
   const options = { states, words };
-  const pool = await CollectorPool.open<typeof numbers>({ entry, buffer, workers: WORKERS, options, resume });
+  const pool = await CollectorPool.open<typeof numbers>({
+    entry,
+    buffer,
+    workers: WORKERS,
+    options,
+    resume,
+  });
   return { words, pool: keep(pool) };
 }
 /** How many rows of each worker there are; each worker's numbers follow each other from 0 on. */
@@ -56,7 +70,11 @@ function counted(buffer: ReplayBuffer<{ value: 'float32' }, { value: Float32Arra
   }
   return next;
 }
-async function saved(folder: string, parts: CheckpointOptions, warnings: string[] = []): Promise<void> {
+async function saved(
+  folder: string,
+  parts: CheckpointOptions,
+  warnings: string[] = [],
+): Promise<void> {
   const checkpoint = await Checkpoint.open(folder, parts);
   checkpoint.on('warning', (text) => void warnings.push(text));
   try {
@@ -72,42 +90,46 @@ describe('checkpoint: pools', () => {
   });
 
   for (const gates of setting({ short: [true], all: [true, false] }))
-    itLonger(`no row is lost or doubled, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`, () =>
-      inFolder(async (folder) => {
-        const { limiter, buffer } = made(gates);
-        const { pool } = await pooled(buffer, 'number');
-        await until('both have rows', () => buffer.ptr >= 30);
-        if (gates) await until('both wait', () => pool.statistics().waits >= WORKERS);
-        await saved(folder, { buffer, collectors: pool });
-        const at = gates ? buffer.ptr : 0;
-        // The one that was saved goes on.
-        limiter.countSamples(gates ? 40 : 1);
-        await until('it goes on', () => buffer.ptr > at + 30);
-        await pool.close();
-        counted(buffer);
+    itLonger(
+      `no row is lost or doubled, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`,
+      () =>
+        inFolder(async (folder) => {
+          const { limiter, buffer } = made(gates);
+          const { pool } = await pooled(buffer, 'number');
+          await until('both have rows', () => buffer.ptr >= 30);
+          if (gates) await until('both wait', () => pool.statistics().waits >= WORKERS);
+          await saved(folder, { buffer, collectors: pool });
+          const at = gates ? buffer.ptr : 0;
+          // The one that was saved goes on.
+          limiter.countSamples(gates ? 40 : 1);
+          await until('it goes on', () => buffer.ptr > at + 30);
+          await pool.close();
+          counted(buffer);
 
-        const again = made(gates);
-        const back = await Checkpoint.restore(folder, { buffer: again.buffer });
-        const { ptr } = again.buffer;
-        if (gates) expect([ptr, again.limiter.inserts]).to.deep.equal([30, 30]);
-        const { pool: second } = await pooled(again.buffer, 'number', back?.collectors);
-        // Steps are counted when they are made: one of each may wait to be added.
-        expect(second.statistics().steps).to.be.at.least(ptr);
-        again.limiter.countSamples(gates ? 70 : 1);
-        await until('the restored one goes on', () => again.buffer.ptr >= ptr + 70);
-        await second.close();
-        const counts = counted(again.buffer);
-        expect(counts[0]! + counts[1]!).to.equal(again.buffer.ptr);
-        const { steps } = second.statistics();
-        expect(steps - (counts[0]! + counts[1]!)).to.be.within(0, WORKERS);
-      }),
+          const again = made(gates);
+          const back = await Checkpoint.restore(folder, { buffer: again.buffer });
+          const { ptr } = again.buffer;
+          if (gates) expect([ptr, again.limiter.inserts]).to.deep.equal([30, 30]);
+          const { pool: second } = await pooled(again.buffer, 'number', back?.collectors);
+          // Steps are counted when they are made: one of each may wait to be added.
+          expect(second.statistics().steps).to.be.at.least(ptr);
+          again.limiter.countSamples(gates ? 70 : 1);
+          await until('the restored one goes on', () => again.buffer.ptr >= ptr + 70);
+          await second.close();
+          const counts = counted(again.buffer);
+          expect(counts[0]! + counts[1]!).to.equal(again.buffer.ptr);
+          const { steps } = second.statistics();
+          expect(steps - (counts[0]! + counts[1]!)).to.be.within(0, WORKERS);
+        }),
     );
 
   itAll('a tick that waits for rows is not in their way: the pool stands still behind it', () =>
     inFolder(async (folder) => {
       const { limiter, buffer } = made();
       const { pool } = await pooled(buffer, 'number');
-      const pipeline = keep(await ReplayPipeline.open({ buffer, device: TESTED, sampleCount: 8, placement: 'inline' }));
+      const pipeline = keep(
+        await ReplayPipeline.open({ buffer, device: TESTED, sampleCount: 8, placement: 'inline' }),
+      );
       await until('both wait', () => buffer.ptr === 30 && pool.statistics().waits >= WORKERS);
       const checkpoint = await Checkpoint.open(folder, { buffer, collectors: pool, pipeline });
       for (let tick = 0; tick < 6; tick++) {

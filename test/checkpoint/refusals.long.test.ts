@@ -1,14 +1,36 @@
-/** Folders that hold something else or are damaged, and calls that are wrong: one sentence each, and nothing is changed. */
+/**
+ * Folders that hold something else or are damaged, and calls that are wrong: one sentence each, and
+ * nothing is changed.
+ */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Checkpoint, type CheckpointOptions } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
-import { change, changed, closeAll, filesIn, inFolder, make, namedIn, type Run, restored, signed } from './rig.ts';
+import {
+  change,
+  changed,
+  closeAll,
+  filesIn,
+  inFolder,
+  make,
+  namedIn,
+  type Run,
+  restored,
+  signed,
+} from './rig.ts';
 
 const HOLDER = fileURLToPath(new URL('./holder.js', import.meta.url));
 
@@ -35,7 +57,10 @@ describe('checkpoint: what is refused', () => {
       return use(folder);
     });
 
-  /** Restoring is refused, the folder stays, and the same parts can be used, or restored into when it is mended. */
+  /**
+   * Restoring is refused, the folder stays, and the same parts can be used, or restored into when
+   * it is mended.
+   */
   async function refuses(folder: string, why: RegExp, mend: (() => void) | null): Promise<void> {
     const files = filesIn(folder);
     const run = await make('steps');
@@ -63,16 +88,27 @@ describe('checkpoint: what is refused', () => {
           writeFileSync(path, bytes);
         };
         const middle = kind === 'checkpoint' ? whole.indexOf('"bytes": ') + 9 : whole.length >> 1;
-        const harms = [flip(middle, 0), () => truncateSync(path, whole.length - 3), () => truncateSync(path, 0)];
-        if (setting({ short: false, all: true })) harms.push(flip(kind === 'checkpoint' ? 1 : 0, 7), flip(middle, 5));
+        const harms = [
+          flip(middle, 0),
+          () => truncateSync(path, whole.length - 3),
+          () => truncateSync(path, 0),
+        ];
+        if (setting({ short: false, all: true }))
+          harms.push(flip(kind === 'checkpoint' ? 1 : 0, 7), flip(middle, 5));
         for (const [i, harm] of harms.entries()) {
           harm();
           // Into the same parts when it is whole again, and used without it.
-          await refuses(folder, new RegExp(`${name}' is damaged`), i === 0 ? () => writeFileSync(path, whole) : null);
+          await refuses(
+            folder,
+            new RegExp(`${name}' is damaged`),
+            i === 0 ? () => writeFileSync(path, whole) : null,
+          );
         }
         rmSync(path);
-        if (kind === 'checkpoint') await refuses(folder, /and no checkpoint\.json/, () => writeFileSync(path, whole));
-        else await refuses(folder, new RegExp(`${name}.*: ENOENT`), () => writeFileSync(path, whole));
+        if (kind === 'checkpoint')
+          await refuses(folder, /and no checkpoint\.json/, () => writeFileSync(path, whole));
+        else
+          await refuses(folder, new RegExp(`${name}.*: ENOENT`), () => writeFileSync(path, whole));
       }),
     );
   }
@@ -102,7 +138,9 @@ describe('checkpoint: what is refused', () => {
       const path = join(folder, 'checkpoint.json');
       const text = readFileSync(path, 'utf8');
       const mend = () => writeFileSync(path, text);
-      const says = (edit: (whole: { version: number; format: string; body: { parts: object } }) => void) => {
+      const says = (
+        edit: (whole: { version: number; format: string; body: { parts: object } }) => void,
+      ) => {
         const whole = JSON.parse(text);
         edit(whole);
         writeFileSync(path, signed(whole));
@@ -120,10 +158,18 @@ describe('checkpoint: what is refused', () => {
       says((whole) => (whole.version = 0));
       await refuses(folder, /is damaged/, mend);
       says((whole) => Object.assign(whole.body.parts, { ranks: { is: {} }, halo: { is: {} } }));
-      await refuses(folder, /has parts that this Hotslot does not know: ranks, halo; update Hotslot$/, mend);
+      await refuses(
+        folder,
+        /has parts that this Hotslot does not know: ranks, halo; update Hotslot$/,
+        mend,
+      );
       // Of later issues: of which rank it is, and how far each host's rows have come.
       says((whole) => Object.assign(whole.body.parts, { rank: { is: {} }, marks: { is: {} } }));
-      await refuses(folder, /has parts that this Hotslot does not know: rank, marks; update Hotslot$/, mend);
+      await refuses(
+        folder,
+        /has parts that this Hotslot does not know: rank, marks; update Hotslot$/,
+        mend,
+      );
       says(({ body }) => {
         Object.assign(body, { rank: 2 });
         const { buffer, learner } = body.parts as Record<string, object>;
@@ -172,7 +218,9 @@ describe('checkpoint: what is refused', () => {
       expect(await Checkpoint.inspect(nowhere)).to.equal(null);
       expect(existsSync(join(folder, 'deep'))).to.equal(false);
       const below = join(file, 'below');
-      expect(await rejection(Checkpoint.open(below, parts))).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+      expect(await rejection(Checkpoint.open(below, parts))).to.include({
+        code: 'ERR_HOTSLOT_UNAVAILABLE',
+      });
       for (const [path, why] of [
         ['', /takes a path/],
         [7, /Checkpoint.open takes a folder's path/],
@@ -207,8 +255,12 @@ describe('checkpoint: what is refused', () => {
       const child = fork(HOLDER, [folder]);
       await once(child, 'message');
       const files = filesIn(folder);
-      expect(await rejection(Checkpoint.open(folder, run.parts))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-      expect(await rejection(Checkpoint.restore(folder, other.parts))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      expect(await rejection(Checkpoint.open(folder, run.parts))).to.include({
+        code: 'ERR_HOTSLOT_STATE_BUSY',
+      });
+      expect(await rejection(Checkpoint.restore(folder, other.parts))).to.include({
+        code: 'ERR_HOTSLOT_STATE_BUSY',
+      });
       expect(filesIn(folder)).to.deep.equal(files);
       child.kill('SIGKILL');
       await once(child, 'exit');
@@ -224,13 +276,20 @@ describe('checkpoint: what is refused', () => {
       const other = await changed('steps', 1);
       const error = await rejection(Checkpoint.open(folder, other.parts));
       expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-      expect(error.message).to.match(/holds the checkpoint of another run, at tick 3: Checkpoint\.restore\(\) it into/);
-      const [{ run }, { run: second }] = [await restored('steps', folder), await restored('steps', folder)];
+      expect(error.message).to.match(
+        /holds the checkpoint of another run, at tick 3: Checkpoint\.restore\(\) it into/,
+      );
+      const [{ run }, { run: second }] = [
+        await restored('steps', folder),
+        await restored('steps', folder),
+      ];
       expect(filesIn(folder)).to.deep.equal(files);
       await change(run, 2);
       await saved(folder, run);
       // The second goes on from a save that is not there any more.
-      expect(await rejection(Checkpoint.open(folder, second.parts))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      expect(await rejection(Checkpoint.open(folder, second.parts))).to.include({
+        code: 'ERR_HOTSLOT_STATE_BUSY',
+      });
       expect(Object.keys(filesIn(folder))).to.deep.equal(await namedIn(folder));
       // The first is still its own, elsewhere and here.
       const elsewhere = join(folder, '..', `${folder}-elsewhere`);
@@ -250,14 +309,23 @@ describe('checkpoint: what is refused', () => {
       const wrong: [object, RegExp][] = [
         [{}, /name what is to be kept: buffer, learner,/],
         [{ buffer: {} }, /buffer must be a ReplayBuffer or a TrajectoryBuffer/],
-        [{ learner: { weights: 1 } }, /learner must be a learner, or an object with state\(\) and loadState\(\)/],
+        [
+          { learner: { weights: 1 } },
+          /learner must be a learner, or an object with state\(\) and loadState\(\)/,
+        ],
         [{ learner: { state: () => ({}) } }, /learner must be a learner/],
         [{ pipeline: mailbox }, /pipeline must be a ReplayPipeline/],
         [{ mailbox: limiter }, /mailbox must be a WeightMailbox/],
         [{ limiter: {} }, /limiter must be a RateLimiter/],
-        [{ collectors: {} }, /collectors must be a CollectorPool, RemoteCollectors, or an object with/],
+        [
+          { collectors: {} },
+          /collectors must be a CollectorPool, RemoteCollectors, or an object with/,
+        ],
         [{ ...bare, ranks: 2 }, /unknown option 'ranks'/],
-        [{ buffer: parts.buffer, limiter: (await make('rows')).limiter }, /the limiter is not the buffer's/],
+        [
+          { buffer: parts.buffer, limiter: (await make('rows')).limiter },
+          /the limiter is not the buffer's/,
+        ],
       ];
       for (const [given, why] of wrong)
         for (const call of [Checkpoint.open, Checkpoint.restore] as ((
@@ -269,9 +337,9 @@ describe('checkpoint: what is refused', () => {
           expect(error.code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
         }
       for (const every of [5, '5', 'soon', '1 ms', '-5 s', '40000 h', '60 seconds', ''])
-        expect((await rejection(Checkpoint.open(folder, { ...parts, every } as never))).message).to.match(
-          /^every must/,
-        );
+        expect(
+          (await rejection(Checkpoint.open(folder, { ...parts, every } as never))).message,
+        ).to.match(/^every must/);
       expect(readdirSync(folder)).to.deep.equal([]);
       const checkpoint = await Checkpoint.open(folder, parts);
       await Promise.all([checkpoint.close(), checkpoint.close()]);

@@ -1,4 +1,7 @@
-/** A training that is killed goes on: bit for bit in lock-step, and with its collectors, statistics and limiter in the free run. */
+/**
+ * A training that is killed goes on: bit for bit in lock-step, and with its collectors, statistics
+ * and limiter in the free run.
+ */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { expect } from 'chai';
 import { Checkpoint } from '../../src/index.ts';
@@ -27,39 +30,49 @@ describe('checkpoint/resume', () => {
     );
 
   for (const [way, args] of Object.entries(ways))
-    itLong(`killed behind tick 200 and gone on with it is what as many ticks make (${way})`, async () => {
-      const example = new Example(args);
-      await withFolder(async (folder) => {
-        const saved = await example.killedBehind(199, folder);
-        expect(saved).to.be.at.least(199);
-        // A busy machine lets the killer look late.
-        const most = Math.max(400, saved + 51);
-        const ticks = ['--ticks', String(most)];
-        const [killed, whole] = await Promise.all([example.run(...ticks, '--resume', folder), example.run(...ticks)]);
-        expect(killed.ticks).to.equal(most);
-        expect(exact(killed)).to.deep.equal(exact(whole));
-      });
-    });
+    itLong(
+      `killed behind tick 200 and gone on with it is what as many ticks make (${way})`,
+      async () => {
+        const example = new Example(args);
+        await withFolder(async (folder) => {
+          const saved = await example.killedBehind(199, folder);
+          expect(saved).to.be.at.least(199);
+          // A busy machine lets the killer look late.
+          const most = Math.max(400, saved + 51);
+          const ticks = ['--ticks', String(most)];
+          const [killed, whole] = await Promise.all([
+            example.run(...ticks, '--resume', folder),
+            example.run(...ticks),
+          ]);
+          expect(killed.ticks).to.equal(most);
+          expect(exact(killed)).to.deep.equal(exact(whole));
+        });
+      },
+    );
 
-  itAll('a free run that is killed goes on where it was: ticks, steps and episodes only grow', async () => {
-    const example = new Example(ways.uniform, process.env, { free: true });
-    await withFolder(async (folder) => {
-      const rows = async () => ((await Checkpoint.inspect(folder))?.parts.limiter?.inserts as number | undefined) ?? 0;
-      let before = await example.run('--ticks', '100', '--resume', folder);
-      expect(before.ticks).to.equal(100);
-      for (let kill = 0; kill < setting({ short: 1, all: 1, long: 20 }); kill++) {
-        const added = await rows();
-        const saved = await example.killedBehind(before.ticks + 50, folder);
-        expect(await rows()).to.be.above(added);
-        const after = await example.run('--ticks', String(saved + 51), '--resume', folder);
-        expect(after.ticks).to.equal(saved + 51);
-        expect(after.steps).to.be.at.least(await rows());
-        expect(after.steps).to.be.above(before.steps);
-        expect(after.episodes).to.be.at.least(before.episodes);
-        before = after;
-      }
-    });
-  });
+  itAll(
+    'a free run that is killed goes on where it was: ticks, steps and episodes only grow',
+    async () => {
+      const example = new Example(ways.uniform, process.env, { free: true });
+      await withFolder(async (folder) => {
+        const rows = async () =>
+          ((await Checkpoint.inspect(folder))?.parts.limiter?.inserts as number | undefined) ?? 0;
+        let before = await example.run('--ticks', '100', '--resume', folder);
+        expect(before.ticks).to.equal(100);
+        for (let kill = 0; kill < setting({ short: 1, all: 1, long: 20 }); kill++) {
+          const added = await rows();
+          const saved = await example.killedBehind(before.ticks + 50, folder);
+          expect(await rows()).to.be.above(added);
+          const after = await example.run('--ticks', String(saved + 51), '--resume', folder);
+          expect(after.ticks).to.equal(saved + 51);
+          expect(after.steps).to.be.at.least(await rows());
+          expect(after.steps).to.be.above(before.steps);
+          expect(after.episodes).to.be.at.least(before.episodes);
+          before = after;
+        }
+      });
+    },
+  );
 
   itAll('in 200 ticks and 200 more it is what 400 make, though a round has eight', async () => {
     const example = new Example(ways.uniform);
@@ -92,25 +105,40 @@ describe('checkpoint/resume', () => {
         expect(first[2]).to.equal(`${folder} holds no checkpoint yet: begins at tick 0`);
         expect(first.at(-1)).to.equal(`saved: --resume ${folder} goes on from here`);
         expect((await Checkpoint.inspect(folder))?.tick).to.equal(7);
-        expect((await said('16'))[2]).to.match(/ goes on behind tick 7, saved [-\dT:.]+Z: begins at tick 8$/);
+        expect((await said('16'))[2]).to.match(
+          / goes on behind tick 7, saved [-\dT:.]+Z: begins at tick 8$/,
+        );
       });
     },
   );
 
-  itAll('a folder that is not there begins at tick 0 and says so; another run is not saved over it', async () => {
-    await withFolder(async (folder) => {
-      const loud = new Example(ways.uniform).start(['--ticks', '8', '--resume', folder]);
-      const { stdout } = await loud.ended;
-      expect(JSON.parse(stdout.trim().split('\n').at(-1) as string)).to.include({ ticks: 8, firstTick: 0 });
-      const files = readdirSync(folder);
-      const again = new Example(ways.uniform).start(['--ticks', '8', '--checkpoint', folder]);
-      expect((await again.ended).stderr).to.match(/^cartpole-dqn: .* holds the checkpoint of another run, at tick 7: /);
-      expect(again.exitCode).to.equal(1);
-      const other = new Example([...ways.uniform, '--seed', '2']).start(['--ticks', '16', '--resume', folder]);
-      expect((await other.ended).stderr).to.match(
-        /^cartpole-dqn: .* pipeline.baseSeed is \d+ here, \d+ in the checkpoint/,
-      );
-      expect(readdirSync(folder)).to.deep.equal(files);
-    });
-  });
+  itAll(
+    'a folder that is not there begins at tick 0 and says so; another run is not saved over it',
+    async () => {
+      await withFolder(async (folder) => {
+        const loud = new Example(ways.uniform).start(['--ticks', '8', '--resume', folder]);
+        const { stdout } = await loud.ended;
+        expect(JSON.parse(stdout.trim().split('\n').at(-1) as string)).to.include({
+          ticks: 8,
+          firstTick: 0,
+        });
+        const files = readdirSync(folder);
+        const again = new Example(ways.uniform).start(['--ticks', '8', '--checkpoint', folder]);
+        expect((await again.ended).stderr).to.match(
+          /^cartpole-dqn: .* holds the checkpoint of another run, at tick 7: /,
+        );
+        expect(again.exitCode).to.equal(1);
+        const other = new Example([...ways.uniform, '--seed', '2']).start([
+          '--ticks',
+          '16',
+          '--resume',
+          folder,
+        ]);
+        expect((await other.ended).stderr).to.match(
+          /^cartpole-dqn: .* pipeline.baseSeed is \d+ here, \d+ in the checkpoint/,
+        );
+        expect(readdirSync(folder)).to.deep.equal(files);
+      });
+    },
+  );
 });

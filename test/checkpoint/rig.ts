@@ -1,4 +1,7 @@
-/** What checkpoint tests share: small parts of a run that can be changed, compared byte by byte, and made anew. */
+/**
+ * What checkpoint tests share: small parts of a run that can be changed, compared byte by byte, and
+ * made anew.
+ */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,11 +51,16 @@ export class Standin {
   }
   update(): void {
     this.count[0]!++;
-    for (const [i, weight] of this.weights.entries()) this.weights[i] = Math.fround(weight * 1.01 + i);
+    for (const [i, weight] of this.weights.entries())
+      this.weights[i] = Math.fround(weight * 1.01 + i);
   }
   /** The order of batches shows in it. */
   look(stream: Stream, values: Tensor): void {
-    stream.launch('axpby', { tensors: [this.seen, values], wholes: [this.seen.size], reals: [0.25, 0.75] });
+    stream.launch('axpby', {
+      tensors: [this.seen, values],
+      wholes: [this.seen.size],
+      reals: [0.25, 0.75],
+    });
   }
   async state() {
     const { size } = this.seen;
@@ -90,21 +98,33 @@ export function limiterOf(options: object = {}): RateLimiter {
 }
 
 const rowFields = { value: { shape: [3] } } as const;
-const stepFields = { obs: { shape: [2], observation: true }, number: { shape: [], dtype: 'float64' } } as const;
+const stepFields = {
+  obs: { shape: [2], observation: true },
+  number: { shape: [], dtype: 'float64' },
+} as const;
 
 /** Rows that follow from their numbers. */
 export function rowsFrom(first: number, count: number) {
   return {
-    value: Float32Array.from({ length: count * 3 }, (_, i) => (first + Math.floor(i / 3)) * 1.7 + (i % 3)),
+    value: Float32Array.from(
+      { length: count * 3 },
+      (_, i) => (first + Math.floor(i / 3)) * 1.7 + (i % 3),
+    ),
   };
 }
 /** One step of each lane; episodes are of 5 + lane steps, and every second one is cut off. */
 export function stepOf(lanes: number, t: number) {
-  const each = <A>(make: (lane: number) => A) => Array.from({ length: lanes }, (_, lane) => make(lane));
-  const ends = each((lane) => (t % (5 + lane) === 4 + lane ? 1 + (Math.floor(t / (5 + lane)) % 2) : 0));
-  const obs = (plus: number) => Float32Array.from(each((lane) => [lane + t * 1.3 + plus, -t]).flat());
+  const each = <A>(make: (lane: number) => A) =>
+    Array.from({ length: lanes }, (_, lane) => make(lane));
+  const ends = each((lane) =>
+    t % (5 + lane) === 4 + lane ? 1 + (Math.floor(t / (5 + lane)) % 2) : 0,
+  );
+  const obs = (plus: number) =>
+    Float32Array.from(each((lane) => [lane + t * 1.3 + plus, -t]).flat());
   return {
-    ...{ obs: obs(0), finalObs: obs(0.5), number: Float64Array.from(each((lane) => t * lanes + lane)) },
+    obs: obs(0),
+    finalObs: obs(0.5),
+    number: Float64Array.from(each((lane) => t * lanes + lane)),
     rewards: Float32Array.from(each((lane) => ((t * 7 + lane * 3) % 11) / 4)),
     terminated: Uint8Array.from(ends.map((end) => Number(end === 1))),
     truncated: Uint8Array.from(ends.map((end) => Number(end === 2))),
@@ -121,7 +141,13 @@ export async function make(kind: Kind, options: Options = {}): Promise<Run> {
   const limiter = limiterOf(options.limiter);
   const mailbox = WeightMailbox.create({ length: options.length ?? 5 });
   const learner = new Standin(kind === 'rows' ? 3 * ROWS : ROWS);
-  const common = { device: TESTED, sampleCount: ROWS, depth: DEPTH, baseSeed: 7, placement: 'inline' as const };
+  const common = {
+    device: TESTED,
+    sampleCount: ROWS,
+    depth: DEPTH,
+    baseSeed: 7,
+    placement: 'inline' as const,
+  };
   let sampler: PrioritizedSampler | undefined;
   let buffer: ReplayBuffer | TrajectoryBuffer;
   let pipeline: ReplayPipeline;
@@ -133,7 +159,8 @@ export async function make(kind: Kind, options: Options = {}): Promise<Run> {
       limiter,
     });
     add = (count) => {
-      for (const end = rows.ptr + count; rows.ptr < end; ) rows.add(rowsFrom(rows.ptr, Math.min(20, end - rows.ptr)));
+      for (const end = rows.ptr + count; rows.ptr < end; )
+        rows.add(rowsFrom(rows.ptr, Math.min(20, end - rows.ptr)));
     };
     pipeline = await ReplayPipeline.open({ ...common, buffer: rows, ...options.pipeline });
     if (!options.fields && !options.pipeline?.sampleCount) {
@@ -149,7 +176,12 @@ export async function make(kind: Kind, options: Options = {}): Promise<Run> {
   } else {
     const lanes = options.lanes ?? 3;
     const fields = (options.fields ?? stepFields) as typeof stepFields;
-    const steps = TrajectoryBuffer.create({ capacity: options.capacity ?? 30 * lanes, lanes, fields, limiter });
+    const steps = TrajectoryBuffer.create({
+      capacity: options.capacity ?? 30 * lanes,
+      lanes,
+      fields,
+      limiter,
+    });
     let t = -1;
     let writer: ReturnType<typeof steps.writer> | undefined;
     add = (count) => {
@@ -162,7 +194,10 @@ export async function make(kind: Kind, options: Options = {}): Promise<Run> {
     if (kind === 'steps') sampler = prioritized({ alpha: 0.6, ...options.sampling });
     const bySampler = sampler ? { sampler } : {};
     pipeline = await ReplayPipeline.open({
-      ...{ ...common, view, ...bySampler, ...options.pipeline },
+      ...common,
+      view,
+      ...bySampler,
+      ...options.pipeline,
       buffer: steps,
     } as TrajectoryPipelineOptions);
     if (!options.pipeline?.sampleCount) {
@@ -179,8 +214,19 @@ export async function make(kind: Kind, options: Options = {}): Promise<Run> {
     buffer = steps as unknown as TrajectoryBuffer;
   }
   const run: Run = {
-    ...{ learner, mailbox, limiter, pipeline, add },
-    parts: { buffer, learner, mailbox, pipeline, extra: () => ({ updates: learner.count[0] }), ...every(options) },
+    learner,
+    mailbox,
+    limiter,
+    pipeline,
+    add,
+    parts: {
+      buffer,
+      learner,
+      mailbox,
+      pipeline,
+      extra: () => ({ updates: learner.count[0] }),
+      ...every(options),
+    },
     print: async () => JSON.stringify(await told(buffer, limiter, mailbox, learner, sampler)),
     close: async () => {
       open.delete(run);
@@ -206,8 +252,13 @@ async function told(
   const weights = new Float32Array(mailbox.length);
   const version = mailbox.read(weights);
   return {
-    ...{ buffer: contents(buffer), version, weights: [...weights], inserts: limiter.inserts, samples: limiter.samples },
-    ...{ learner: bytesOf(learner.weights), count: learner.count[0] },
+    buffer: contents(buffer),
+    version,
+    weights: [...weights],
+    inserts: limiter.inserts,
+    samples: limiter.samples,
+    learner: bytesOf(learner.weights),
+    count: learner.count[0],
     seen: bytesOf((await learner.state()).seen.data),
     priorities: sampler ? prioritiesOf(sampler) : null,
   };
@@ -222,7 +273,10 @@ export function prioritiesOf(sampler: PrioritizedSampler): object {
 export function contents(buffer: ReplayBuffer | TrajectoryBuffer): object {
   const { ptr, size } = buffer;
   if (buffer instanceof ReplayBuffer) {
-    const indices = Uint32Array.from({ length: size }, (_, i) => (ptr - size + i) % buffer.capacity);
+    const indices = Uint32Array.from(
+      { length: size },
+      (_, i) => (ptr - size + i) % buffer.capacity,
+    );
     return { ptr, rows: bytesOf(buffer.gather(indices, new Uint8Array(size * buffer.rowBytes))) };
   }
   const ids = buffer.drawableIds(buffer.transitions());
@@ -240,7 +294,8 @@ export async function change(run: Run, n: number): Promise<void> {
   run.add(9 + n);
   run.learner.update();
   run.mailbox.write(Float32Array.from({ length: run.mailbox.length }, (_, i) => n + i / 8));
-  if (!(run.parts.buffer instanceof ReplayBuffer)) return void (await run.pipeline.run({ ticks: 4 }));
+  if (!(run.parts.buffer instanceof ReplayBuffer))
+    return void (await run.pipeline.run({ ticks: 4 }));
   for (let tick = (n - 1) * 4; tick < n * 4; tick++) await manualTick(run, tick);
 }
 
@@ -248,7 +303,8 @@ export async function change(run: Run, n: number): Promise<void> {
 export async function manualTick({ pipeline, learner }: Run, tick: number): Promise<void> {
   const batch = (await pipeline.sampleLargeBatch(tick, ROWS)) as Readonly<Record<string, Tensor>>;
   const { device } = learner.seen;
-  if ('value' in batch) learner.look(device.currentStream, batch.value!.view({ shape: [3 * ROWS] }));
+  if ('value' in batch)
+    learner.look(device.currentStream, batch.value!.view({ shape: [3 * ROWS] }));
   else learner.look(device.currentStream, batch.rewards!);
   if ('priorities' in batch) device.currentStream.copy(batch.priorities!, batch.rewards!);
   pipeline.afterTick();
@@ -262,9 +318,14 @@ export async function changed(kind: Kind, times: number, options?: Options): Pro
 }
 
 /** What a folder restores to, in text; with the run that was restored into. */
-export async function restored(kind: Kind, folder: string, options?: Options): Promise<{ run: Run; print: string }> {
+export async function restored(
+  kind: Kind,
+  folder: string,
+  options?: Options,
+): Promise<{ run: Run; print: string }> {
   const run = await make(kind, options);
-  if ((await Checkpoint.restore(folder, run.parts)) === null) throw new Error(`there is no checkpoint in ${folder}`);
+  if ((await Checkpoint.restore(folder, run.parts)) === null)
+    throw new Error(`there is no checkpoint in ${folder}`);
   return { run, print: await run.print() };
 }
 
@@ -272,7 +333,9 @@ export { withFastFolder as inFolder } from '../rig/fast-folder.ts';
 
 /** Names and bytes of a folder's files, but for the lock. */
 export function filesIn(folder: string): Record<string, string> {
-  const names = readdirSync(folder).filter((name) => name !== 'lock' && statSync(join(folder, name)).isFile());
+  const names = readdirSync(folder).filter(
+    (name) => name !== 'lock' && statSync(join(folder, name)).isFile(),
+  );
   const sum = (name: string) =>
     createHash('sha256')
       .update(readFileSync(join(folder, name)))
@@ -283,7 +346,10 @@ export function filesIn(folder: string): Record<string, string> {
 /** The files that the folder's checkpoint is made of. */
 export async function namedIn(folder: string): Promise<string[]> {
   const contents = await Checkpoint.inspect(folder);
-  return ['checkpoint.json', ...(contents?.files ?? []).map(({ path }) => path.slice(folder.length + 1))].sort();
+  return [
+    'checkpoint.json',
+    ...(contents?.files ?? []).map(({ path }) => path.slice(folder.length + 1)),
+  ].sort();
 }
 
 /** The text of a manifest that was edited, with the checksum that belongs to it. */

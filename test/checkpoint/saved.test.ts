@@ -1,6 +1,7 @@
 /**
- * Files and checkpoints of earlier releases are read, to the bit. test/fixtures/saved/make.mjs wrote them, with what that release
- * itself reads in `expected.json`: contents, and what the ticks behind a restore draw.
+ * Files and checkpoints of earlier releases are read, to the bit. test/fixtures/saved/make.mjs
+ * wrote them, with what that release itself reads in `expected.json`: contents, and what the ticks
+ * behind a restore draw.
  */
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +19,10 @@ const versions = readdirSync(saved, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name);
 
-/** What a runtime needs to know of a model, and its weights. Constants beside them and operators may change. */
+/**
+ * What a runtime needs to know of a model, and its weights. Constants beside them and operators may
+ * change.
+ */
 function faceOf(model: Uint8Array): object {
   const graph = new Fields(model).message(7);
   const weights = graph.messages(5).filter((each) => /^\d+\.(weight|bias)$/.test(each.text(8)));
@@ -40,25 +44,43 @@ for (const version of versions)
     for (const name of Object.keys(expected))
       it(`${name} is read as ${version} reads it`, () =>
         inCopy(async (copy) => {
-          const [{ entriesOf }, { factsOf }] = await Promise.all([load('entries.mjs'), load('facts.mjs')]);
+          const [{ entriesOf }, { factsOf }] = await Promise.all([
+            load('entries.mjs'),
+            load('facts.mjs'),
+          ]);
           const { hotslot } = await entriesOf(root);
           expect(await factsOf(hotslot, copy, name)).to.deep.equal(expected[name]);
         }));
 
     it('its ONNX models have the inputs, outputs and weights of those that are written now', async () => {
-      const [{ entriesOf }, { modelsOf }] = await Promise.all([load('entries.mjs'), load('facts.mjs')]);
-      const models: Record<string, Uint8Array> = await modelsOf((await entriesOf(root)).hotslot, folder);
+      const [{ entriesOf }, { modelsOf }] = await Promise.all([
+        load('entries.mjs'),
+        load('facts.mjs'),
+      ]);
+      const models: Record<string, Uint8Array> = await modelsOf(
+        (await entriesOf(root)).hotslot,
+        folder,
+      );
       for (const [name, model] of Object.entries(models))
         expect(faceOf(model), name).to.deep.equal(faceOf(readFileSync(join(folder, name))));
-      expect(Object.keys(models)).to.deep.equal(readdirSync(folder).filter((name) => name.endsWith('.onnx')));
+      expect(Object.keys(models)).to.deep.equal(
+        readdirSync(folder).filter((name) => name.endsWith('.onnx')),
+      );
     });
 
     it('train() resumes its checkpoint', () =>
       inCopy(async (copy) => {
-        const [{ entriesOf }, { training }] = await Promise.all([load('entries.mjs'), load('parts.mjs')]);
+        const [{ entriesOf }, { training }] = await Promise.all([
+          load('entries.mjs'),
+          load('parts.mjs'),
+        ]);
         const { train } = (await entriesOf(root)).hotslot as { train: typeof Train };
         const { extra, statistics } = expected.train;
-        const result = await train({ ...training, steps: 440, checkpoint: { folder: join(copy, 'train') } });
+        const result = await train({
+          ...training,
+          steps: 440,
+          checkpoint: { folder: join(copy, 'train') },
+        });
         expect(result.updates).to.equal((440 - training.warmUp) * training.updatesPerStep);
         expect(result.steps).to.be.at.least(statistics.steps);
         expect(result.curve.slice(0, extra.curve.length)).to.deep.equal(extra.curve);

@@ -10,7 +10,9 @@ const SOURCE = fileURLToPath(new URL('../../../test/checkpoint/fault_shim.c', im
 export function buildFaultShim(folder: string): string | null {
   const path = join(folder, 'fault_shim.so');
   const compiler = process.env.CC ?? 'gcc';
-  const built = spawnSync(compiler, ['-O1', '-shared', '-fPIC', '-o', path, SOURCE, '-ldl'], { encoding: 'utf8' });
+  const built = spawnSync(compiler, ['-O1', '-shared', '-fPIC', '-o', path, SOURCE, '-ldl'], {
+    encoding: 'utf8',
+  });
   if (built.error) {
     console.log(`      faults are not tested: ${compiler} is not installed`);
     return null;

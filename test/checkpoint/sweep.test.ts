@@ -1,10 +1,15 @@
-/** A sweep takes no more than 56 MiB, however large the ring is and however fast its writers are. */
+/**
+ * A sweep takes no more than 56 MiB, however large the ring is and however fast its writers are.
+ */
 import { expect } from 'chai';
 import { Sweeper } from '../../src/run/checkpoint/sweep.ts';
 
 const MIB = 1 << 20;
 
-/** A ring whose writers come on by so many places while some are copied; it counts the memory that is copied to. */
+/**
+ * A ring whose writers come on by so many places while some are copied; it counts the memory that
+ * is copied to.
+ */
 function ring(perLane: number, placeBytes: number, byCopy: number) {
   let newest = 10 * perLane;
   const memory = new Set<ArrayBufferLike>();
@@ -16,7 +21,12 @@ function ring(perLane: number, placeBytes: number, byCopy: number) {
     for (let i = 0; i < count; i++) if (from + i >= lowest) out[i * placeBytes] = (from + i) % 251;
     return lowest;
   };
-  const ledger = { perLane, placeBytes, states: () => Float64Array.of(newest - perLane, newest), read };
+  const ledger = {
+    perLane,
+    placeBytes,
+    states: () => Float64Array.of(newest - perLane, newest),
+    read,
+  };
   const bytes = () => [...memory].reduce((sum, { byteLength }) => sum + byteLength, 0);
   return { sweeper: new Sweeper(ledger), bytes, newest: () => newest };
 }
@@ -37,14 +47,15 @@ describe('checkpoint: sweeps', () => {
   it('of a ring of 60 MiB no more than fits is swept, and what does not fit is said before', () => {
     const { sweeper, bytes, newest } = ring(60 * 1024, 1024, 20 * 1024);
     const at = newest();
-    // All of the ring, what was asked for when writers went on meanwhile, and what they overtake during the copy.
+    // All of the ring, what was asked for when writers went on meanwhile, and what they overtake
+    // during the copy.
     expect(sweeper.fits(at - 60 * 1024, at)).to.equal(false);
     expect(sweeper.sweep(at - 60 * 1024)).to.equal(null);
     expect(sweeper.fits(at - 29 * 1024, at - 20 * 1024)).to.equal(false);
-    expect([sweeper.fits(at - 20 * 1024, at), sweeper.fits(at - 20 * 1024, at + 9 * 1024)]).to.deep.equal([
-      true,
-      false,
-    ]);
+    expect([
+      sweeper.fits(at - 20 * 1024, at),
+      sweeper.fits(at - 20 * 1024, at + 9 * 1024),
+    ]).to.deep.equal([true, false]);
     const { from, to, parts } = sweeper.sweep(at - 20 * 1024)!;
     expect([from, to - from]).to.deep.equal([at - 20 * 1024, 40 * 1024]);
     expect(parts.reduce((sum, { length }) => sum + length, 0)).to.equal(40 * MIB);

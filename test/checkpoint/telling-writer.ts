@@ -1,4 +1,7 @@
-/** A thread that adds rows, or steps of its lanes, as fast as it can: each says its number, and that again in every word of it. */
+/**
+ * A thread that adds rows, or steps of its lanes, as fast as it can: each says its number, and that
+ * again in every word of it.
+ */
 import {
   ReplayBuffer,
   type SharedReplayBuffer,
@@ -9,7 +12,9 @@ import {
 /** float64 values of one. */
 export const WORDS = 12;
 export const fields = { words: { shape: [WORDS], dtype: 'float64' } } as const;
-export const laneFields = { words: { shape: [WORDS], dtype: 'float64', observation: true } } as const;
+export const laneFields = {
+  words: { shape: [WORDS], dtype: 'float64', observation: true },
+} as const;
 /** What the i-th word of a number is. */
 export const wordOf = (number: number, i: number) => (i === 0 ? number : number * 31 + i);
 
@@ -28,7 +33,8 @@ export function write({ rows, lanes, stop }: WriterTask): number {
     const many = 16;
     const words = new Float64Array(many * WORDS);
     for (number = buffer.ptr; Atomics.load(stop, 0) === 0; number += many) {
-      for (let i = 0; i < words.length; i++) words[i] = wordOf(number + Math.floor(i / WORDS), i % WORDS);
+      for (let i = 0; i < words.length; i++)
+        words[i] = wordOf(number + Math.floor(i / WORDS), i % WORDS);
       buffer.add({ words } as never);
     }
     return number;
@@ -42,7 +48,8 @@ export function write({ rows, lanes, stop }: WriterTask): number {
   const numbers = Array.from({ length: count }, () => 0);
   for (let t = 0; Atomics.load(stop, 0) === 0; t++) {
     const skip = Uint8Array.from(numbers, (_, lane) => Number(t % (lane + 1) !== 0));
-    for (let i = 0; i < words.length; i++) words[i] = wordOf(numbers[Math.floor(i / WORDS)]!, i % WORDS);
+    for (let i = 0; i < words.length; i++)
+      words[i] = wordOf(numbers[Math.floor(i / WORDS)]!, i % WORDS);
     writer.add({
       words,
       finalWords: words,

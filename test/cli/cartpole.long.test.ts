@@ -1,4 +1,7 @@
-/** The main job's command line: output, exit codes, Ctrl-C, and that the process ends by itself each time. */
+/**
+ * The main job's command line: output, exit codes, Ctrl-C, and that the process ends by itself each
+ * time.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,24 +38,42 @@ describe('cli/cartpole', () => {
     expect(events.slice(1).every((event) => event === 'progress')).to.equal(true);
   });
 
-  itAll('out of ticks it is not solved: exit code 1, plain lines without escapes, a table of stages', async () => {
-    const { code, stdout } = await run(MAIN, ['--ticks', '40']);
-    expect(code).to.equal(1);
-    expect(stdout).to.match(/not solved in .* on host:0: mean return \d/);
-    expect(stdout).to.match(/40 ticks, 320 updates/);
-    expect(stdout).to.match(/pack +\d/);
-    expect(stdout).to.not.include('\x1b');
-  });
+  itAll(
+    'out of ticks it is not solved: exit code 1, plain lines without escapes, a table of stages',
+    async () => {
+      const { code, stdout } = await run(MAIN, ['--ticks', '40']);
+      expect(code).to.equal(1);
+      expect(stdout).to.match(/not solved in .* on host:0: mean return \d/);
+      expect(stdout).to.match(/40 ticks, 320 updates/);
+      expect(stdout).to.match(/pack +\d/);
+      expect(stdout).to.not.include('\x1b');
+    },
+  );
 
   itAll('Ctrl-C closes everything, prints the summary so far and exits 130', async () => {
-    const { code, lines, stderr } = await run(MAIN, ['--json', '--seed', '2'], { interruptAt: /"start"/ });
+    const { code, lines, stderr } = await run(MAIN, ['--json', '--seed', '2'], {
+      interruptAt: /"start"/,
+    });
     expect(stderr).to.equal('');
-    expect(JSON.parse(lines[lines.length - 1] as string)).to.include({ interrupted: true, seed: 2 });
+    expect(JSON.parse(lines[lines.length - 1] as string)).to.include({
+      interrupted: true,
+      seed: 2,
+    });
     expect(code).to.equal(130);
   });
 
   itAll('--lock-step runs of one seed print the same weights', async () => {
-    const args = ['--json', '--quiet', '--lock-step', '--placement', 'inline', '--seed', '4', '--ticks', '30'];
+    const args = [
+      '--json',
+      '--quiet',
+      '--lock-step',
+      '--placement',
+      'inline',
+      '--seed',
+      '4',
+      '--ticks',
+      '30',
+    ];
     const summaries = await Promise.all([run(MAIN, args), run(MAIN, args)]);
     const [first, second] = summaries.map(({ lines }) => JSON.parse(lines[0] as string));
     expect(first.weights).to.match(/^[0-9a-f]{16}$/);
@@ -61,42 +82,57 @@ describe('cli/cartpole', () => {
     expect(first).to.include({ lockStep: true, placement: 'inline', ticks: 30 });
   });
 
-  itAll('--trace writes a Chrome trace with a lane per actor and a span per stage and tick', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
-    try {
-      const file = join(folder, 'trace.json');
-      await run(MAIN, ['--quiet', '--ticks', '12', '--trace', file]);
-      const events: TraceEvent[] = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
-      const named = events.filter(({ name }) => name === 'thread_name');
-      const lanes = new Map(named.map(({ args, tid }) => [args.name, tid]));
-      expect([...lanes.keys()]).to.include.members(['pack', 'submit', 'poll', 'replay']);
-      const spans = events.filter(({ ph }) => ph === 'X');
-      for (const { ts, dur, tid } of spans) {
-        expect(ts).to.be.a('number');
-        expect(dur).to.be.at.least(0);
-        expect([...lanes.values()]).to.include(tid);
+  itAll(
+    '--trace writes a Chrome trace with a lane per actor and a span per stage and tick',
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
+      try {
+        const file = join(folder, 'trace.json');
+        await run(MAIN, ['--quiet', '--ticks', '12', '--trace', file]);
+        const events: TraceEvent[] = JSON.parse(readFileSync(file, 'utf8')).traceEvents;
+        const named = events.filter(({ name }) => name === 'thread_name');
+        const lanes = new Map(named.map(({ args, tid }) => [args.name, tid]));
+        expect([...lanes.keys()]).to.include.members(['pack', 'submit', 'poll', 'replay']);
+        const spans = events.filter(({ ph }) => ph === 'X');
+        for (const { ts, dur, tid } of spans) {
+          expect(ts).to.be.a('number');
+          expect(dur).to.be.at.least(0);
+          expect([...lanes.values()]).to.include(tid);
+        }
+        const of = (lane: string) => spans.filter(({ tid }) => tid === lanes.get(lane));
+        const ticks = of('pack').map(({ args }) => args.tick);
+        expect(ticks).to.deep.equal(Array.from({ length: 12 }, (_, tick) => tick));
+        expect(of('replay')).to.have.length(12);
+      } finally {
+        rmSync(folder, { recursive: true });
       }
-      const of = (lane: string) => spans.filter(({ tid }) => tid === lanes.get(lane));
-      const ticks = of('pack').map(({ args }) => args.tick);
-      expect(ticks).to.deep.equal(Array.from({ length: 12 }, (_, tick) => tick));
-      expect(of('replay')).to.have.length(12);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+    },
+  );
 
   itAll('--log writes curves of ticks, episodes and looks', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
     try {
-      const { stderr } = await run(MAIN, ['--quiet', '--ticks', '400', '--log', join(folder, 'curves')]);
+      const { stderr } = await run(MAIN, [
+        '--quiet',
+        '--ticks',
+        '400',
+        '--log',
+        join(folder, 'curves'),
+      ]);
       expect(stderr).to.equal('');
       const read = readFolder(join(folder, 'curves'));
-      for (const tag of ['train/loss', 'train/meanQ', 'speed/updates_per_second', 'episodes/return'])
+      for (const tag of [
+        'train/loss',
+        'train/meanQ',
+        'speed/updates_per_second',
+        'episodes/return',
+      ])
         expect([...new Set(read.map((each) => each.tag))]).to.include(tag);
       expect(read.filter(({ tag }) => tag === 'train/loss').at(-1)?.step).to.equal(399);
       const refused = await run(MAIN, ['--quiet', '--ticks', '30', '--log', '/dev/null/curves']);
       expect([refused.code, refused.stderr]).to.satisfy(
-        ([code, said]: [number, string]) => code === 1 && /MonitorWarning: tensorBoard cannot write to /.test(said),
+        ([code, said]: [number, string]) =>
+          code === 1 && /MonitorWarning: tensorBoard cannot write to /.test(said),
       );
     } finally {
       rmSync(folder, { recursive: true });
@@ -114,8 +150,11 @@ describe('cli/cartpole', () => {
     const [json, plain] = await Promise.all([run(MAIN, ['--json', ...args]), run(MAIN, args)]);
     expect([json.code, json.stderr]).to.deep.equal([1, '']);
     const objects = json.lines.map((line) => JSON.parse(line));
-    for (const object of [objects[0], objects.at(-1)]) expect(object).to.include({ replay: 'prioritized', nStep: 3 });
-    expect(plain.lines[0]).to.match(/^DQN on CartPole-v1: seed 1, host:0, .*, prioritized replay of 3-step rows$/);
+    for (const object of [objects[0], objects.at(-1)])
+      expect(object).to.include({ replay: 'prioritized', nStep: 3 });
+    expect(plain.lines[0]).to.match(
+      /^DQN on CartPole-v1: seed 1, host:0, .*, prioritized replay of 3-step rows$/,
+    );
   });
 
   const misuse: [string[], RegExp][] = [
@@ -125,7 +164,10 @@ describe('cli/cartpole', () => {
     [['--max-seconds=-1'], /--max-seconds must be a number above 0, got '-1'/],
     [['--max-seconds', '-1'], /--max-seconds must be a number above 0, got '-1'; --help/],
     [['--placement', 'somewhere'], /--placement must be one of auto, inline/],
-    [['--lock-step', '--placement', 'auto'], /--lock-step needs --placement inline, got --placement auto/],
+    [
+      ['--lock-step', '--placement', 'auto'],
+      /--lock-step needs --placement inline, got --placement auto/,
+    ],
     [['--replay', 'hindsight'], /--replay is uniform or prioritized, got 'hindsight'/],
     [['--replay'], /--replay needs a value/],
     [['--n-step', '0'], /--n-step must be a whole number from 1 to 100, got '0'/],

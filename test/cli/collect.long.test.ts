@@ -1,4 +1,6 @@
-/** `hotslot collect` as a user runs it: a host of its own process for a learner that this one is. */
+/**
+ * `hotslot collect` as a user runs it: a host of its own process for a learner that this one is.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -42,26 +44,45 @@ describe('cli/collect', () => {
     const given = ['--url', 'redis://127.0.0.1:1', '--run', 'x'];
     const wrong = [
       [given, 'collect takes a --entry'],
-      [[...given, '--entry', 'c.mjs', '--workers', '0'], "--workers must be a whole number from 1 to 64, got '0'"],
-      [[...given, '--entry', 'c.mjs', '--lanes', 'two'], "--lanes must be a whole number from 1 to 65536, got 'two'"],
+      [
+        [...given, '--entry', 'c.mjs', '--workers', '0'],
+        "--workers must be a whole number from 1 to 64, got '0'",
+      ],
+      [
+        [...given, '--entry', 'c.mjs', '--lanes', 'two'],
+        "--lanes must be a whole number from 1 to 65536, got 'two'",
+      ],
     ] as const;
     const all = await runEach(
       'src/cli/main.js',
       wrong.map(([args]) => ['collect', ...args]),
     );
     for (const [i, { code, stdout, stderr }] of all.entries())
-      expect([code, stdout, stderr]).to.deep.equal([2, '', `hotslot: ${wrong[i]![1]}; hotslot --help says more\n`]);
+      expect([code, stdout, stderr]).to.deep.equal([
+        2,
+        '',
+        `hotslot: ${wrong[i]![1]}; hotslot --help says more\n`,
+      ]);
   });
 
   itAll('a module that is not there, and a network without TLS, are a sentence each', async () => {
-    const missing = await collect(['--url', 'redis://127.0.0.1:1', '--run', 'x', '--entry', join(folder, 'none.mjs')]);
+    const missing = await collect([
+      '--url',
+      'redis://127.0.0.1:1',
+      '--run',
+      'x',
+      '--entry',
+      join(folder, 'none.mjs'),
+    ]);
     expect(missing.code).to.equal(1);
     expect(missing.stderr).to.equal(
       `hotslot: --entry must be a collector's module, and there is no file ${join(folder, 'none.mjs')}\n`,
     );
     const plain = await collect(['--url', 'redis://192.0.2.1', '--run', 'x', '--entry', entry]);
     expect(plain.code).to.equal(1);
-    expect(plain.stderr).to.match(/^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
+    expect(plain.stderr).to.match(
+      /^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/,
+    );
   });
 
   itAll('says that it waits for a server; Ctrl-C ends it', async function () {
@@ -70,7 +91,9 @@ describe('cli/collect', () => {
     const { code, lines, stderr } = await collect(args, { interruptAt: /waits: / });
     expect([code, stderr]).to.deep.equal([130, '']);
     expect(lines).to.have.length(1);
-    expect(lines[0]).to.match(/^waits: redis:\/\/127\.0\.0\.1:\d+ cannot be reached: connect ECONNREFUSED/);
+    expect(lines[0]).to.match(
+      /^waits: redis:\/\/127\.0\.0\.1:\d+ cannot be reached: connect ECONNREFUSED/,
+    );
   });
 
   describe('with a server', () => {
@@ -83,10 +106,16 @@ describe('cli/collect', () => {
 
     /** A learner that lets so many rows in. */
     async function learner(name: string, options: object, room: number) {
-      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: room, gateAdd: true });
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 1,
+        errorBuffer: room,
+        gateAdd: true,
+      });
       const fields = { number: { dtype: 'float64', shape: [64] } } as const;
       const buffer = ReplayBuffer.create({ capacity: 10_000, fields, limiter });
-      // Less than a message of 510 rows: one is on the way, and what the learner does not take keeps the host from sending.
+      // Less than a message of 510 rows: one is on the way, and what the learner does not take
+      // keeps the host from sending.
       const transitBytes = 2 ** 16;
       const remote = await RemoteCollectors.open({
         url: server.url,
@@ -102,38 +131,60 @@ describe('cli/collect', () => {
       return { buffer, limiter, close };
     }
     const args = (name: string, ...more: string[]) => [
-      ...['--url', server.url, '--run', name, '--entry', entry, '--json', ...more],
+      '--url',
+      server.url,
+      '--run',
+      name,
+      '--entry',
+      entry,
+      '--json',
+      ...more,
     ];
 
-    itAll('says what it waits for, and at Ctrl-C what came of it, when what is left has gone out', async () => {
-      let interrupted = false;
-      const { buffer, limiter, close } = await learner('one', {}, 1000);
-      try {
-        const ran = collect(args('one', '--name', 'box'), {
-          interruptAt: /"progress"/,
-          onStdout(stdout) {
-            // It had to wait first; what is left goes out when it is ended.
-            if (!interrupted && stdout.includes('"progress"')) limiter.countSamples(1000);
-            interrupted ||= stdout.includes('"progress"');
-          },
-        });
-        const { code, lines, stderr } = await ran;
-        expect([code, stderr]).to.deep.equal([130, '']);
-        const [joined, progress, ...rest] = lines.map((line) => JSON.parse(line));
-        expect(joined).to.deep.equal({ event: 'joined', run: 'one', server: server.url, workers: 1 });
-        expect(progress).to.include({
-          ...{ event: 'progress', waitingFor: 'the learner takes no more rows for now' },
-          steps: 2000,
-        });
-        // One message, or one with what there was before it was full.
-        expect(progress.acknowledged).to.be.within(510, 1019);
-        expect(rest).to.have.length(1);
-        expect(rest[0]).to.include({ event: 'ended', steps: 2000, sent: 2000, acknowledged: 2000, waiting: 0 });
-        expect(buffer.size).to.equal(2000);
-      } finally {
-        await close();
-      }
-    });
+    itAll(
+      'says what it waits for, and at Ctrl-C what came of it, when what is left has gone out',
+      async () => {
+        let interrupted = false;
+        const { buffer, limiter, close } = await learner('one', {}, 1000);
+        try {
+          const ran = collect(args('one', '--name', 'box'), {
+            interruptAt: /"progress"/,
+            onStdout(stdout) {
+              // It had to wait first; what is left goes out when it is ended.
+              if (!interrupted && stdout.includes('"progress"')) limiter.countSamples(1000);
+              interrupted ||= stdout.includes('"progress"');
+            },
+          });
+          const { code, lines, stderr } = await ran;
+          expect([code, stderr]).to.deep.equal([130, '']);
+          const [joined, progress, ...rest] = lines.map((line) => JSON.parse(line));
+          expect(joined).to.deep.equal({
+            event: 'joined',
+            run: 'one',
+            server: server.url,
+            workers: 1,
+          });
+          expect(progress).to.include({
+            event: 'progress',
+            waitingFor: 'the learner takes no more rows for now',
+            steps: 2000,
+          });
+          // One message, or one with what there was before it was full.
+          expect(progress.acknowledged).to.be.within(510, 1019);
+          expect(rest).to.have.length(1);
+          expect(rest[0]).to.include({
+            event: 'ended',
+            steps: 2000,
+            sent: 2000,
+            acknowledged: 2000,
+            waiting: 0,
+          });
+          expect(buffer.size).to.equal(2000);
+        } finally {
+          await close();
+        }
+      },
+    );
 
     itAll('a learner that has gone is waited for, in words', async () => {
       const { close } = await learner('gone', {}, 100);
@@ -169,7 +220,10 @@ describe('cli/collect', () => {
       const { code, lines, stderr } = await collect(args('four'), { interruptAt: /waiting/ });
       expect([code, stderr]).to.deep.equal([130, '']);
       expect(lines).to.deep.equal([
-        JSON.stringify({ event: 'waiting', waitingFor: "the learner of the run 'four' has not come yet" }),
+        JSON.stringify({
+          event: 'waiting',
+          waitingFor: "the learner of the run 'four' has not come yet",
+        }),
       ]);
     });
 
@@ -178,7 +232,9 @@ describe('cli/collect', () => {
       await client.sendCommand(['HSET', 'hs:{three}:info', 'protocol', '99']);
       const { code, stderr } = await collect(args('three'));
       expect(code).to.equal(1);
-      expect(stderr).to.match(/^hotslot: the learner speaks protocol 99, this host 1: use one version .*\n$/);
+      expect(stderr).to.match(
+        /^hotslot: the learner speaks protocol 99, this host 1: use one version .*\n$/,
+      );
     });
   });
 });

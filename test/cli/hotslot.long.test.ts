@@ -9,7 +9,9 @@ import { itAll } from '../rig/setting.ts';
 import { run, runEach } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
-const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
+const { version } = JSON.parse(
+  readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+);
 
 describe('cli/hotslot', () => {
   itAll('doctor finds the host device, tests it and exits 0', async () => {
@@ -25,9 +27,13 @@ describe('cli/hotslot', () => {
 
   itAll('doctor whose reader has gone after a line says nothing of it', () => {
     const main = fileURLToPath(new URL(`../../${MAIN}`, import.meta.url));
-    const { stdout, stderr } = spawnSync('sh', ['-c', `'${process.execPath}' '${main}' doctor | head -n 1`], {
-      encoding: 'utf8',
-    });
+    const { stdout, stderr } = spawnSync(
+      'sh',
+      ['-c', `'${process.execPath}' '${main}' doctor | head -n 1`],
+      {
+        encoding: 'utf8',
+      },
+    );
     expect([stdout.trim().split('\n').length, stderr]).to.deep.equal([1, '']);
   });
 
@@ -53,42 +59,58 @@ describe('cli/hotslot', () => {
     for (const { ok, text, family, reason } of objects) {
       expect(ok).to.be.a('boolean');
       expect(text).to.be.a('string').and.not.equal('');
-      if (family && !ok) expect(reason, `why ${family} is unavailable`).to.be.a('string').and.not.equal('');
+      if (family && !ok)
+        expect(reason, `why ${family} is unavailable`).to.be.a('string').and.not.equal('');
     }
   });
 
-  itAll('doctor without its native parts says where it looked and how to build them, and exits 1', async () => {
-    const empty = mkdtempSync(join(tmpdir(), 'hotslot-'));
-    try {
-      const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
-      expect(code).to.equal(1);
-      expect(stdout).to.include(`${empty}/system.node: not there`);
-      expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
-      expect(stdout).to.include('does not work here yet');
-    } finally {
-      rmSync(empty, { recursive: true });
-    }
-  });
+  itAll(
+    'doctor without its native parts says where it looked and how to build them, and exits 1',
+    async () => {
+      const empty = mkdtempSync(join(tmpdir(), 'hotslot-'));
+      try {
+        const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
+        expect(code).to.equal(1);
+        expect(stdout).to.include(`${empty}/system.node: not there`);
+        expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
+        expect(stdout).to.include('does not work here yet');
+      } finally {
+        rmSync(empty, { recursive: true });
+      }
+    },
+  );
 
-  itAll('doctor says what multiplies matrices: the library that was named, or Hotslot itself and why', async () => {
-    const asked = async (blas: string) => (await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: blas } })).stdout;
-    expect(await asked('none')).to.match(/blas +the host device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/);
-    expect(await asked('/no/such.so')).to.match(/by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/);
-    expect(await asked('libm.so.6')).to.match(/by itself.* \(libm\.so\.6 has no sgemm_\)/);
-    // Its vectors are those of the processor, and then no library is faster.
-    const { stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: '' } });
-    if (/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
-      expect(stdout)
-        .to.match(/blas +the host device multiplies matrices by itself, with AVX(2|-512)\n/)
-        .and.not.include('apt-get install libopenblas0');
-  });
+  itAll(
+    'doctor says what multiplies matrices: the library that was named, or Hotslot itself and why',
+    async () => {
+      const asked = async (blas: string) =>
+        (await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: blas } })).stdout;
+      expect(await asked('none')).to.match(
+        /blas +the host device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/,
+      );
+      expect(await asked('/no/such.so')).to.match(
+        /by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/,
+      );
+      expect(await asked('libm.so.6')).to.match(/by itself.* \(libm\.so\.6 has no sgemm_\)/);
+      // Its vectors are those of the processor, and then no library is faster.
+      const { stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: '' } });
+      if (/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
+        expect(stdout)
+          .to.match(/blas +the host device multiplies matrices by itself, with AVX(2|-512)\n/)
+          .and.not.include('apt-get install libopenblas0');
+    },
+  );
 
   itAll('--version and --help answer on stdout and exit 0', async () => {
     for (const asked of ['--version', '-v'])
       expect(await run(MAIN, [asked])).to.include({ code: 0, stdout: `${version}\n` });
     for (const asked of ['--help', '-h', 'help']) {
       const { code, stdout } = await run(MAIN, [asked]);
-      expect([code, stdout.includes('doctor'), stdout.includes('build')], asked).to.deep.equal([0, true, true]);
+      expect([code, stdout.includes('doctor'), stdout.includes('build')], asked).to.deep.equal([
+        0,
+        true,
+        true,
+      ]);
     }
   });
 

@@ -18,7 +18,11 @@ async function saved(folder: string): Promise<void> {
     fields: { obs: { shape: [4] }, action: { shape: [], dtype: 'int64' } },
   });
   buffer.add({ obs: new Float32Array(12), action: new BigInt64Array(3) });
-  await using checkpoint = await Checkpoint.open(folder, { buffer, learner, extra: { note: 'mine' } });
+  await using checkpoint = await Checkpoint.open(folder, {
+    buffer,
+    learner,
+    extra: { note: 'mine' },
+  });
   await checkpoint.save();
 }
 
@@ -36,7 +40,12 @@ describe('cli/inspect', () => {
         .and.match(/^learner\n {2}kind: Object\n {2}state\n {4}net\.0\.weight: float32\[2×3\]/m)
         .and.match(/for torch too: .*learner-1\.safetensors/);
       const contents = JSON.parse((await inspect(folder, '--json')).stdout);
-      expect(contents).to.include({ save: 1, tick: -1, folder, learnerFile: join(folder, 'learner-1.safetensors') });
+      expect(contents).to.include({
+        save: 1,
+        tick: -1,
+        folder,
+        learnerFile: join(folder, 'learner-1.safetensors'),
+      });
       expect(Object.keys(contents.parts).sort()).to.deep.equal(['buffer', 'extra', 'learner']);
       expect(contents.files.map(({ path }: { path: string }) => path).sort()).to.deep.equal(
         readdirSync(folder)
@@ -49,7 +58,10 @@ describe('cli/inspect', () => {
   itAll('what is none is a sentence and exit code 1, wrong usage exit code 2', () =>
     withFolder(async (folder) => {
       const none = await inspect(folder);
-      expect([none.code, none.stderr]).to.deep.equal([1, `hotslot: '${folder}' holds no checkpoint\n`]);
+      expect([none.code, none.stderr]).to.deep.equal([
+        1,
+        `hotslot: '${folder}' holds no checkpoint\n`,
+      ]);
       await saved(folder);
       writeFileSync(join(folder, 'checkpoint.json'), '{}');
       const odd = await inspect(folder);

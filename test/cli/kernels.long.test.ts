@@ -17,15 +17,24 @@ describe('cli/kernels', () => {
   after(() => rmSync(folder, { recursive: true }));
 
   itAll('makes what the compilers here can make, which loads', async () => {
-    const { code, lines, stderr } = await run(MAIN, ['kernels', source, '--out', join(folder, 'images')]);
+    const { code, lines, stderr } = await run(MAIN, [
+      'kernels',
+      source,
+      '--out',
+      join(folder, 'images'),
+    ]);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
     expect(lines[0]).to.equal(`${source}: saxpy, tally`);
-    const made = Object.fromEntries(lines.slice(1).map((line) => [line.slice(0, 5).trim(), line.slice(6)]));
+    const made = Object.fromEntries(
+      lines.slice(1).map((line) => [line.slice(0, 5).trim(), line.slice(6)]),
+    );
     expect(Object.keys(made)).to.deep.equal(['host', 'cuda', 'xpu', 'rocm']);
     expect(made.rocm).to.include('--arch');
     for (const family of ['cuda', 'xpu'])
-      expect(made[family]?.startsWith('not made: install ') || existsSync(made[family] as string)).to.equal(true);
+      expect(
+        made[family]?.startsWith('not made: install ') || existsSync(made[family] as string),
+      ).to.equal(true);
     using device = openDevice('host:0');
     const { saxpy } = await device.loadKernels({
       images: { host: made.host as string },
@@ -39,7 +48,9 @@ describe('cli/kernels', () => {
     const first = await run(MAIN, ['kernels', source], { env });
     expect(first.code).to.equal(0);
     // Nobody could compile now.
-    const again = await run(MAIN, ['kernels', source], { env: { ...env, TMPDIR: '/no/such/folder' } });
+    const again = await run(MAIN, ['kernels', source], {
+      env: { ...env, TMPDIR: '/no/such/folder' },
+    });
     expect([again.code, again.stdout]).to.deep.equal([0, first.stdout]);
   });
 
@@ -65,12 +76,17 @@ describe('cli/kernels', () => {
       MAIN,
       wrong.map(([args]) => args),
     );
-    for (const [i, { stderr }] of all.entries()) expect(stderr, wrong[i]![0].join(' ')).to.include(wrong[i]![1]);
+    for (const [i, { stderr }] of all.entries())
+      expect(stderr, wrong[i]![0].join(' ')).to.include(wrong[i]![1]);
   });
 
   itAll('the example shifts frames as JavaScript does', async () => {
     const small = ['--rows', '3', '--size', '20', '--replays', '5'];
-    const { code, lines } = await run('examples/own-kernel/main.js', ['--device', 'host:0', ...small]);
+    const { code, lines } = await run('examples/own-kernel/main.js', [
+      '--device',
+      'host:0',
+      ...small,
+    ]);
     expect(code).to.equal(0);
     expect(lines[0]).to.match(/^a frame +the first batch +the last batch$/);
     expect(lines.slice(1, 12).join('')).to.include('##');

@@ -1,6 +1,6 @@
 /**
- * Runs a command's module once for each list of arguments, in this process: it prints what each wrote and its exit code, a JSON line
- * each. Arguments: the module's URL, and a JSON list of lists.
+ * Runs a command's module once for each list of arguments, in this process: it prints what each
+ * wrote and its exit code, a JSON line each. Arguments: the module's URL, and a JSON list of lists.
  */
 import { fileURLToPath } from 'node:url';
 

@@ -12,7 +12,8 @@ import { itAll } from '../rig/setting.ts';
 import { run, runEach } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
-const hotslot = (args: string[], password = '') => run(MAIN, args, { env: { HOTSLOT_REDIS_PASSWORD: password } });
+const hotslot = (args: string[], password = '') =>
+  run(MAIN, args, { env: { HOTSLOT_REDIS_PASSWORD: password } });
 
 /** Run in this process. */
 const quiet = { insecure: false, ca: '', json: false, print() {} };
@@ -22,7 +23,10 @@ describe('cli/remote', () => {
     itAll('wrong usage is a sentence and exit code 2', async () => {
       const misuse: [string[], string][] = [
         [['acl'], 'acl takes a --run'],
-        [['acl', '--run', 'a b'], "--run must be 1 to 100 letters, digits, dots, dashes or underlines, got 'a b'"],
+        [
+          ['acl', '--run', 'a b'],
+          "--run must be 1 to 100 letters, digits, dots, dashes or underlines, got 'a b'",
+        ],
         [['hosts', '--run', 'x'], 'hosts takes a --url'],
         [['hosts', '--url', 'redis://127.0.0.1', '--run'], '--run needs a value'],
         [['doctor', '--run', 'x'], 'doctor takes no --run'],
@@ -36,32 +40,51 @@ describe('cli/remote', () => {
       );
       for (const [i, { code, stdout, stderr }] of all.entries())
         expect([code, stdout, stderr]).to.deep.equal([
-          ...[2, '', `hotslot: ${misuse[i]![1]}; hotslot --help says more\n`],
+          2,
+          '',
+          `hotslot: ${misuse[i]![1]}; hotslot --help says more\n`,
         ]);
     });
 
     it('a url that is none, a network without TLS, and a user without a password are a sentence each', async () => {
       for (const [url, sentence] of [
         ['http://127.0.0.1', /^url must begin with redis:\/\/, /],
-        ['redis://192.0.2.1', /^redis:\/\/192\.0\.2\.1 is plain text .*, or pass insecure: true where /],
-        ['rediss://ann@127.0.0.1', /^rediss:\/\/ann@127\.0\.0\.1 names a user .*HOTSLOT_REDIS_PASSWORD/],
+        [
+          'redis://192.0.2.1',
+          /^redis:\/\/192\.0\.2\.1 is plain text .*, or pass insecure: true where /,
+        ],
+        [
+          'rediss://ann@127.0.0.1',
+          /^rediss:\/\/ann@127\.0\.0\.1 names a user .*HOTSLOT_REDIS_PASSWORD/,
+        ],
       ] as const) {
-        expect((await rejection(() => doctorOfServer({ ...quiet, url }))).message).to.match(sentence);
-        expect((await rejection(() => hosts({ ...quiet, url, run: 'x' }))).message).to.match(sentence);
+        expect((await rejection(() => doctorOfServer({ ...quiet, url }))).message).to.match(
+          sentence,
+        );
+        expect((await rejection(() => hosts({ ...quiet, url, run: 'x' }))).message).to.match(
+          sentence,
+        );
       }
       const { code, stderr } = await hotslot(['hosts', '--url', 'redis://192.0.2.1', '--run', 'x']);
       expect(code).to.equal(1);
-      expect(stderr).to.match(/^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
+      expect(stderr).to.match(
+        /^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/,
+      );
     });
 
-    itAll('a server that is not there is a sentence that keeps a password to itself, and exit code 1', async () => {
-      const port = await freePort();
-      const sentence = `redis://ann@127.0.0.1:${port} cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`;
-      const url = `redis://ann:hidden@127.0.0.1:${port}`;
-      expect((await rejection(() => hosts({ ...quiet, url, run: 'x' }))).message).to.equal(sentence);
-      const { code, stdout, stderr } = await hotslot(['doctor', '--url', url]);
-      expect([code, stdout, stderr]).to.deep.equal([1, '', `hotslot: ${sentence}\n`]);
-    });
+    itAll(
+      'a server that is not there is a sentence that keeps a password to itself, and exit code 1',
+      async () => {
+        const port = await freePort();
+        const sentence = `redis://ann@127.0.0.1:${port} cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`;
+        const url = `redis://ann:hidden@127.0.0.1:${port}`;
+        expect((await rejection(() => hosts({ ...quiet, url, run: 'x' }))).message).to.equal(
+          sentence,
+        );
+        const { code, stdout, stderr } = await hotslot(['doctor', '--url', url]);
+        expect([code, stdout, stderr]).to.deep.equal([1, '', `hotslot: ${sentence}\n`]);
+      },
+    );
 
     itAll(
       'acl prints two commands to stdout, what to do with them to stderr, and new passwords each time',
@@ -73,7 +96,10 @@ describe('cli/remote', () => {
           expect(lines[at]).to.match(
             new RegExp(`^ACL SETUSER hs-ant-7-${role} reset on >[0-9a-f]{64} .*-@all .*[+]ping`),
           );
-        expect(stderr).to.include('HOTSLOT_REDIS_PASSWORD').and.include('ACL SAVE').and.include('hs-ant-7-collector@');
+        expect(stderr)
+          .to.include('HOTSLOT_REDIS_PASSWORD')
+          .and.include('ACL SAVE')
+          .and.include('hs-ant-7-collector@');
         const again = await hotslot(['acl', '--run', 'ant-7', '--json']);
         const { run: name, users } = JSON.parse(again.stdout);
         expect([name, again.stderr, users.length]).to.deep.equal(['ant-7', '', 2]);
@@ -94,32 +120,56 @@ describe('cli/remote', () => {
     });
     after(() => server?.stop());
 
-    itAll('doctor --url says what it found, as objects too, and exits 1 where something must be mended', async () => {
-      const { code, lines, stderr } = await hotslot(['doctor', '--url', server.url, '--json'], 'admin');
-      expect([code, stderr]).to.deep.equal([0, '']);
-      const objects = lines.map((line) => JSON.parse(line));
-      expect(objects.pop()).to.deep.equal({ ok: true, wrong: [] });
-      for (const { check, ok, text } of objects)
-        expect([typeof check, ok, typeof text]).to.deep.equal(['string', true, 'string']);
-      expect(objects.find(({ check }) => check === 'throughput').bytesPerSecond).to.be.greaterThan(1e6);
-      const client = await server.client({ password: 'admin' });
-      await client.sendCommand(['CONFIG', 'SET', 'maxmemory', '100mb', 'maxmemory-policy', 'allkeys-lru']);
-      const wrong = await hotslot(['doctor', '--url', server.url], 'admin');
-      await client.sendCommand(['CONFIG', 'SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction']);
-      expect(wrong.code).to.equal(1);
-      expect(wrong.stdout)
-        .to.match(/^ {2}server {10}\S+ \d+\.\d+\.\d+ at redis:\/\/127\.0\.0\.1:\d+, as default$/m)
-        .and.match(/^ {2}throughput {6}\d+ MB\/s/m)
-        .and.match(/^! memory .*allkeys-lru\n {18}→ .*set maxmemory-policy noeviction$/m)
-        .and.match(/\n\nThis server must be mended first: memory\.\n$/)
-        .and.not.include('admin');
-    });
+    itAll(
+      'doctor --url says what it found, as objects too, and exits 1 where something must be mended',
+      async () => {
+        const { code, lines, stderr } = await hotslot(
+          ['doctor', '--url', server.url, '--json'],
+          'admin',
+        );
+        expect([code, stderr]).to.deep.equal([0, '']);
+        const objects = lines.map((line) => JSON.parse(line));
+        expect(objects.pop()).to.deep.equal({ ok: true, wrong: [] });
+        for (const { check, ok, text } of objects)
+          expect([typeof check, ok, typeof text]).to.deep.equal(['string', true, 'string']);
+        expect(
+          objects.find(({ check }) => check === 'throughput').bytesPerSecond,
+        ).to.be.greaterThan(1e6);
+        const client = await server.client({ password: 'admin' });
+        await client.sendCommand([
+          'CONFIG',
+          'SET',
+          'maxmemory',
+          '100mb',
+          'maxmemory-policy',
+          'allkeys-lru',
+        ]);
+        const wrong = await hotslot(['doctor', '--url', server.url], 'admin');
+        await client.sendCommand([
+          'CONFIG',
+          'SET',
+          'maxmemory',
+          '0',
+          'maxmemory-policy',
+          'noeviction',
+        ]);
+        expect(wrong.code).to.equal(1);
+        expect(wrong.stdout)
+          .to.match(/^ {2}server {10}\S+ \d+\.\d+\.\d+ at redis:\/\/127\.0\.0\.1:\d+, as default$/m)
+          .and.match(/^ {2}throughput {6}\d+ MB\/s/m)
+          .and.match(/^! memory .*allkeys-lru\n {18}→ .*set maxmemory-policy noeviction$/m)
+          .and.match(/\n\nThis server must be mended first: memory\.\n$/)
+          .and.not.include('admin');
+      },
+    );
 
     it('an authority that the system does not know is named by --ca', async () => {
       const secured = await startServer({ tls: true });
       try {
         const asked = { ...quiet, url: secured.url, run: 'x' };
-        expect((await rejection(() => hosts(asked))).message).to.match(/ certificate that does not hold /);
+        expect((await rejection(() => hosts(asked))).message).to.match(
+          / certificate that does not hold /,
+        );
         const { message } = await rejection(() => hosts({ ...asked, ca: secured.ca }));
         expect(message).to.equal('no learner has the run x');
       } finally {
@@ -127,36 +177,54 @@ describe('cli/remote', () => {
       }
     });
 
-    itAll('hosts says what the learner says, to the user that acl made, and that there is none', async () => {
-      const client = await server.client({ password: 'admin' });
-      let printed = '';
-      acl({ ...quiet, run: 'x', json: true, print: (text) => (printed += text) });
-      const { users } = JSON.parse(printed);
-      for (const { command } of users) await client.sendCommand(command.split(' '));
-      const [{ name, password }] = users;
-      const url = server.url.replace('//', `//${name}@`);
-      const secret = { ...quiet, run: 'x', url: url.replace('@', `:${password}@`) };
-      const status = aStatus({}, [aHost()]);
-      const keys = keysOf('x');
-      await client.set(keys.status, Buffer.from(writeStatus(status)));
-      // What it said before it went.
-      const gone = await hotslot(['hosts', '--url', url, '--run', 'x'], password);
-      expect([gone.code, gone.stdout, gone.stderr]).to.deep.equal([1, '', 'hotslot: no learner has the run x\n']);
-      await client.set(keys.learner, '1');
-      const { code, stdout, stderr } = await hotslot(['hosts', '--url', url, '--run', 'x'], password);
-      expect([code, stderr, stdout]).to.deep.equal([0, '', table(status)]);
-      printed = '';
-      expect(await hosts({ ...secret, json: true, print: (text) => (printed += text) })).to.equal(0);
-      expect(JSON.parse(printed)).to.deep.equal(status);
-      await client.set(keys.status, '{}');
-      expect((await rejection(() => hosts(secret))).message).to.match(/^this is no learner's status: /);
-      await client.del(keys.status);
-      expect((await rejection(() => hosts(secret))).message).to.match(/run x has not said anything yet$/);
-      // A collector reads what it needs, and this is not of it.
-      const [, collector] = users;
-      const other = server.url.replace('//', `//${collector.name}:${collector.password}@`);
-      expect((await rejection(() => hosts({ ...secret, url: other }))).message).to.match(/ refuses GET: NOPERM/);
-    });
+    itAll(
+      'hosts says what the learner says, to the user that acl made, and that there is none',
+      async () => {
+        const client = await server.client({ password: 'admin' });
+        let printed = '';
+        acl({ ...quiet, run: 'x', json: true, print: (text) => (printed += text) });
+        const { users } = JSON.parse(printed);
+        for (const { command } of users) await client.sendCommand(command.split(' '));
+        const [{ name, password }] = users;
+        const url = server.url.replace('//', `//${name}@`);
+        const secret = { ...quiet, run: 'x', url: url.replace('@', `:${password}@`) };
+        const status = aStatus({}, [aHost()]);
+        const keys = keysOf('x');
+        await client.set(keys.status, Buffer.from(writeStatus(status)));
+        // What it said before it went.
+        const gone = await hotslot(['hosts', '--url', url, '--run', 'x'], password);
+        expect([gone.code, gone.stdout, gone.stderr]).to.deep.equal([
+          1,
+          '',
+          'hotslot: no learner has the run x\n',
+        ]);
+        await client.set(keys.learner, '1');
+        const { code, stdout, stderr } = await hotslot(
+          ['hosts', '--url', url, '--run', 'x'],
+          password,
+        );
+        expect([code, stderr, stdout]).to.deep.equal([0, '', table(status)]);
+        printed = '';
+        expect(await hosts({ ...secret, json: true, print: (text) => (printed += text) })).to.equal(
+          0,
+        );
+        expect(JSON.parse(printed)).to.deep.equal(status);
+        await client.set(keys.status, '{}');
+        expect((await rejection(() => hosts(secret))).message).to.match(
+          /^this is no learner's status: /,
+        );
+        await client.del(keys.status);
+        expect((await rejection(() => hosts(secret))).message).to.match(
+          /run x has not said anything yet$/,
+        );
+        // A collector reads what it needs, and this is not of it.
+        const [, collector] = users;
+        const other = server.url.replace('//', `//${collector.name}:${collector.password}@`);
+        expect((await rejection(() => hosts({ ...secret, url: other }))).message).to.match(
+          / refuses GET: NOPERM/,
+        );
+      },
+    );
   });
 
   describe('the table of hosts', () => {
@@ -166,7 +234,13 @@ describe('cli/remote', () => {
       const hosts = [
         aHost({ session: 1, host: 'worker-1', since: 1000, state: 'silent', silentMs: 12_345 }),
         aHost({ session: 2, host: 'worker-2', since: 3000, meanReturn: null }),
-        aHost({ session: 3, host: 'worker-3', since: 2000, state: 'failed', why: 'Error: env broke' }),
+        aHost({
+          session: 3,
+          host: 'worker-3',
+          since: 2000,
+          state: 'failed',
+          why: 'Error: env broke',
+        }),
       ];
       expect(lines(table(aStatus({}, hosts)))).to.deep.equal([
         'host                   state       workers  steps  return version   rows waiting',
@@ -186,11 +260,34 @@ describe('cli/remote', () => {
 
     it('stays within 80 columns, whatever it is told', () => {
       const most = Number.MAX_VALUE;
-      const numbers = { workers: most, steps: most, episodes: most, version: most, rows: most, waiting: most };
-      const huge = aHost({ ...numbers, host: 'h'.repeat(1000), meanReturn: -most, why: 'w '.repeat(500), pid: most });
-      const hosts = [huge, aHost({ ...huge, state: 'silent', silentMs: most, since: 1, why: 'w'.repeat(1000) })];
+      const numbers = {
+        workers: most,
+        steps: most,
+        episodes: most,
+        version: most,
+        rows: most,
+        waiting: most,
+      };
+      const huge = aHost({
+        ...numbers,
+        host: 'h'.repeat(1000),
+        meanReturn: -most,
+        why: 'w '.repeat(500),
+        pid: most,
+      });
+      const hosts = [
+        huge,
+        aHost({ ...huge, state: 'silent', silentMs: most, since: 1, why: 'w'.repeat(1000) }),
+      ];
       const spread = { p50: most, p99: most };
-      const shares = { gated: 1, windowFull: 1, lag: spread, versionLag: spread, streamBytes: most, time: most };
+      const shares = {
+        gated: 1,
+        windowFull: 1,
+        lag: spread,
+        versionLag: spread,
+        streamBytes: most,
+        time: most,
+      };
       const counts = {
         rows: most,
         rowsPerSecond: most,
@@ -199,7 +296,10 @@ describe('cli/remote', () => {
         gaps: most,
         stale: most,
       };
-      const status = aStatus({ ...shares, ...counts, refused: most, lost: most, run: 'r'.repeat(100) }, hosts);
+      const status = aStatus(
+        { ...shares, ...counts, refused: most, lost: most, run: 'r'.repeat(100) },
+        hosts,
+      );
       for (const line of lines(table(status))) expect(line.length, line).to.be.at.most(80);
       for (const each of [0, 0.4, 999, 999.6, 9949, 9950, 99_999, 999_499, 999_500, 1e12, 1e17])
         for (const line of lines(

@@ -55,8 +55,8 @@ export function run(
 }
 
 /**
- * The same for each of many command lines that end before anything is begun, such as wrong usage, one after the other in one process:
- * to start it takes longer than to refuse.
+ * The same for each of many command lines that end before anything is begun, such as wrong usage,
+ * one after the other in one process: to start it takes longer than to refuse.
  */
 export async function runEach(
   file: string,
@@ -66,7 +66,9 @@ export async function runEach(
   const url = new URL(`../../${file}`, import.meta.url).href;
   const ran = await run('test/cli/one-process.js', [url, JSON.stringify(lines)], { env });
   if (ran.code !== 0 || ran.lines.length !== lines.length)
-    throw new Error(`${file} ${lines[ran.lines.length]?.join(' ')} ended with ${ran.code}: ${ran.stdout}${ran.stderr}`);
+    throw new Error(
+      `${file} ${lines[ran.lines.length]?.join(' ')} ended with ${ran.code}: ${ran.stdout}${ran.stderr}`,
+    );
   return ran.lines.map((line) => {
     const said = JSON.parse(line) as Omit<Ran, 'lines'>;
     return { ...said, lines: said.stdout.split('\n').filter((each) => each !== '') };

@@ -1,4 +1,7 @@
-/** Numbers at the boundary of environments: what float32 has not, ends of boxes, what lies behind an end, and whose arrays they are. */
+/**
+ * Numbers at the boundary of environments: what float32 has not, ends of boxes, what lies behind an
+ * end, and whose arrays they are.
+ */
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { highEnd, lowEnd } from '../../src/base/float32.ts';
@@ -13,7 +16,11 @@ import { MadeSet } from '../../src/run/environments/vector-environment.ts';
 type DType = 'float32' | 'float64' | 'int32' | 'uint8';
 
 /** Shows `shown` in each step, and ends its episode with the second one. */
-function environment(dtype: DType, shown: (step: number) => number, terminated = true): AnyEnvironment {
+function environment(
+  dtype: DType,
+  shown: (step: number) => number,
+  terminated = true,
+): AnyEnvironment {
   let step = 0;
   return {
     observationSpace: { shape: [2], dtype },
@@ -24,7 +31,12 @@ function environment(dtype: DType, shown: (step: number) => number, terminated =
     },
     step: () => {
       const over = ++step === 2;
-      return { obs: [1, shown(step)], reward: 1, terminated: over && terminated, truncated: over && !terminated };
+      return {
+        obs: [1, shown(step)],
+        reward: 1,
+        terminated: over && terminated,
+        truncated: over && !terminated,
+      };
     },
   } as AnyEnvironment;
 }
@@ -61,8 +73,12 @@ describe('collect: numbers at the boundary', () => {
         }
         return 'nothing';
       };
-      expect(await refused(environment('float32', () => value))).to.include(`gave ${value} as number 1`);
-      expect(await refused(environment('float32', (step) => (step === 2 ? value : 2), false))).to.include('in step 2');
+      expect(await refused(environment('float32', () => value))).to.include(
+        `gave ${value} as number 1`,
+      );
+      expect(
+        await refused(environment('float32', (step) => (step === 2 ? value : 2), false)),
+      ).to.include('in step 2');
     });
   }
 
@@ -70,7 +86,9 @@ describe('collect: numbers at the boundary', () => {
     const of = () => environment('float64', () => 1e39, false);
     const policy = { act: () => [0] };
     for (const stack of [1, 3]) {
-      const error = await evaluate({ environments: [of()], policy, stack, episodes: 1 }).catch((error: Error) => error);
+      const error = await evaluate({ environments: [of()], policy, stack, episodes: 1 }).catch(
+        (error: Error) => error,
+      );
       expect(error).to.be.instanceOf(RangeError);
       expect((error as Error).message).to.equal(
         'environment 0: number 1 of an observation is 1e+39, which float32 has not: scale it, or clip it',
@@ -78,8 +96,14 @@ describe('collect: numbers at the boundary', () => {
     }
     const vector = await stepped(of(), 1);
     const field = { shape: [2], dtype: 'float32' } as const;
-    const columns = rowColumns({ nextObs: field }, { vector, obs: vector.obs, actions: new Float32Array(1) });
-    expect(() => columns.nextObs!()).to.throw(RangeError, "number 1 of the buffer's nextObs is 1e+39");
+    const columns = rowColumns(
+      { nextObs: field },
+      { vector, obs: vector.obs, actions: new Float32Array(1) },
+    );
+    expect(() => columns.nextObs!()).to.throw(
+      RangeError,
+      "number 1 of the buffer's nextObs is 1e+39",
+    );
   });
 
   it('whole numbers beyond 2^24 are named once', async () => {
@@ -93,7 +117,9 @@ describe('collect: numbers at the boundary', () => {
     seen.look();
     const [warning] = (await warned) as [Error];
     expect(warning.name).to.equal('ObservationWarning');
-    expect(warning.message).to.include('number 1 of an observation is 16777217: float32 makes it 16777216');
+    expect(warning.message).to.include(
+      'number 1 of an observation is 16777217: float32 makes it 16777216',
+    );
     expect([...seen.obs].slice(-2)).to.deep.equal([1, 16777216]);
     const exact = new Seen(
       await stepped(
@@ -122,11 +148,17 @@ describe('collect: numbers at the boundary', () => {
         observationSpace: { shape: [1] },
         actionSpace: { shape: [2], low: [-0.1, -1], high: [0.1, 1] },
       });
-      expect(action).to.deep.include({ low: [-0.09999999403953552, -1], high: [0.09999999403953552, 1] });
+      expect(action).to.deep.include({
+        low: [-0.09999999403953552, -1],
+        high: [0.09999999403953552, 1],
+      });
     });
 
     it('an action that is an end as it was given is held to the end within the box', () => {
-      const spaces = spacesOf({ observationSpace: { shape: [1] }, actionSpace: { shape: [1], low: -0.1, high: 0.1 } });
+      const spaces = spacesOf({
+        observationSpace: { shape: [1] },
+        actionSpace: { shape: [1], low: -0.1, high: 0.1 },
+      });
       const into = new Float32Array(1);
       for (const [given, taken] of [
         [-0.1, -0.09999999403953552],
@@ -145,15 +177,23 @@ describe('collect: numbers at the boundary', () => {
     it('that float32 has not are none: actions refuse them', () => {
       for (const end of [3.4e38, 3.4028234663852886e38, 1e300, Number.POSITIVE_INFINITY])
         expect(() =>
-          spacesOf({ observationSpace: { shape: [1] }, actionSpace: { shape: [1], low: -end, high: end } }),
-        ).to.throw(RangeError, 'actionSpace needs low and high, numbers that are finite in float32');
+          spacesOf({
+            observationSpace: { shape: [1] },
+            actionSpace: { shape: [1], low: -end, high: end },
+          }),
+        ).to.throw(
+          RangeError,
+          'actionSpace needs low and high, numbers that are finite in float32',
+        );
       const between = { shape: [1], low: 0.1, high: 0.1 + 1e-12 };
       expect(() => spacesOf({ observationSpace: { shape: [1] }, actionSpace: between })).to.throw(
         RangeError,
         'float32 has no two numbers from',
       );
       const wide = { shape: [1], low: -1e300, high: 1e300 };
-      expect(spacesOf({ observationSpace: wide, actionSpace: { n: 2 } }).observation.size).to.equal(1);
+      expect(spacesOf({ observationSpace: wide, actionSpace: { n: 2 } }).observation.size).to.equal(
+        1,
+      );
     });
 
     it('hold what policies do, at their limits', () => {
@@ -193,8 +233,11 @@ describe('collect: numbers at the boundary', () => {
     const two = (...values: number[]) => Uint8Array.from(values);
     const set = {
       ...{ count: 2, spaces, skipped: Uint8Array.of(1, 0), going: 2, begin() {}, step() {} },
-      ...{ obs: Float32Array.of(1, 2, 3, 4), nextObs: Float32Array.of(5, 6, 7, 8), rewards: Float32Array.of(9, 10) },
-      ...{ terminated: two(0, 1), truncated: two(0, 0) },
+      obs: Float32Array.of(1, 2, 3, 4),
+      nextObs: Float32Array.of(5, 6, 7, 8),
+      rewards: Float32Array.of(9, 10),
+      terminated: two(0, 1),
+      truncated: two(0, 0),
     };
     const flag = { shape: [], dtype: 'float32' } as const;
     for (const order of [

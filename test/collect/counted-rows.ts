@@ -1,13 +1,24 @@
-/** Rows of counting environments, wherever they were counted: each is the step that it says, and none is missing. */
+/**
+ * Rows of counting environments, wherever they were counted: each is the step that it says, and
+ * none is missing.
+ */
 import { expect } from 'chai';
 
-/** `rows` lie one behind the other as ReplayBuffer.offPolicy() has them: obs 4, nextObs 4 … rewards at 10, dones at 11. */
+/**
+ * `rows` lie one behind the other as ReplayBuffer.offPolicy() has them: obs 4, nextObs 4 … rewards
+ * at 10, dones at 11.
+ */
 export function expectCounted(rows: Float32Array, width: number): void {
   const before = new Map<number, number[]>();
   for (let row = 0; row < rows.length / width; row++) {
     const [i, episode, count, , nextI, nextEpisode, nextCount] = rows.subarray(row * width);
     const [reward, dones] = [rows[row * width + 10], rows[row * width + 11]];
-    expect([nextI, nextEpisode, nextCount, reward]).to.deep.equal([i, episode, count! + 1, 10 * i! + count! + 1]);
+    expect([nextI, nextEpisode, nextCount, reward]).to.deep.equal([
+      i,
+      episode,
+      count! + 1,
+      10 * i! + count! + 1,
+    ]);
     expect(dones).to.equal(Number(nextCount === 3 + i!));
     // Each environment's rows come in its order.
     const last = before.get(i!);
@@ -16,7 +27,10 @@ export function expectCounted(rows: Float32Array, width: number): void {
   }
 }
 
-/** What a policy sees of counting environments: the last observations of an episode, its first one in place of earlier ones. */
+/**
+ * What a policy sees of counting environments: the last observations of an episode, its first one
+ * in place of earlier ones.
+ */
 export function expectStacks(obs: Float32Array, n: number, stack: number): void {
   expect(obs).to.have.length(4 * n * stack);
   for (let i = 0; i < n; i++) {

@@ -1,5 +1,10 @@
 /** An environment whose observations say where they come from, and collectors of it. */
-import type { Environment, Explore, Step, VectorCollectorOptions } from '../../src/entries/collect.ts';
+import type {
+  Environment,
+  Explore,
+  Step,
+  VectorCollectorOptions,
+} from '../../src/entries/collect.ts';
 import { vectorCollector } from '../../src/entries/collect.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
@@ -13,7 +18,10 @@ export interface CountingOptions {
   dtype?: 'uint8' | 'float32' | 'float64';
 }
 
-/** Shows its index, the episode's number, the step within it and the last action; its episodes take 3 + index steps. */
+/**
+ * Shows its index, the episode's number, the step within it and the last action; its episodes take
+ * 3 + index steps.
+ */
 export class Counting implements Environment<number | Float32Array> {
   readonly observationSpace;
   readonly actionSpace;
@@ -28,7 +36,8 @@ export class Counting implements Environment<number | Float32Array> {
     this.index = index;
     this.#later = later;
     this.observationSpace = { shape: [4], dtype } as const;
-    this.actionSpace = discrete === undefined ? ({ shape: [2], low: -2, high: [2, 2] } as const) : { n: discrete };
+    this.actionSpace =
+      discrete === undefined ? ({ shape: [2], low: -2, high: [2, 2] } as const) : { n: discrete };
   }
 
   reset(seed: number): number[] | Promise<number[]> {
@@ -43,8 +52,10 @@ export class Counting implements Environment<number | Float32Array> {
     const over = this.#count === 3 + this.index;
     const odd = this.seeds.length % 2 === 1;
     return this.#given({
-      ...{ obs: this.#shown(), reward: 10 * this.index + this.#count },
-      ...{ terminated: over && odd, truncated: over && !odd },
+      obs: this.#shown(),
+      reward: 10 * this.index + this.#count,
+      terminated: over && odd,
+      truncated: over && !odd,
     });
   }
 
@@ -73,11 +84,23 @@ export function contextOf(change: Partial<CollectorContext<CountingOptions>> = {
   };
   const field = (shape: readonly number[], dtype = 'float32') => ({ dtype, shape }) as never;
   const fields = {
-    ...{ obs: field([4]), nextObs: field([4]), actions: field([2]) },
-    ...{ rewards: field([]), dones: field([]), truncated: field([]) },
+    obs: field([4]),
+    nextObs: field([4]),
+    actions: field([2]),
+    rewards: field([]),
+    dones: field([]),
+    truncated: field([]),
   };
   const context: CollectorContext<CountingOptions> = {
-    ...{ worker: 0, workers: 1, seed: 7, restarts: 0, stepsBefore: 0, options: {}, writer: null, fields, report },
+    worker: 0,
+    workers: 1,
+    seed: 7,
+    restarts: 0,
+    stepsBefore: 0,
+    options: {},
+    writer: null,
+    fields,
+    report,
     ...change,
   };
   return { told, context };

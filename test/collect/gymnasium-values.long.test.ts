@@ -1,4 +1,7 @@
-/** Which spaces of Python's environments are taken, and how values travel both ways: exactly, or refused with the value. */
+/**
+ * Which spaces of Python's environments are taken, and how values travel both ways: exactly, or
+ * refused with the value.
+ */
 import { expect } from 'chai';
 import type { EnvironmentSet, SteppedSet } from '../../src/entries/collect.ts';
 import { gymnasium } from '../../src/entries/collect.ts';
@@ -35,7 +38,10 @@ const each =
       steps.begin();
       const step = () => steps.step(Array(count).fill(action));
       if (text === null) step();
-      else expect(step, `action ${action}`).to.throw(new RegExp(`^${text.replace(/[[\](){}.+?*]/g, '\\$&')}$`));
+      else
+        expect(step, `action ${action}`).to.throw(
+          new RegExp(`^${text.replace(/[[\](){}.+?*]/g, '\\$&')}$`),
+        );
     }
   };
 
@@ -105,20 +111,36 @@ describe('collect/gymnasium: values', () => {
   });
 
   const dtypes: [string, string, unknown[], (string | null)[]][] = [
-    ['bool', 'int8', [true, 1, 2], [null, null, '2 as number 1 of an observation, which bool has not']],
+    [
+      'bool',
+      'int8',
+      [true, 1, 2],
+      [null, null, '2 as number 1 of an observation, which bool has not'],
+    ],
     [
       'int64',
       'int32',
       [-(2 ** 31), 2 ** 31],
-      [null, '2147483648 as number 1 of an observation, which int32 has not: int64 travels as int32'],
+      [
+        null,
+        '2147483648 as number 1 of an observation, which int32 has not: int64 travels as int32',
+      ],
     ],
     [
       'uint64',
       'uint32',
       [2 ** 32 - 1, 2 ** 32],
-      [null, '4294967296 as number 1 of an observation, which uint32 has not: uint64 travels as uint32'],
+      [
+        null,
+        '4294967296 as number 1 of an observation, which uint32 has not: uint64 travels as uint32',
+      ],
     ],
-    ['float16', 'float32', [0.5, 1e39], [null, '1e+39 as number 1 of an observation, which float32 has not']],
+    [
+      'float16',
+      'float32',
+      [0.5, 1e39],
+      [null, '1e+39 as number 1 of an observation, which float32 has not'],
+    ],
     ['float64', 'float64', [1e39], [null]],
   ];
   for (const [dtype, travels, values, says] of dtypes) {
@@ -132,7 +154,9 @@ describe('collect/gymnasium: values', () => {
         const learner = { algorithm: 'dqn', convolutions: [{ filters: 1, kernel: 1 }] } as const;
         expect(planOf(learner, image, { seed: 0, stack: 1 }).policy.scale).to.equal(1);
         const at = ', in step 1 of its episode';
-        each(says.map((one) => (one === null ? null : `environment 0: step() gave ${one}${at}`)))(played);
+        each(says.map((one) => (one === null ? null : `environment 0: step() gave ${one}${at}`)))(
+          played,
+        );
         played.begin();
         played.step([0]);
         expect([...played.nextObs]).to.deep.equal([0, Number(values[0])]);
@@ -209,19 +233,30 @@ describe('collect/gymnasium: values', () => {
         playing('keeper', { dtype, shape, low: -0.1, high: 0.1 }, 2, (played) => {
           const n = shape.length === 0 ? 1 : 2;
           // A float64's end lies between two floats: actions have the one within the box.
-          const least = { float16: -0.0999755859375, float32: -0.1, float64: -0.09999999403953552 }[dtype] as number;
+          const least = { float16: -0.0999755859375, float32: -0.1, float64: -0.09999999403953552 }[
+            dtype
+          ] as number;
           const shows = [least, 1 / 32, 1 / 16].map((value) => {
             played.step(Float32Array.from({ length: 2 * n }, (_, i) => (i < n ? value : 1 / 32)));
             return [...played.nextObs];
           });
-          // Its dtype and shape; inside of the box; the first number now, and both ends of the first action that it kept.
+          // Its dtype and shape; inside of the box; the first number now, and both ends of the
+          // first action that it kept.
           const low = dtype === 'float32' ? Math.fround(-0.1) : least;
           const [first, second] = n === 1 ? [77, 77] : [low, 1 / 32];
           const at = (step: number, last: number) => (step === 0 ? last : 77);
           for (const [step, now] of [low, 1 / 32, 1 / 16].entries())
             expect(shows[step]).to.deep.equal([
-              ...[1, 1, now, n === 1 ? at(step, now) : first, at(step, low)],
-              ...[1, 1, 1 / 32, n === 1 ? at(step, 1 / 32) : second, at(step, 1 / 32)],
+              1,
+              1,
+              now,
+              n === 1 ? at(step, now) : first,
+              at(step, low),
+              1,
+              1,
+              1 / 32,
+              n === 1 ? at(step, 1 / 32) : second,
+              at(step, 1 / 32),
             ]);
         }),
     );
@@ -293,19 +328,33 @@ describe('collect/gymnasium: values', () => {
       /RuntimeError: ends=\[inf, -inf, nan, -0.0, 0.1, 3\] table=\{'a': None, 1: \{'deep': True\}\} pixels=array\(\[1, 2\], dtype=uint8\) big=1180591620717411303424$/,
     );
     const long = 'x'.repeat(300_000);
-    expect((await rejection(opened('told', { long }))).message).to.match(/RuntimeError: long='|x'$/);
+    expect((await rejection(opened('told', { long }))).message).to.match(
+      /RuntimeError: long='|x'$/,
+    );
   });
 
   it('keyword arguments that Python cannot have are refused by name', async () => {
     const cyclic: Record<string, unknown> = {};
     cyclic.inside = [cyclic];
     const refused: [unknown, RegExp][] = [
-      [{ a: undefined }, /^kwargs: a is undefined, which Python does not have: leave it out, or give null for None$/],
-      [{ a: { b: [1, () => 1] } }, /^kwargs: a.b\[1\] is a function, which cannot be sent to Python$/],
+      [
+        { a: undefined },
+        /^kwargs: a is undefined, which Python does not have: leave it out, or give null for None$/,
+      ],
+      [
+        { a: { b: [1, () => 1] } },
+        /^kwargs: a.b\[1\] is a function, which cannot be sent to Python$/,
+      ],
       [{ a: Symbol('x') }, /^kwargs: a is Symbol\(x\), which cannot be sent/],
-      [{ a: new Date(0) }, /^kwargs: a is a Date, which cannot be sent to Python: give plain objects, Maps/],
+      [
+        { a: new Date(0) },
+        /^kwargs: a is a Date, which cannot be sent to Python: give plain objects, Maps/,
+      ],
       [{ a: new Set([1]) }, /^kwargs: a is a Set/],
-      [{ a: new Map([[{}, 1]]) }, /^kwargs: a has an object as a key, which a dict of Python cannot have$/],
+      [
+        { a: new Map([[{}, 1]]) },
+        /^kwargs: a has an object as a key, which a dict of Python cannot have$/,
+      ],
       [{ a: cyclic }, /^kwargs: a.inside\[0\] contains itself, and cannot be sent to Python$/],
       [{ [Symbol('x')]: 1 }, /^kwargs has a symbol as a key: use a string$/],
       [new Map([['a', 1]]), /^kwargs must be an object of keyword arguments, got a Map$/],
@@ -349,25 +398,29 @@ describe('collect/gymnasium: values', () => {
     }),
   );
 
-  itAll('with Gymnasium: the wrappers that refusals name make environments that are taken', async function () {
-    needGymnasium(this);
-    const wrappers: [string, string, RegExp | null][] = [
-      ...['discrete', 'binary', 'multi', 'text', 'dict', 'tuple', 'oneof'].map(
-        (what) => [what, 'flat', /FlattenObservation$/] as [string, string, RegExp],
-      ),
-      ['graph', 'box', /TransformObservation with an observation_space that is a Box$/],
-      ['sequence', 'box', /TransformObservation with an observation_space that is a Box$/],
-      ['long', 'float32', /DtypeObservation with float32$/],
-      ['image', 'moved', null],
-      ['image', 'gray', null],
-      ['whole', 'action', /TransformAction with a func that rounds to int32/],
-      ['nvec', 'action', /TransformAction with an action_space that is one of these$/],
-    ];
-    for (const [what, wrapper, says] of wrappers) {
-      if (says) expect((await rejection(opened('wrapped', { what }))).message, what).to.match(says);
-      await playing('wrapped', { what: `${what} ${wrapper}` }, 1, (played) => {
-        played.step(played.spaces.action.kind === 'discrete' ? [0] : [0.6, 1]);
-      });
-    }
-  });
+  itAll(
+    'with Gymnasium: the wrappers that refusals name make environments that are taken',
+    async function () {
+      needGymnasium(this);
+      const wrappers: [string, string, RegExp | null][] = [
+        ...['discrete', 'binary', 'multi', 'text', 'dict', 'tuple', 'oneof'].map(
+          (what) => [what, 'flat', /FlattenObservation$/] as [string, string, RegExp],
+        ),
+        ['graph', 'box', /TransformObservation with an observation_space that is a Box$/],
+        ['sequence', 'box', /TransformObservation with an observation_space that is a Box$/],
+        ['long', 'float32', /DtypeObservation with float32$/],
+        ['image', 'moved', null],
+        ['image', 'gray', null],
+        ['whole', 'action', /TransformAction with a func that rounds to int32/],
+        ['nvec', 'action', /TransformAction with an action_space that is one of these$/],
+      ];
+      for (const [what, wrapper, says] of wrappers) {
+        if (says)
+          expect((await rejection(opened('wrapped', { what }))).message, what).to.match(says);
+        await playing('wrapped', { what: `${what} ${wrapper}` }, 1, (played) => {
+          played.step(played.spaces.action.kind === 'discrete' ? [0] : [0.6, 1]);
+        });
+      }
+    },
+  );
 });

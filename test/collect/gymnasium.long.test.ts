@@ -1,6 +1,7 @@
 /**
- * Environments that Python steps: rows, episodes and ends in each way to begin anew, and whatever breaks there is told. The
- * environments are of Gymnasium's form, and need numpy alone: Gymnasium cannot be had as a package here.
+ * Environments that Python steps: rows, episodes and ends in each way to begin anew, and whatever
+ * breaks there is told. The environments are of Gymnasium's form, and need numpy alone: Gymnasium
+ * cannot be had as a package here.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -29,12 +30,23 @@ const ways = {
 };
 const zero = { act: (_: Float32Array, n: number) => new Float32Array(2 * n) };
 
-const opened = (entry: string, kwargs: object, count = 2, more: GymnasiumOptions = {}): Promise<EnvironmentSet> =>
+const opened = (
+  entry: string,
+  kwargs: object,
+  count = 2,
+  more: GymnasiumOptions = {},
+): Promise<EnvironmentSet> =>
   counted({ entry: `counting_envs:${entry}`, ...more }).open({ count, options: kwargs });
-/** Processes that this one has started and not ended. A sanitizer that is loaded before pgrep makes it hang. */
+/**
+ * Processes that this one has started and not ended. A sanitizer that is loaded before pgrep makes
+ * it hang.
+ */
 function children(): string[] {
   const env = { PATH: process.env.PATH };
-  const { stdout } = spawnSync('pgrep', ['-P', `${process.pid}`, '-f', 'hotslot_gymnasium'], { encoding: 'utf8', env });
+  const { stdout } = spawnSync('pgrep', ['-P', `${process.pid}`, '-f', 'hotslot_gymnasium'], {
+    encoding: 'utf8',
+    env,
+  });
   return stdout.split('\n').filter(Boolean);
 }
 
@@ -68,11 +80,18 @@ describe('collect/gymnasium', () => {
         const { obs, nextObs, actions, rewards, dones, truncated } = columns ?? {};
         for (let row = 0; row < (rewards?.length ?? 0); row++) {
           const [i, episode, count] = obs!.subarray(4 * row);
-          // The row's action is what the environment saw, and it ended as its episode's number says.
+          // The row's action is what the environment saw, and it ended as its episode's number
+          // says.
           expect(nextObs![4 * row + 3]).to.equal(actions![2 * row + 1]);
           const over = count! + 1 === 3 + i!;
-          expect([dones![row], truncated![row]]).to.deep.equal([Number(over), Number(over && episode! % 2 === 0)]);
-          rows.push(...obs!.subarray(4 * row, 4 * row + 4), ...nextObs!.subarray(4 * row, 4 * row + 4));
+          expect([dones![row], truncated![row]]).to.deep.equal([
+            Number(over),
+            Number(over && episode! % 2 === 0),
+          ]);
+          rows.push(
+            ...obs!.subarray(4 * row, 4 * row + 4),
+            ...nextObs!.subarray(4 * row, 4 * row + 4),
+          );
           rows.push(0, 0, rewards![row]!, dones![row]!);
         }
         steps += rewards?.length ?? 0;
@@ -81,7 +100,9 @@ describe('collect/gymnasium', () => {
       expectCounted(Float32Array.from(rows), 12);
       expect(told.steps).to.equal(steps);
       // Beginning anew takes a step of its own in next-step: of 4, 5 and 6 steps one each.
-      const each = [3, 4, 5].map((length) => (way === 'next-step' ? 60 - Math.floor(60 / (length + 1)) : 60));
+      const each = [3, 4, 5].map((length) =>
+        way === 'next-step' ? 60 - Math.floor(60 / (length + 1)) : 60,
+      );
       expect(steps).to.equal(each.reduce((sum, one) => sum + one, 0));
       const lengths = each.map((steps, i) => Math.floor(steps / (3 + i)));
       for (const [i, count] of lengths.entries())
@@ -92,15 +113,19 @@ describe('collect/gymnasium', () => {
     declare(`${way}: evaluates whole episodes, again and again`, async () => {
       const set = await opened(entry, kwargs, 3);
       for (let round = 0; round < 2; round++) {
-        const { lengths, returns } = await evaluate({ environments: set, policy: zero, episodes: 7 });
+        const { lengths, returns } = await evaluate({
+          environments: set,
+          policy: zero,
+          episodes: 7,
+        });
         for (const [k, length] of lengths.entries())
           expect(returns[k]).to.equal(length * 10 * (length - 3) + (length * (length + 1)) / 2);
         expect([...lengths].every((length) => length >= 3 && length <= 5)).to.equal(true);
       }
       // Fewer episodes than environments.
-      expect((await evaluate({ environments: set, policy: zero, episodes: 1 })).lengths).to.deep.equal(
-        Float64Array.of(3),
-      );
+      expect(
+        (await evaluate({ environments: set, policy: zero, episodes: 1 })).lengths,
+      ).to.deep.equal(Float64Array.of(3));
       await set.close();
     });
   }
@@ -160,7 +185,10 @@ describe('collect/gymnasium', () => {
         'throws',
         /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
       ],
-      ['dies', /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\nthe third step$/],
+      [
+        'dies',
+        /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\nthe third step$/,
+      ],
       [
         'short',
         /^environment 0 of those that evaluate: step\(\) gave an observation of shape \[3\], its space is \[4\], in step 3 of its episode$/,
@@ -200,18 +228,29 @@ describe('collect/gymnasium', () => {
     );
   });
 
-  itAll('a pipe that ends before its process: the process is waited for, though nothing else keeps us', () => {
-    const script = `
+  itAll(
+    'a pipe that ends before its process: the process is waited for, though nothing else keeps us',
+    () => {
+      const script = `
       import { counted } from ${JSON.stringify(new URL('./bridged.js', import.meta.url).href)};
       await counted({ entry: 'counting_envs:parting' }).open({ count: 1, options: { seconds: 0.3 } }).catch((error) => console.log(error.message));`;
-    const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
-    expect([status, stdout]).to.deep.equal([
-      ...[0, 'counting_envs:parting: its Python ended before its environments were there, with exit code 7\n'],
-    ]);
-  });
+      const { status, stdout } = spawnSync(
+        process.execPath,
+        ['--input-type=module', '-e', script],
+        { encoding: 'utf8' },
+      );
+      expect([status, stdout]).to.deep.equal([
+        0,
+        'counting_envs:parting: its Python ended before its environments were there, with exit code 7\n',
+      ]);
+    },
+  );
 
   const parting = () =>
-    failing(opened('parting', { seconds: 1000 }), /its Python closed the pipes to Hotslot, and did not end$/);
+    failing(
+      opened('parting', { seconds: 1000 }),
+      /its Python closed the pipes to Hotslot, and did not end$/,
+    );
   const lingering = async () => (await opened('broken', { how: 'lingers' })).close();
 
   // Each waits for seconds, and so all do at once.
@@ -221,7 +260,11 @@ describe('collect/gymnasium', () => {
   );
 
   const open = (buffer: ReplayBuffer, how: string) =>
-    CollectorPool.open({ entry: ENTRY, buffer, options: { entry: 'broken', kwargs: { how }, environments: 1 } });
+    CollectorPool.open({
+      entry: ENTRY,
+      buffer,
+      options: { entry: 'broken', kwargs: { how }, environments: 1 },
+    });
 
   itAll('in a pool: its last words are the pool’s', async () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
@@ -243,8 +286,16 @@ describe('collect/gymnasium', () => {
 
   itAll('what cannot be made is told, with what helps', async () => {
     const cases: [GymnasiumOptions, object, RegExp][] = [
-      [{ entry: 'nowhere:make' }, {}, /^nowhere:make: \S+ has no module nowhere, which is needed for nowhere:make$/],
-      [{ entry: 'counting_envs:nothing' }, {}, /: counting_envs has no nothing, which is asked for$/],
+      [
+        { entry: 'nowhere:make' },
+        {},
+        /^nowhere:make: \S+ has no module nowhere, which is needed for nowhere:make$/,
+      ],
+      [
+        { entry: 'counting_envs:nothing' },
+        {},
+        /: counting_envs has no nothing, which is asked for$/,
+      ],
       [
         { entry: 'counting_envs:counting' },
         { odd: 1 },
@@ -307,12 +358,16 @@ describe('collect/gymnasium', () => {
       [{ id: 'a', path: 3 }, /^path must be a folder/],
       [{ id: 'a', pyhton: 'x' }, /^gymnasium: unknown option 'pyhton'/],
     ];
-    for (const [options, says] of refusals) expect(() => gymnasium(options as never)).to.throw(says);
+    for (const [options, says] of refusals)
+      expect(() => gymnasium(options as never)).to.throw(says);
   });
 
   it('its Python is shipped', () => {
     for (const name of ['gymnasium', 'returned', 'spaces']) {
-      const script = new URL(`../../../src/run/environments/gymnasium/hotslot_${name}.py`, import.meta.url);
+      const script = new URL(
+        `../../../src/run/environments/gymnasium/hotslot_${name}.py`,
+        import.meta.url,
+      );
       expect(existsSync(script), name).to.equal(true);
     }
   });

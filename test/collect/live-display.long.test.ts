@@ -35,10 +35,15 @@ describe('collect/live-display', () => {
   it('a terminal’s lines are cut, redrawn in place and gone at the end', async () => {
     const out = new Output(true);
     let n = 0;
-    const progress = { live: () => [`step ${++n}`, 'a line that is far too long'], line: () => 'never' };
+    const progress = {
+      live: () => [`step ${++n}`, 'a line that is far too long'],
+      line: () => 'never',
+    };
     expect(await showProgress(texts(out, 2), progress, out.as())).to.equal('done');
     const below = 'a line that is f…\x1b[K';
-    expect(out.text).to.equal(`\rstep 1\x1b[K\n${below}\r\x1b[1Astep 2\x1b[K\n${below}\r\x1b[1A\x1b[J`);
+    expect(out.text).to.equal(
+      `\rstep 1\x1b[K\n${below}\r\x1b[1Astep 2\x1b[K\n${below}\r\x1b[1A\x1b[J`,
+    );
   });
 
   it('a pipe gets lines that stay, without escapes', async () => {
@@ -50,14 +55,20 @@ describe('collect/live-display', () => {
   itAll('a terminal that does not know its width gets plain lines', async () => {
     const out = new Output(true);
     out.columns = 0;
-    await showProgress(texts(out, 1), { live: () => ['never'], line: () => 'a line as long as it is' }, out.as());
+    await showProgress(
+      texts(out, 1),
+      { live: () => ['never'], line: () => 'a line as long as it is' },
+      out.as(),
+    );
     expect(out.text).to.equal('a line as long as it is\n');
   });
 
   it('a failure takes the live lines away too', async () => {
     const out = new Output(true);
     const failing = texts(out, 1).then(() => Promise.reject(new Error('no more')));
-    const error = await showProgress(failing, { live: () => ['step 1'] }, out.as()).catch((thrown) => thrown);
+    const error = await showProgress(failing, { live: () => ['step 1'] }, out.as()).catch(
+      (thrown) => thrown,
+    );
     expect([error.message, out.text]).to.deep.equal(['no more', '\rstep 1\x1b[K\r\x1b[J']);
   });
 });

@@ -1,4 +1,7 @@
-/** What environments, policies and buffers may not be: told with the environment, the step and the rule. */
+/**
+ * What environments, policies and buffers may not be: told with the environment, the step and the
+ * rule.
+ */
 import { expect } from 'chai';
 import {
   type AnyEnvironment,
@@ -13,8 +16,10 @@ import { Counting, type CountingOptions, contextOf, counting } from './counting.
 const good: Step = { obs: [1, 2, 3, 4], reward: 1, terminated: false, truncated: false };
 const like = (change: object): AnyEnvironment =>
   ({
-    ...{ observationSpace: { shape: [4] }, actionSpace: { shape: [2], low: -1, high: 1 } },
-    ...{ reset: () => [0, 0, 0, 0], step: () => good },
+    observationSpace: { shape: [4] },
+    actionSpace: { shape: [2], low: -1, high: 1 },
+    reset: () => [0, 0, 0, 0],
+    step: () => good,
     ...change,
   }) as unknown as AnyEnvironment;
 
@@ -41,7 +46,11 @@ describe('collect: refusals', () => {
       /observationSpace must be \{ shape: \[numbers\], low\?, high\?, dtype\? \}, got 4$/,
       like({ observationSpace: 4 }),
     ],
-    ['no spaces', /observationSpace must be .* got undefined$/, like({ observationSpace: undefined })],
+    [
+      'no spaces',
+      /observationSpace must be .* got undefined$/,
+      like({ observationSpace: undefined }),
+    ],
     [
       'a shape',
       /observationSpace.shape\[1\] must be a whole number of at least 1/,
@@ -82,15 +91,27 @@ describe('collect: refusals', () => {
       /actionSpace: low must be below high, got 1 and 0 for number 1$/,
       like({ actionSpace: { shape: [2], low: [0, 1], high: [1, 0] } }),
     ],
-    ['no actions', /actionSpace.n must be a whole number of at least 1/, like({ actionSpace: { n: 0 } })],
+    [
+      'no actions',
+      /actionSpace.n must be a whole number of at least 1/,
+      like({ actionSpace: { n: 0 } }),
+    ],
     [
       'actions of another kind',
       /actionSpace must be .* or \{ n \} for one of n actions, got 'left'$/,
       like({ actionSpace: 'left' }),
     ],
     ['no step()', /an environment must have step\(\), it is undefined$/, like({ step: undefined })],
-    ['no environment', /an environment must be an object with reset\(\) and step\(\), got 7$/, 7 as never],
-    ['a limit', /maxEpisodeSteps must be a whole number of at least 1/, like({ maxEpisodeSteps: 0 })],
+    [
+      'no environment',
+      /an environment must be an object with reset\(\) and step\(\), got 7$/,
+      7 as never,
+    ],
+    [
+      'a limit',
+      /maxEpisodeSteps must be a whole number of at least 1/,
+      like({ maxEpisodeSteps: 0 }),
+    ],
     [
       'reset() without an observation',
       /environment 0: reset\(\) must give an observation, an array of numbers; it gave undefined$/,
@@ -121,15 +142,27 @@ describe('collect: refusals', () => {
       /environment 0: step\(\) gave NaN as number 2 of an observation, in step 3/,
       third({ obs: [1, 2, Number.NaN, 4] }),
     ],
-    ['an observation without end', /step\(\) gave Infinity as number 0/, third({ obs: [Infinity, 2, 3, 4] })],
+    [
+      'an observation without end',
+      /step\(\) gave Infinity as number 0/,
+      third({ obs: [Infinity, 2, 3, 4] }),
+    ],
     ['an observation of words', /step\(\) gave '2' as number 1/, third({ obs: [1, '2', 3, 4] })],
     [
       'a reward',
       /environment 0: reward must be a number that is finite in single precision, got NaN, in step 3/,
       third({ reward: Number.NaN }),
     ],
-    ['a reward beyond single precision', /reward must be .* in single precision, got 1e\+39/, third({ reward: 1e39 })],
-    ['an observation beyond single precision', /step\(\) gave 1e\+39 as number 1/, third({ obs: [1, 1e39, 3, 4] })],
+    [
+      'a reward beyond single precision',
+      /reward must be .* in single precision, got 1e\+39/,
+      third({ reward: 1e39 }),
+    ],
+    [
+      'an observation beyond single precision',
+      /step\(\) gave 1e\+39 as number 1/,
+      third({ obs: [1, 1e39, 3, 4] }),
+    ],
     [
       'no reward',
       /reward must be a number that is finite in single precision, got undefined/,
@@ -140,7 +173,10 @@ describe('collect: refusals', () => {
     [
       'a byte of 256',
       /gave 256 as number 3 of an observation, which uint8 has not, in step 1/,
-      like({ observationSpace: { shape: [4], dtype: 'uint8' }, step: () => ({ ...good, obs: [1, 2, 3, 256] }) }),
+      like({
+        observationSpace: { shape: [4], dtype: 'uint8' },
+        step: () => ({ ...good, obs: [1, 2, 3, 256] }),
+      }),
     ],
   ];
   for (const [what, says, environment] of cases)
@@ -162,13 +198,15 @@ describe('collect: refusals', () => {
     expect(await refused({ make: () => rejects })).to.equal(broken);
     // One throws while the other’s promise is open, and rejects later: nobody is left with it.
     let count = 0;
-    const both = () => (count++ === 0 ? like({ step: async () => Promise.reject(new Error('late')) }) : throws);
+    const both = () =>
+      count++ === 0 ? like({ step: async () => Promise.reject(new Error('late')) }) : throws;
     expect(await refused({ make: both })).to.equal(broken);
     await new Promise(setImmediate);
   });
 
   it('environments of one set have the same spaces', async () => {
-    const make = ({ index }: { index: number }) => (index === 0 ? new Counting(0) : new Counting(1, { discrete: 3 }));
+    const make = ({ index }: { index: number }) =>
+      index === 0 ? new Counting(0) : new Counting(1, { discrete: 3 });
     expect((await refused({ make })).message).to.equal(
       'environments of one set have the same spaces; environment 1 has others: observations 4 float32, 3 actions, not observations 4 float32, actions 2',
     );
@@ -176,17 +214,29 @@ describe('collect: refusals', () => {
 
   it('actions that the space does not have', async () => {
     const says = async (actions: unknown, options: CountingOptions = {}) =>
-      (await refused(acts(actions), { options, ...(options.discrete ? discreteFields : {}) })).message;
-    const fields = { ...contextOf().context.fields, actions: { dtype: 'float32', shape: [] } } as const;
+      (await refused(acts(actions), { options, ...(options.discrete ? discreteFields : {}) }))
+        .message;
+    const fields = {
+      ...contextOf().context.fields,
+      actions: { dtype: 'float32', shape: [] },
+    } as const;
     const discreteFields = { fields };
-    expect(await says([0, 0, 0, 2.5])).to.equal('action 2.5 for environment 1: number 1 of its actions is -2 to 2');
+    expect(await says([0, 0, 0, 2.5])).to.equal(
+      'action 2.5 for environment 1: number 1 of its actions is -2 to 2',
+    );
     expect(await says([0, Number.NaN, 0, 0])).to.equal(
       'action NaN for environment 0: number 1 of its actions is -2 to 2',
     );
-    expect(await says([0, 0])).to.equal('actions must be 4 numbers, 2 for each of 2 environments; got an array of 2');
+    expect(await says([0, 0])).to.equal(
+      'actions must be 4 numbers, 2 for each of 2 environments; got an array of 2',
+    );
     expect(await says(undefined)).to.match(/^actions must be 4 numbers/);
-    expect(await says([0, 3], { discrete: 3 })).to.equal('action 3 for environment 1: its actions are 0 to 2');
-    expect(await says([0.5, 0], { discrete: 3 })).to.equal('action 0.5 for environment 0: its actions are 0 to 2');
+    expect(await says([0, 3], { discrete: 3 })).to.equal(
+      'action 3 for environment 1: its actions are 0 to 2',
+    );
+    expect(await says([0.5, 0], { discrete: 3 })).to.equal(
+      'action 0.5 for environment 0: its actions are 0 to 2',
+    );
   });
 
   it('buffers that environments do not fit', async () => {
@@ -197,17 +247,29 @@ describe('collect: refusals', () => {
     expect(await says({ goal: of('float32') })).to.equal(
       "the buffer has a field 'goal', which environments do not give: they give obs, nextObs, actions, rewards, dones, terminated, truncated",
     );
-    expect(await says({ obs: of('float32', [3]) })).to.equal("the buffer's obs are [3], environments give 4 numbers");
+    expect(await says({ obs: of('float32', [3]) })).to.equal(
+      "the buffer's obs are [3], environments give 4 numbers",
+    );
     expect(await says({ obs: of('uint8', [4]) })).to.equal(
       "the buffer's obs are uint8, which do not hold what environments give: float32",
     );
-    expect(await says({ actions: of('int32', [2]) })).to.match(/actions are int32, which do not hold/);
-    expect(await says({ actions: of('int64') }, { discrete: 3 })).to.match(/actions are int64: take int32/);
-    expect(await says({ actions: of('uint8') }, { discrete: 257 })).to.equal("257 actions do not fit 'uint8'");
-    expect(await says({ actions: of('float32', [2]) }, { discrete: 2 })).to.match(/the buffer's actions are \[2\]/);
+    expect(await says({ actions: of('int32', [2]) })).to.match(
+      /actions are int32, which do not hold/,
+    );
+    expect(await says({ actions: of('int64') }, { discrete: 3 })).to.match(
+      /actions are int64: take int32/,
+    );
+    expect(await says({ actions: of('uint8') }, { discrete: 257 })).to.equal(
+      "257 actions do not fit 'uint8'",
+    );
+    expect(await says({ actions: of('float32', [2]) }, { discrete: 2 })).to.match(
+      /the buffer's actions are \[2\]/,
+    );
     const far = { make: () => like({ step: () => ({ ...good, reward: 70_000 }) }) };
     const small = { fields: { ...fields, rewards: of('float16') } } as never;
-    expect((await refused(far, small)).message).to.equal("the buffer's rewards are float16, which has no 70000");
+    expect((await refused(far, small)).message).to.equal(
+      "the buffer's rewards are float16, which has no 70000",
+    );
   });
 
   it('what was made is closed when the buffer does not fit, and what answers behind the close comes to nothing', async () => {
@@ -216,7 +278,10 @@ describe('collect: refusals', () => {
       made.push(new Counting(index));
       return made[index]!;
     };
-    const fields = { ...contextOf().context.fields, obs: { dtype: 'float32', shape: [5] } } as const;
+    const fields = {
+      ...contextOf().context.fields,
+      obs: { dtype: 'float32', shape: [5] },
+    } as const;
     await refused({ make }, { fields });
     expect(made.map(({ closed, seeds }) => [closed, seeds.length])).to.deep.equal([
       [1, 0],
@@ -253,18 +318,28 @@ describe('collect: refusals', () => {
   it('options', async () => {
     const make = () => new Counting(0);
     const refusals: [object, RegExp][] = [
-      [{ make: 3 }, /^make must be a function that makes an environment, or of gymnasium\(\); got 3$/],
+      [
+        { make: 3 },
+        /^make must be a function that makes an environment, or of gymnasium\(\); got 3$/,
+      ],
       [{ make, policy: {} }, /^policy must be a function that makes a policy, got an object$/],
       [{ make, environments: 0 }, /^environments must be a whole number of at least 1/],
       [{ make, polcy: make }, /^vectorCollector: unknown option 'polcy'; it takes make/],
     ];
-    for (const [options, says] of refusals) expect(() => vectorCollector(options as never)).to.throw(says);
+    for (const [options, says] of refusals)
+      expect(() => vectorCollector(options as never)).to.throw(says);
     const later: [object, RegExp][] = [
       [{ policy: () => 3 }, /^policy must make something with act\(obs, n\), it made 3$/],
       [{ explore: { epsilon: { to: 0, steps: 1 } } }, /^explore.epsilon is for discrete actions/],
-      [{ explore: { epsilon: { to: 2, steps: 1 } } }, /^explore.epsilon.to must be a number from 0 to 1, got 2$/],
+      [
+        { explore: { epsilon: { to: 2, steps: 1 } } },
+        /^explore.epsilon.to must be a number from 0 to 1, got 2$/,
+      ],
       [{ explore: { epsilon: { to: 0 } } }, /^explore.epsilon.steps must be a number/],
-      [{ explore: { randomSteps: -1 } }, /^explore.randomSteps must be a whole number of at least 0/],
+      [
+        { explore: { randomSteps: -1 } },
+        /^explore.randomSteps must be a whole number of at least 0/,
+      ],
       [{ explore: { epsilo: 1 } }, /^explore: unknown option 'epsilo'/],
     ];
     for (const [options, says] of later) expect((await refused(options)).message).to.match(says);
@@ -274,7 +349,9 @@ describe('collect: refusals', () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 3, actionDim: 2 });
     const entry = new URL('./counting.js', import.meta.url);
     const { message } = await rejection(CollectorPool.open({ entry, buffer, options: {} }));
-    expect(message).to.match(/^collector 0 failed: the buffer's obs are \[3\], environments give 4 numbers/);
+    expect(message).to.match(
+      /^collector 0 failed: the buffer's obs are \[3\], environments give 4 numbers/,
+    );
     buffer.close();
   });
 });

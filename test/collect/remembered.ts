@@ -1,4 +1,7 @@
-/** Images of which the last two say what to do: the right action is where the bright column was one image earlier. */
+/**
+ * Images of which the last two say what to do: the right action is where the bright column was one
+ * image earlier.
+ */
 import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 

@@ -1,10 +1,15 @@
-/** Small environments that are learned at once: the reward is best where the action is what the observation says. */
+/**
+ * Small environments that are learned at once: the reward is best where the action is what the
+ * observation says.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 export interface TargetOptions {
-  /** two actions, of which the sign says one; without it a number within ±1, half of what is seen */
+  /**
+   * two actions, of which the sign says one; without it a number within ±1, half of what is seen
+   */
   discrete?: boolean;
   /** steps of an episode, 5 by default; none ends by itself where it is Infinity */
   length?: number;
@@ -38,7 +43,9 @@ export class Target implements Environment<number | ArrayLike<number>> {
   constructor(index: number, options: TargetOptions) {
     this.#options = options;
     this.#index = index;
-    this.actionSpace = options.discrete ? ({ n: 2 } as const) : ({ shape: [1], low: -1, high: 1 } as const);
+    this.actionSpace = options.discrete
+      ? ({ n: 2 } as const)
+      : ({ shape: [1], low: -1, high: 1 } as const);
     if (options.words) {
       Atomics.add(options.words, 0, 1);
       if (index + 2 < options.words.length) Atomics.add(options.words, index + 2, 1);
@@ -62,7 +69,9 @@ export class Target implements Environment<number | ArrayLike<number>> {
       return { obs: this.#look(), reward: Number.NaN, terminated: false };
     if (this.#steps === this.#options.failAt) throw new Error(`environment ${this.#index} broke`);
     const reward =
-      typeof action === 'number' ? Number(action === Number(this.#seen > 0)) : -((action[0]! - this.#seen / 2) ** 2);
+      typeof action === 'number'
+        ? Number(action === Number(this.#seen > 0))
+        : -((action[0]! - this.#seen / 2) ** 2);
     this.#left--;
     return { obs: this.#look(), reward, terminated: this.#left === 0 };
   }

@@ -1,4 +1,7 @@
-/** How a training ends by its seconds and its signal, also in an evaluation whose episodes never end. */
+/**
+ * How a training ends by its seconds and its signal, also in an evaluation whose episodes never
+ * end.
+ */
 import { expect } from 'chai';
 import { evaluate, type TrainOptions, train } from '../../src/entries/collect.ts';
 import { LongTimers } from '../rig/long-timers.ts';
@@ -11,16 +14,16 @@ import { Target, type TargetOptions } from './target.ts';
 
 const DAY = 86_400;
 
-const training = (change: Partial<TrainOptions> & { environmentOptions?: TargetOptions } = {}): TrainOptions => ({
+const training = (
+  change: Partial<TrainOptions> & { environmentOptions?: TargetOptions } = {},
+): TrainOptions => ({
   environment: new URL('./target.js', import.meta.url),
   learner: { algorithm: 'sac', actorHidden: [16], criticHidden: [16], batchSize: 32, gamma: 0 },
-  ...{
-    device: TESTED,
-    steps: 1000,
-    warmUp: 200,
-    environments: 2,
-    evaluation: { every: 500, episodes: 5, confirm: 20 },
-  },
+  device: TESTED,
+  steps: 1000,
+  warmUp: 200,
+  environments: 2,
+  evaluation: { every: 500, episodes: 5, confirm: 20 },
   ...change,
 });
 const words = () => new Int32Array(new SharedArrayBuffer(8));
@@ -44,13 +47,17 @@ describe('collect/train: limits', function () {
 
   itAll('train() whose signal is aborted in onOpen applies no update', async () => {
     const stop = new AbortController();
-    const { updates, interrupted } = await train(training({ signal: stop.signal, onOpen: () => stop.abort() }));
+    const { updates, interrupted } = await train(
+      training({ signal: stop.signal, onOpen: () => stop.abort() }),
+    );
     expect([updates, interrupted]).to.deep.equal([0, true]);
   });
 
   itAll('train() goes on when 24.8 days of its 40 are over', async () => {
     // The first piece is over as soon as it is armed, the second one never.
-    using timers = new LongTimers((armed, ms) => ms === 2 ** 31 - 1 && setImmediate(() => armed.fire()));
+    using timers = new LongTimers(
+      (armed, ms) => ms === 2 ** 31 - 1 && setImmediate(() => armed.fire()),
+    );
     const { steps } = await train(training({ seconds: 40 * DAY }));
     expect(steps).to.be.at.least(1000);
     expect(timers.delays.slice(0, 2)).to.deep.equal([2 ** 31 - 1, 40 * DAY * 1000 - (2 ** 31 - 1)]);
@@ -59,24 +66,44 @@ describe('collect/train: limits', function () {
   it('train() ends with its seconds in an evaluation that never ends, without a point and unsolved', async () => {
     const count = words();
     const environmentOptions = { length: Number.POSITIVE_INFINITY, words: count };
-    // The seconds are over when the evaluation has warned; so is the time of the last one, soon after it began.
-    using timers = new LongTimers((armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()));
+    // The seconds are over when the evaluation has warned; so is the time of the last one, soon
+    // after it began.
+    using timers = new LongTimers(
+      (armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()),
+    );
     process.once('warning', () => timers.fire());
-    const result = await train(training({ environmentOptions, seconds: DAY, goal: -1e9, steps: 10_000_000 }));
-    expect(result).to.deep.include({ solved: false, meanReturn: null, interrupted: false, curve: [] });
+    const result = await train(
+      training({ environmentOptions, seconds: DAY, goal: -1e9, steps: 10_000_000 }),
+    );
+    expect(result).to.deep.include({
+      solved: false,
+      meanReturn: null,
+      interrupted: false,
+      curve: [],
+    });
     expect(result.updates).to.be.greaterThan(0);
     expect(timers.delays).to.deep.equal([DAY * 1000, timers.delays[1]]);
     expect(count[0], 'environments that were made and closed').to.equal(count[1]);
   });
 
-  itAll('train() ends with its seconds when its steps are over and the last evaluation never ends', async () => {
-    const environmentOptions = { length: Number.POSITIVE_INFINITY };
-    using timers = new LongTimers();
-    process.once('warning', () => timers.fire());
-    const result = await train(training({ environmentOptions, seconds: DAY, goal: -1e9, evaluation: { every: 5000 } }));
-    expect(result).to.deep.include({ solved: false, meanReturn: null, interrupted: false, curve: [] });
-    expect(result.steps).to.be.at.least(1000);
-  });
+  itAll(
+    'train() ends with its seconds when its steps are over and the last evaluation never ends',
+    async () => {
+      const environmentOptions = { length: Number.POSITIVE_INFINITY };
+      using timers = new LongTimers();
+      process.once('warning', () => timers.fire());
+      const result = await train(
+        training({ environmentOptions, seconds: DAY, goal: -1e9, evaluation: { every: 5000 } }),
+      );
+      expect(result).to.deep.include({
+        solved: false,
+        meanReturn: null,
+        interrupted: false,
+        curve: [],
+      });
+      expect(result.steps).to.be.at.least(1000);
+    },
+  );
 
   itAll('train() ends with its signal when the last evaluation never ends', async () => {
     const stop = new AbortController();
@@ -84,25 +111,47 @@ describe('collect/train: limits', function () {
     const heard = warningsOf('EvaluationWarning', async () => {
       process.once('warning', () => stop.abort());
       const result = await train(
-        training({ environmentOptions, signal: stop.signal, goal: -1e9, evaluation: { every: 5000 } }),
+        training({
+          environmentOptions,
+          signal: stop.signal,
+          goal: -1e9,
+          evaluation: { every: 5000 },
+        }),
       );
-      expect(result).to.deep.include({ solved: false, meanReturn: null, interrupted: true, curve: [] });
+      expect(result).to.deep.include({
+        solved: false,
+        meanReturn: null,
+        interrupted: true,
+        curve: [],
+      });
     });
     expect(await heard).to.have.length(1);
   });
 
-  itAll('train() is unsolved when its seconds end the evaluation that should confirm the goal', async () => {
-    // The first evaluation reaches the goal; no later episode ends, and the last evaluation is ended too.
-    using timers = new LongTimers((armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()));
-    process.once('warning', () => timers.fire());
-    const evaluation = { every: 500, episodes: 2, confirm: 4 };
-    const result = await train(
-      training({ environmentOptions: { ending: 1 }, seconds: DAY, goal: -1e9, evaluation, steps: 10_000_000 }),
-    );
-    expect(result).to.include({ solved: false, interrupted: false });
-    expect(result.curve.map(({ episodes }) => episodes)).to.deep.equal([2]);
-    expect(result.meanReturn).to.equal(result.curve[0]!.meanReturn);
-  });
+  itAll(
+    'train() is unsolved when its seconds end the evaluation that should confirm the goal',
+    async () => {
+      // The first evaluation reaches the goal; no later episode ends, and the last evaluation is
+      // ended too.
+      using timers = new LongTimers(
+        (armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()),
+      );
+      process.once('warning', () => timers.fire());
+      const evaluation = { every: 500, episodes: 2, confirm: 4 };
+      const result = await train(
+        training({
+          environmentOptions: { ending: 1 },
+          seconds: DAY,
+          goal: -1e9,
+          evaluation,
+          steps: 10_000_000,
+        }),
+      );
+      expect(result).to.include({ solved: false, interrupted: false });
+      expect(result.curve.map(({ episodes }) => episodes)).to.deep.equal([2]);
+      expect(result.meanReturn).to.equal(result.curve[0]!.meanReturn);
+    },
+  );
 
   it('evaluate() warns once of environments whose episode has not ended after 100,000 steps', async () => {
     const environments = [new Target(0, {}), new Target(1, { length: Number.POSITIVE_INFINITY })];
@@ -114,7 +163,12 @@ describe('collect/train: limits', function () {
           if (++steps > 100_001) stop.abort(new Error('enough'));
           return policy.act(_, n);
         };
-        const evaluating = evaluate({ environments, policy: { act }, episodes: 4, signal: stop.signal });
+        const evaluating = evaluate({
+          environments,
+          policy: { act },
+          episodes: 4,
+          signal: stop.signal,
+        });
         expect((await rejection(evaluating)).message).to.equal('enough');
       }
     });
@@ -126,7 +180,9 @@ describe('collect/train: limits', function () {
 
   it('evaluate() does not warn of episodes of 99,999 steps', async () => {
     const environments = [new Target(0, { length: 99_999 }), new Target(1, { length: 50_000 })];
-    const heard = await warningsOf('EvaluationWarning', () => evaluate({ environments, policy, episodes: 4 }));
+    const heard = await warningsOf('EvaluationWarning', () =>
+      evaluate({ environments, policy, episodes: 4 }),
+    );
     expect(heard).to.deep.equal([]);
   });
 
@@ -135,13 +191,15 @@ describe('collect/train: limits', function () {
       [0, 1],
       [1, 0],
     ] as const) {
-      const make = ({ index }: { index: number }) => new Target(index, { length: Number.POSITIVE_INFINITY });
+      const make = ({ index }: { index: number }) =>
+        new Target(index, { length: Number.POSITIVE_INFINITY });
       const { collector } = await counting({ worker, workers: 2, fields: {} }, { make });
       const heard = await warningsOf('CollectorWarning', async () => {
         for (let step = 0; step < 100_001; step++) collector.collect();
       });
       expect(heard).to.have.length(expected);
-      for (const text of heard) expect(text).to.match(/^environment 0 has taken 100,000 steps .* set maxEpisodeSteps /);
+      for (const text of heard)
+        expect(text).to.match(/^environment 0 has taken 100,000 steps .* set maxEpisodeSteps /);
     }
   });
 });

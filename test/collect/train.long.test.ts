@@ -1,9 +1,18 @@
-/** A training as a whole: it learns, stops where it should, and leaves nothing open, however it ends. */
+/**
+ * A training as a whole: it learns, stops where it should, and leaves nothing open, however it
+ * ends.
+ */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import CartPole from '../../examples/environments/cart-pole.ts';
-import { type CurvePoint, evaluate, type TrainOptions, type TrainParts, train } from '../../src/entries/collect.ts';
+import {
+  type CurvePoint,
+  evaluate,
+  type TrainOptions,
+  type TrainParts,
+  train,
+} from '../../src/entries/collect.ts';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { spacesOf } from '../../src/run/environments/spaces.ts';
 import { checkedTrain } from '../../src/run/train/options.ts';
@@ -31,8 +40,14 @@ const training = (change: Partial<TrainOptions> = {}, words?: Int32Array): Train
   const environmentOptions: TargetOptions = words ? { words } : {};
   const evaluation = { every: 500, episodes: 5, confirm: 20 };
   return {
-    ...{ environment: target, environmentOptions, learner: learners.sac, device: TESTED, steps: 4000, warmUp: 200 },
-    ...{ environments: 2, evaluation },
+    environment: target,
+    environmentOptions,
+    learner: learners.sac,
+    device: TESTED,
+    steps: 4000,
+    warmUp: 200,
+    environments: 2,
+    evaluation,
     ...change,
   };
 };
@@ -40,34 +55,45 @@ const words = () => new Int32Array(new SharedArrayBuffer(8));
 
 describe('collect/train', () => {
   for (const [name, learner] of Object.entries(learners))
-    (name === 'dqn' ? it : itAll)(`${name} learns, stops at its goal, and acts by what it learned`, async () => {
-      const discrete = name === 'dqn';
-      const count = words();
-      const points: CurvePoint[] = [];
-      const result = await train(
-        training({
-          ...{ learner, goal: discrete ? 4.9 : -0.05, onPoint: (point) => points.push(point) },
-          environmentOptions: { discrete, words: count },
-        }),
-      );
-      expect(result.solved, JSON.stringify(result.curve)).to.equal(true);
-      expect(result.meanReturn).to.be.at.least(discrete ? 4.9 : -0.05);
-      expect(result.interrupted).to.equal(false);
-      expect(result.curve.at(-1)).to.include({ episodes: 20, meanReturn: result.meanReturn });
-      // The look that was confirmed was told, and the one that confirmed it stands in its place.
-      expect(points.at(-1)).to.equal(result.curve.at(-1));
-      for (const [i, { steps }] of result.curve.entries())
-        if (i > 0) expect(steps).to.be.greaterThan(result.curve[i - 1]!.steps);
-      const [high, low] = [0.8, -0.8].map((x) => result.policy.act(Float32Array.of(x, 1), 1)[0]!);
-      if (discrete) expect([high, low]).to.deep.equal([1, 0]);
-      else expect(Math.max(Math.abs(high! - 0.4), Math.abs(low! + 0.4))).to.be.below(0.2);
-      expect([count[0], count[1]], 'made and closed').to.deep.equal([12, 12]);
-    });
+    (name === 'dqn' ? it : itAll)(
+      `${name} learns, stops at its goal, and acts by what it learned`,
+      async () => {
+        const discrete = name === 'dqn';
+        const count = words();
+        const points: CurvePoint[] = [];
+        const result = await train(
+          training({
+            learner,
+            goal: discrete ? 4.9 : -0.05,
+            onPoint: (point) => points.push(point),
+            environmentOptions: { discrete, words: count },
+          }),
+        );
+        expect(result.solved, JSON.stringify(result.curve)).to.equal(true);
+        expect(result.meanReturn).to.be.at.least(discrete ? 4.9 : -0.05);
+        expect(result.interrupted).to.equal(false);
+        expect(result.curve.at(-1)).to.include({ episodes: 20, meanReturn: result.meanReturn });
+        // The look that was confirmed was told, and the one that confirmed it stands in its place.
+        expect(points.at(-1)).to.equal(result.curve.at(-1));
+        for (const [i, { steps }] of result.curve.entries())
+          if (i > 0) expect(steps).to.be.greaterThan(result.curve[i - 1]!.steps);
+        const [high, low] = [0.8, -0.8].map((x) => result.policy.act(Float32Array.of(x, 1), 1)[0]!);
+        if (discrete) expect([high, low]).to.deep.equal([1, 0]);
+        else expect(Math.max(Math.abs(high! - 0.4), Math.abs(low! + 0.4))).to.be.below(0.2);
+        expect([count[0], count[1]], 'made and closed').to.deep.equal([12, 12]);
+      },
+    );
 
   itAll('rows of several steps, drawn by priorities, train too', async () => {
     const learner = { ...learners.dqn, gamma: 0.5, double: true, dueling: true };
     const { updates, steps, curve } = await train(
-      training({ learner, nStep: 3, prioritized: true, environmentOptions: { discrete: true }, steps: 2000 }),
+      training({
+        learner,
+        nStep: 3,
+        prioritized: true,
+        environmentOptions: { discrete: true },
+        steps: 2000,
+      }),
     );
     expect(steps).to.be.within(2000, 2200);
     expect(updates).to.equal(1800);
@@ -90,12 +116,15 @@ describe('collect/train', () => {
     const two = await images({ stack: 2, nStep: 1, goal: 4.9, steps: 6000 });
     expect(two.solved, JSON.stringify(two.curve)).to.equal(true);
     // Bytes, the newest last: bright on the left before, on the right now.
-    const image = (column: number) => Array.from({ length: 16 }, (_, i) => (i % 4 === column ? 255 : 0));
+    const image = (column: number) =>
+      Array.from({ length: 16 }, (_, i) => (i % 4 === column ? 255 : 0));
     for (const [before, now, action] of [
       [0, 3, 0],
       [3, 0, 1],
     ] as const)
-      expect(two.policy.act(Float32Array.from([...image(before), ...image(now)]), 1)[0]).to.equal(action);
+      expect(two.policy.act(Float32Array.from([...image(before), ...image(now)]), 1)[0]).to.equal(
+        action,
+      );
     // One image does not say it: half of five are guessed.
     const single = await images({ steps: 1500 });
     expect(single.meanReturn).to.be.within(1, 4);
@@ -108,7 +137,13 @@ describe('collect/train', () => {
 
   itAll('the proportion of updates to steps is kept, by every minibatch of a tick', async () => {
     const { updates, steps } = await train(
-      training({ updatesPerStep: 0.5, minibatches: 4, workers: 2, steps: 3000, evaluation: { confirm: 1 } }),
+      training({
+        updatesPerStep: 0.5,
+        minibatches: 4,
+        workers: 2,
+        steps: 3000,
+        evaluation: { confirm: 1 },
+      }),
     );
     expect(updates).to.equal(1400);
     expect(steps).to.be.within(2900, 3100);
@@ -133,100 +168,142 @@ describe('collect/train', () => {
     expect(stopped.meanReturn).to.equal(stopped.curve[0]!.meanReturn);
     expect(count[0]).to.equal(count[1]);
     const before = await train(training({ signal: AbortSignal.abort() }));
-    expect(before).to.deep.include({ interrupted: true, meanReturn: null, curve: [], solved: false });
+    expect(before).to.deep.include({
+      interrupted: true,
+      meanReturn: null,
+      curve: [],
+      solved: false,
+    });
   });
 
-  itAll('what was collected goes into a file, rows and trajectories, unless its signal ended it', () =>
-    inFolder(
-      async (folder) => {
-        const file = (name: string) => join(folder, name);
-        const short = { steps: 600, evaluation: { confirm: 1 } };
-        const { steps } = await train(training({ ...short, dump: file('rows.npz') }));
-        const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
-        expect(await buffer.load(file('rows.npz'))).to.equal(Math.min(steps, 600));
-        const learner = { ...learners.dqn, gamma: 0.5 };
-        const ordered = { ...short, learner, nStep: 2, environmentOptions: { discrete: true } };
-        await train(training({ ...ordered, dump: pathToFileURL(file('steps.npz')) }));
-        const fields = { obs: { shape: [2], observation: true }, actions: { shape: [] } } as const;
-        const lanes = TrajectoryBuffer.create({ capacity: 2000, lanes: 2, fields });
-        expect(await lanes.load(file('steps.npz'))).to.be.within(400, 600);
-        await train(training({ ...short, dump: file('none.npz'), signal: AbortSignal.abort() }));
-        const nowhere = await rejection(train(training({ dump: file('no/folder.npz') })));
-        expect([nowhere.code, nowhere.message]).to.deep.equal(['ERR_HOTSLOT_UNAVAILABLE', nowhere.message]);
-        expect(nowhere.message).to.match(/^dump: '.*folder\.npz' cannot be written: ENOENT/);
-        expect((await rejection(train(training({ dump: 3 as never })))).message).to.equal(
-          'dump takes a path or a file: URL, got 3',
-        );
-      },
-      ['rows.npz', 'steps.npz'],
-    ),
-  );
-  itAll('gives its parts before they run, and waits for who takes them; what that throws ends it', async () => {
-    const count = words();
-    const seen: unknown[] = [];
-    let parts: TrainParts | undefined;
-    const onOpen = async (given: TrainParts) => {
-      parts = given;
-      seen.push(given.pipeline.inspect().finished, given.collectors.workers);
-      await new Promise(setImmediate);
-      seen.push(given.pipeline.inspect().finished);
-    };
-    const { updates } = await train(training({ steps: 1000, onOpen }));
-    expect(seen).to.deep.equal([0, 1, 0]);
-    expect([updates, parts?.pipeline.inspect().finished]).to.deep.equal([800, 800]);
-    const broken = train(
-      training(
-        {
-          onOpen: () => {
-            throw new Error('no port today');
-          },
+  itAll(
+    'what was collected goes into a file, rows and trajectories, unless its signal ended it',
+    () =>
+      inFolder(
+        async (folder) => {
+          const file = (name: string) => join(folder, name);
+          const short = { steps: 600, evaluation: { confirm: 1 } };
+          const { steps } = await train(training({ ...short, dump: file('rows.npz') }));
+          const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
+          expect(await buffer.load(file('rows.npz'))).to.equal(Math.min(steps, 600));
+          const learner = { ...learners.dqn, gamma: 0.5 };
+          const ordered = { ...short, learner, nStep: 2, environmentOptions: { discrete: true } };
+          await train(training({ ...ordered, dump: pathToFileURL(file('steps.npz')) }));
+          const fields = {
+            obs: { shape: [2], observation: true },
+            actions: { shape: [] },
+          } as const;
+          const lanes = TrajectoryBuffer.create({ capacity: 2000, lanes: 2, fields });
+          expect(await lanes.load(file('steps.npz'))).to.be.within(400, 600);
+          await train(training({ ...short, dump: file('none.npz'), signal: AbortSignal.abort() }));
+          const nowhere = await rejection(train(training({ dump: file('no/folder.npz') })));
+          expect([nowhere.code, nowhere.message]).to.deep.equal([
+            'ERR_HOTSLOT_UNAVAILABLE',
+            nowhere.message,
+          ]);
+          expect(nowhere.message).to.match(/^dump: '.*folder\.npz' cannot be written: ENOENT/);
+          expect((await rejection(train(training({ dump: 3 as never })))).message).to.equal(
+            'dump takes a path or a file: URL, got 3',
+          );
         },
-        count,
+        ['rows.npz', 'steps.npz'],
       ),
-    );
-    expect((await rejection(broken)).message).to.equal('no port today');
-    expect(count[0]).to.equal(count[1]);
-    expect((await rejection(train(training({ onOpen: 3 as never })))).message).to.equal(
-      'onOpen must be a function, got 3',
-    );
-  });
+  );
+  itAll(
+    'gives its parts before they run, and waits for who takes them; what that throws ends it',
+    async () => {
+      const count = words();
+      const seen: unknown[] = [];
+      let parts: TrainParts | undefined;
+      const onOpen = async (given: TrainParts) => {
+        parts = given;
+        seen.push(given.pipeline.inspect().finished, given.collectors.workers);
+        await new Promise(setImmediate);
+        seen.push(given.pipeline.inspect().finished);
+      };
+      const { updates } = await train(training({ steps: 1000, onOpen }));
+      expect(seen).to.deep.equal([0, 1, 0]);
+      expect([updates, parts?.pipeline.inspect().finished]).to.deep.equal([800, 800]);
+      const broken = train(
+        training(
+          {
+            onOpen: () => {
+              throw new Error('no port today');
+            },
+          },
+          count,
+        ),
+      );
+      expect((await rejection(broken)).message).to.equal('no port today');
+      expect(count[0]).to.equal(count[1]);
+      expect((await rejection(train(training({ onOpen: 3 as never })))).message).to.equal(
+        'onOpen must be a function, got 3',
+      );
+    },
+  );
 
-  itAll('an environment that breaks in its thread, or here, ends it, and all is closed', async () => {
-    const count = words();
-    const environmentOptions = { failAt: 700, words: count };
-    const error = await rejection(train(training({ environmentOptions, steps: 1_000_000 })));
-    expect(error.message).to.match(/environment \d broke \(target\.[jt]s:\d+:\d+\)$/);
-    expect(count[0]).to.equal(count[1]);
-    // What was given is refused by this package, whose own lines say nothing to anybody.
-    const wrong = { failAt: 700, words: count, wrong: true };
-    const refused = await rejection(train(training({ environmentOptions: wrong, steps: 1_000_000 })));
-    expect(refused.message).to.match(/reward must be a number .* in step \d+ of its episode \(target\.js\)$/);
-    const here = await rejection(
-      train(
-        training({
-          environmentOptions: { failAt: 30, words: count },
-          warmUp: 10,
-          evaluation: { every: 15, episodes: 10 },
-        }),
-      ),
-    );
-    expect(here.message).to.match(/environment \d broke/);
-    expect(count[0]).to.equal(count[1]);
-  });
+  itAll(
+    'an environment that breaks in its thread, or here, ends it, and all is closed',
+    async () => {
+      const count = words();
+      const environmentOptions = { failAt: 700, words: count };
+      const error = await rejection(train(training({ environmentOptions, steps: 1_000_000 })));
+      expect(error.message).to.match(/environment \d broke \(target\.[jt]s:\d+:\d+\)$/);
+      expect(count[0]).to.equal(count[1]);
+      // What was given is refused by this package, whose own lines say nothing to anybody.
+      const wrong = { failAt: 700, words: count, wrong: true };
+      const refused = await rejection(
+        train(training({ environmentOptions: wrong, steps: 1_000_000 })),
+      );
+      expect(refused.message).to.match(
+        /reward must be a number .* in step \d+ of its episode \(target\.js\)$/,
+      );
+      const here = await rejection(
+        train(
+          training({
+            environmentOptions: { failAt: 30, words: count },
+            warmUp: 10,
+            evaluation: { every: 15, episodes: 10 },
+          }),
+        ),
+      );
+      expect(here.message).to.match(/environment \d broke/);
+      expect(count[0]).to.equal(count[1]);
+    },
+  );
 
   it('what is undefined is not given, and what is given of `explore` leaves the rest', () => {
     const spaces = spacesOf({ observationSpace: { shape: [2] }, actionSpace: { n: 2 } });
     const base = { ...training({ learner: learners.dqn }), environmentOptions: undefined };
-    const planned = (change: object) => trainPlan(checkedTrain({ ...base, ...change } as TrainOptions), spaces);
+    const planned = (change: object) =>
+      trainPlan(checkedTrain({ ...base, ...change } as TrainOptions), spaces);
     const plain = planned({});
     const nothing = Object.fromEntries(
-      ['seconds', 'goal', 'signal', 'onPoint', 'onOpen', 'device', 'noise', 'minibatches', 'capacity', 'explore'].map(
-        (name) => [name, undefined],
-      ),
+      [
+        'seconds',
+        'goal',
+        'signal',
+        'onPoint',
+        'onOpen',
+        'device',
+        'noise',
+        'minibatches',
+        'capacity',
+        'explore',
+      ].map((name) => [name, undefined]),
     );
-    const same = planned({ ...nothing, device: undefined, evaluation: { ...base.evaluation, confirm: undefined } });
+    const same = planned({
+      ...nothing,
+      device: undefined,
+      evaluation: { ...base.evaluation, confirm: undefined },
+    });
     expect(same.evaluation).to.deep.equal({ ...plain.evaluation, confirm: 100 });
-    expect([same.device, same.seconds, same.goal, same.noise]).to.deep.equal(['auto', Infinity, Infinity, 0.1]);
+    expect([same.device, same.seconds, same.goal, same.noise]).to.deep.equal([
+      'auto',
+      Infinity,
+      Infinity,
+      0.1,
+    ]);
     expect(same.explore).to.deep.equal({ randomSteps: 200, epsilon: { to: 0.05, steps: 4000 } });
     expect(planned({ explore: { hold: 4 } }).explore).to.deep.equal({ ...same.explore, hold: 4 });
     expect(planned({ explore: { randomSteps: 0, epsilon: undefined } }).explore).to.deep.equal({
@@ -237,23 +314,43 @@ describe('collect/train', () => {
 
   itAll('many environments with long windows have rows before the warm-up is over', async () => {
     const learner = { ...learners.dqn, gamma: 0.9 };
-    const how = { learner, nStep: 8, environments: 64, steps: 3000, warmUp: 700, evaluation: { confirm: 1 } };
-    const { updates } = await train(training({ ...how, environmentOptions: { discrete: true, length: 40 } }));
+    const how = {
+      learner,
+      nStep: 8,
+      environments: 64,
+      steps: 3000,
+      warmUp: 700,
+      evaluation: { confirm: 1 },
+    };
+    const { updates } = await train(
+      training({ ...how, environmentOptions: { discrete: true, length: 40 } }),
+    );
     expect(updates).to.equal(2300);
   });
 
-  itAll('a signal ends looks at episodes without end, environments that never answer, and opening', async () => {
-    const endless = { environmentOptions: { length: Infinity }, evaluation: { every: 300 } };
-    const looking = await train(training({ ...endless, steps: 2000, signal: AbortSignal.timeout(1500) }));
-    expect(looking).to.deep.include({ interrupted: true, meanReturn: null, curve: [] });
-    const never = { environmentOptions: { late: Infinity }, signal: AbortSignal.timeout(100) };
-    expect(await train(training(never))).to.deep.include({ interrupted: true, steps: 0, meanReturn: null });
-  });
+  itAll(
+    'a signal ends looks at episodes without end, environments that never answer, and opening',
+    async () => {
+      const endless = { environmentOptions: { length: Infinity }, evaluation: { every: 300 } };
+      const looking = await train(
+        training({ ...endless, steps: 2000, signal: AbortSignal.timeout(1500) }),
+      );
+      expect(looking).to.deep.include({ interrupted: true, meanReturn: null, curve: [] });
+      const never = { environmentOptions: { late: Infinity }, signal: AbortSignal.timeout(100) };
+      expect(await train(training(never))).to.deep.include({
+        interrupted: true,
+        steps: 0,
+        meanReturn: null,
+      });
+    },
+  );
 
   itAll('a collector that breaks ends a look at an episode without end', async () => {
     const environmentOptions = { length: Infinity, failAt: 900 };
     const evaluation = { every: 300, episodes: 1, confirm: 1 };
-    const error = await rejection(train(training({ environmentOptions, evaluation, environments: 1, steps: 100_000 })));
+    const error = await rejection(
+      train(training({ environmentOptions, evaluation, environments: 1, steps: 100_000 })),
+    );
     expect(error.message).to.match(/environment \d broke/);
   });
 
@@ -261,14 +358,20 @@ describe('collect/train', () => {
     const count = new Int32Array(new SharedArrayBuffer(4 * 20));
     const seed = 1_780_000_000_000;
     await train(
-      training({ seed, environments: 3, workers: 2, steps: 600, evaluation: { every: 100, confirm: 3 } }, count),
+      training(
+        { seed, environments: 3, workers: 2, steps: 600, evaluation: { every: 100, confirm: 3 } },
+        count,
+      ),
     );
     expect([...count.subarray(2)]).to.deep.equal([...new Array(16).fill(1), 0, 0]);
   });
 
   it('what does not fit is told before anything runs', async () => {
     const cases: [Partial<TrainOptions>, RegExp][] = [
-      [{ environment: './target.js' as never }, /^environment must be the URL of its module, .* got '.\/target.js'$/],
+      [
+        { environment: './target.js' as never },
+        /^environment must be the URL of its module, .* got '.\/target.js'$/,
+      ],
       [{ environment: new URL('./no-environment.js', import.meta.url) }, /Cannot find module/],
       [
         { environment: new URL('../rig/until.js', import.meta.url) },
@@ -282,17 +385,32 @@ describe('collect/train', () => {
         { learner: learners.dqn },
         /^dqn is for \{ n \} actions; the environment has observations 2 float32, actions 1$/,
       ],
-      [{ learner: { ...learners.sac, obsDim: 3 } as never }, /^learner: 'obsDim' follows from the environment/],
+      [
+        { learner: { ...learners.sac, obsDim: 3 } as never },
+        /^learner: 'obsDim' follows from the environment/,
+      ],
       [{ learner: { ...learners.sac, lr: 3 } as never }, /^SacLearner: unknown option 'lr'/],
-      [{ learner: { ...learners.td3, actorEvery: 3 }, minibatches: 2 }, /^minibatches must be a multiple of 3/],
+      [
+        { learner: { ...learners.td3, actorEvery: 3 }, minibatches: 2 },
+        /^minibatches must be a multiple of 3/,
+      ],
       [{ steps: 100 }, /^steps must be more than warmUp, got 100 and 200$/],
       [{ updatesPerStep: 0 }, /^updatesPerStep must be a number above 0, got 0$/],
       [{ workers: 17 }, /^workers must be a whole number of at least 1 and at most 16/],
-      [{ learner: { ...learners.sac, seed: 3 } as never }, /^learner: seed is an option of train\(\) itself$/],
+      [
+        { learner: { ...learners.sac, seed: 3 } as never },
+        /^learner: seed is an option of train\(\) itself$/,
+      ],
       [{ noise: 0.2 }, /^noise is of td3: sac explores by its own deviations/],
       [{ capacity: 100 }, /^capacity must be at least 200, as warmUp says; got 100$/],
-      [{ nStep: 8, environments: 64 }, /^warmUp must be at least 640, for 64 environments with windows of 8; got 200$/],
-      [{ environmentOptions: { make() {} } }, /^environmentOptions go to threads, .* cannot be cloned/],
+      [
+        { nStep: 8, environments: 64 },
+        /^warmUp must be at least 640, for 64 environments with windows of 8; got 200$/,
+      ],
+      [
+        { environmentOptions: { make() {} } },
+        /^environmentOptions go to threads, .* cannot be cloned/,
+      ],
       [{ evaluation: { evry: 3 } as never }, /^evaluation: unknown option 'evry'/],
       [{ stack: 0 }, /^stack must be a whole number of at least 1/],
       [
@@ -324,15 +442,26 @@ describe('collect/train', () => {
       [{ learner: learners.td3, noise: -1 }, /^noise must be a number of at least 0/],
       [{ seconds: Number.NaN }, /^seconds must be a number above 0/],
     ];
-    for (const [change, says] of cases) expect((await rejection(train(training(change)))).message).to.match(says);
+    for (const [change, says] of cases)
+      expect((await rejection(train(training(change)))).message).to.match(says);
   });
 
   itAll('Pendulum is solved by SAC in seconds', async () => {
     const hidden = { actorHidden: [64, 64], criticHidden: [64, 64] };
-    const rates = { actorOptimiser: { learningRate: 1e-3 }, criticOptimiser: { learningRate: 1e-3 } };
+    const rates = {
+      actorOptimiser: { learningRate: 1e-3 },
+      criticOptimiser: { learningRate: 1e-3 },
+    };
     const { solved, meanReturn, seconds } = await train({
-      ...{ environment: own('pendulum'), learner: { algorithm: 'sac', ...hidden, ...rates }, device: TESTED, seed: 3 },
-      ...{ environments: 4, steps: 20_000, seconds: 60, goal: -200, evaluation: { every: 1000 } },
+      environment: own('pendulum'),
+      learner: { algorithm: 'sac', ...hidden, ...rates },
+      device: TESTED,
+      seed: 3,
+      environments: 4,
+      steps: 20_000,
+      seconds: 60,
+      goal: -200,
+      evaluation: { every: 1000 },
     });
     expect(solved, `${meanReturn} in ${seconds} s`).to.equal(true);
   });
@@ -341,7 +470,8 @@ describe('collect/train', () => {
 describe('collect/evaluate', () => {
   it('each episode is the same, however many environments play', async () => {
     const policy = {
-      act: (obs: Float32Array, n: number) => Array.from({ length: n }, (_, i) => Number(obs[4 * i + 2]! > 0)),
+      act: (obs: Float32Array, n: number) =>
+        Array.from({ length: n }, (_, i) => Number(obs[4 * i + 2]! > 0)),
     };
     const poles = (count: number) => Array.from({ length: count }, () => new CartPole());
     const [one, four] = [
@@ -357,9 +487,9 @@ describe('collect/evaluate', () => {
       one.returns.reduce((sum, value) => sum + (value - mean) ** 2, 0) / 9,
       1e-6,
     );
-    expect((await evaluate({ environments: poles(4), policy, episodes: 9, seed: 5 })).returns).not.to.deep.equal(
-      one.returns,
-    );
+    expect(
+      (await evaluate({ environments: poles(4), policy, episodes: 9, seed: 5 })).returns,
+    ).not.to.deep.equal(one.returns);
   });
 
   it('environments that answer later play as well; its signal ends it; refusals', async () => {
@@ -371,18 +501,22 @@ describe('collect/evaluate', () => {
     const silent = Object.assign(new Counting(0), { reset: () => new Promise<number[]>(() => {}) });
     const soon = { environments: [silent], policy, signal: AbortSignal.timeout(20) };
     expect((await rejection(evaluate(soon))).name).to.equal('TimeoutError');
-    expect(await rejection(evaluate({ environments, policy, signal: AbortSignal.abort('no') }))).to.equal('no');
+    expect(
+      await rejection(evaluate({ environments, policy, signal: AbortSignal.abort('no') })),
+    ).to.equal('no');
     const endless = Object.assign(new Counting(1e9, {}));
     const stop = AbortSignal.timeout(20);
-    expect((await rejection(evaluate({ environments: [endless], policy, signal: stop }))).name).to.equal(
-      'TimeoutError',
-    );
+    expect(
+      (await rejection(evaluate({ environments: [endless], policy, signal: stop }))).name,
+    ).to.equal('TimeoutError');
     for (const [change, says] of [
       [{ environments: [] }, /^environments must be an array with an environment at least/],
       [{ policy: {} }, /^policy must be something with act/],
       [{ episodes: 0 }, /^episodes must be a whole number of at least 1/],
       [{ epsiodes: 3 }, /^evaluate: unknown option 'epsiodes'/],
     ] as const)
-      expect((await rejection(evaluate({ environments, policy, ...change } as never))).message).to.match(says);
+      expect(
+        (await rejection(evaluate({ environments, policy, ...change } as never))).message,
+      ).to.match(says);
   });
 });

@@ -1,4 +1,7 @@
-/** Environments as columns: every row is the step that it says, whatever ends, whoever waits, whichever buffer it goes to. */
+/**
+ * Environments as columns: every row is the step that it says, whatever ends, whoever waits,
+ * whichever buffer it goes to.
+ */
 import { expect } from 'chai';
 import { evaluate, vectorCollector } from '../../src/entries/collect.ts';
 import { CollectorPool, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
@@ -13,7 +16,10 @@ type Columns = Record<string, Float32Array>;
 /** A policy that plays the numbers 0.25, 0.5, … one after the other. */
 const playing = () => {
   let count = 0;
-  return { act: (_: Float32Array, n: number) => Float32Array.from({ length: 2 * n }, () => (++count % 7) / 4) };
+  return {
+    act: (_: Float32Array, n: number) =>
+      Float32Array.from({ length: 2 * n }, () => (++count % 7) / 4),
+  };
 };
 
 describe('collect/vector-collector', () => {
@@ -29,7 +35,9 @@ describe('collect/vector-collector', () => {
         expect(promised instanceof Promise).to.equal(later);
         const rows = (await promised) as Columns;
         for (const i of [0, 1]) {
-          const mine = (name: string, width: number) => [...rows[name]!.subarray(i * width, (i + 1) * width)];
+          const mine = (name: string, width: number) => [
+            ...rows[name]!.subarray(i * width, (i + 1) * width),
+          ];
           const action = [(++played % 7) / 4, (++played % 7) / 4];
           expect(mine('actions', 2)).to.deep.equal(action);
           expect(mine('obs', 4)).to.deep.equal([i, episode[i], at[i], acted[i]]);
@@ -120,9 +128,15 @@ describe('collect/vector-collector', () => {
     const { actions } = (await box.collect()) as Columns;
     expect(Math.min(...actions!)).to.be.within(-2, -1.98);
     expect(Math.max(...actions!)).to.be.within(1.98, 2);
-    expect(actions!.reduce((sum, action) => sum + action, 0) / actions!.length).to.be.within(-0.15, 0.15);
+    expect(actions!.reduce((sum, action) => sum + action, 0) / actions!.length).to.be.within(
+      -0.15,
+      0.15,
+    );
 
-    const fields = { ...contextOf().context.fields, actions: { dtype: 'uint8', shape: [] } } as const;
+    const fields = {
+      ...contextOf().context.fields,
+      actions: { dtype: 'uint8', shape: [] },
+    } as const;
     const policy = () => ({ act: (_: Float32Array, n: number) => new Float32Array(n) });
     const explore = { epsilon: { to: 0.1, steps: 4 * count } };
     const { collector } = await counting(
@@ -134,41 +148,58 @@ describe('collect/vector-collector', () => {
       const { actions } = (await collector.collect()) as unknown as { actions: Uint8Array };
       shares.push(actions.filter((action) => action > 0).length / count);
     }
-    // Two workers: half of the way after one round, all of it after two. Three of four random actions are not 0.
+    // Two workers: half of the way after one round, all of it after two. Three of four random
+    // actions are not 0.
     for (const [round, share] of [1, 0.55, 0.1, 0.1].entries())
-      expect(shares[round], `round ${round}`).to.be.within(0.75 * share - 0.06, 0.75 * share + 0.06);
+      expect(shares[round], `round ${round}`).to.be.within(
+        0.75 * share - 0.06,
+        0.75 * share + 0.06,
+      );
   });
 
   it('a collector that is made anew plays other episodes, and explores no less far', async () => {
-    const first = async (restarts: number) => (await counting({ restarts })).made.map(({ seeds }) => seeds[0]!);
+    const first = async (restarts: number) =>
+      (await counting({ restarts })).made.map(({ seeds }) => seeds[0]!);
     const seeds = [await first(0), await first(1), await first(2)].flat();
     expect(new Set(seeds).size).to.equal(6);
     const act = () => new Float32Array(4).fill(1.5);
     const one = async (stepsBefore: number) => {
       const explore = { randomSteps: 100 };
-      const { collector } = await counting({ stepsBefore, restarts: 1 }, { policy: () => ({ act }), explore });
+      const { collector } = await counting(
+        { stepsBefore, restarts: 1 },
+        { policy: () => ({ act }), explore },
+      );
       return ((await collector.collect()) as Columns).actions!;
     };
     expect([...(await one(100))]).to.deep.equal([1.5, 1.5, 1.5, 1.5]);
     expect([...(await one(90))]).not.to.include(1.5);
   });
 
-  itAll('random actions are kept for as long as `hold` says, and the share of random steps stays', async () => {
-    const fields = { ...contextOf().context.fields, actions: { dtype: 'float32', shape: [] } } as const;
-    const policy = () => ({ act: (_: Float32Array, n: number) => new Float32Array(n) });
-    const explore = { hold: 5, epsilon: { from: 0.5, to: 0.5, steps: 0 } };
-    const how = { environments: 200, policy, explore };
-    const { collector } = await counting({ options: { discrete: 1000 }, fields }, how);
-    const acted = Array.from({ length: 400 }, () => Array.from((collector.collect() as Columns).actions!));
-    const random = acted.flat().filter((action) => action > 0).length / (400 * 200);
-    expect(random).to.be.within(0.48, 0.52);
-    for (let i = 0; i < 200; i++) {
-      const mine = acted.map((actions) => actions[i]!).join();
-      // Each is there five times in a row, but for the last, and for one that is drawn again.
-      for (const [run, action] of mine.matchAll(/(?<=^|,)([1-9]\d*)(?:,\1)*(?=,)/g))
-        if (!mine.endsWith(run)) expect(run.split(',').length % 5, `environment ${i}: ${action}`).to.equal(0);
-    }
-  });
+  itAll(
+    'random actions are kept for as long as `hold` says, and the share of random steps stays',
+    async () => {
+      const fields = {
+        ...contextOf().context.fields,
+        actions: { dtype: 'float32', shape: [] },
+      } as const;
+      const policy = () => ({ act: (_: Float32Array, n: number) => new Float32Array(n) });
+      const explore = { hold: 5, epsilon: { from: 0.5, to: 0.5, steps: 0 } };
+      const how = { environments: 200, policy, explore };
+      const { collector } = await counting({ options: { discrete: 1000 }, fields }, how);
+      const acted = Array.from({ length: 400 }, () =>
+        Array.from((collector.collect() as Columns).actions!),
+      );
+      const random = acted.flat().filter((action) => action > 0).length / (400 * 200);
+      expect(random).to.be.within(0.48, 0.52);
+      for (let i = 0; i < 200; i++) {
+        const mine = acted.map((actions) => actions[i]!).join();
+        // Each is there five times in a row, but for the last, and for one that is drawn again.
+        for (const [run, action] of mine.matchAll(/(?<=^|,)([1-9]\d*)(?:,\1)*(?=,)/g))
+          if (!mine.endsWith(run))
+            expect(run.split(',').length % 5, `environment ${i}: ${action}`).to.equal(0);
+      }
+    },
+  );
 
   it('acts at random until the first weights come, and in the first steps', async () => {
     const loaded: number[] = [];
@@ -177,11 +208,17 @@ describe('collect/vector-collector', () => {
       act: (_: Float32Array, n: number) => new Float32Array(2 * n).fill(1.5),
     });
     const { collector } = await counting({ workers: 2 }, { policy, explore: { randomSteps: 9 } });
-    const acted = async () => [...((await collector.collect()) as Columns).actions!].every((action) => action === 1.5);
+    const acted = async () =>
+      [...((await collector.collect()) as Columns).actions!].every((action) => action === 1.5);
     expect(await acted()).to.equal(false);
     collector.load?.(Float32Array.of(3), 1);
     // Two environments of two workers: four steps a round.
-    expect([await acted(), await acted(), await acted(), await acted()]).to.deep.equal([false, false, true, true]);
+    expect([await acted(), await acted(), await acted(), await acted()]).to.deep.equal([
+      false,
+      false,
+      true,
+      true,
+    ]);
     expect(loaded).to.deep.equal([3]);
   });
 
@@ -189,8 +226,12 @@ describe('collect/vector-collector', () => {
     const { context } = contextOf();
     const of = (dtype: string, shape: number[] = []) => ({ dtype, shape }) as never;
     const fields = {
-      ...{ obs: of('uint8', [2, 2]), nextObs: of('float16', [4]), actions: of('int32') },
-      ...{ rewards: of('float64'), dones: of('bool'), terminated: of('float32') },
+      obs: of('uint8', [2, 2]),
+      nextObs: of('float16', [4]),
+      actions: of('int32'),
+      rewards: of('float64'),
+      dones: of('bool'),
+      terminated: of('float32'),
     };
     const { collector } = await counting(
       { ...context, fields, options: { dtype: 'uint8', discrete: 9 } },
@@ -198,7 +239,9 @@ describe('collect/vector-collector', () => {
     );
     for (let round = 0; round < 3; round++) {
       const rows = (await collector.collect()) as Record<string, ArrayLike<number>>;
-      expect(rows.obs).to.deep.equal(Uint8Array.of(0, 1, round, round && 5, 1, 1, round, round && 5));
+      expect(rows.obs).to.deep.equal(
+        Uint8Array.of(0, 1, round, round && 5, 1, 1, round, round && 5),
+      );
       expect(rows.nextObs).to.be.instanceOf(Uint16Array);
       expect(rows.nextObs![3]).to.equal(0x4500); // 5 in float16
       expect(rows.actions).to.deep.equal(Int32Array.of(5, 5));
@@ -209,26 +252,29 @@ describe('collect/vector-collector', () => {
   });
 
   for (const later of [false, true])
-    itAll(`in a pool: two threads fill a ReplayBuffer${later ? ' with what is promised' : ''}`, async () => {
-      const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 15, obsDim: 4, actionDim: 2 });
-      const options: CountingOptions = { environments: 3, later };
-      await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options });
-      const width = buffer.rowBytes / 4;
-      const read = (first: number, count: number) =>
-        buffer.gather(
-          Uint32Array.from({ length: count }, (_, i) => (first + i) % buffer.capacity),
-          new Float32Array(count * width),
-        );
-      const seen = new Set<number>();
-      await until('both have added', () => {
-        if (buffer.ptr > 0) seen.add(read(buffer.ptr - 1, 1)[0]!);
-        return seen.size === 2 && buffer.ptr > 6000;
-      });
-      await pool.close();
-      const rows = read(buffer.ptr - 6000, 6000);
-      expectCounted(rows, width);
-      buffer.close();
-    });
+    itAll(
+      `in a pool: two threads fill a ReplayBuffer${later ? ' with what is promised' : ''}`,
+      async () => {
+        const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 15, obsDim: 4, actionDim: 2 });
+        const options: CountingOptions = { environments: 3, later };
+        await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options });
+        const width = buffer.rowBytes / 4;
+        const read = (first: number, count: number) =>
+          buffer.gather(
+            Uint32Array.from({ length: count }, (_, i) => (first + i) % buffer.capacity),
+            new Float32Array(count * width),
+          );
+        const seen = new Set<number>();
+        await until('both have added', () => {
+          if (buffer.ptr > 0) seen.add(read(buffer.ptr - 1, 1)[0]!);
+          return seen.size === 2 && buffer.ptr > 6000;
+        });
+        await pool.close();
+        const rows = read(buffer.ptr - 6000, 6000);
+        expectCounted(rows, width);
+        buffer.close();
+      },
+    );
 
   itAll('in a pool: lanes of a TrajectoryBuffer are an environment each', async () => {
     const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
@@ -257,8 +303,12 @@ describe('collect/vector-collector', () => {
     const entry = new URL('./acting.js', import.meta.url);
     await using pool = await CollectorPool.open({ entry, buffer, mailbox });
     mailbox.write(Float32Array.of(0.5, -1.25));
-    const last = () => buffer.gather(Uint32Array.of((buffer.ptr - 1) % 1024), new Float32Array(buffer.rowBytes / 4));
-    await until('it acts by them', () => buffer.ptr > 0 && last()[8] === 0.5 && last()[9] === -1.25);
+    const last = () =>
+      buffer.gather(Uint32Array.of((buffer.ptr - 1) % 1024), new Float32Array(buffer.rowBytes / 4));
+    await until(
+      'it acts by them',
+      () => buffer.ptr > 0 && last()[8] === 0.5 && last()[9] === -1.25,
+    );
     await pool.close();
   });
 
@@ -271,9 +321,11 @@ describe('collect/vector-collector', () => {
       return made[index]!;
     };
     let failed: unknown;
-    await Promise.resolve(vectorCollector({ make, environments: 3 })(contextOf().context)).catch((error) => {
-      failed = error;
-    });
+    await Promise.resolve(vectorCollector({ make, environments: 3 })(contextOf().context)).catch(
+      (error) => {
+        failed = error;
+      },
+    );
     expect((failed as Error).message).to.equal('no third');
     expect(made.map(({ closed }) => closed)).to.deep.equal([1, 1]);
   });

@@ -1,4 +1,7 @@
-/** Collectors of trajectories in real threads: each has its lanes, and what ends one of them leaves the others' steps and its own whole. */
+/**
+ * Collectors of trajectories in real threads: each has its lanes, and what ends one of them leaves
+ * the others' steps and its own whole.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
@@ -21,14 +24,25 @@ type Buffer = Trajectories<typeof fields>;
 
 const entry = new URL('./steps-collector.js', import.meta.url);
 
-function makeBuffer(lanes: number, options: { perLane?: number; limiter?: RateLimiter } = {}): Buffer {
+function makeBuffer(
+  lanes: number,
+  options: { perLane?: number; limiter?: RateLimiter } = {},
+): Buffer {
   const { perLane = 2 ** 16, limiter } = options;
-  return TrajectoryBuffer.create({ capacity: lanes * perLane, lanes, fields, ...(limiter ? { limiter } : {}) });
+  return TrajectoryBuffer.create({
+    capacity: lanes * perLane,
+    lanes,
+    fields,
+    ...(limiter ? { limiter } : {}),
+  });
 }
 
 const newWords = () => new Int32Array(new SharedArrayBuffer(12));
 
-function optionsOf(buffer: Buffer, options: Partial<StepsOptions>): CollectorPoolOptions<typeof stepping> {
+function optionsOf(
+  buffer: Buffer,
+  options: Partial<StepsOptions>,
+): CollectorPoolOptions<typeof stepping> {
   return { entry, buffer, options: { words: newWords(), ...options } };
 }
 
@@ -52,7 +66,8 @@ function placesOf(buffer: Buffer, lane: number): number {
     }
   };
   let places = 0;
-  for (let step = buffer.laneCapacity; step >= 1; step /= 2) if (isThere(places + step - 1)) places += step;
+  for (let step = buffer.laneCapacity; step >= 1; step /= 2)
+    if (isThere(places + step - 1)) places += step;
   return places;
 }
 
@@ -67,7 +82,10 @@ function stepsOf(buffer: Buffer, lane: number): Step[] {
     const final = read.final[0] === 1;
     if (!final) expect([read.actions[0], read.rewards[0]]).to.deep.equal([count, count]);
     steps.push({
-      ...{ count, worker, maker, final },
+      count,
+      worker,
+      maker,
+      final,
       terminated: read.terminated[0] === 1,
       episodeStep: read.episodeStep[0]!,
     });
@@ -75,7 +93,10 @@ function stepsOf(buffer: Buffer, lane: number): Step[] {
   return steps;
 }
 
-/** Steps follow one another; a collector made anew begins at 0 and begins an episode. Gives the makers, in order. */
+/**
+ * Steps follow one another; a collector made anew begins at 0 and begins an episode. Gives the
+ * makers, in order.
+ */
 function checkLane(buffer: Buffer, lane: number): number[] {
   const makers: number[] = [];
   let before: Step | null = null;
@@ -98,7 +119,11 @@ function checkLane(buffer: Buffer, lane: number): number[] {
 function checkDraws(buffer: Buffer, seed: number): void {
   const view = buffer.transitions({ nStep: 3, gamma: 1 });
   if (buffer.drawable(view) === 0) return;
-  const { obs, nextObs, actions, rewards, steps, discounts, ids } = buffer.sample({ view, seed, count: 64 });
+  const { obs, nextObs, actions, rewards, steps, discounts, ids } = buffer.sample({
+    view,
+    seed,
+    count: 64,
+  });
   for (let row = 0; row < 64; row++) {
     const [lane, count, worker, maker] = obs.subarray(4 * row, 4 * row + 4) as unknown as [
       number,
@@ -109,8 +134,17 @@ function checkDraws(buffer: Buffer, seed: number): void {
     const left = EPISODE - (count % EPISODE);
     const k = Math.min(3, left);
     expect(ids[row]! % buffer.lanes).to.equal(lane);
-    expect([...nextObs.subarray(4 * row, 4 * row + 4)]).to.deep.equal([lane, count + k, worker, maker]);
-    expect([actions[row], steps[row], discounts[row]]).to.deep.equal([count, k, k === left ? 0 : 1]);
+    expect([...nextObs.subarray(4 * row, 4 * row + 4)]).to.deep.equal([
+      lane,
+      count + k,
+      worker,
+      maker,
+    ]);
+    expect([actions[row], steps[row], discounts[row]]).to.deep.equal([
+      count,
+      k,
+      k === left ? 0 : 1,
+    ]);
     expect(rewards[row]).to.equal(k * count + (k * (k - 1)) / 2);
   }
 }
@@ -118,7 +152,8 @@ function checkDraws(buffer: Buffer, seed: number): void {
 /** Warnings of collectors while `act` runs. */
 async function warningsOf(act: (heard: readonly string[]) => Promise<void>): Promise<string[]> {
   const heard: string[] = [];
-  const hear = ({ name, message }: Error) => void (name === 'CollectorWarning' && heard.push(message));
+  const hear = ({ name, message }: Error) =>
+    void (name === 'CollectorWarning' && heard.push(message));
   process.on('warning', hear);
   await act(heard).finally(() => process.off('warning', hear));
   return heard;
@@ -127,7 +162,10 @@ async function warningsOf(act: (heard: readonly string[]) => Promise<void>): Pro
 describe('collectors/collector-lanes', () => {
   it('lanes are shared out in order, as evenly as they can be, and every step is where it belongs', async () => {
     const buffer = makeBuffer(7);
-    await using pool = await CollectorPool.open({ ...optionsOf(buffer, { calm: true }), workers: 3 });
+    await using pool = await CollectorPool.open({
+      ...optionsOf(buffer, { calm: true }),
+      workers: 3,
+    });
     await until('every lane has episodes', () =>
       Array.from({ length: 7 }, (_, lane) => placesOf(buffer, lane) > 25).every(Boolean),
     );
@@ -143,21 +181,32 @@ describe('collectors/collector-lanes', () => {
     ['adds by its writer and returns null', { itself: true }],
     ['promises its steps', { later: true }],
   ] as const)
-    itAll(`a collector that ${how} waits for the limiter all the same, and is woken by the stop`, async () => {
-      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
-      const buffer = makeBuffer(2, { limiter });
-      const pool = await CollectorPool.open(optionsOf(buffer, options));
-      await until('the collector waits', () => pool.statistics().waits > 0);
-      const full = buffer.ptr;
-      expect(full).to.be.within(6, 10);
-      expect(limiter.takeSamples(4)).to.equal(true);
-      await until('it has gone on and waits again', () => buffer.ptr === full + 4 && limiter.addWaitingFor(2) !== null);
-      await pool.close();
-      // Rejects where the collector did not hear the stop, and its thread was terminated.
-      await pool.done;
-      expect(buffer.ptr).to.equal(full + 4);
-      for (const lane of [0, 1]) checkLane(buffer, lane);
-    });
+    itAll(
+      `a collector that ${how} waits for the limiter all the same, and is woken by the stop`,
+      async () => {
+        const limiter = RateLimiter.create({
+          samplesPerInsert: 1,
+          minSize: 1,
+          errorBuffer: 8,
+          gateAdd: true,
+        });
+        const buffer = makeBuffer(2, { limiter });
+        const pool = await CollectorPool.open(optionsOf(buffer, options));
+        await until('the collector waits', () => pool.statistics().waits > 0);
+        const full = buffer.ptr;
+        expect(full).to.be.within(6, 10);
+        expect(limiter.takeSamples(4)).to.equal(true);
+        await until(
+          'it has gone on and waits again',
+          () => buffer.ptr === full + 4 && limiter.addWaitingFor(2) !== null,
+        );
+        await pool.close();
+        // Rejects where the collector did not hear the stop, and its thread was terminated.
+        await pool.done;
+        expect(buffer.ptr).to.equal(full + 4);
+        for (const lane of [0, 1]) checkLane(buffer, lane);
+      },
+    );
 
   for (const fault of ['collect', 'exit', 'uncaught'] as const)
     (fault === 'collect' ? it : itAll)(
@@ -167,12 +216,19 @@ describe('collectors/collector-lanes', () => {
         const buffer = makeBuffer(5);
         const options = { fault, faulty: 1, words, calm: true, later: fault === 'uncaught' };
         const warnings = await warningsOf(async (heard) => {
-          const pool = await CollectorPool.open({ ...optionsOf(buffer, options), workers: 2, restart: 2 });
+          const pool = await CollectorPool.open({
+            ...optionsOf(buffer, options),
+            workers: 2,
+            restart: 2,
+          });
           for (let restart = 1; restart <= 2; restart++) {
             const before = placesOf(buffer, 4);
             await until('it has begun', () => placesOf(buffer, 4) > before + EPISODE);
             Atomics.store(words, 2, 1);
-            await until('it is made anew', () => heard.length === restart && Atomics.load(words, 0) === 2 + restart);
+            await until(
+              'it is made anew',
+              () => heard.length === restart && Atomics.load(words, 0) === 2 + restart,
+            );
             const there = placesOf(buffer, 4);
             await until('steps come again', () => placesOf(buffer, 4) > there + EPISODE);
           }
@@ -180,7 +236,8 @@ describe('collectors/collector-lanes', () => {
           await pool.done;
         });
         expect(warnings[0]).to.match(/^collector 1 failed: .*; it is made anew$/);
-        for (let lane = 0; lane < 5; lane++) expect(checkLane(buffer, lane)).to.have.length(lane < 2 ? 1 : 3);
+        for (let lane = 0; lane < 5; lane++)
+          expect(checkLane(buffer, lane)).to.have.length(lane < 2 ? 1 : 3);
         // Its last steps have no end, and three steps before that none can be whole.
         const view = buffer.transitions({ nStep: 3 });
         const drawable = new Set(buffer.drawableIds(view));
@@ -194,35 +251,43 @@ describe('collectors/collector-lanes', () => {
       },
     );
 
-  itAll('threads that are terminated in the middle of writing leave no mixture, and are made anew', async function () {
-    this.timeout(240_000);
-    const times = setting({ short: 0, all: 6, long: 15 });
-    const buffer = makeBuffer(6, { perLane: 64 });
-    const words = newWords();
-    const made = () => Atomics.load(words, 0);
-    const warnings = await warningsOf(async () => {
-      const pool = await CollectorPool.open({ ...optionsOf(buffer, { words }), workers: 2, restart: times });
-      for (let time = 0; time < times; time++) {
-        const [ptr, before] = [buffer.ptr, made()];
-        await until('it writes', () => buffer.ptr > ptr + 500);
-        await wait((time * 7) % 5);
-        await threadsOf(pool)[time % 2]!.terminate();
-        await until('another is made', () => made() === before + 1);
-        const again = buffer.ptr;
-        await until('both write', () => {
-          checkDraws(buffer, time);
-          return buffer.ptr > again + 500;
+  itAll(
+    'threads that are terminated in the middle of writing leave no mixture, and are made anew',
+    async function () {
+      this.timeout(240_000);
+      const times = setting({ short: 0, all: 6, long: 15 });
+      const buffer = makeBuffer(6, { perLane: 64 });
+      const words = newWords();
+      const made = () => Atomics.load(words, 0);
+      const warnings = await warningsOf(async () => {
+        const pool = await CollectorPool.open({
+          ...optionsOf(buffer, { words }),
+          workers: 2,
+          restart: times,
         });
-      }
-      await pool.close();
-      await pool.done;
-    });
-    expect(warnings).to.have.length(times);
-    for (const text of warnings) expect(text).to.match(/^collector [01] failed: .*exit.*; it is made anew$/);
-    // Every lane is free: of those that ended, and of the last ones.
-    using writer = buffer.writer();
-    expect(writer.lanes).to.equal(6);
-  });
+        for (let time = 0; time < times; time++) {
+          const [ptr, before] = [buffer.ptr, made()];
+          await until('it writes', () => buffer.ptr > ptr + 500);
+          await wait((time * 7) % 5);
+          await threadsOf(pool)[time % 2]!.terminate();
+          await until('another is made', () => made() === before + 1);
+          const again = buffer.ptr;
+          await until('both write', () => {
+            checkDraws(buffer, time);
+            return buffer.ptr > again + 500;
+          });
+        }
+        await pool.close();
+        await pool.done;
+      });
+      expect(warnings).to.have.length(times);
+      for (const text of warnings)
+        expect(text).to.match(/^collector [01] failed: .*exit.*; it is made anew$/);
+      // Every lane is free: of those that ended, and of the last ones.
+      using writer = buffer.writer();
+      expect(writer.lanes).to.equal(6);
+    },
+  );
 
   itAll('a thread that ends before it has begun is made anew, again and again', async () => {
     const times = 6;
@@ -233,7 +298,10 @@ describe('collectors/collector-lanes', () => {
       let last: Worker | null = null;
       for (let time = 0; time < times; time++) {
         // As soon as it is there: its module has not run.
-        await until('there is another thread', () => threadsOf(pool)[0] !== undefined && threadsOf(pool)[0] !== last);
+        await until(
+          'there is another thread',
+          () => threadsOf(pool)[0] !== undefined && threadsOf(pool)[0] !== last,
+        );
         last = threadsOf(pool)[0] as Worker;
         await last.terminate();
       }
@@ -297,25 +365,34 @@ describe('collectors/collector-lanes', () => {
     const buffer = makeBuffer(2);
     const error = await rejection(CollectorPool.open({ ...optionsOf(buffer, {}), workers: 3 }));
     expect(error).to.be.instanceOf(RangeError);
-    expect(error.message).to.equal("workers must be at most the buffer's lanes, a lane each; got 3 for 2");
-    const none = await rejection(CollectorPool.open({ ...optionsOf(buffer, {}), buffer: {} as never }));
+    expect(error.message).to.equal(
+      "workers must be at most the buffer's lanes, a lane each; got 3 for 2",
+    );
+    const none = await rejection(
+      CollectorPool.open({ ...optionsOf(buffer, {}), buffer: {} as never }),
+    );
     expect(none.message).to.match(/^buffer must be a ReplayBuffer or a TrajectoryBuffer, got /);
   });
 
   it('a step that does not fit is told with the collector and the field', async () => {
     const other = TrajectoryBuffer.create({
-      ...{ capacity: 64, lanes: 2 },
+      capacity: 64,
+      lanes: 2,
       fields: { ...fields, actions: { shape: [2], dtype: 'int32' } },
     });
     const pool = await CollectorPool.open(optionsOf(other as unknown as Buffer, {}));
     const error = await rejection(pool.done);
-    expect(error.message).to.match(/^collector 0 failed: actions must hold 2 elements × 2 lanes = 4, got 2/);
+    expect(error.message).to.match(
+      /^collector 0 failed: actions must hold 2 elements × 2 lanes = 4, got 2/,
+    );
     await pool.close();
   });
 
   itAll('for rows there is no writer', async () => {
     const buffer = ReplayBuffer.create({ capacity: 64, fields: { value: { shape: [2] } } });
-    const error = await rejection(CollectorPool.open({ entry, buffer, options: { words: newWords() } }));
+    const error = await rejection(
+      CollectorPool.open({ entry, buffer, options: { words: newWords() } }),
+    );
     expect(error.message).to.match(/^collector 0 failed: .*null/);
   });
 });

@@ -1,4 +1,7 @@
-/** Collectors in real threads: they add, read weights, wait for the limiter, fail and stop, all through shared memory. */
+/**
+ * Collectors in real threads: they add, read weights, wait for the limiter, fail and stop, all
+ * through shared memory.
+ */
 
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -38,7 +41,9 @@ function newest(buffer: ReplayBuffer): [number, number] {
 }
 
 /** What open() rejects with; and it must be the only one to reject. */
-async function refused(options: CollectorPoolOptions): Promise<Error & { code?: string; cause?: Error }> {
+async function refused(
+  options: CollectorPoolOptions,
+): Promise<Error & { code?: string; cause?: Error }> {
   let unhandled = 0;
   const count = () => {
     unhandled++;
@@ -57,7 +62,11 @@ async function refused(options: CollectorPoolOptions): Promise<Error & { code?: 
 const all = async (episodes: AsyncIterable<Episode>) => {
   for await (const _ of episodes);
 };
-const withOptions = (buffer: ReplayBuffer, options: PlainOptions): CollectorPoolOptions => ({ entry, buffer, options });
+const withOptions = (buffer: ReplayBuffer, options: PlainOptions): CollectorPoolOptions => ({
+  entry,
+  buffer,
+  options,
+});
 
 describe('collectors/collector-pool', () => {
   it('two workers add to one buffer and are counted without a message', async () => {
@@ -90,31 +99,50 @@ describe('collectors/collector-pool', () => {
     expect(pool.statistics().version).to.equal(2);
   });
 
-  itAll('a gated collector parks, goes on when samples are taken, and is woken by the stop', async () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
-    const buffer = makeBuffer(limiter);
-    const pool = await CollectorPool.open({ entry, buffer });
-    await until('the collector waits', () => pool.statistics().waits > 0);
-    const full = buffer.ptr;
-    expect(full).to.be.within(8, 10);
-    expect(limiter.takeSamples(4)).to.equal(true);
-    await until('it has gone on and waits again', () => buffer.ptr === full + 4 && limiter.addWaitingFor(1) !== null);
-    await pool.close();
-    // Rejects where the collector did not hear the stop, and its thread was terminated.
-    await pool.done;
-    expect(buffer.ptr).to.equal(full + 4);
-  });
+  itAll(
+    'a gated collector parks, goes on when samples are taken, and is woken by the stop',
+    async () => {
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 1,
+        errorBuffer: 8,
+        gateAdd: true,
+      });
+      const buffer = makeBuffer(limiter);
+      const pool = await CollectorPool.open({ entry, buffer });
+      await until('the collector waits', () => pool.statistics().waits > 0);
+      const full = buffer.ptr;
+      expect(full).to.be.within(8, 10);
+      expect(limiter.takeSamples(4)).to.equal(true);
+      await until(
+        'it has gone on and waits again',
+        () => buffer.ptr === full + 4 && limiter.addWaitingFor(1) !== null,
+      );
+      await pool.close();
+      // Rejects where the collector did not hear the stop, and its thread was terminated.
+      await pool.done;
+      expect(buffer.ptr).to.equal(full + 4);
+    },
+  );
 
-  itAll('closing releases the bells it claimed: sixteen collectors after sixteen others', async () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
-    const buffer = makeBuffer(limiter);
-    const taken = Array.from({ length: 15 }, () => insideOfLimiter(limiter).bells.claim());
-    await (await CollectorPool.open({ entry, buffer })).close();
-    const error = await refused({ entry, buffer, workers: 2 });
-    expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
-    for (const bell of taken) if (bell) insideOfLimiter(limiter).bells.release(bell);
-    await (await CollectorPool.open({ entry, buffer, workers: 2 })).close();
-  });
+  itAll(
+    'closing releases the bells it claimed: sixteen collectors after sixteen others',
+    async () => {
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 1,
+        errorBuffer: 8,
+        gateAdd: true,
+      });
+      const buffer = makeBuffer(limiter);
+      const taken = Array.from({ length: 15 }, () => insideOfLimiter(limiter).bells.claim());
+      await (await CollectorPool.open({ entry, buffer })).close();
+      const error = await refused({ entry, buffer, workers: 2 });
+      expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
+      for (const bell of taken) if (bell) insideOfLimiter(limiter).bells.release(bell);
+      await (await CollectorPool.open({ entry, buffer, workers: 2 })).close();
+    },
+  );
 
   it('a module that is not there rejects with the cause', async () => {
     const buffer = makeBuffer();
@@ -125,19 +153,29 @@ describe('collectors/collector-pool', () => {
   });
 
   itAll('a factory that throws rejects with the cause, and its cause', async () => {
-    const error = await refused({ ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }), workers: 2 });
-    expect(error.message).to.match(/^collector 1 failed: no environment today \(plain-collector\.[jt]s:\d+:\d+\)$/);
+    const error = await refused({
+      ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }),
+      workers: 2,
+    });
+    expect(error.message).to.match(
+      /^collector 1 failed: no environment today \(plain-collector\.[jt]s:\d+:\d+\)$/,
+    );
     expect((error.cause as Error).message).to.equal('no environment today');
     expect(((error.cause as Error).cause as Error).message).to.equal('it rains');
   });
 
-  itAll('a module without a factory, and a factory without a collector, are refused in words', async () => {
-    const buffer = makeBuffer();
-    const none = await refused({ entry: new URL('./no-collector.js', import.meta.url), buffer });
-    expect(none.message).to.match(/no-collector\.js must export a function .* it exports undefined/);
-    const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
-    expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
-  });
+  itAll(
+    'a module without a factory, and a factory without a collector, are refused in words',
+    async () => {
+      const buffer = makeBuffer();
+      const none = await refused({ entry: new URL('./no-collector.js', import.meta.url), buffer });
+      expect(none.message).to.match(
+        /no-collector\.js must export a function .* it exports undefined/,
+      );
+      const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
+      expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
+    },
+  );
 
   itLonger('keeps nothing of the promises that it waited for', async () => {
     const words = new Int32Array(new SharedArrayBuffer(8));
@@ -162,7 +200,9 @@ describe('collectors/collector-pool', () => {
     });
     Atomics.store(words, 2, 1);
     const error = await rejection(pool.done);
-    expect(error.message).to.match(/^collector 0 failed: the environment broke \(plain-collector\.[jt]s:\d+:\d+\)$/);
+    expect(error.message).to.match(
+      /^collector 0 failed: the environment broke \(plain-collector\.[jt]s:\d+:\d+\)$/,
+    );
     await pool.close();
     await pool.close();
     expect(Atomics.load(words, 1), 'collectors closed').to.equal(2);
@@ -181,7 +221,12 @@ describe('collectors/collector-pool', () => {
   });
 
   it('collectors that promise their rows add them, read weights, wait for the limiter, and stop', async () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 8,
+      gateAdd: true,
+    });
     const buffer = makeBuffer(limiter);
     const mailbox = WeightMailbox.create({ length: 3 });
     const pool = await CollectorPool.open({ ...withOptions(buffer, { later: true }), mailbox });
@@ -198,7 +243,10 @@ describe('collectors/collector-pool', () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const buffer = makeBuffer();
     const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never', words }));
-    await until('it waits for its environment', () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
+    await until(
+      'it waits for its environment',
+      () => buffer.ptr === 3 && Atomics.load(words, 0) === 4,
+    );
     await pool.close();
     // Rejects where the collector did not hear the stop, and its thread was terminated.
     await pool.done;
@@ -209,7 +257,8 @@ describe('collectors/collector-pool', () => {
     const words = new Int32Array(new SharedArrayBuffer(24));
     const buffer = makeBuffer();
     const warnings: string[] = [];
-    const hear = ({ name, message }: Error) => void (name === 'CollectorWarning' && warnings.push(message));
+    const hear = ({ name, message }: Error) =>
+      void (name === 'CollectorWarning' && warnings.push(message));
     process.on('warning', hear);
     const pool = await CollectorPool.open({
       ...withOptions(buffer, { fault: 'collect', faulty: 1, words }),
@@ -223,11 +272,16 @@ describe('collectors/collector-pool', () => {
       Atomics.store(words, 2, 1);
       await until('it is made anew', () => warnings.length === restart);
       const before = buffer.ptr;
-      await until('rows come again', () => buffer.ptr > before && Atomics.load(words, 3) === restart);
+      await until(
+        'rows come again',
+        () => buffer.ptr > before && Atomics.load(words, 3) === restart,
+      );
       // What it is told of before: every step that it had reported.
       expect(Atomics.load(words, 4)).to.be.within(reported + 1, Atomics.load(words, 5));
     }
-    expect(warnings[0]).to.match(/^collector 1 failed: the environment broke \(plain-collector.*\); it is made anew$/);
+    expect(warnings[0]).to.match(
+      /^collector 1 failed: the environment broke \(plain-collector.*\); it is made anew$/,
+    );
     Atomics.store(words, 2, 1);
     expect((await failed).message).to.match(/^collector 1 failed: the environment broke/);
     await pool.close();
@@ -238,7 +292,10 @@ describe('collectors/collector-pool', () => {
     const buffer = makeBuffer();
     const words = new Int32Array(new SharedArrayBuffer(12));
     const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never', words }));
-    await until('it waits for its environment', () => buffer.ptr === 3 && Atomics.load(words, 0) === 4);
+    await until(
+      'it waits for its environment',
+      () => buffer.ptr === 3 && Atomics.load(words, 0) === 4,
+    );
     using clock = new ClockAhead();
     clock.ahead = 10_000;
     const [warning] = (await once(process, 'warning')) as [Error];
@@ -252,7 +309,11 @@ describe('collectors/collector-pool', () => {
     const buffer = makeBuffer();
     const mailbox = WeightMailbox.create({ length: 3 });
     mailbox.write(Float32Array.of(7, 0, 0));
-    const pool = await CollectorPool.open({ ...withOptions(buffer, { calm: true }), mailbox, workers: 2 });
+    const pool = await CollectorPool.open({
+      ...withOptions(buffer, { calm: true }),
+      mailbox,
+      workers: 2,
+    });
     const seen: Episode[] = [];
     for await (const episode of pool.episodes()) {
       seen.push(episode);
@@ -281,10 +342,24 @@ describe('collectors/collector-pool', () => {
     for (let n = 0; n < 300; n++) pen.episode(n, n);
     const { next, missed, episodes } = read(0);
     expect([next, missed, episodes.length]).to.deep.equal([300, 0, 255]);
-    expect(episodes[0]).to.deep.equal({ worker: 0, return: 45, length: 45, version: 4, missed: 45 });
-    expect(episodes.at(-1)).to.deep.equal({ worker: 0, return: 299, length: 299, version: 4, missed: 0 });
+    expect(episodes[0]).to.deep.equal({
+      worker: 0,
+      return: 45,
+      length: 45,
+      version: 4,
+      missed: 45,
+    });
+    expect(episodes.at(-1)).to.deep.equal({
+      worker: 0,
+      return: 299,
+      length: 299,
+      version: 4,
+      missed: 0,
+    });
     pen.episode(1);
-    expect(read(300).episodes).to.deep.equal([{ worker: 0, return: 1, length: null, version: 4, missed: 0 }]);
+    expect(read(300).episodes).to.deep.equal([
+      { worker: 0, return: 1, length: null, version: 4, missed: 0 },
+    ]);
     expect(pages.read()).to.include({ episodes: 301, recent: 100 });
   });
 
@@ -317,7 +392,8 @@ describe('collectors/collector-pool', () => {
     const controller = new AbortController();
     const reading = (signal?: AbortSignal) =>
       rejection(async () => {
-        for await (const _ of pool.episodes(signal ? { signal } : {})) controller.abort(new Error('enough'));
+        for await (const _ of pool.episodes(signal ? { signal } : {}))
+          controller.abort(new Error('enough'));
       });
     expect((await reading(controller.signal)).message).to.equal('enough');
     const failing = reading();
@@ -333,13 +409,17 @@ describe('collectors/collector-pool', () => {
 
   it('what a collector left behind may throw when it has ended: that is told, and ends nothing', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
-    const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'collect', leaves: true, words }));
+    const pool = await CollectorPool.open(
+      withOptions(makeBuffer(), { fault: 'collect', leaves: true, words }),
+    );
     const done = rejection(pool.done);
     const told = once(process, 'warning');
     Atomics.store(words, 2, 1);
     expect((await done).message).to.match(/the environment broke/);
     const [warning] = (await told) as [Error];
-    expect(warning.message).to.equal('the thread of a collector that has ended failed: a timer that was left');
+    expect(warning.message).to.equal(
+      'the thread of a collector that has ended failed: a timer that was left',
+    );
     await pool.close();
   });
 
@@ -380,7 +460,11 @@ describe('collectors/collector-pool', () => {
 
   const wrong: [string, object, RegExp][] = [
     ['an entry that is no URL', { entry: './x.js' }, /entry must be the URL/],
-    ['no workers', { workers: 0 }, /workers must be a whole number of at least 1 and at most 64, got 0/],
+    [
+      'no workers',
+      { workers: 0 },
+      /workers must be a whole number of at least 1 and at most 64, got 0/,
+    ],
     ['a negative seed', { seed: -1 }, /seed must be a whole number of at least 0, got -1/],
     ['no buffer', { buffer: null }, /buffer must be a ReplayBuffer/],
     ['a mailbox that is none', { mailbox: {} }, /mailbox must be a WeightMailbox/],
@@ -388,9 +472,9 @@ describe('collectors/collector-pool', () => {
   ];
   for (const [what, over, message] of wrong) {
     it(`refused: ${what}`, async () => {
-      expect((await refused({ entry, buffer: makeBuffer(), ...over } as CollectorPoolOptions)).message).to.match(
-        message,
-      );
+      expect(
+        (await refused({ entry, buffer: makeBuffer(), ...over } as CollectorPoolOptions)).message,
+      ).to.match(message);
     });
   }
 });

@@ -15,8 +15,8 @@ export interface PlainOptions {
   /** only this worker misbehaves; all when left out */
   faulty?: number;
   /**
-   * Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may fail; where there are more:
-   * restarts, steps before, steps that it has reported
+   * Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may
+   * fail; where there are more: restarts, steps before, steps that it has reported
    */
   words?: Int32Array;
 }
@@ -38,11 +38,14 @@ export default async function plain(context: CollectorContext): Promise<Collecto
     if (nothing !== undefined) throw nothing === 'null' ? null : undefined;
   };
   if (mine === 'factory') throwNothing();
-  if (mine === 'factory') throw new Error('no environment today', { cause: new RangeError('it rains') });
+  if (mine === 'factory')
+    throw new Error('no environment today', { cause: new RangeError('it rains') });
   if (mine === 'slow') await new Promise((resolve) => setTimeout(resolve, 300));
   if (mine === 'not a collector') return {} as Collector;
   const tells = words !== undefined && words.length > 3 && mine !== undefined;
-  if (tells) for (const [at, value] of [restarts, stepsBefore].entries()) Atomics.store(words, 3 + at, value);
+  if (tells)
+    for (const [at, value] of [restarts, stepsBefore].entries())
+      Atomics.store(words, 3 + at, value);
   const row = new Float32Array(2);
   let count = 0;
   let weight = -1;
@@ -71,7 +74,9 @@ export default async function plain(context: CollectorContext): Promise<Collecto
       report.steps(1);
       if (tells) Atomics.add(words, 5, 1);
       if (count % 10 === 0) report.episode(10 * (worker + 1), 10);
-      return later ? new Promise((resolve) => setTimeout(resolve, 0, { value: row })) : { value: row };
+      return later
+        ? new Promise((resolve) => setTimeout(resolve, 0, { value: row }))
+        : { value: row };
     },
     close() {
       if (words) Atomics.add(words, 1, 1);

@@ -1,4 +1,7 @@
-/** Promises nothing, as often as it is asked, and tells how its thread's heap has grown between two counts of that. */
+/**
+ * Promises nothing, as often as it is asked, and tells how its thread's heap has grown between two
+ * counts of that.
+ */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { defineCollector } from '../../src/index.ts';

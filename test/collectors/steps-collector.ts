@@ -1,4 +1,7 @@
-/** Collectors of lanes for the pool's tests: every step says its lane, how many its collector had made before, and which collector. */
+/**
+ * Collectors of lanes for the pool's tests: every step says its lane, how many its collector had
+ * made before, and which collector.
+ */
 import type { CollectorContext } from '../../src/index.ts';
 import { defineCollector } from '../../src/index.ts';
 
@@ -12,7 +15,10 @@ export const fields = {
 } as const;
 
 export interface StepsOptions {
-  /** how collect() ends: it throws, its thread exits, or dies of what nobody caught; when the words say so */
+  /**
+   * how collect() ends: it throws, its thread exits, or dies of what nobody caught; when the words
+   * say so
+   */
   fault?: 'collect' | 'exit' | 'uncaught' | 'factory';
   /** only this worker misbehaves; all when left out */
   faulty?: number;
@@ -22,13 +28,21 @@ export interface StepsOptions {
   itself?: boolean;
   /** a step takes a moment: no ring is full before it is looked at */
   calm?: boolean;
-  /** Int32 words between a test and its collectors: 0: collectors made; 1: closes; 2: 1 when it may fail */
+  /**
+   * Int32 words between a test and its collectors: 0: collectors made; 1: closes; 2: 1 when it may
+   * fail
+   */
   words: Int32Array;
 }
 
 type Context = CollectorContext<StepsOptions>;
 
-export function makeSteps({ worker, writer, options, report }: Context & { writer: NonNullable<Context['writer']> }) {
+export function makeSteps({
+  worker,
+  writer,
+  options,
+  report,
+}: Context & { writer: NonNullable<Context['writer']> }) {
   const { fault, faulty = worker, later = false, itself = false, calm = false, words } = options;
   const { firstLane, lanes } = writer;
   const maker = Atomics.add(words, 0, 1);
@@ -58,7 +72,12 @@ export function makeSteps({ worker, writer, options, report }: Context & { write
   };
   return {
     collect() {
-      if (fault && fault !== 'factory' && faulty === worker && Atomics.compareExchange(words, 2, 1, 0) === 1) {
+      if (
+        fault &&
+        fault !== 'factory' &&
+        faulty === worker &&
+        Atomics.compareExchange(words, 2, 1, 0) === 1
+      ) {
         if (fault === 'collect') throw new Error('the environment broke');
         if (fault === 'exit') process.exit(7);
         setImmediate(() => {
@@ -71,7 +90,9 @@ export function makeSteps({ worker, writer, options, report }: Context & { write
         const made = next();
         return writer.add(made) > 0 ? null : made;
       }
-      return later ? new Promise<typeof step>((resolve) => setImmediate(() => resolve(next()))) : next();
+      return later
+        ? new Promise<typeof step>((resolve) => setImmediate(() => resolve(next())))
+        : next();
     },
     close() {
       Atomics.add(words, 1, 1);

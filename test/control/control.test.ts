@@ -7,7 +7,8 @@ import { startThread } from '../../src/shm/thread.ts';
 import { rejection } from '../rig/refusal.ts';
 import type { Answers } from './control-worker.ts';
 
-const start = () => startThread(new URL('./control-worker.js', import.meta.url), { name: 'answers' });
+const start = () =>
+  startThread(new URL('./control-worker.js', import.meta.url), { name: 'answers' });
 
 describe('the control plane', () => {
   it('calls across threads, shared memory and all', async () => {
@@ -38,7 +39,9 @@ describe('the control plane', () => {
       restart: 0,
       events,
     });
-    expect((await rejection(threads.start(new URL('./nowhere.js', import.meta.url)))).message).to.match(/nowhere\.js/);
+    expect(
+      (await rejection(threads.start(new URL('./nowhere.js', import.meta.url)))).message,
+    ).to.match(/nowhere\.js/);
     expect(threads.supervised.map(({ running }) => running)).to.deep.equal([null]);
     await threads.stop();
   });

@@ -6,12 +6,20 @@ import { type MessageThread, startThread } from '../../src/shm/thread.ts';
 import { rejection } from '../rig/refusal.ts';
 import type { Answers } from './control-worker.ts';
 
-const start = (module = './control-worker.js') => startThread(new URL(module, import.meta.url), { name: 'answers' });
-const call = (thread: MessageThread, method: 'hang' | 'exit' | 'fail') => new Control<Answers>(thread).call(method);
-const answers = (thread: MessageThread) => new Control<Answers>(thread).call('add', new Int32Array(1), 1);
+const start = (module = './control-worker.js') =>
+  startThread(new URL(module, import.meta.url), { name: 'answers' });
+const call = (thread: MessageThread, method: 'hang' | 'exit' | 'fail') =>
+  new Control<Answers>(thread).call(method);
+const answers = (thread: MessageThread) =>
+  new Control<Answers>(thread).call('add', new Int32Array(1), 1);
 
 const supervised = (how: Partial<Supervision>) =>
-  new SupervisedThread({ start, ready: answers, lost: () => expect.fail('told to be lost'), ...how });
+  new SupervisedThread({
+    start,
+    ready: answers,
+    lost: () => expect.fail('told to be lost'),
+    ...how,
+  });
 /** One that is ready, and the reason with which it is told to be lost. */
 async function ready() {
   let tell = (_: Error) => {};
@@ -27,7 +35,10 @@ describe('a supervised thread', () => {
   it('that ends before it is ready rejects start() with the reason, and is not told to be lost', async () => {
     const exits = supervised({ ready: (thread) => call(thread, 'exit') });
     const ended = await rejection(exits.start());
-    expect(ended).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST', message: 'the thread ended (exit code 3)' });
+    expect(ended).to.include({
+      code: 'ERR_HOTSLOT_THREAD_LOST',
+      message: 'the thread ended (exit code 3)',
+    });
     expect(ended.cause).to.equal(undefined);
     const absent = supervised({ start: () => start('./nowhere.js') });
     const error = await rejection(absent.start());
@@ -72,7 +83,9 @@ describe('a supervised thread', () => {
   it('is not replaced where the owner says no', async () => {
     const modules = ['./nowhere.js'];
     const place = supervised({ start: () => start(modules.shift()) });
-    expect(await place.replace(new Error('first'), ({ message }) => message === 'first')).to.equal(false);
+    expect(await place.replace(new Error('first'), ({ message }) => message === 'first')).to.equal(
+      false,
+    );
     expect([modules.length, place.running]).to.deep.equal([0, null]);
   });
 

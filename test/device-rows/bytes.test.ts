@@ -1,4 +1,7 @@
-/** What crosses the bus for rows and steps that live on the device, as a software driver counts it (D9). */
+/**
+ * What crosses the bus for rows and steps that live on the device, as a software driver counts it
+ * (D9).
+ */
 import { expect } from 'chai';
 import { OUT_BYTES, PARAMS_BYTES } from '../../src/engine/ring/slot.ts';
 import { prioritized, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
@@ -29,7 +32,12 @@ async function moved(options: object) {
   // A graph's copies are counted when they are captured: once a slot.
   const home = (captured.toHost - begin.toHost) / DEPTH;
   const { rowStride } = made.transferManifest;
-  return { toDevice: now().toDevice - begin.toDevice, home, stats: made.ring!.stats(), stride: rowStride as number };
+  return {
+    toDevice: now().toDevice - begin.toDevice,
+    home,
+    stats: made.ring!.stats(),
+    stride: rowStride as number,
+  };
 }
 const near = (got: number, want: number) =>
   expect(got / want, `${got} bytes, ${want} are told`).to.be.within(0.99, 1.01);
@@ -59,7 +67,8 @@ describe('device-rows/bytes', () => {
       const view = buffer.transitions({ nStep: 3, stack: { obs: 4 } });
       const { toDevice, home, stats, stride } = await moved({ buffer, view, sampler: sampler?.() });
       expect(stats.ingestedRows).to.be.within(0.9 * LANES * 300, LANES * 340);
-      // Of a row: reward, discount, two flags, how many steps, its id; its four frames now and then, two places more now and then.
+      // Of a row: reward, discount, two flags, how many steps, its id; its four frames now and
+      // then, two places more now and then.
       const row = 4 + 4 + 2 + 4 + 8 + 4 * (4 + 4 + 1 + 1) + (sampler ? 4 + 4 : 0);
       near(toDevice, stats.ingestedRows * (stride + 4) + TICKS * (PARAMS_BYTES + ROWS * row));
       expect(home).to.equal(OUT_BYTES + (sampler ? 4 * ROWS : 0));

@@ -1,4 +1,7 @@
-/** Rows and steps on their way to the device while an actor dies at each of its stores in turn: no update is lost, repeated, or of other rows. */
+/**
+ * Rows and steps on their way to the device while an actor dies at each of its stores in turn: no
+ * update is lost, repeated, or of other rows.
+ */
 import { expect } from 'chai';
 import { checkRing, checkSteps } from '../../src/engine/device-rows/options.ts';
 import { BatchSource } from '../../src/engine/pipeline/source.ts';
@@ -62,7 +65,9 @@ function steps(): Scene {
     check: async (slot) => {
       const { slots } = bench;
       const batch = slots.batches[slot] as Record<string, Tensor>;
-      const of = async (key: string) => [...((await batch[key]!.toArray(slots.compute)) as Float32Array)];
+      const of = async (key: string) => [
+        ...((await batch[key]!.toArray(slots.compute)) as Float32Array),
+      ];
       const [ids, length] = [await of('ids'), await of('steps')];
       expect(await of('action')).to.deep.equal(ids);
       const last = (values: number[]) => ids.map((_, i) => values[4 * i + 2]);
@@ -80,7 +85,10 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
   const seen = new Set<number>();
   let checked = 0;
   for (let round = 0; ring.finished < TICKS; round++) {
-    expect(round, `${ring.finished} of ${TICKS} ticks are over: it goes on for ever`).to.be.lessThan(20_000);
+    expect(
+      round,
+      `${ring.finished} of ${TICKS} ticks are over: it goes on for ever`,
+    ).to.be.lessThan(20_000);
     for (const [at, role] of roles.entries()) {
       const actor = bench.actors[at]!;
       const alive = mortals.survives(() => actor.work());
@@ -89,7 +97,9 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
         bench.actors[at] = bench.make(role);
       }
       // All slots have one batch: it is that of the last tick that was launched.
-      const launched = [...Array(ring.depth).keys()].filter((slot) => ring.state(slot) === SlotState.Replaying);
+      const launched = [...Array(ring.depth).keys()].filter(
+        (slot) => ring.state(slot) === SlotState.Replaying,
+      );
       const last = launched.sort((a, b) => ring.sequence(a) - ring.sequence(b)).pop();
       if (last === undefined || seen.has(ring.sequence(last))) continue;
       seen.add(ring.sequence(last));
@@ -101,7 +111,9 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
     if (round % 2 === 0 && round < 40) add();
   }
   const counts = new Map<number, number>();
-  ring.journal.read(0, ({ record, scalars }) => counts.set(record[Field.sequence] as number, scalars[0] as number));
+  ring.journal.read(0, ({ record, scalars }) =>
+    counts.set(record[Field.sequence] as number, scalars[0] as number),
+  );
   expect([...counts]).to.deep.equal(Array.from({ length: TICKS }, (_, i) => [i, i + 1]));
   expect(checked).to.be.at.least(TICKS / 2);
   const { stores } = mortals;
@@ -116,7 +128,11 @@ describe('device-rows/deaths', function () {
     if (!TESTED.startsWith('host')) this.skip();
   });
 
-  for (const [what, make] of Object.entries({ rows: rows(1), 'rows of a writer that laps': rows(7), steps }))
+  for (const [what, make] of Object.entries({
+    rows: rows(1),
+    'rows of a writer that laps': rows(7),
+    steps,
+  }))
     (what === 'rows' ? itLonger : itAll)(
       `${what}: whoever dies, at whatever store, the updates are those of whole ${what}, each once`,
       async () => {

@@ -1,4 +1,7 @@
-/** What the device does of a tick's lists, given by hand: where each column is gathered from, and what is put where, in which order. */
+/**
+ * What the device does of a tick's lists, given by hand: where each column is gathered from, and
+ * what is put where, in which order.
+ */
 import { expect } from 'chai';
 import { DeviceSteps } from '../../src/engine/device-rows/device-steps.ts';
 import { checkSteps } from '../../src/engine/device-rows/options.ts';
@@ -14,32 +17,54 @@ describe('device-rows/device-steps', () => {
     const { steps } = source;
     const { layout } = steps!;
     using device = openDevice(TESTED);
-    using slot = device.allocate({ shape: [layout.freshAt + layout.most * steps!.stepBytes], dtype: 'uint8' });
+    using slot = device.allocate({
+      shape: [layout.freshAt + layout.most * steps!.stepBytes],
+      dtype: 'uint8',
+    });
     using head = device.allocate({ shape: [1], dtype: 'int32' });
     const checked = checkSteps({ ...steps!, ...layout });
-    const of = { device, checked, layout, rows: 3, slots: [slot], heads: [head], statistics: () => ({}) as never };
+    const of = {
+      device,
+      checked,
+      layout,
+      rows: 3,
+      slots: [slot],
+      heads: [head],
+      statistics: () => ({}) as never,
+    };
     using kept = new DeviceSteps(of);
     const stream = device.currentStream;
     const obs = layout.gathered.get('obs')!;
     const nextObs = layout.gathered.get('nextObs')!;
     const gathered = async (column: typeof obs) =>
-      Array.from(await kept.batch.view({ shape: [12], offset: column.at / 4, dtype: 'float32' }).toArray());
+      Array.from(
+        await kept.batch.view({ shape: [12], offset: column.at / 4, dtype: 'float32' }).toArray(),
+      );
     /** One tick: what it brings to which places, and where its columns lie. */
-    const tick = (brings: readonly (readonly [place: number, value: number])[], now: number[], next: number[]) => {
+    const tick = (
+      brings: readonly (readonly [place: number, value: number])[],
+      now: number[],
+      next: number[],
+    ) => {
       head.write(Int32Array.of(brings.length));
       const many = brings.length;
       const values = Float32Array.from(brings.flatMap(([, value]) => Array(4).fill(value)));
       slot.view({ shape: [4 * many], offset: layout.freshAt / 4, dtype: 'float32' }).write(values);
       const places = Int32Array.from(brings.map(([place]) => place));
-      slot.view({ shape: [many], offset: layout.freshAt / 4 + 4 * many, dtype: 'int32' }).write(places);
+      slot
+        .view({ shape: [many], offset: layout.freshAt / 4 + 4 * many, dtype: 'int32' })
+        .write(places);
       for (const [column, lists] of [
         [obs, now],
         [nextObs, next],
       ] as const)
-        slot.view({ shape: [3], offset: column.list / 4, dtype: 'int32' }).write(Int32Array.from(lists));
+        slot
+          .view({ shape: [3], offset: column.list / 4, dtype: 'int32' })
+          .write(Int32Array.from(lists));
       kept.draw(stream, 0);
     };
-    const rows = (...values: number[]) => values.flatMap((value) => Array(4).fill(value) as number[]);
+    const rows = (...values: number[]) =>
+      values.flatMap((value) => Array(4).fill(value) as number[]);
     const fresh = (which: number) => 8 + which;
     tick([[3, 10], [5, 20]], [fresh(0), fresh(1), -1], [fresh(1), fresh(0), fresh(0)]); // biome-ignore format: a tick a line
     expect(await gathered(obs)).to.deep.equal(rows(10, 20, 0));

@@ -1,4 +1,7 @@
-/** What a tick draws of rows on the device: the host's form, the kernels', and a reference of big integers. */
+/**
+ * What a tick draws of rows on the device: the host's form, the kernels', and a reference of big
+ * integers.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import { type PhiloxIndices, philoxIndices, writeHead } from '../../src/engine/device-rows/head.ts';
@@ -12,7 +15,10 @@ const U32 = 0xffffffffn;
 function philox(counter: readonly bigint[], key: bigint): bigint[] {
   let x = [...counter];
   for (let round = 0n; round < 10n; round++) {
-    const [k0, k1] = [((key & U32) + round * 0x9e3779b9n) & U32, ((key >> 32n) + round * 0xbb67ae85n) & U32];
+    const [k0, k1] = [
+      ((key & U32) + round * 0x9e3779b9n) & U32,
+      ((key >> 32n) + round * 0xbb67ae85n) & U32,
+    ];
     const [left, right] = [0xd2511f53n * x[0]!, 0xcd9e8d57n * x[2]!];
     x = [(right >> 32n) ^ x[1]! ^ k0, right & U32, (left >> 32n) ^ x[3]! ^ k1, left & U32];
   }
@@ -38,14 +44,29 @@ const cases: PhiloxIndices[] = [
     count: 9,
   })),
   // The place wraps at every distance from the ring's end.
-  ...Array.from({ length: 8 }, (_, low) => ({ seed: 1, tick: low, low, span: 7, capacity: 8, count: 33 })),
-  { seed: 2 ** 53 - 1, tick: 2 ** 53 - 1, low: 2 ** 53 - 100, span: 1000, capacity: 1001, count: 64 },
+  ...Array.from({ length: 8 }, (_, low) => ({
+    seed: 1,
+    tick: low,
+    low,
+    span: 7,
+    capacity: 8,
+    count: 33,
+  })),
+  {
+    seed: 2 ** 53 - 1,
+    tick: 2 ** 53 - 1,
+    low: 2 ** 53 - 100,
+    span: 1000,
+    capacity: 1001,
+    count: 64,
+  },
   { seed: 2 ** 32, tick: 2 ** 32, low: 2 ** 32, span: 99, capacity: 100, count: 1 },
 ];
 
 describe('device-rows/head', () => {
   it('philoxIndices() is a reference of big integers, at every wrap', () => {
-    for (const each of cases) expect([...philoxIndices(each)], JSON.stringify(each)).to.deep.equal(reference(each));
+    for (const each of cases)
+      expect([...philoxIndices(each)], JSON.stringify(each)).to.deep.equal(reference(each));
   });
 
   it('the kernel draws the same places, and gathers what gather() does', async () => {
@@ -65,7 +86,10 @@ describe('device-rows/head', () => {
         const rows = Uint32Array.from({ length: capacity * words }, () => numbers.below(2 ** 32));
         using ring = device.allocate({ shape: [rows.length], dtype: 'uint32' }).write(rows);
         using out = device.allocate({ shape: [count * words], dtype: 'uint32' });
-        stream.launch('gather_places', { tensors: [out, ring, places], wholes: [count, words, capacity, 3] });
+        stream.launch('gather_places', {
+          tensors: [out, ring, places],
+          wholes: [count, words, capacity, 3],
+        });
         const want = Uint32Array.from(
           { length: count * words },
           (_, i) => rows[drawn[Math.floor(i / words)]! * words + (i % words)]!,
@@ -80,14 +104,18 @@ describe('device-rows/head', () => {
     using places = device.allocate({ shape: [3], dtype: 'int32' }).write(Int32Array.of(-1, 1, 2));
     using ring = device.allocate({ shape: [8], dtype: 'uint32' }).write(new Uint32Array(8).fill(7));
     using out = device.allocate({ shape: [12], dtype: 'uint32' });
-    device.currentStream.launch('gather_places', { tensors: [out, ring, places], wholes: [3, 4, 2, 0] });
+    device.currentStream.launch('gather_places', {
+      tensors: [out, ring, places],
+      wholes: [3, 4, 2, 0],
+    });
     expect([...(await out.toArray())]).to.deep.equal([0, 0, 0, 0, 7, 7, 7, 7, 0, 0, 0, 0]);
   });
 
   it('draws every row of the span alike: chi-square over 10⁶ draws', () => {
     const [span, count] = [1024, 1_000_000];
     const hits = new Float64Array(span);
-    for (const row of philoxIndices({ seed: 5, tick: 0, low: 100, span, capacity: 2000, count })) hits[row - 100]!++;
+    for (const row of philoxIndices({ seed: 5, tick: 0, low: 100, span, capacity: 2000, count }))
+      hits[row - 100]!++;
     const expected = count / span;
     const chi = hits.reduce((sum, n) => sum + (n - expected) ** 2 / expected, 0);
     // Of 1,023 degrees of freedom: five deviations on either side.
@@ -96,7 +124,10 @@ describe('device-rows/head', () => {
 
   it('refuses spans of no rows and of more than there are', () => {
     const options = { seed: 0, tick: 0, low: 0, span: 5, capacity: 4, count: 1 };
-    expect(() => philoxIndices(options)).to.throw(RangeError, 'span must be at most the capacity 4, got 5');
+    expect(() => philoxIndices(options)).to.throw(
+      RangeError,
+      'span must be at most the capacity 4, got 5',
+    );
     expect(() => philoxIndices({ ...options, span: 0 })).to.throw(
       RangeError,
       'span must be a whole number of at least 1',

@@ -1,6 +1,7 @@
 /**
- * Actors that die at any of their stores. What counts as one: a field of a slot's record, parameters or head, every word that threads
- * share, and what native calls write or enqueue, before it and behind it. Words that are published by a store count as it does.
+ * Actors that die at any of their stores. What counts as one: a field of a slot's record,
+ * parameters or head, every word that threads share, and what native calls write or enqueue, before
+ * it and behind it. Words that are published by a store count as it does.
  */
 import { loadAddon } from '../../src/base/addon.ts';
 import { nativeStreams } from '../../src/device/native.ts';

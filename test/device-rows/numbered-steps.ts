@@ -15,7 +15,11 @@ export const numberedBuffer = (perLane: number) =>
 export type NumberedBuffer = ReturnType<typeof numberedBuffer>;
 
 /** Steps [from, from + n) of every lane. */
-export function addNumbered(writer: ReturnType<NumberedBuffer['writer']>, from: number, n: number): void {
+export function addNumbered(
+  writer: ReturnType<NumberedBuffer['writer']>,
+  from: number,
+  n: number,
+): void {
   for (let t = from; t < from + n; t++) {
     const ends = t % LENGTH === LENGTH - 1;
     const place = Math.floor(t / LENGTH) * (LENGTH + 1) + (t % LENGTH);
@@ -30,7 +34,11 @@ export function addNumbered(writer: ReturnType<NumberedBuffer['writer']>, from: 
     const [obs, pixels, action] = observed(place);
     const [finalObs, finalPixels] = observed(place + 1);
     writer.add({
-      ...{ obs, pixels, action, finalObs, finalPixels },
+      obs,
+      pixels,
+      action,
+      finalObs,
+      finalPixels,
       rewards: new Float32Array(LANES).fill(1 + (t % 5)),
       terminated: new Uint8Array(LANES),
       truncated: new Uint8Array(LANES).fill(Number(ends)),

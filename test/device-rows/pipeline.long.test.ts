@@ -1,4 +1,7 @@
-/** Pipelines whose rows live on the device: what they draw, beside writers at full speed, and whatever dies. */
+/**
+ * Pipelines whose rows live on the device: what they draw, beside writers at full speed, and
+ * whatever dies.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -32,12 +35,28 @@ function bufferOf(capacity: number, rows = 0) {
   return buffer;
 }
 const open = (buffer: NumberedBuffer, options: object = {}) =>
-  ReplayPipeline.open({ buffer, device: TESTED, sampleCount: SAMPLE, rows: 'device', baseSeed: 9, ...options });
+  ReplayPipeline.open({
+    buffer,
+    device: TESTED,
+    sampleCount: SAMPLE,
+    rows: 'device',
+    baseSeed: 9,
+    ...options,
+  });
 
 /** A writer beside `act`; how many rows there were in the end. */
-async function beside(buffer: NumberedBuffer, rowsPerAdd: number, act: () => Promise<void>): Promise<number> {
+async function beside(
+  buffer: NumberedBuffer,
+  rowsPerAdd: number,
+  act: () => Promise<void>,
+): Promise<number> {
   const control = new SharedArrayBuffer(4);
-  const work: Writing = { shared: buffer.share() as Writing['shared'], control, from: buffer.ptr, rowsPerAdd };
+  const work: Writing = {
+    shared: buffer.share() as Writing['shared'],
+    control,
+    from: buffer.ptr,
+    rowsPerAdd,
+  };
   const writer = new TestThread<Writing>(new URL('./writer.js', import.meta.url), work);
   try {
     // It has begun.
@@ -49,10 +68,15 @@ async function beside(buffer: NumberedBuffer, rowsPerAdd: number, act: () => Pro
   return writer.result<number>();
 }
 
-/** Adds up x + y of every row that a run draws: nothing, unless a row is torn; and counts the ticks. */
+/**
+ * Adds up x + y of every row that a run draws: nothing, unless a row is torn; and counts the ticks.
+ */
 function sums(made: Awaited<ReturnType<typeof open>>) {
   const device = openDevice(TESTED);
-  const [total, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] }).write(Float32Array.of(1))];
+  const [total, one] = [
+    device.allocate({ shape: [1] }),
+    device.allocate({ shape: [1] }).write(Float32Array.of(1)),
+  ];
   const parts = device.allocate({ shape: [SAMPLE, 2] });
   const captured = made.capture(
     ({ x, y }, { stream, out }) => {
@@ -98,7 +122,9 @@ describe('device-rows/pipeline', function () {
             count: SAMPLE,
           });
           const want = buffer.gather(drawn, new Float32Array(16 * SAMPLE));
-          expect([...(await batch.x.toArray())]).to.deep.equal(Array.from({ length: SAMPLE }, (_, i) => want[16 * i]));
+          expect([...(await batch.x.toArray())]).to.deep.equal(
+            Array.from({ length: SAMPLE }, (_, i) => want[16 * i]),
+          );
           // The hot tick again is the same batch.
           expect(await made.sampleLargeBatch(tick, SAMPLE)).to.equal(batch);
           made.afterTick();
@@ -117,7 +143,11 @@ describe('device-rows/pipeline', function () {
           drawableRows: 93,
           rowStride: 64,
         });
-        expect(made.ring!.stats()).to.include({ ingestedRows: 150, ingestedBytes: 150 * 64, droppedRows: 0 });
+        expect(made.ring!.stats()).to.include({
+          ingestedRows: 150,
+          ingestedBytes: 150 * 64,
+          droppedRows: 0,
+        });
         close();
       },
     );
@@ -132,7 +162,10 @@ describe('device-rows/pipeline', function () {
     for (const [tick, stream] of streams.entries()) {
       const { x } = await device.withStream(stream, () => made.sampleLargeBatch(tick, SAMPLE));
       if (tick === 0) latch.hold(stream);
-      stream.launch('copy2d', { tensors: [kept[tick]!, x], wholes: [SAMPLE, 1, 1, x.strides[0] as number] });
+      stream.launch('copy2d', {
+        tensors: [kept[tick]!, x],
+        wholes: [SAMPLE, 1, 1, x.strides[0] as number],
+      });
       made.afterTick({ stream });
     }
     // A draw that waits for nothing is over by then.
@@ -146,17 +179,27 @@ describe('device-rows/pipeline', function () {
         new Float32Array(16 * SAMPLE),
       );
       const got = await kept[tick]!.toArray(stream);
-      expect([...got], `tick ${tick}`).to.deep.equal(Array.from({ length: SAMPLE }, (_, i) => want[16 * i]));
+      expect([...got], `tick ${tick}`).to.deep.equal(
+        Array.from({ length: SAMPLE }, (_, i) => want[16 * i]),
+      );
     }
     for (const part of [...kept, ...streams]) part.close();
   });
 
   itLonger('trains to the bits of a learner that is fed the same rows from the host', async () => {
     const ticks = setting({ short: 30, all: 1000 });
-    const options = { obsDim: 3, actions: 2, hidden: [8], batchSize: SAMPLE, learningRate: 1e-3, seed: 4 };
+    const options = {
+      obsDim: 3,
+      actions: 2,
+      hidden: [8],
+      batchSize: SAMPLE,
+      learningRate: 1e-3,
+      seed: 4,
+    };
     const buffer = ReplayBuffer.offPolicy({ capacity: 200, obsDim: 3, actionDim: 1 });
     const numbers = new Random(5);
-    const field = (width: number, of = () => numbers.between(-1, 1)) => Float32Array.from({ length: 200 * width }, of);
+    const field = (width: number, of = () => numbers.between(-1, 1)) =>
+      Float32Array.from({ length: 200 * width }, of);
     const flags = field(1, () => numbers.below(2));
     const actions = field(1, () => numbers.below(2));
     buffer.add({
@@ -186,7 +229,11 @@ describe('device-rows/pipeline', function () {
     const batch = Object.fromEntries(
       Object.values(buffer.layout.fields).map(({ key, shape, offset }) => [
         key,
-        rows.view({ shape: [SAMPLE, ...shape], offset: offset / 4, strides: shape.length ? [words, 1] : [words] }),
+        rows.view({
+          shape: [SAMPLE, ...shape],
+          offset: offset / 4,
+          strides: shape.length ? [words, 1] : [words],
+        }),
       ]),
     );
     for (let tick = 0; tick < ticks; tick++) {
@@ -225,9 +272,16 @@ describe('device-rows/pipeline', function () {
             const { x, y, more } = await made
               .sampleLargeBatch(tick, SAMPLE, { timeoutMs: 60_000 })
               .then((batch) => batch!);
-            const [ids, minus, words] = await Promise.all([x.toArray(), y.toArray(), more.toArray()]);
+            const [ids, minus, words] = await Promise.all([
+              x.toArray(),
+              y.toArray(),
+              more.toArray(),
+            ]);
             for (const [i, id] of ids.entries()) {
-              expect([minus[i], ...words.subarray(14 * i, 14 * i + 14)]).to.deep.equal([-id, ...Array(14).fill(id)]);
+              expect([minus[i], ...words.subarray(14 * i, 14 * i + 14)]).to.deep.equal([
+                -id,
+                ...Array(14).fill(id),
+              ]);
               expect(id).to.be.at.least(low);
             }
             made.afterTick();
@@ -245,34 +299,38 @@ describe('device-rows/pipeline', function () {
       },
     );
 
-  itAll('an actor that is killed at any moment leaves every update applied once, of whole rows', async () => {
-    const buffer = bufferOf(256, 256);
-    await using made = await open(buffer, {
-      placement: placements[2],
-      restart: 1000,
-      deviceRing: { guard: 32, chunkBytes: 512 },
-    });
-    const { captured, close } = sums(made);
-    const seen: number[] = [];
-    captured.on('tick', ({ scalars }) => seen.push(scalars.ticks as number));
-    const numbers = new Random(3);
-    let over = false;
-    await beside(buffer, 3, async () => {
-      const run = captured
-        .run({ ticks: setting({ short: 1000, all: 2000, long: 10_000 }) })
-        .finally(() => (over = true));
-      for (let death = 0; !over && death < setting({ short: 3, all: 5, long: 40 }); death++) {
-        const before = seen.length;
-        await workersOf(made)[numbers.below(4)]?.terminate();
-        // The next one when ticks go on.
-        while (!over && seen.length < before + 20) await new Promise((resolve) => setImmediate(resolve));
-      }
-      const { scalars, ticks } = await run;
-      expect(scalars.sum).to.equal(0);
-      expect(seen).to.deep.equal(Array.from({ length: ticks }, (_, i) => i + 1));
-    });
-    close();
-  });
+  itAll(
+    'an actor that is killed at any moment leaves every update applied once, of whole rows',
+    async () => {
+      const buffer = bufferOf(256, 256);
+      await using made = await open(buffer, {
+        placement: placements[2],
+        restart: 1000,
+        deviceRing: { guard: 32, chunkBytes: 512 },
+      });
+      const { captured, close } = sums(made);
+      const seen: number[] = [];
+      captured.on('tick', ({ scalars }) => seen.push(scalars.ticks as number));
+      const numbers = new Random(3);
+      let over = false;
+      await beside(buffer, 3, async () => {
+        const run = captured
+          .run({ ticks: setting({ short: 1000, all: 2000, long: 10_000 }) })
+          .finally(() => (over = true));
+        for (let death = 0; !over && death < setting({ short: 3, all: 5, long: 40 }); death++) {
+          const before = seen.length;
+          await workersOf(made)[numbers.below(4)]?.terminate();
+          // The next one when ticks go on.
+          while (!over && seen.length < before + 20)
+            await new Promise((resolve) => setImmediate(resolve));
+        }
+        const { scalars, ticks } = await run;
+        expect(scalars.sum).to.equal(0);
+        expect(seen).to.deep.equal(Array.from({ length: ticks }, (_, i) => i + 1));
+      });
+      close();
+    },
+  );
 
   it('a hot tick keeps its rows, and the next one is prepared from what can come meanwhile', async () => {
     const buffer = bufferOf(100, 100);
@@ -304,7 +362,14 @@ describe('device-rows/pipeline', function () {
     const reading = x.toArray(second);
     made.afterTick({ stream: second });
     latch.open();
-    const drawn = philoxIndices({ seed: 9, tick: 0, low: 7, span: 93, capacity: 100, count: SAMPLE });
+    const drawn = philoxIndices({
+      seed: 9,
+      tick: 0,
+      low: 7,
+      span: 93,
+      capacity: 100,
+      count: SAMPLE,
+    });
     expect([...(await reading)]).to.deep.equal([...drawn]);
     await made.close();
   });
@@ -323,14 +388,23 @@ describe('device-rows/pipeline', function () {
       const other = bufferOf(100);
       {
         await using host = await open(other, { rows: 'host' });
-        const words = (await rejection(() => Checkpoint.restore(folder, { buffer: other, pipeline: host }))).message;
+        const words = (
+          await rejection(() => Checkpoint.restore(folder, { buffer: other, pipeline: host }))
+        ).message;
         expect(words).to.match(/rowsOnDevice/);
       }
       const again = bufferOf(100);
       await using made = await open(again);
       await Checkpoint.restore(folder, { buffer: again, pipeline: made });
       const { x } = await made.sampleLargeBatch(3, SAMPLE);
-      const drawn = philoxIndices({ seed: 9, tick: 3, low: 0, span: 60, capacity: 100, count: SAMPLE });
+      const drawn = philoxIndices({
+        seed: 9,
+        tick: 3,
+        low: 0,
+        span: 60,
+        capacity: 100,
+        count: SAMPLE,
+      });
       expect([...(await x.toArray())]).to.deep.equal([...drawn]);
       made.afterTick();
     } finally {
@@ -341,16 +415,30 @@ describe('device-rows/pipeline', function () {
   it('refuses what cannot be, and says what would do', async () => {
     const buffer = bufferOf(100, 10);
     const words = async (options: object) => (await rejection(() => open(buffer, options))).message;
-    expect(await words({ rows: 'gpu' })).to.match(/^rows must be one of host, device, auto, got 'gpu'/);
-    expect(await words({ rows: 'host', deviceRing: {} })).to.match(/^deviceRing is about rows: 'device' or 'auto'/);
-    expect(await words({ deviceRing: { capacity: 101 } })).to.match(/at most the buffer's 100 rows, got 101/);
-    expect(await words({ deviceRing: { guard: 100 } })).to.match(/guard must be below the capacity 100, got 100/);
-    expect(await words({ deviceRing: { chunkBytes: 8 } })).to.match(/chunkBytes must be a whole number of at least 64/);
-    expect(await words({ deviceRing: { headroom: 0 } })).to.match(/headroom must be above 0 and at most 1, got 0/);
+    expect(await words({ rows: 'gpu' })).to.match(
+      /^rows must be one of host, device, auto, got 'gpu'/,
+    );
+    expect(await words({ rows: 'host', deviceRing: {} })).to.match(
+      /^deviceRing is about rows: 'device' or 'auto'/,
+    );
+    expect(await words({ deviceRing: { capacity: 101 } })).to.match(
+      /at most the buffer's 100 rows, got 101/,
+    );
+    expect(await words({ deviceRing: { guard: 100 } })).to.match(
+      /guard must be below the capacity 100, got 100/,
+    );
+    expect(await words({ deviceRing: { chunkBytes: 8 } })).to.match(
+      /chunkBytes must be a whole number of at least 64/,
+    );
+    expect(await words({ deviceRing: { headroom: 0 } })).to.match(
+      /headroom must be above 0 and at most 1, got 0/,
+    );
     expect(await words({ deviceRing: { rows: 1 } })).to.match(/rows/);
     const small = await rejection(() => open(buffer, { deviceRing: { headroom: 1e-9 } }));
     expect(small).to.have.property('code', 'ERR_HOTSLOT_MEMORY');
-    expect(small.message).to.match(/100 rows of 64 bytes take 6400 and a batch \d+; .* has \d+ free, of which/);
+    expect(small.message).to.match(
+      /100 rows of 64 bytes take 6400 and a batch \d+; .* has \d+ free, of which/,
+    );
     const steps = TrajectoryBuffer.create({
       capacity: 100,
       lanes: 1,
@@ -360,9 +448,15 @@ describe('device-rows/pipeline', function () {
     const of = { buffer: steps, view, device: TESTED, sampleCount: 4, rows: 'device' } as const;
     const told = async (options: object) =>
       (await rejection(() => ReplayPipeline.open({ ...of, ...options } as never))).message;
-    expect(await told({ deviceRing: { guard: 3 } })).to.match(/^deviceRing\.guard is about rows of a ReplayBuffer/);
-    expect(await told({ deviceRing: { headroom: 2 } })).to.match(/headroom must be above 0 and at most 1, got 2/);
-    expect(await told({ deviceRing: { headroom: 1e-9 } })).to.match(/100 rows of 16 bytes take 1600 and a batch \d+/);
+    expect(await told({ deviceRing: { guard: 3 } })).to.match(
+      /^deviceRing\.guard is about rows of a ReplayBuffer/,
+    );
+    expect(await told({ deviceRing: { headroom: 2 } })).to.match(
+      /headroom must be above 0 and at most 1, got 2/,
+    );
+    expect(await told({ deviceRing: { headroom: 1e-9 } })).to.match(
+      /100 rows of 16 bytes take 1600 and a batch \d+/,
+    );
     if (TESTED.startsWith('host')) {
       expect(await words({ transfer: 'direct' })).to.match(
         /transfer: 'direct' is about batches that are packed on the host/,
@@ -375,6 +469,8 @@ describe('device-rows/pipeline', function () {
       expect(auto.ring).to.equal(null);
     }
     await using made = await open(buffer, {});
-    expect(refusal(() => made.startPrepare(0, SAMPLE + 1)).message).to.match(/differs from the pipeline's/);
+    expect(refusal(() => made.startPrepare(0, SAMPLE + 1)).message).to.match(
+      /differs from the pipeline's/,
+    );
   });
 });

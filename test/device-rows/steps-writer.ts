@@ -1,4 +1,7 @@
-/** A thread that adds numbered steps, from the first on, until it is told to stop; says how many there are then. */
+/**
+ * A thread that adds numbered steps, from the first on, until it is told to stop; says how many
+ * there are then.
+ */
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { addNumbered, type NumberedBuffer } from './numbered-steps.ts';

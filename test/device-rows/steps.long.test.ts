@@ -1,4 +1,7 @@
-/** Steps of a view that live on the device: the bits of rows on the host, beside writers at full speed, and whatever dies. */
+/**
+ * Steps of a view that live on the device: the bits of rows on the host, beside writers at full
+ * speed, and whatever dies.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,19 +24,33 @@ import { addSteps, stepsBuffer, VIEW } from '../pipeline/steps.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { addNumbered, LANES, LENGTH, type NumberedBuffer, numberedBuffer } from './numbered-steps.ts';
+import {
+  addNumbered,
+  LANES,
+  LENGTH,
+  type NumberedBuffer,
+  numberedBuffer,
+} from './numbered-steps.ts';
 import type { StepWriting } from './steps-writer.ts';
 
 const ROWS = 16;
 
 const opened = (options: object) =>
   ReplayPipeline.open({
-    ...{ device: TESTED, sampleCount: ROWS, depth: 3, baseSeed: 5, rows: 'device' },
+    device: TESTED,
+    sampleCount: ROWS,
+    depth: 3,
+    baseSeed: 5,
+    rows: 'device',
     ...options,
   } as TrajectoryPipelineOptions) as Promise<ReplayPipeline>;
 
 /** A writer beside `act`. */
-async function beside(buffer: NumberedBuffer, from: number, act: () => Promise<void>): Promise<number> {
+async function beside(
+  buffer: NumberedBuffer,
+  from: number,
+  act: () => Promise<void>,
+): Promise<number> {
   const control = new SharedArrayBuffer(4);
   const work: StepWriting = { shared: buffer.share() as StepWriting['shared'], control, from };
   const writer = new TestThread<StepWriting>(new URL('./steps-writer.js', import.meta.url), work);
@@ -48,7 +65,9 @@ async function beside(buffer: NumberedBuffer, from: number, act: () => Promise<v
 
 const arrays = async (batch: object) =>
   Object.fromEntries(
-    await Promise.all(Object.entries(batch).map(async ([key, each]) => [key, await (each as Tensor).toArray()])),
+    await Promise.all(
+      Object.entries(batch).map(async ([key, each]) => [key, await (each as Tensor).toArray()]),
+    ),
   ) as Record<string, ArrayLike<number>>;
 
 describe('device-rows/steps', function () {
@@ -69,7 +88,13 @@ describe('device-rows/steps', function () {
         const now = { obs: some(5), wanted: some(2), reached: some(2) };
         const final = { finalObs: some(5), finalWanted: some(2), finalReached: some(2) };
         const ends = new Uint8Array(2).fill(Number(t % 10 === 9));
-        writer.add({ ...now, ...final, rewards: some(1), terminated: ends, truncated: new Uint8Array(2) });
+        writer.add({
+          ...now,
+          ...final,
+          rewards: some(1),
+          terminated: ends,
+          truncated: new Uint8Array(2),
+        });
       }
     };
     add(100, 0);
@@ -78,15 +103,26 @@ describe('device-rows/steps', function () {
   };
   const plain = (make: (buffer: ReturnType<typeof stepsBuffer>['buffer']) => unknown) => () => {
     const { buffer, writer } = stepsBuffer();
-    return { buffer, view: make(buffer), add: (ticks: number, from: number) => addSteps(writer, ticks, 20 + from) };
+    return {
+      buffer,
+      view: make(buffer),
+      add: (ticks: number, from: number) => addSteps(writer, ticks, 20 + from),
+    };
   };
-  const views: Record<string, () => { buffer: object; view: unknown; add(ticks: number, from: number): void }> = {
+  const views: Record<
+    string,
+    () => { buffer: object; view: unknown; add(ticks: number, from: number): void }
+  > = {
     'two steps and three frames': plain((buffer) => buffer.transitions(VIEW)),
     'three steps, frames padded by zeros': plain((buffer) =>
       buffer.transitions({ nStep: 3, gamma: 0.9, stack: { obs: 2 }, pad: 'zero' }),
     ),
-    'windows with burn-in': plain((buffer) => buffer.windows({ length: 4, burnIn: 2, edges: 'anchor' })),
-    'windows of frames': plain((buffer) => buffer.windows({ length: 3, edges: 'tail', stack: { pixels: 2 } })),
+    'windows with burn-in': plain((buffer) =>
+      buffer.windows({ length: 4, burnIn: 2, edges: 'anchor' }),
+    ),
+    'windows of frames': plain((buffer) =>
+      buffer.windows({ length: 3, edges: 'tail', stack: { pixels: 2 } }),
+    ),
     'goals in hindsight': goals,
   };
   for (const [name, make] of Object.entries(views))
@@ -109,7 +145,10 @@ describe('device-rows/steps', function () {
                 [one, other].map(async (made) => {
                   const batch = (await made.sampleLargeBatch(tick, ROWS)) as Record<string, Tensor>;
                   const values = await arrays(batch);
-                  const errors = Float32Array.from({ length: ROWS }, (_, i) => 1 + ((i * 7 + tick) % 5));
+                  const errors = Float32Array.from(
+                    { length: ROWS },
+                    (_, i) => 1 + ((i * 7 + tick) % 5),
+                  );
                   if (sampler) batch.priorities!.write(errors);
                   made.afterTick();
                   return values;
@@ -135,7 +174,14 @@ describe('device-rows/steps', function () {
           const drawn = sampler?.();
           await using made = await opened({ buffer, view, sampler: drawn, rows });
           using device = openDevice(TESTED);
-          const settings = { obsDim: 12, actions: 300, hidden: [8], batchSize: ROWS, learningRate: 1e-4, seed: 4 };
+          const settings = {
+            obsDim: 12,
+            actions: 300,
+            hidden: [8],
+            batchSize: ROWS,
+            learningRate: 1e-4,
+            seed: 4,
+          };
           using learner = new DqnLearner(device, settings);
           await learner.ready;
           made.capture((batch, { stream, out }) => {
@@ -160,50 +206,67 @@ describe('device-rows/steps', function () {
   const roomy = () => {
     const { buffer, writer } = stepsBuffer(60);
     return {
-      ...{ buffer, view: buffer.transitions(VIEW) },
+      buffer,
+      view: buffer.transitions(VIEW),
       add: (ticks: number, from: number) => addSteps(writer, ticks, from - 40),
     };
   };
   for (const [name, make] of Object.entries({ goals, steps: roomy }))
-    (name === 'goals' ? it : itAll)(`a checkpoint hands a prepared tick out as it was: ${name}`, async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));
-      const next = async (made: ReplayPipeline, tick: number) => {
-        const batch = (await made.sampleLargeBatch(tick, ROWS)) as Record<string, Tensor>;
-        const values = await arrays(batch);
-        batch.priorities!.write(Float32Array.from({ length: ROWS }, (_, i) => 1 + i));
-        made.afterTick();
-        return values;
-      };
-      try {
-        const { buffer, view, add } = make();
-        await using made = await opened({ buffer, view, sampler: prioritized() });
-        for (let tick = 0; tick < 5; tick++) await next(made, tick);
-        made.startPrepare(5, ROWS);
-        expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 60_000 })).to.equal(true);
-        // It was drawn before these came.
-        add(4, 100);
-        {
-          await using checkpoint = await Checkpoint.open(folder, { buffer, pipeline: made } as never);
-          await checkpoint.save();
+    (name === 'goals' ? it : itAll)(
+      `a checkpoint hands a prepared tick out as it was: ${name}`,
+      async () => {
+        const folder = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));
+        const next = async (made: ReplayPipeline, tick: number) => {
+          const batch = (await made.sampleLargeBatch(tick, ROWS)) as Record<string, Tensor>;
+          const values = await arrays(batch);
+          batch.priorities!.write(Float32Array.from({ length: ROWS }, (_, i) => 1 + i));
+          made.afterTick();
+          return values;
+        };
+        try {
+          const { buffer, view, add } = make();
+          await using made = await opened({ buffer, view, sampler: prioritized() });
+          for (let tick = 0; tick < 5; tick++) await next(made, tick);
+          made.startPrepare(5, ROWS);
+          expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 60_000 })).to.equal(true);
+          // It was drawn before these came.
+          add(4, 100);
+          {
+            await using checkpoint = await Checkpoint.open(folder, {
+              buffer,
+              pipeline: made,
+            } as never);
+            await checkpoint.save();
+          }
+          const want = [await next(made, 5), await next(made, 6)];
+          const empty = make().buffer as ReturnType<typeof stepsBuffer>['buffer'];
+          const { capacity, lanes, layout } = empty;
+          const fields = Object.fromEntries(
+            layout.fields.map(({ key, shape, dtype, observation }) => [
+              key,
+              { shape, dtype, observation },
+            ]),
+          );
+          const again = TrajectoryBuffer.create({ capacity, lanes, fields });
+          const same =
+            name === 'goals'
+              ? {
+                  nStep: 3,
+                  relabel: hindsight({ goal: 'wanted', achieved: 'reached', ratio: 0.5 }),
+                }
+              : VIEW;
+          await using other = await opened({
+            buffer: again,
+            view: again.transitions(same),
+            sampler: prioritized(),
+          });
+          await Checkpoint.restore(folder, { buffer: again, pipeline: other } as never);
+          expect([await next(other, 5), await next(other, 6)]).to.deep.equal(want);
+        } finally {
+          rmSync(folder, { recursive: true });
         }
-        const want = [await next(made, 5), await next(made, 6)];
-        const empty = make().buffer as ReturnType<typeof stepsBuffer>['buffer'];
-        const { capacity, lanes, layout } = empty;
-        const fields = Object.fromEntries(
-          layout.fields.map(({ key, shape, dtype, observation }) => [key, { shape, dtype, observation }]),
-        );
-        const again = TrajectoryBuffer.create({ capacity, lanes, fields });
-        const same =
-          name === 'goals'
-            ? { nStep: 3, relabel: hindsight({ goal: 'wanted', achieved: 'reached', ratio: 0.5 }) }
-            : VIEW;
-        await using other = await opened({ buffer: again, view: again.transitions(same), sampler: prioritized() });
-        await Checkpoint.restore(folder, { buffer: again, pipeline: other } as never);
-        expect([await next(other, 5), await next(other, 6)]).to.deep.equal(want);
-      } finally {
-        rmSync(folder, { recursive: true });
-      }
-    });
+      },
+    );
 
   for (const perLane of [48, 600])
     (perLane === 48 ? itLonger : itAll)(
@@ -220,7 +283,10 @@ describe('device-rows/steps', function () {
           for (let tick = 0; tick < setting({ short: 100, all: 200, long: 20_000 }); tick++) {
             const batch = await arrays(await made.sampleLargeBatch(tick, ROWS));
             made.afterTick();
-            const { ids, obs, nextObs, pixels, nextPixels, action, steps } = batch as Record<string, Float32Array>;
+            const { ids, obs, nextObs, pixels, nextPixels, action, steps } = batch as Record<
+              string,
+              Float32Array
+            >;
             for (let i = 0; i < ROWS; i++) {
               const id = ids![i]!;
               const of = Math.floor(id / LANES) % (LENGTH + 1);
@@ -230,8 +296,12 @@ describe('device-rows/steps', function () {
                   const frame = last - LANES * Math.min(back, at);
                   return [frame, -frame];
                 });
-              expect([...obs!.subarray(8 * i, 8 * i + 8)], `obs of ${id}`).to.deep.equal(frames(id, of));
-              expect([...nextObs!.subarray(8 * i, 8 * i + 8)]).to.deep.equal(frames(next, of + steps![i]!));
+              expect([...obs!.subarray(8 * i, 8 * i + 8)], `obs of ${id}`).to.deep.equal(
+                frames(id, of),
+              );
+              expect([...nextObs!.subarray(8 * i, 8 * i + 8)]).to.deep.equal(
+                frames(next, of + steps![i]!),
+              );
               const bytes = (of: number) => [of & 255, (of >> 8) & 255, (of >> 16) & 255];
               expect([...pixels!.subarray(3 * i, 3 * i + 3)]).to.deep.equal(bytes(id));
               expect([...nextPixels!.subarray(3 * i, 3 * i + 3)]).to.deep.equal(bytes(next));
@@ -242,56 +312,71 @@ describe('device-rows/steps', function () {
       },
     );
 
-  itAll('an actor that is killed at any moment leaves every update applied once, of whole steps', async () => {
-    const buffer = numberedBuffer(200);
-    {
-      using writer = buffer.writer();
-      addNumbered(writer, 0, 100);
-    }
-    const view = buffer.transitions({ nStep: 3, stack: { pixels: 4 } });
-    await using made = await opened({ buffer, view, sampler: prioritized(), placement: SPREAD, restart: 1000 });
-    using device = openDevice(TESTED);
-    const number = (shape: readonly number[], ...values: number[]) => {
-      const made = device.allocate({ shape });
-      return values.length > 0 ? made.write(Float32Array.from(values)) : made;
-    };
-    const [total, one, ids, wrong] = [number([1]), number([1], 1), number([ROWS, 1]), number([ROWS, 1])];
-    const captured = made.capture(
-      (batch, { stream, out, priorities }) => {
-        const columns = batch as Record<string, Tensor<'float32'>>;
-        ops.convert(stream, ids, (columns.ids as Tensor).view({ shape: [ROWS, 1] }));
-        // What was gathered is of this step, and |p| comes of it.
-        const first = columns.obs!.view({ shape: [ROWS, 1], strides: [2, 1] });
-        ops.ne(stream, wrong, first, ids);
-        ops.sum(stream, out.view({ shape: [1] }), wrong.view({ shape: [1, ROWS] }));
-        ops.square(stream, priorities!.view({ shape: [ROWS, 1] }), first);
-        stream.launch('axpby', { tensors: [total, one], wholes: [1], reals: [1, 1] });
-        stream.copy(out.view({ shape: [1], offset: 1 }), total);
-      },
-      { scalars: ['wrong', 'ticks'] },
-    );
-    const seen: number[] = [];
-    const wrongs = new Set<number>();
-    captured.on('tick', ({ scalars }) => {
-      seen.push(scalars.ticks as number);
-      wrongs.add(scalars.wrong as number);
-    });
-    const numbers = new Random(3);
-    let over = false;
-    await beside(buffer, 100, async () => {
-      const run = captured
-        .run({ ticks: setting({ short: 1000, all: 2000, long: 10_000 }) })
-        .finally(() => (over = true));
-      for (let death = 0; !over && death < setting({ short: 3, all: 5, long: 40 }); death++) {
-        const before = seen.length;
-        await workersOf(made)[numbers.below(4)]?.terminate();
-        while (!over && seen.length < before + 20) await new Promise((resolve) => setImmediate(resolve));
+  itAll(
+    'an actor that is killed at any moment leaves every update applied once, of whole steps',
+    async () => {
+      const buffer = numberedBuffer(200);
+      {
+        using writer = buffer.writer();
+        addNumbered(writer, 0, 100);
       }
-      const { ticks } = await run;
-      expect(seen).to.deep.equal(Array.from({ length: ticks }, (_, i) => i + 1));
-      expect([...wrongs]).to.deep.equal([0]);
-    });
-    await made.close();
-    for (const each of [total, one, ids, wrong]) each.close();
-  });
+      const view = buffer.transitions({ nStep: 3, stack: { pixels: 4 } });
+      await using made = await opened({
+        buffer,
+        view,
+        sampler: prioritized(),
+        placement: SPREAD,
+        restart: 1000,
+      });
+      using device = openDevice(TESTED);
+      const number = (shape: readonly number[], ...values: number[]) => {
+        const made = device.allocate({ shape });
+        return values.length > 0 ? made.write(Float32Array.from(values)) : made;
+      };
+      const [total, one, ids, wrong] = [
+        number([1]),
+        number([1], 1),
+        number([ROWS, 1]),
+        number([ROWS, 1]),
+      ];
+      const captured = made.capture(
+        (batch, { stream, out, priorities }) => {
+          const columns = batch as Record<string, Tensor<'float32'>>;
+          ops.convert(stream, ids, (columns.ids as Tensor).view({ shape: [ROWS, 1] }));
+          // What was gathered is of this step, and |p| comes of it.
+          const first = columns.obs!.view({ shape: [ROWS, 1], strides: [2, 1] });
+          ops.ne(stream, wrong, first, ids);
+          ops.sum(stream, out.view({ shape: [1] }), wrong.view({ shape: [1, ROWS] }));
+          ops.square(stream, priorities!.view({ shape: [ROWS, 1] }), first);
+          stream.launch('axpby', { tensors: [total, one], wholes: [1], reals: [1, 1] });
+          stream.copy(out.view({ shape: [1], offset: 1 }), total);
+        },
+        { scalars: ['wrong', 'ticks'] },
+      );
+      const seen: number[] = [];
+      const wrongs = new Set<number>();
+      captured.on('tick', ({ scalars }) => {
+        seen.push(scalars.ticks as number);
+        wrongs.add(scalars.wrong as number);
+      });
+      const numbers = new Random(3);
+      let over = false;
+      await beside(buffer, 100, async () => {
+        const run = captured
+          .run({ ticks: setting({ short: 1000, all: 2000, long: 10_000 }) })
+          .finally(() => (over = true));
+        for (let death = 0; !over && death < setting({ short: 3, all: 5, long: 40 }); death++) {
+          const before = seen.length;
+          await workersOf(made)[numbers.below(4)]?.terminate();
+          while (!over && seen.length < before + 20)
+            await new Promise((resolve) => setImmediate(resolve));
+        }
+        const { ticks } = await run;
+        expect(seen).to.deep.equal(Array.from({ length: ticks }, (_, i) => i + 1));
+        expect([...wrongs]).to.deep.equal([0]);
+      });
+      await made.close();
+      for (const each of [total, one, ids, wrong]) each.close();
+    },
+  );
 });

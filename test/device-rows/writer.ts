@@ -1,4 +1,7 @@
-/** A thread that adds numbered rows, from the first on, until it is told to stop; says how many there are then. */
+/**
+ * A thread that adds numbered rows, from the first on, until it is told to stop; says how many
+ * there are then.
+ */
 import { ReplayBuffer, type SharedReplayBuffer } from '../../src/index.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { numbered } from './numbered.ts';

@@ -1,6 +1,6 @@
 /**
- * What every device family does alike, written once: contract.test.ts runs it on every available device. Nothing in here
- * knows a family. Each test leaves as many handles open as it found.
+ * What every device family does alike, written once: contract.test.ts runs it on every available
+ * device. Nothing in here knows a family. Each test leaves as many handles open as it found.
  */
 import { expect } from 'chai';
 import { getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
@@ -54,7 +54,8 @@ export function deviceContract(name: string): void {
       expect(openHandles(), 'open handles').to.deep.equal(openBefore);
       expect(pinnedHandles(), 'pins').to.equal(0);
     });
-    // What belongs to the device itself is there before handles are counted, also where other threads have it open.
+    // What belongs to the device itself is there before handles are counted, also where other
+    // threads have it open.
     let held: Device;
     before(() => {
       held = openDevice(name);
@@ -63,6 +64,7 @@ export function deviceContract(name: string): void {
     });
     after(() => held.close());
     const opened = () => device;
-    for (const [section, contract] of Object.entries(sections)) describe(section, () => contract(opened, name));
+    for (const [section, contract] of Object.entries(sections))
+      describe(section, () => contract(opened, name));
   });
 }

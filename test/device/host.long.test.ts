@@ -1,4 +1,7 @@
-/** What only the host device promises: several memories in one machine, and an executor that never leaves work lying. */
+/**
+ * What only the host device promises: several memories in one machine, and an executor that never
+ * leaves work lying.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -24,7 +27,10 @@ describe('host devices', () => {
     expect(openDevice('host:7')).to.include({ name: 'host:7', family: 'host', index: 7 });
     for (const name of ['host:8', 'host:-1', 'host:01', 'host:', 'host:1x', 'Host:0', '', 'gpu']) {
       const error = refusal(() => openDevice(name));
-      expect([error.code, error instanceof RangeError], name).to.deep.equal(['ERR_HOTSLOT_UNKNOWN_DEVICE', true]);
+      expect([error.code, error instanceof RangeError], name).to.deep.equal([
+        'ERR_HOTSLOT_UNKNOWN_DEVICE',
+        true,
+      ]);
       expect(error.message).to.include(`'${name}'`).and.include('host:7');
     }
     expect(refusal(() => openDevice(3 as never))).to.be.instanceOf(TypeError);
@@ -32,13 +38,19 @@ describe('host devices', () => {
 
   it('are listed, unavailable families with their reason', () => {
     const all = listDevices();
-    expect(all.find((each) => each.name === 'host:0')).to.include({ family: 'host', available: true });
+    expect(all.find((each) => each.name === 'host:0')).to.include({
+      family: 'host',
+      available: true,
+    });
     for (const family of ['cuda', 'rocm', 'xpu']) {
       const info = all.find((each) => each.family === family) as DeviceInfo;
       if (info.available) continue;
       expect(info.reason, family).to.match(/\w+ \w+/);
       const error = refusal(() => openDevice(family));
-      expect([error.code, error.message.includes(family)]).to.deep.equal(['ERR_HOTSLOT_UNAVAILABLE', true]);
+      expect([error.code, error.message.includes(family)]).to.deep.equal([
+        'ERR_HOTSLOT_UNAVAILABLE',
+        true,
+      ]);
     }
   });
 
@@ -68,7 +80,8 @@ describe('host devices', () => {
     using tensor = device.allocate({ shape: [1] });
     latch.hold(stream);
     for (let i = 1; i <= 5; i++) stream.fill(tensor, i);
-    // A stream that executed in its caller's thread would have gone through all of them, the held kernel included.
+    // A stream that executed in its caller's thread would have gone through all of them, the held
+    // kernel included.
     expect(stream.query()).to.equal(false);
     latch.open();
     await stream.synchronize();
@@ -131,7 +144,9 @@ describe('host devices', () => {
   for (const [how, [argument, code]] of Object.entries(losses)) {
     itAll(`touch no memory that is gone when what was lent to them ${how}`, () => {
       const script = fileURLToPath(new URL('./lender.js', import.meta.url));
-      const { status, signal, stderr } = spawnSync(process.execPath, [script, argument], { encoding: 'utf8' });
+      const { status, signal, stderr } = spawnSync(process.execPath, [script, argument], {
+        encoding: 'utf8',
+      });
       expect({ status, signal, stderr }).to.deep.equal({ status: code, signal: null, stderr: '' });
     });
   }

@@ -1,8 +1,9 @@
 /**
- * A process of its own, because it would crash if memory went away under a running copy: with the argument 'exit' it
- * exits (code 3) while copies out of its shared memory run; with 'thread' a thread of its own is ended while they run;
- * with 'pipeline' that thread has a whole pipeline, whose graph takes longer than its end will wait; with 'closed' and
- * 'collected' the memory itself is closed or dropped while a copy out of it is still queued.
+ * A process of its own, because it would crash if memory went away under a running copy: with the
+ * argument 'exit' it exits (code 3) while copies out of its shared memory run; with 'thread' a
+ * thread of its own is ended while they run; with 'pipeline' that thread has a whole pipeline,
+ * whose graph takes longer than its end will wait; with 'closed' and 'collected' the memory itself
+ * is closed or dropped while a copy out of it is still queued.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -42,7 +43,8 @@ async function orphan(close: boolean): Promise<void> {
   }
   device.createStream().fill(latch, 1);
   const got = await to.toArray(stream);
-  if (got[0] !== 7 || got[bytes - 1] !== 7) throw new Error(`the copy read ${got[0]} and ${got[bytes - 1]}`);
+  if (got[0] !== 7 || got[bytes - 1] !== 7)
+    throw new Error(`the copy read ${got[0]} and ${got[bytes - 1]}`);
 }
 
 /** A pipeline in this thread, running graphs of three seconds. */
@@ -54,12 +56,17 @@ async function learn(): Promise<void> {
   pipeline.capture((batch, { stream }) => {
     for (let i = 0; i < 30; i++) {
       stream.launch('spin', { wholes: [100_000] });
-      stream.launch('copy2d', { tensors: [target, batch.x as Tensor], wholes: [500, 4096, 4096, 4096] });
+      stream.launch('copy2d', {
+        tensors: [target, batch.x as Tensor],
+        wholes: [500, 4096, 4096, 4096],
+      });
     }
   });
   const running = pipeline.run();
-  // The first batch is on its way to the learner; then this thread's event loop does not turn for long.
-  while (pipeline.inspect().slots.every(({ state }) => state !== 'Replaying')) await new Promise(setImmediate);
+  // The first batch is on its way to the learner; then this thread's event loop does not turn for
+  // long.
+  while (pipeline.inspect().slots.every(({ state }) => state !== 'Replaying'))
+    await new Promise(setImmediate);
   say('running');
   await running;
 }

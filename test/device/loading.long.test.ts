@@ -1,6 +1,6 @@
 /**
- * An addon that cannot begin in one thread is not taken from another place there: handles of the first core mean nothing to a second, and
- * a second pool would have threads of its own.
+ * An addon that cannot begin in one thread is not taken from another place there: handles of the
+ * first core mean nothing to a second, and a second pool would have threads of its own.
  */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,10 @@ import { openDevice } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 
-/** The library is refused to the thread that asks for it, as where there is no memory for it; then the thread asks again. */
+/**
+ * The library is refused to the thread that asks for it, as where there is no memory for it; then
+ * the thread asks again.
+ */
 const programFor = (library: string) => `
   const { parentPort } = require('node:worker_threads');
   const real = process.dlopen;
@@ -55,7 +58,9 @@ describe('device/loading', () => {
         if (process.versions.bun) this.skip(); // it asks the system by itself
         expect(openDevice('host:0').name).to.equal('host:0');
         const thread = new Worker(programFor(`${name}.node`), { eval: true });
-        const [[refused, then]] = (await once(thread, 'message')) as [[{ code: string; message: string }, string]];
+        const [[refused, then]] = (await once(thread, 'message')) as [
+          [{ code: string; message: string }, string],
+        ];
         expect(refused.code).to.equal('ERR_HOTSLOT_ADDON');
         expect(refused.message).to.match(
           new RegExp(
@@ -72,17 +77,24 @@ describe('device/loading', () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
     try {
       for (const name of ['system.node', 'device.node'])
-        copyFileSync(fileURLToPath(new URL(`../../../build/Release/${name}`, import.meta.url)), `${folder}/${name}`);
+        copyFileSync(
+          fileURLToPath(new URL(`../../../build/Release/${name}`, import.meta.url)),
+          `${folder}/${name}`,
+        );
       const source = `
         import { Worker } from 'node:worker_threads';
         import { openDevice } from ${JSON.stringify(new URL('../../src/index.js', import.meta.url).href)};
         openDevice('host:0');
         const thread = new Worker(${JSON.stringify(programFor('device.node'))}, { eval: true, execArgv: [] });
         thread.on('message', ([refused]) => console.log(refused.message));`;
-      const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', source], {
-        env: { ...process.env, HOTSLOT_ADDONS: folder },
-        encoding: 'utf8',
-      });
+      const { stdout, stderr } = spawnSync(
+        process.execPath,
+        ['--input-type=module', '-e', source],
+        {
+          env: { ...process.env, HOTSLOT_ADDONS: folder },
+          encoding: 'utf8',
+        },
+      );
       expect(stdout, stderr).to.match(
         /^Hotslot's native addon 'device', which .*größe.*, could not begin in this thread: /,
       );

@@ -1,4 +1,7 @@
-/** device.loadKernels(): from source and from images, issued and captured, in every thread; and what is refused. */
+/**
+ * device.loadKernels(): from source and from images, issued and captured, in every thread; and what
+ * is refused.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,8 +34,10 @@ describe('device/own-kernels', () => {
   });
   after(() => device.close());
 
-  const load = () => device.loadKernels({ name: 'mine', source: saxpySource, kernels: { saxpy, tally } });
-  const floats = (...values: number[]) => device.allocate({ shape: [values.length] }).write(Float32Array.from(values));
+  const load = () =>
+    device.loadKernels({ name: 'mine', source: saxpySource, kernels: { saxpy, tally } });
+  const floats = (...values: number[]) =>
+    device.allocate({ shape: [values.length] }).write(Float32Array.from(values));
 
   it('launches kernels of a source with tensors of any dtype', async () => {
     const kernels = await load();
@@ -41,32 +46,47 @@ describe('device/own-kernels', () => {
     stream.launch(kernels.saxpy, { tensors: [y, x], wholes: [3], reals: [0.5] });
     expect([...(await y.toArray())]).to.deep.equal([6, 12, 18]);
     using counts = device.allocate({ shape: [2], dtype: 'int32' });
-    using bytes = device.allocate({ shape: [2, 3], dtype: 'uint8' }).write(Uint8Array.of(1, 2, 3, 200, 200, 200));
+    using bytes = device
+      .allocate({ shape: [2, 3], dtype: 'uint8' })
+      .write(Uint8Array.of(1, 2, 3, 200, 200, 200));
     stream.launch(kernels.tally, { tensors: [counts, bytes], wholes: [2, 3] });
     expect([...(await counts.toArray())]).to.deep.equal([6, 600]);
   });
 
-  itAll('replays them captured, and a graph holds them when the device is closed and opened again', async () => {
-    const own = openDevice(TESTED);
-    const { saxpy: kernel } = await own.loadKernels({ name: 'held', source: saxpySource, kernels: { saxpy } });
-    using y = floats(1, 1);
-    using x = floats(1, 2);
-    using captured = device.createStream();
-    await stream.synchronize();
-    captured.beginCapture();
-    captured.launch(kernel, { tensors: [y, x], wholes: [2], reals: [1] });
-    using graph = captured.endCapture();
-    using exec = graph.instantiate();
-    own.close();
-    for (let i = 0; i < 3; i++) captured.replay(exec);
-    expect([...(await y.toArray(captured))]).to.deep.equal([4, 7]);
-  });
+  itAll(
+    'replays them captured, and a graph holds them when the device is closed and opened again',
+    async () => {
+      const own = openDevice(TESTED);
+      const { saxpy: kernel } = await own.loadKernels({
+        name: 'held',
+        source: saxpySource,
+        kernels: { saxpy },
+      });
+      using y = floats(1, 1);
+      using x = floats(1, 2);
+      using captured = device.createStream();
+      await stream.synchronize();
+      captured.beginCapture();
+      captured.launch(kernel, { tensors: [y, x], wholes: [2], reals: [1] });
+      using graph = captured.endCapture();
+      using exec = graph.instantiate();
+      own.close();
+      for (let i = 0; i < 3; i++) captured.replay(exec);
+      expect([...(await y.toArray(captured))]).to.deep.equal([4, 7]);
+    },
+  );
 
   itAll('compiles and loads once, however often it is asked', async () => {
     const [a, b] = await Promise.all([load(), load()]);
     const c = await load();
-    expect([b.saxpy.handle, c.saxpy.handle, a.tally.handle]).to.deep.equal(Array(3).fill(a.saxpy.handle));
-    const other = await device.loadKernels({ name: 'mine', source: `${saxpySource}\n`, kernels: { saxpy, tally } });
+    expect([b.saxpy.handle, c.saxpy.handle, a.tally.handle]).to.deep.equal(
+      Array(3).fill(a.saxpy.handle),
+    );
+    const other = await device.loadKernels({
+      name: 'mine',
+      source: `${saxpySource}\n`,
+      kernels: { saxpy, tally },
+    });
     expect(other.saxpy.handle).to.not.equal(a.saxpy.handle);
   });
 
@@ -111,19 +131,23 @@ describe('device/own-kernels', () => {
     expect(openHandles().kernels).to.equal(TESTED === 'host:0' ? before : 0);
     using y = floats(1);
     using x = floats(1);
-    const error = refusal(() => device.currentStream.launch(kernel, { tensors: [y, x], wholes: [1], reals: [1] }));
+    const error = refusal(() =>
+      device.currentStream.launch(kernel, { tensors: [y, x], wholes: [1], reals: [1] }),
+    );
     expect(error.code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
     stream = device.currentStream;
-    expect((await rejection(() => own.loadKernels({ source: saxpySource, kernels: { saxpy } }))).code).to.equal(
-      'ERR_HOTSLOT_STATE_CLOSED',
-    );
+    expect(
+      (await rejection(() => own.loadKernels({ source: saxpySource, kernels: { saxpy } }))).code,
+    ).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
 
   it('is seen by firstNonFinite', async () => {
     const { saxpy: kernel } = await load();
     using y = floats(1, 2);
     using x = floats(1, Number.NaN);
-    const found = await firstNonFinite(device, (on) => on.launch(kernel, { tensors: [y, x], wholes: [2], reals: [1] }));
+    const found = await firstNonFinite(device, (on) =>
+      on.launch(kernel, { tensors: [y, x], wholes: [2], reals: [1] }),
+    );
     expect(found).to.include({ operation: 0, kernel: 'saxpy', tensor: 'tensor 0', index: 1 });
   });
 
@@ -137,18 +161,25 @@ describe('device/own-kernels', () => {
       using y = floats(1, 2);
       using x = floats(1, 2);
       using half = device.allocate({ shape: [2], dtype: 'float16' });
-      const launched = (args: object) => refusal(() => stream.launch(kernels.saxpy, args as never)).message;
+      const launched = (args: object) =>
+        refusal(() => stream.launch(kernels.saxpy, args as never)).message;
       const good = { tensors: [y, x], wholes: [2], reals: [1] };
       expect(launched({ ...good, tensors: [y] })).to.equal("kernel 'saxpy' takes 2 tensors, got 1");
-      expect(launched({ ...good, wholes: [] })).to.equal("kernel 'saxpy' takes 1 whole numbers, got 0");
+      expect(launched({ ...good, wholes: [] })).to.equal(
+        "kernel 'saxpy' takes 1 whole numbers, got 0",
+      );
       expect(launched({ ...good, reals: [1, 2] })).to.equal("kernel 'saxpy' takes 1 reals, got 2");
       expect(launched({ ...good, tensors: [y, half] })).to.equal(
         "kernel 'saxpy': tensor 1 must be float32, got float16",
       );
-      expect(launched({ ...good, wholes: [3] })).to.include('tensor 0 covers 8 bytes, 12 are needed');
+      expect(launched({ ...good, wholes: [3] })).to.include(
+        'tensor 0 covers 8 bytes, 12 are needed',
+      );
       expect(launched({ ...good, wholes: [0.5] })).to.include('wholes[0] must be a whole number');
       expect(launched({ ...good, block: 3 })).to.include("unknown option 'block'");
-      expect(refusal(() => stream.launch({} as never, good as never)).message).to.include('device.loadKernels()');
+      expect(refusal(() => stream.launch({} as never, good as never)).message).to.include(
+        'device.loadKernels()',
+      );
     });
 
     it('a stream of another device', () => {
@@ -161,8 +192,11 @@ describe('device/own-kernels', () => {
 
     it('declarations that cannot be', async () => {
       const why = async (declared: unknown, more: object = {}) =>
-        (await rejection(() => device.loadKernels({ source: saxpySource, kernels: declared as never, ...more })))
-          .message;
+        (
+          await rejection(() =>
+            device.loadKernels({ source: saxpySource, kernels: declared as never, ...more }),
+          )
+        ).message;
       expect(await why({})).to.include('no kernel is declared');
       expect(await why({ 'a b': saxpy })).to.include('no name of a C function');
       expect(await why({ saxpy: { ...saxpy, tensors: ['float'] } })).to.include('unknown dtype');
@@ -172,50 +206,67 @@ describe('device/own-kernels', () => {
       expect(await why({ saxpy: { ...saxpy, need: 8 } })).to.include('need is a function');
       expect(await why({ saxpy }, { images: { gpu: [] } })).to.include("unknown option 'gpu'");
       expect(await why({ saxpy }, { source: undefined })).to.include('neither an image');
-      expect(await why({ saxpy }, { source: new URL('file:///no/such.gk') })).to.include('/no/such.gk');
+      expect(await why({ saxpy }, { source: new URL('file:///no/such.gk') })).to.include(
+        '/no/such.gk',
+      );
       expect(await why({ saxpy }, { source: 7 })).to.include('source is a text');
     });
 
-    itAll('a source that does not compile, with the compiler’s words and the lines of the file', async () => {
-      const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-'));
-      const file = join(folder, 'broken.gk');
-      writeFileSync(file, saxpySource.replace('+ y[i];', '+ z[i];'));
-      try {
-        const source = new URL(`file://${file}`);
-        const error = await rejection(() => device.loadKernels({ source, kernels: { saxpy } }));
-        expect(error.code).to.equal('ERR_HOTSLOT_COMPILE');
-        expect(error.message)
-          .to.include('does not compile')
-          .and.match(/broken\.gk:3:\d+: error: .*'z'/);
-      } finally {
-        rmSync(folder, { recursive: true });
-      }
-    });
+    itAll(
+      'a source that does not compile, with the compiler’s words and the lines of the file',
+      async () => {
+        const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-'));
+        const file = join(folder, 'broken.gk');
+        writeFileSync(file, saxpySource.replace('+ y[i];', '+ z[i];'));
+        try {
+          const source = new URL(`file://${file}`);
+          const error = await rejection(() => device.loadKernels({ source, kernels: { saxpy } }));
+          expect(error.code).to.equal('ERR_HOTSLOT_COMPILE');
+          expect(error.message)
+            .to.include('does not compile')
+            .and.match(/broken\.gk:3:\d+: error: .*'z'/);
+        } finally {
+          rmSync(folder, { recursive: true });
+        }
+      },
+    );
 
     itAll('kernels that the source does not have, or has otherwise than declared', async () => {
-      const missing = await rejection(() => device.loadKernels({ source: saxpySource, kernels: { other: saxpy } }));
+      const missing = await rejection(() =>
+        device.loadKernels({ source: saxpySource, kernels: { other: saxpy } }),
+      );
       expect(missing.message).to.include('other');
       // AMD's code objects say nothing of it.
       if (family === 'rocm') return;
       const declared = { saxpy: { ...saxpy, wholes: 2 } };
-      const differs = await rejection(() => device.loadKernels({ source: saxpySource, kernels: declared }));
-      expect(differs.message).to.include("'saxpy' is declared with 2 tensors, 2 whole numbers and 1 real");
+      const differs = await rejection(() =>
+        device.loadKernels({ source: saxpySource, kernels: declared }),
+      );
+      expect(differs.message).to.include(
+        "'saxpy' is declared with 2 tensors, 2 whole numbers and 1 real",
+      );
     });
 
     it('images of other families, and what is none', async () => {
       const why = async (image: unknown) =>
-        (await rejection(() => device.loadKernels({ images: { [family]: image } as never, kernels: { saxpy } })))
-          .message;
+        (
+          await rejection(() =>
+            device.loadKernels({ images: { [family]: image } as never, kernels: { saxpy } }),
+          )
+        ).message;
       const spirv = Uint8Array.of(3, 2, 0x23, 7, 0, 0, 0, 0);
       const library = new Uint8Array(64);
       library.set([0x7f, 0x45, 0x4c, 0x46]);
       library[18] = 62;
       if (family !== 'xpu') expect(await why(spirv)).to.include('is SPIR-V; ');
       if (family !== 'host') expect(await why(library)).to.include('is a shared library; ');
-      if (family !== 'cuda') expect(await why(Buffer.from('.version 6.3\n'))).to.include('is PTX; ');
+      if (family !== 'cuda')
+        expect(await why(Buffer.from('.version 6.3\n'))).to.include('is PTX; ');
       expect(await why('/no/such/image')).to.include('/no/such/image');
       expect(await why(7)).to.include('an image is its bytes');
-      expect(await why(Buffer.from('nothing'))).to.match(/is no (shared library|SPIR-V)|do not load/);
+      expect(await why(Buffer.from('nothing'))).to.match(
+        /is no (shared library|SPIR-V)|do not load/,
+      );
     });
   });
 
@@ -230,7 +281,9 @@ describe('device/own-kernels', () => {
         expect([...(await y.toArray())]).to.deep.equal([5]);
       }
       const declared = { saxpy: { ...saxpy, tensors: ['float32', 'int32'] as const } };
-      const error = await rejection(() => device.loadKernels({ images: { host: path }, kernels: declared }));
+      const error = await rejection(() =>
+        device.loadKernels({ images: { host: path }, kernels: declared }),
+      );
       expect(error.message)
         .to.include('in ')
         .and.include('it takes 2 tensors, 1 whole number and 1 real: float32, float32');

@@ -81,7 +81,9 @@ describe(`${family}: peers`, () => {
       side.record(join);
       origin.wait(join);
     } else {
-      expect(refusal(() => side.wait(fork)).message).to.include('xpu:1 cannot take part in a capture of xpu:0');
+      expect(refusal(() => side.wait(fork)).message).to.include(
+        'xpu:1 cannot take part in a capture of xpu:0',
+      );
       expect(side.capturing).to.equal(false);
     }
     using graph = origin.endCapture();
@@ -106,7 +108,9 @@ describe(`${family}: peers`, () => {
     expect(refused(() => stream.record(event))).to.match(
       /an event of \w+:1 cannot be recorded on \w+:0: record one of/,
     );
-    expect(refused(() => other.replay(exec))).to.match(/a graph of \w+:0 cannot be replayed on \w+:1: replay it on/);
+    expect(refused(() => other.replay(exec))).to.match(
+      /a graph of \w+:0 cannot be replayed on \w+:1: replay it on/,
+    );
     expect(refused(() => others.update(graph))).to.match(
       /a graph of \w+:0 cannot update an exec on \w+:1: instantiate/,
     );
@@ -136,7 +140,9 @@ describe(`${family}: peers`, () => {
     using stream = here.createStream();
     for (const microbatch of [0, 0]) {
       using latch = new Latch(here).hold(stream);
-      const buffers = here.withStream(stream, () => loader.load({ x: source }, 'training', microbatch));
+      const buffers = here.withStream(stream, () =>
+        loader.load({ x: source }, 'training', microbatch),
+      );
       source.write(new Float32Array([30, 40]));
       expect(there.currentStream.query(), 'written before it was copied').to.equal(false);
       latch.open();
@@ -164,7 +170,11 @@ describe(`${family}: peers`, () => {
     await stream.synchronize();
     if (there.traits.movesPages) {
       here.advise(shared, { accessedBy: 1 });
-      expect(here.residency(shared)).to.deep.equal({ location: 1, preferred: 0, accessedBy: [0, 1] });
+      expect(here.residency(shared)).to.deep.equal({
+        location: 1,
+        preferred: 0,
+        accessedBy: [0, 1],
+      });
     }
     expect(new Set(await valuesOf(shared))).to.deep.equal(new Set([4]));
   });
@@ -184,6 +194,7 @@ describe(`${family}: peers`, () => {
       () => stream.wait(event),
       () => openDevice('host:0').currentStream.copy(elsewhere, mine),
     ];
-    for (const use of uses) expect(refusal(use).message).to.match(/of the (host|\w+) family cannot be used with a/);
+    for (const use of uses)
+      expect(refusal(use).message).to.match(/of the (host|\w+) family cannot be used with a/);
   });
 });

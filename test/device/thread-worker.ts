@@ -1,6 +1,11 @@
 /** What other threads do with handles that the test's thread made: numbers alone came here. */
 import { Handle } from '../../src/device/handle.ts';
-import { nativeGraphs, nativeHandles, nativeMemory, nativeStreams } from '../../src/device/native.ts';
+import {
+  nativeGraphs,
+  nativeHandles,
+  nativeMemory,
+  nativeStreams,
+} from '../../src/device/native.ts';
 import { waitEventSync } from '../../src/device/open.ts';
 import {
   newPoller,
@@ -60,7 +65,8 @@ const submitter = () =>
     slots: [memory],
     mode: TransferMode.immediate,
   });
-const replayer = () => newReplayer({ stream, spent: [event], graphs: [exec], times: new Float64Array(2) });
+const replayer = () =>
+  newReplayer({ stream, spent: [event], graphs: [exec], times: new Float64Array(2) });
 
 const tasks = {
   /** Copies host → memory, waits for it, replays, waits again: each step by its own addon. */
@@ -74,14 +80,16 @@ const tasks = {
     while (again.check(1_000_000) === 0);
     // The event is done a moment before its stream says so.
     let drained = false;
-    for (const end = performance.now() + 60_000; !drained && performance.now() < end; ) drained = replay.drained();
+    for (const end = performance.now() + 60_000; !drained && performance.now() < end; )
+      drained = replay.drained();
     for (const actor of [submit, again, replay]) actor.close();
     return drained;
   },
   query: () => nativeStreams().streamQuery(stream),
   /** Asks until the answer is the stream's error. */
   untilFailed() {
-    for (const end = performance.now() + 60_000; performance.now() < end; ) nativeStreams().streamQuery(stream);
+    for (const end = performance.now() + 60_000; performance.now() < end; )
+      nativeStreams().streamQuery(stream);
     return 'a minute without an error';
   },
   endCapture: () => nativeGraphs().endCapture(stream),
@@ -135,14 +143,19 @@ const tasks = {
     while (!waitEventSync(device, mark, 40));
     return true;
   },
-  /** There and back through every kind of forwardSync: a dense tensor, then the middle columns of a wider one. */
+  /**
+   * There and back through every kind of forwardSync: a dense tensor, then the middle columns of a
+   * wider one.
+   */
   moveSync() {
     using op = new ToDevice('cpu', name);
     const home = op.adjoint();
     using x = op.forward(Float32Array.of(1, 2, 3)) as Tensor;
     using y = op.forwardSync(Float32Array.of(9, 10, 11, 12, 19, 20, 21, 22)) as Tensor;
     const middle = y.view({ shape: [2, 2], offset: 1, strides: [4, 1] });
-    return [x, middle].flatMap((each) => Array.from((home.forwardSync(each) as CpuTensor).data, Number));
+    return [x, middle].flatMap((each) =>
+      Array.from((home.forwardSync(each) as CpuTensor).data, Number),
+    );
   },
   /** Says the transfer stream's handle and keeps both devices open until it is told to end. */
   transferStream() {
@@ -155,7 +168,10 @@ const tasks = {
     say(held.length);
     Atomics.wait(words, 0, 0);
   },
-  /** Closes the event that another thread has pinned. That thread may take longer than close() waits. */
+  /**
+   * Closes the event that another thread has pinned. That thread may take longer than close()
+   * waits.
+   */
   closesPinned() {
     const closing = new Handle(event);
     while (!closing.closed) {

@@ -1,4 +1,6 @@
-/** The doors: what each entry of the package exports, and that no type that users meet stays behind. */
+/**
+ * The doors: what each entry of the package exports, and that no type that users meet stays behind.
+ */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -9,15 +11,19 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   exports: Record<string, { types: string; default: string } | string>;
 };
-const doors = Object.entries(exports).filter((entry): entry is [string, { types: string; default: string }] => {
-  return typeof entry[1] !== 'string';
-});
+const doors = Object.entries(exports).filter(
+  (entry): entry is [string, { types: string; default: string }] => {
+    return typeof entry[1] !== 'string';
+  },
+);
 
 /** Names by the declaration file that they come from, types among them. */
 function exported(types: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
   const text = readFileSync(join(root, types), 'utf8');
-  for (const [, names = '', from = ''] of text.matchAll(/export (?:type )?\{([^}]*)\} from '([^']+)'/g)) {
+  for (const [, names = '', from = ''] of text.matchAll(
+    /export (?:type )?\{([^}]*)\} from '([^']+)'/g,
+  )) {
     const file = normalize(join(root, dirname(types), from.replace(/\.[jt]s$/, '.d.ts')));
     const each = names.split(',').map((name) => name.trim().replace(/^type /, ''));
     found.set(file, [...(found.get(file) ?? []), ...each.filter((name) => name !== '')]);
@@ -82,7 +88,11 @@ describe('the doors', () => {
     for (const [path] of doors)
       for (const [name, value] of Object.entries(await import(path.replace('.', 'hotslot')))) {
         let prototype: unknown = typeof value === 'function' ? (value.prototype as unknown) : null;
-        for (; prototype && prototype !== Object.prototype; prototype = Object.getPrototypeOf(prototype))
+        for (
+          ;
+          prototype && prototype !== Object.prototype;
+          prototype = Object.getPrototypeOf(prototype)
+        )
           for (const key of Object.getOwnPropertyNames(prototype))
             if (internal.includes(key)) reachable.push(`${name}.${key}`);
       }
@@ -90,16 +100,24 @@ describe('the doors', () => {
   });
 
   it('let every type be imported that a public declaration names', () => {
-    // Classes that users meet by what inherits from them, and the insides of what only goes through postMessage.
-    const behind = ['Owner', 'Handle', 'HandleOwner', 'CopyingTransferBackend', 'Components', 'Place'];
+    // Classes that users meet by what inherits from them, and the insides of what only goes through
+    // postMessage.
+    const behind = [
+      'Owner',
+      'Handle',
+      'HandleOwner',
+      'CopyingTransferBackend',
+      'Components',
+      'Place',
+    ];
     const declarations = readdirSync(join(root, 'dist/src'), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.d.ts'))
       .map((name) => readFileSync(join(root, 'dist/src', name), 'utf8'));
     const own = new Set(
       declarations.flatMap((text) =>
-        [...text.matchAll(/^export (?:declare )?(?:abstract )?(?:class|interface|type) (\w+)/gm)].map(
-          ([, name]) => name,
-        ),
+        [
+          ...text.matchAll(/^export (?:declare )?(?:abstract )?(?:class|interface|type) (\w+)/gm),
+        ].map(([, name]) => name),
       ),
     );
     const missing: string[] = [];
@@ -112,7 +130,8 @@ describe('the doors', () => {
         for (const [, name = '', body = ''] of parts)
           if (names.includes(name))
             for (const each of new Set(body.replaceAll(/'[^']*'/g, '').match(/\b[A-Z]\w+/g)))
-              if (own.has(each) && !all.includes(each) && !behind.includes(each)) missing.push(`${each}, by ${name}`);
+              if (own.has(each) && !all.includes(each) && !behind.includes(each))
+                missing.push(`${each}, by ${name}`);
       }
     expect(missing).to.deep.equal([]);
   });
@@ -122,7 +141,9 @@ describe('the doors', () => {
     const script = `
       for (const file of ${JSON.stringify(files)}) await import(file);
       console.log(process.report.getReport().sharedObjects.filter((path) => path.endsWith('.node')).join());`;
-    const said = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    const said = execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    });
     expect(said.trim()).to.equal('');
   });
 });

@@ -34,12 +34,20 @@ function recordOf(over: Readonly<Record<number, number>>): Float64Array {
 }
 
 /** A packer of a view's batches whose source was changed on its way. */
-function packs(change: (source: Numbers, buffer: TrajectoryBuffer) => void, setting: Setting = {}): Packed {
+function packs(
+  change: (source: Numbers, buffer: TrajectoryBuffer) => void,
+  setting: Setting = {},
+): Packed {
   const buffer = steps(64);
   fillSteps(buffer, 40);
   const sampler = setting.byPriority ? prioritized() : undefined;
   const whole = new BatchSource({ buffer, view: buffer.transitions(), sampler, sampleCount: 8 });
-  const sizes = { batchBytes: whole.plan.bytes, priorityBytes: whole.priorityBytes, fresh: null, ...setting.halves };
+  const sizes = {
+    batchBytes: whole.plan.bytes,
+    priorityBytes: whole.priorityBytes,
+    fresh: null,
+    ...setting.halves,
+  };
   const halves = HostHalves.allocate(2, sizes);
   const source = clone(whole.plan.share) as Numbers;
   change(source, buffer);
@@ -50,13 +58,18 @@ function packs(change: (source: Numbers, buffer: TrajectoryBuffer) => void, sett
 }
 
 const mirror = () => new Float64Array(new SharedArrayBuffer(8 * (8 + 64)));
-const kept = (freshAt: number, most: number) => ({ mirror: mirror(), freshAt, most }) as Numbers['kept'];
+const kept = (freshAt: number, most: number) =>
+  ({ mirror: mirror(), freshAt, most }) as Numbers['kept'];
 
 /** A packer of rows, whose counts are changed meanwhile. */
 function packsRows(rows: number, batchBytes: number) {
   const buffer = rowsOf(64, 8);
   const source = { kind: 'rows', buffer: buffer.share() } as const;
-  const packer = attachPacker(source, HostHalves.allocate(1, { batchBytes, priorityBytes: 0, fresh: null }), 1);
+  const packer = attachPacker(
+    source,
+    HostHalves.allocate(1, { batchBytes, priorityBytes: 0, fresh: null }),
+    1,
+  );
   return { packer, record: recordOf({ [Field.rows]: rows }), memory: source.buffer };
 }
 
@@ -95,7 +108,9 @@ export const packers: Record<string, Case> = {
         s.kept = kept(256, 2 ** 62);
       }),
   },
-  'a batch of 2⁵⁹ rows of a view': { refused: () => packs(() => {}, { record: { [Field.rows]: 2 ** 59 } }) },
+  'a batch of 2⁵⁹ rows of a view': {
+    refused: () => packs(() => {}, { record: { [Field.rows]: 2 ** 59 } }),
+  },
   'a batch of 2⁵⁹ rows': {
     refused: () => {
       const { packer, record } = packsRows(2 ** 59, 32 * 8);
@@ -105,7 +120,11 @@ export const packers: Record<string, Case> = {
   'a batch that grows while it is packed': {
     refused: () => {
       const { packer, record, memory } = packsRows(4, 32_000_000);
-      const reserved = new BigUint64Array(memory.memory, memory.offset + rowsAddon().layouts.rows.reserved, 1);
+      const reserved = new BigUint64Array(
+        memory.memory,
+        memory.offset + rowsAddon().layouts.rows.reserved,
+        1,
+      );
       // A writer is over every row: the packer comes back for them.
       reserved[0] = 128n;
       packer.pack(0, record);

@@ -1,4 +1,7 @@
-/** What another thread hands over is looked at before native code touches it: a forgery is refused, and harms nothing. */
+/**
+ * What another thread hands over is looked at before native code touches it: a forgery is refused,
+ * and harms nothing.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -12,7 +15,10 @@ describe('door/forged', () => {
       killSignal: 'SIGKILL',
     });
     const said = stdout.trim().split('\n');
-    expect({ status, signal }, `in '${said.at(-1)}':\n${stderr}`).to.deep.equal({ status: 0, signal: null });
+    expect({ status, signal }, `in '${said.at(-1)}':\n${stderr}`).to.deep.equal({
+      status: 0,
+      signal: null,
+    });
     expect(said.at(-1)).to.equal(`${said.length - 1} cases`);
     expect(said.length).to.be.above(40);
   });

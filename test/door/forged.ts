@@ -1,4 +1,7 @@
-/** A process that attaches what nobody shared, and words that no writer wrote: it says each case, then ends. */
+/**
+ * A process that attaches what nobody shared, and words that no writer wrote: it says each case,
+ * then ends.
+ */
 import { failHaloExchange, periodicTopology, shareHaloExchange } from '../../src/entries/halo.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { RateLimiter, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
@@ -9,10 +12,15 @@ import { type Case, clone, fillSteps, laneWords, rowsOf, steps, withField } from
 const shareRows = () => rowsOf(8, 1).share();
 const shareSteps = () => steps(16).share();
 const attachRows = (change: object) => ReplayBuffer.attach({ ...clone(shareRows()), ...change });
-const attachSteps = (change: object) => TrajectoryBuffer.attach({ ...clone(shareSteps()), ...change });
+const attachSteps = (change: object) =>
+  TrajectoryBuffer.attach({ ...clone(shareSteps()), ...change });
 
 /** A header's word of 32 bits. */
-function headed<S extends { memory: SharedArrayBuffer; offset: number }>(shared: S, word: number, value: number): S {
+function headed<S extends { memory: SharedArrayBuffer; offset: number }>(
+  shared: S,
+  word: number,
+  value: number,
+): S {
   new Uint32Array(shared.memory, shared.offset, 8)[word] = value;
   return shared;
 }
@@ -44,15 +52,29 @@ const disguised = (bytes: number) =>
 const halo = () =>
   shareHaloExchange({
     topology: periodicTopology({ layout: [2, 1] }),
-    x: [{ nPoints: 1, shape: [4, 4], origin: [1, 1], extent: [2, 2], dims: ['j', 'i'], dtype: 'float64' }],
+    x: [
+      {
+        nPoints: 1,
+        shape: [4, 4],
+        origin: [1, 1],
+        extent: [2, 2],
+        dims: ['j', 'i'],
+        dtype: 'float64',
+      },
+    ],
   });
 
 const cases: Record<string, Case> = {
-  'rows: memory that is not shared': { refused: () => attachRows({ memory: new ArrayBuffer(4096) }) },
+  'rows: memory that is not shared': {
+    refused: () => attachRows({ memory: new ArrayBuffer(4096) }),
+  },
   'rows: memory that says it is shared': { refused: () => attachRows({ memory: disguised(8192) }) },
-  'rows: less memory than it says': { refused: () => attachRows({ memory: new SharedArrayBuffer(128), offset: 0 }) },
+  'rows: less memory than it says': {
+    refused: () => attachRows({ memory: new SharedArrayBuffer(128), offset: 0 }),
+  },
   'rows: 2³² − 1 of them': {
-    refused: () => ReplayBuffer.attach(headed({ ...shareRows(), capacity: 2 ** 32 - 1 }, 2, 2 ** 32 - 1)),
+    refused: () =>
+      ReplayBuffer.attach(headed({ ...shareRows(), capacity: 2 ** 32 - 1 }, 2, 2 ** 32 - 1)),
   },
   'rows: an offset of NaN': { refused: () => attachRows({ offset: Number.NaN }) },
   'rows: a field of no bytes': {
@@ -67,9 +89,15 @@ const cases: Record<string, Case> = {
   'rows: a field of no dtype': {
     refused: () => ReplayBuffer.attach(withField(shareRows(), 'x', { dtype: '__proto__' })),
   },
-  'steps: memory that says it is shared': { refused: () => attachSteps({ memory: disguised(8192) }) },
-  'steps: 2⁶⁰ places in a lane': { refused: () => TrajectoryBuffer.attach(headed(shareSteps(), 5, 2 ** 28)) },
-  'steps: places of 2³¹ bytes': { refused: () => TrajectoryBuffer.attach(headed(shareSteps(), 3, 2 ** 31)) },
+  'steps: memory that says it is shared': {
+    refused: () => attachSteps({ memory: disguised(8192) }),
+  },
+  'steps: 2⁶⁰ places in a lane': {
+    refused: () => TrajectoryBuffer.attach(headed(shareSteps(), 5, 2 ** 28)),
+  },
+  'steps: places of 2³¹ bytes': {
+    refused: () => TrajectoryBuffer.attach(headed(shareSteps(), 3, 2 ** 31)),
+  },
   'steps: a field far behind its place': {
     refused: () => TrajectoryBuffer.attach(withField(shareSteps(), 0, { offset: 2 ** 40 })),
   },
@@ -94,16 +122,26 @@ const cases: Record<string, Case> = {
       for (const committed of [2n ** 63n, 3n, 2n ** 40n, 0n, 2n ** 64n - 1n, 17n]) {
         words.fill(committed, 0, 2);
         buffer.drawable(view);
-        if (committed < 2n ** 40n && buffer.drawable(view) > 0) buffer.sample({ view, seed: 1, count: 4 });
+        if (committed < 2n ** 40n && buffer.drawable(view) > 0)
+          buffer.sample({ view, seed: 1, count: 4 });
       }
     },
   },
-  'weights: versions below zero': { harmless: () => mailbox(-2, -2).write(new Float32Array(2 ** 20)) },
-  'weights: a read below zero': { refused: () => mailbox(-1, -1).read(new Float32Array(2 ** 20), -5) },
-  'weights: more published than begun': { harmless: () => mailbox(1, 2 ** 31 - 1).write(new Float32Array(2 ** 20)) },
+  'weights: versions below zero': {
+    harmless: () => mailbox(-2, -2).write(new Float32Array(2 ** 20)),
+  },
+  'weights: a read below zero': {
+    refused: () => mailbox(-1, -1).read(new Float32Array(2 ** 20), -5),
+  },
+  'weights: more published than begun': {
+    harmless: () => mailbox(1, 2 ** 31 - 1).write(new Float32Array(2 ** 20)),
+  },
   'weights: memory that says it is shared': {
     refused: () =>
-      WeightMailbox.attach({ ...clone(WeightMailbox.create({ length: 4 }).share()), memory: disguised(8192) }),
+      WeightMailbox.attach({
+        ...clone(WeightMailbox.create({ length: 4 }).share()),
+        memory: disguised(8192),
+      }),
   },
   'a limiter: memory that says it is shared': {
     refused: () => {
@@ -147,7 +185,10 @@ const cases: Record<string, Case> = {
   'a group: words that are not shared': {
     refused: () => {
       const shared = shareLearnerGroup({ ranks: 2, parameters: 4 });
-      return LearnerGroup.join({ shared: { ...shared, words: plain(shared.words) }, rank: 0 } as never);
+      return LearnerGroup.join({
+        shared: { ...shared, words: plain(shared.words) },
+        rank: 0,
+      } as never);
     },
   },
   ...packers,
@@ -166,6 +207,7 @@ for (const [name, each] of Object.entries(cases)) {
       (error: unknown) => error,
     );
   const code = (thrown as { code?: unknown } | null)?.code;
-  if (typeof code !== 'string' || !code.startsWith('ERR_HOTSLOT_')) throw thrown ?? new Error('it was taken');
+  if (typeof code !== 'string' || !code.startsWith('ERR_HOTSLOT_'))
+    throw thrown ?? new Error('it was taken');
 }
 console.log(`${Object.keys(cases).length} cases`);

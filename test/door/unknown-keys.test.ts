@@ -2,7 +2,13 @@
 import { expect } from 'chai';
 import { DeviceGenerator } from '../../src/entries/graph.ts';
 import { Adam, DqnLearner, Mlp } from '../../src/entries/learner.ts';
-import { CpuTensor, type Device, openDevice, ReplayBuffer, uniformIndices } from '../../src/index.ts';
+import {
+  CpuTensor,
+  type Device,
+  openDevice,
+  ReplayBuffer,
+  uniformIndices,
+} from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
 describe('the door: options', () => {
@@ -23,7 +29,13 @@ describe('the door: options', () => {
       Mlp: (wrong) => new Mlp({ sizes: [1, 2], ...wrong }),
       workspace: (wrong) => mlp.workspace(device, 2, { ...wrong }),
       DqnLearner: (wrong) =>
-        new DqnLearner(device, { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, ...wrong } as never),
+        new DqnLearner(device, {
+          obsDim: 1,
+          actions: 2,
+          hidden: [2],
+          batchSize: 1,
+          ...wrong,
+        } as never),
       DeviceGenerator: (wrong) => new DeviceGenerator(device, { ...wrong }),
       uniform: (wrong) => generator.uniform(stream, tensor, { ...wrong }),
       view: (wrong) => tensor.view({ shape: [1], ...wrong }),
@@ -43,10 +55,12 @@ describe('the door: options', () => {
   it("a DQN learner hands its optimiser the optimiser's, and no other", () => {
     const options = { obsDim: 1, actions: 2, hidden: [2], batchSize: 1 };
     new DqnLearner(device, { ...options, learningRate: 0.1, maxGradNorm: 2 }).close();
-    expect(refusal(() => new DqnLearner(device, { ...options, learningRate: 2e6 })).message).to.include('learningRate');
-    expect(refusal(() => new DqnLearner(device, { ...options, hidden: 3 } as never)).message).to.include(
-      'hidden must be',
-    );
+    expect(
+      refusal(() => new DqnLearner(device, { ...options, learningRate: 2e6 })).message,
+    ).to.include('learningRate');
+    expect(
+      refusal(() => new DqnLearner(device, { ...options, hidden: 3 } as never)).message,
+    ).to.include('hidden must be');
   });
 
   it('shapes are whole numbers, for views and cpu tensors as well', () => {
@@ -62,15 +76,21 @@ describe('the door: options', () => {
       [-2, -2],
       [0.5, 8],
     ])
-      expect(refusal(() => new CpuTensor(new Float32Array(4), shape)).message).to.include('whole number');
-    expect(refusal(() => tensor.view({ shape: [1], dtype: 'complex64' as never })).message).to.include('unknown dtype');
+      expect(refusal(() => new CpuTensor(new Float32Array(4), shape)).message).to.include(
+        'whole number',
+      );
+    expect(
+      refusal(() => tensor.view({ shape: [1], dtype: 'complex64' as never })).message,
+    ).to.include('unknown dtype');
   });
 
   it('a cpu tensor is of its array, or of what borrows it', () => {
     expect(new CpuTensor(new Uint8Array(4)).dtype).to.equal('uint8');
     expect(new CpuTensor(new Uint8Array(4), [4], 'bool').dtype).to.equal('bool');
     const made = (dtype: string) => () => new CpuTensor(new Uint8Array(4), [4], dtype as never);
-    expect(refusal(made('float16')).message).to.include('of float16 is made of a Uint16Array, got a Uint8Array of 4');
+    expect(refusal(made('float16')).message).to.include(
+      'of float16 is made of a Uint16Array, got a Uint8Array of 4',
+    );
     expect(refusal(made('half')).message).to.include("unknown dtype 'half'");
     expect(refusal(() => new CpuTensor([] as never)).message).to.match(
       /^a cpu tensor is made of one of \w+(, \w+){9}; got/,

@@ -1,6 +1,6 @@
-// Lets a test talk to a software driver from JavaScript: process.dlopen() of the library that the core has opened
-// already gives { fail(spec | null), calls(), live(), waits(), moved() }. Node-API is declared here and weak, so that a
-// driver loads without Node too.
+// Lets a test talk to a software driver from JavaScript: process.dlopen() of the library that the
+// core has opened already gives { fail(spec | null), calls(), live(), waits(), moved() }. Node-API
+// is declared here and weak, so that a driver loads without Node too.
 #pragma once
 #include <cstddef>
 
@@ -13,7 +13,8 @@ const char* hotslot_software_live(void);
 const char* hotslot_software_waits(void);
 const char* hotslot_software_moved(void);
 
-__attribute__((visibility("default"))) inline napi_value napi_register_module_v1(napi_env env, napi_value exports);
+__attribute__((visibility("default"))) inline napi_value napi_register_module_v1(
+    napi_env env, napi_value exports);
 __attribute__((visibility("default"))) inline int node_api_module_get_api_version_v1() { return 9; }
 }
 

@@ -1,10 +1,19 @@
 /**
- * Builds the software drivers that tests put in place of a vendor's: one shared library each, in build/drivers. An object is
- * compiled again when anything it was made from has changed, and shared between the drivers: kernels take long.
+ * Builds the software drivers that tests put in place of a vendor's: one shared library each, in
+ * build/drivers. An object is compiled again when anything it was made from has changed, and shared
+ * between the drivers: kernels take long.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,10 +21,17 @@ import { SETTING } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
-const flags = ['-std=c++17', '-g1', '-fPIC', '-fvisibility=hidden', '-ffp-contract=off', '-Inative'];
+const flags = [
+  '-std=c++17',
+  '-g1',
+  '-fPIC',
+  '-fvisibility=hidden',
+  '-ffp-contract=off',
+  '-Inative',
+];
 /**
- * What is only tested with need not be fast, and sanitizers make optimised code slow to compile: -Og takes half of -O1's time. What
- * instructions are counted of is optimised.
+ * What is only tested with need not be fast, and sanitizers make optimised code slow to compile:
+ * -Og takes half of -O1's time. What instructions are counted of is optimised.
  */
 const flagsOf = (sanitizer: string, source: string) =>
   sanitizer === ''
@@ -28,8 +44,9 @@ const flagsOf = (sanitizer: string, source: string) =>
         '-fno-sanitize-recover=all',
       ];
 /**
- * Files that pass pointers on, to a driver or to JavaScript, and read little through them: `test:all` does not check those pointers
- * for null and alignment, which is a third of the time that these files take to compile. Reading through null ends a process anyway.
+ * Files that pass pointers on, to a driver or to JavaScript, and read little through them:
+ * `test:all` does not check those pointers for null and alignment, which is a third of the time
+ * that these files take to compile. Reading through null ends a process anyway.
  */
 const passing = /^native\/device\/(addon|cuda|hip|level_zero)\/|binding\.cpp$/;
 const unchecked = (sanitizer: string, source: string) =>
@@ -38,15 +55,32 @@ const unchecked = (sanitizer: string, source: string) =>
     : [];
 
 /** 'hip-old' is what ROCm 5.2 had of 'hip'. */
-export type SoftwareDriver = 'level_zero' | 'cuda' | 'hip' | 'hip-old' | 'cublas' | 'nvrtc' | 'hiprtc';
+export type SoftwareDriver =
+  | 'level_zero'
+  | 'cuda'
+  | 'hip'
+  | 'hip-old'
+  | 'cublas'
+  | 'nvrtc'
+  | 'hiprtc';
 
 const host = [
-  ...['capture', 'device', 'kernel_module', 'stream'].map((file) => `native/device/core/${file}.cpp`),
+  ...['capture', 'device', 'kernel_module', 'stream'].map(
+    (file) => `native/device/core/${file}.cpp`,
+  ),
   'native/device/host/all.cpp',
 ];
-const drivers: Record<SoftwareDriver, { file: string; source: string; defines: string[]; device: string[] }> = {
+const drivers: Record<
+  SoftwareDriver,
+  { file: string; source: string; defines: string[]; device: string[] }
+> = {
   // It has queues of its own, stricter than the host device's, and runs the same kernels.
-  level_zero: { file: 'libze_software.so.1', source: 'test/drivers/level_zero.cpp', defines: [], device: [] },
+  level_zero: {
+    file: 'libze_software.so.1',
+    source: 'test/drivers/level_zero.cpp',
+    defines: [],
+    device: [],
+  },
   // Beside the software drivers, and alone none: without kernels, and without a door.
   cublas: { file: 'libcublas.so.13', source: 'test/drivers/cublas.cpp', defines: [], device: [] },
   nvrtc: { file: 'libnvrtc.so.13', source: 'test/drivers/nvrtc.cpp', defines: [], device: [] },
@@ -78,7 +112,10 @@ export interface Unit {
 
 /** Why this driver cannot be built here, or null. */
 export function missingForDriver(driver: SoftwareDriver): string | null {
-  const headers = driver === 'level_zero' ? '#include <level_zero/ze_ddi.h>\n#include <level_zero/zes_ddi.h>\n' : '';
+  const headers =
+    driver === 'level_zero'
+      ? '#include <level_zero/ze_ddi.h>\n#include <level_zero/zes_ddi.h>\n'
+      : '';
   const probe = spawnSync(compiler, ['-std=c++17', '-fsyntax-only', '-x', 'c++', '-'], {
     input: `${headers}int main() {}\n`,
     encoding: 'utf8',
@@ -128,7 +165,8 @@ function run(commands: readonly (readonly string[])[]): void {
     encoding: 'utf8',
   });
   if (done.error) throw done.error;
-  if (done.status !== 0) throw new Error(`what tests need does not build:\n${done.stderr.slice(0, 8000)}`);
+  if (done.status !== 0)
+    throw new Error(`what tests need does not build:\n${done.stderr.slice(0, 8000)}`);
 }
 
 /** What goes into one library or program: sources under one sanitizer, or none. */
@@ -138,22 +176,32 @@ export interface Part {
 }
 
 /**
- * What no program runs under a sanitizer in `test:all`: families without a rig; and under that of threads, kernels that its programs do
- * not launch.
+ * What no program runs under a sanitizer in `test:all`: families without a rig; and under that of
+ * threads, kernels that its programs do not launch.
  */
 const idle: Readonly<Record<string, RegExp>> = {
   thread: /^native\/(device\/(hip|level_zero)\/|kernels\/(blas|gemm|gemm_builtin|halo|overlap)\.)/,
   'address,undefined': /^native\/device\/hip\//,
 };
-const isIdle = (source: string, sanitizer: string) => SETTING !== 'long' && (idle[sanitizer]?.test(source) ?? false);
+const isIdle = (source: string, sanitizer: string) =>
+  SETTING !== 'long' && (idle[sanitizer]?.test(source) ?? false);
 
-/** What node-gyp compiled for the addons is taken as it is: that is what users run. So is what only has to be there. */
+/**
+ * What node-gyp compiled for the addons is taken as it is: that is what users run. So is what only
+ * has to be there.
+ */
 const ofAddon = ({ source, defines }: Unit, sanitizer: string): string | null => {
   const without = isIdle(source, sanitizer);
-  const ofDevice = source.startsWith('native/kernels/') || (without && source.startsWith('native/device/'));
+  const ofDevice =
+    source.startsWith('native/kernels/') || (without && source.startsWith('native/device/'));
   const addon = ofDevice ? 'device' : source === 'native/rows/all.cpp' ? 'rows' : null;
   if (addon === null || (sanitizer !== '' && !without) || defines.length > 0) return null;
-  const object = join(root, 'build/Release/obj.target', addon, `${source.slice(0, -'.cpp'.length)}.o`);
+  const object = join(
+    root,
+    'build/Release/obj.target',
+    addon,
+    `${source.slice(0, -'.cpp'.length)}.o`,
+  );
   return existsSync(object) ? object : null;
 };
 
@@ -169,7 +217,13 @@ export function compileAll(parts: readonly Part[]): void {
     mkdirSync(join(place(sanitizer), 'objects'), { recursive: true });
     for (const unit of units.filter((each) => ofAddon(each, sanitizer) === null)) {
       const object = objectOf(unit, sanitizer);
-      const command = [compiler, ...flags, ...flagsOf(sanitizer, unit.source), ...unit.defines, unit.source];
+      const command = [
+        compiler,
+        ...flags,
+        ...flagsOf(sanitizer, unit.source),
+        ...unit.defines,
+        unit.source,
+      ];
       const key = existsSync(`${object}.key`) ? readFileSync(`${object}.key`, 'utf8') : null;
       if (key === null || !existsSync(object) || key !== made(command, `${object}.d`))
         stale.set(object, { temporary: `${object}.${process.pid}`, command });
@@ -184,8 +238,11 @@ export function compileAll(parts: readonly Part[]): void {
   for (const [object, { temporary, command }] of stale) {
     renameSync(`${temporary}.d`, `${object}.d`);
     renameSync(temporary, object);
-    // Something that was changed meanwhile may have been read before: such an object is made again the next time.
-    const changed = madeFrom(`${object}.d`).some((file) => statSync(join(root, file)).mtimeMs >= begin);
+    // Something that was changed meanwhile may have been read before: such an object is made again
+    // the next time.
+    const changed = madeFrom(`${object}.d`).some(
+      (file) => statSync(join(root, file)).mtimeMs >= begin,
+    );
     writeFileSync(`${object}.key`, changed ? `${begin}` : (made(command, `${object}.d`) ?? ''));
   }
 }
@@ -202,13 +259,23 @@ function compile(units: readonly Unit[], sanitizer: string): string[] {
 
 /** What an object was made from, and how; of one that node-gyp made, its bytes. */
 const keyOf = (object: string) =>
-  existsSync(`${object}.key`) ? readFileSync(`${object}.key`, 'utf8') : hash([readFileSync(object, 'latin1')]);
+  existsSync(`${object}.key`)
+    ? readFileSync(`${object}.key`, 'utf8')
+    : hash([readFileSync(object, 'latin1')]);
 
-function link(file: string, objects: readonly string[], sanitizer: string, extra: readonly string[]): void {
+function link(
+  file: string,
+  objects: readonly string[],
+  sanitizer: string,
+  extra: readonly string[],
+): void {
   // An object file that somebody else made is known by its bytes.
-  const made = extra.filter((each) => each.endsWith('.o')).map((path) => readFileSync(path, 'latin1'));
+  const made = extra
+    .filter((each) => each.endsWith('.o'))
+    .map((path) => readFileSync(path, 'latin1'));
   const key = hash([...extra, ...made, ...objects.map(keyOf)]);
-  if (existsSync(file) && existsSync(`${file}.key`) && readFileSync(`${file}.key`, 'utf8') === key) return;
+  if (existsSync(file) && existsSync(`${file}.key`) && readFileSync(`${file}.key`, 'utf8') === key)
+    return;
   const temporary = `${file}.${process.pid}`;
   const sanitize = sanitizer === '' ? [] : [`-fsanitize=${sanitizer}`];
   run([[compiler, ...objects, ...sanitize, ...extra, '-pthread', '-ldl', '-o', temporary]]);
@@ -223,9 +290,11 @@ export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
     .filter((name) => name.endsWith('.cpp'))
     .map((name) => `native/kernels/${name}`);
   const library = driver === 'cublas' || driver === 'nvrtc' || driver === 'hiprtc';
-  const shared = library ? [] : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
-  // A door for tests in JavaScript: see addon.hpp. A driver is not what is tested, and checks of undefined behaviour make it
-  // thrice as long to compile.
+  const shared = library
+    ? []
+    : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
+  // A door for tests in JavaScript: see addon.hpp. A driver is not what is tested, and checks of
+  // undefined behaviour make it thrice as long to compile.
   const door = library ? [] : ['-include', 'test/drivers/addon.hpp'];
   const unchecked = sanitizer.includes('undefined') ? ['-fno-sanitize=undefined'] : [];
   const own = { source, defines: [...defines, ...door, ...unchecked] };
@@ -236,7 +305,11 @@ export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
 export function buildLibrary(name: string, units: readonly Unit[], sanitizer: string): string {
   const library = join(place(sanitizer), name);
   mkdirSync(dirname(library), { recursive: true });
-  link(library, compile(units, sanitizer), sanitizer, ['-shared', '-Wl,-z,nodelete', `-Wl,-soname,${basename(name)}`]);
+  link(library, compile(units, sanitizer), sanitizer, [
+    '-shared',
+    '-Wl,-z,nodelete',
+    `-Wl,-soname,${basename(name)}`,
+  ]);
   return library;
 }
 
@@ -250,7 +323,9 @@ export function buildDriverProgram(
   libraries: readonly string[],
   sanitizer = '',
 ): string {
-  const units = sources.map((source) => (typeof source === 'string' ? { source, defines: [] } : source));
+  const units = sources.map((source) =>
+    typeof source === 'string' ? { source, defines: [] } : source,
+  );
   const program = join(place(sanitizer), basename(units[0]!.source, '.cpp'));
   link(program, compile(units, sanitizer), sanitizer, libraries);
   return program;

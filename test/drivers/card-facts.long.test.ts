@@ -1,4 +1,7 @@
-/** Over the driver of CUDA 13, every fact about a driver is what the H100 said on 27 November 2026, or named here. */
+/**
+ * Over the driver of CUDA 13, every fact about a driver is what the H100 said on 27 November 2026,
+ * or named here.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +11,8 @@ import { itAll } from '../rig/setting.ts';
 import { toldBy } from './facts.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const recorded = (file: string) => factsOf(readFileSync(join(root, 'bench/results/h100', file), 'utf8'));
+const recorded = (file: string) =>
+  factsOf(readFileSync(join(root, 'bench/results/h100', file), 'utf8'));
 
 /** Where the software driver differs, and why that is no fault of it. */
 const differs: Readonly<Record<string, string>> = {
@@ -46,7 +50,8 @@ describe('a driver that does as a card did', () => {
     for (const [name, end] of ends) expect(end, name).to.equal('ok');
     const told: Record<string, unknown> = { ...first.told };
     const wrong = () => differences(told, card).filter((name) => !Object.hasOwn(differs, name));
-    // A busy machine keeps a call from returning for 20 ms now and then: its part is asked again, and the shortest time counts.
+    // A busy machine keeps a call from returning for 20 ms now and then: its part is asked again,
+    // and the shortest time counts.
     for (let again = 0; again < 30 && wrong().length > 0; again++) {
       const parts = [...new Set(wrong().map((name) => name.split('.')[0]!))];
       for (const [name, value] of Object.entries(toldBy(parts).told))
@@ -67,9 +72,14 @@ describe('a driver that does as a card did', () => {
     const { told } = toldBy(chosen, { HOTSLOT_SOFTWARE_CUDA: '12.0' });
     const names = differences(told, card).filter((name) => chosen.includes(name.split('.')[0]!));
     expect(names).to.include.members([
-      ...['waiting.cuda', 'waiting.msBeside_hostAlloc', 'waiting.msBeside_copyFromPageableSameStream'],
-      ...['waiting.msWhileAnotherFrees_eventQuery', 'waiting.msWhileAnotherFrees_streamQuery'],
-      ...['managed.smallAddressesApart', 'losing.lost_memFree', 'losing.lost_streamDestroy'],
+      'waiting.cuda',
+      'waiting.msBeside_hostAlloc',
+      'waiting.msBeside_copyFromPageableSameStream',
+      'waiting.msWhileAnotherFrees_eventQuery',
+      'waiting.msWhileAnotherFrees_streamQuery',
+      'managed.smallAddressesApart',
+      'losing.lost_memFree',
+      'losing.lost_streamDestroy',
     ]);
     expect(names).not.to.include('waiting.msBeside_moduleUnload');
   });

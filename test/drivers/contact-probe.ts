@@ -1,4 +1,7 @@
-/** What a process meets on a driver that waits, loads late or shares its queues; prints one JSON object, like probe.ts. */
+/**
+ * What a process meets on a driver that waits, loads late or shares its queues; prints one JSON
+ * object, like probe.ts.
+ */
 
 import { compileAllocator, createUnifiedMempool } from '../../src/entries/memory.ts';
 import { openDevice } from '../../src/index.ts';
@@ -13,7 +16,12 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
   async opened() {
     const { watchdog, matrixProducts } = openDevice(TESTED).traits;
     const loaded = counts((await software()).calls()).cuModuleLoadData ?? 0;
-    return { loaded, connections: process.env.CUDA_DEVICE_MAX_CONNECTIONS ?? null, watchdog, matrixProducts };
+    return {
+      loaded,
+      connections: process.env.CUDA_DEVICE_MAX_CONNECTIONS ?? null,
+      watchdog,
+      matrixProducts,
+    };
   },
 
   /** the first product of all, made in a capture */
@@ -63,7 +71,8 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     const exec = single.instantiate();
     step('instantiated', () => two.instantiate().close());
     using latch = new Latch(device).hold(first);
-    // The replay waits; the graph changes meanwhile, and another stream replays it behind the first.
+    // The replay waits; the graph changes meanwhile, and another stream replays it behind the
+    // first.
     step('replayed', () => first.replay(exec));
     step('updated', () => exec.update(alike));
     step('replaced', () => exec.update(two));
@@ -80,7 +89,9 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
   /** the same on a driver that begins another capture */
   goesOn: () => probes.givenUp?.(false),
 
-  /** a stream whose capture died with its thread, on a driver that then refuses to begin another one */
+  /**
+   * a stream whose capture died with its thread, on a driver that then refuses to begin another one
+   */
   async givenUp(refusing = true) {
     const { fail, live } = await software();
     const device = openDevice(TESTED);
@@ -135,7 +146,9 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     }
   },
 
-  /** memory given back while another stream is busy, and how often the driver was asked to take it */
+  /**
+   * memory given back while another stream is busy, and how often the driver was asked to take it
+   */
   async givenBack() {
     const { calls, live } = await software();
     const device = openDevice(TESTED);
@@ -149,7 +162,8 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
       );
     };
     const pinned = (count: number) => {
-      for (let i = 0; i < count; i++) device.registerHost(new Uint8Array(new SharedArrayBuffer(4096))).close();
+      for (let i = 0; i < count; i++)
+        device.registerHost(new Uint8Array(new SharedArrayBuffer(4096))).close();
     };
     const cycles = (count: number) => {
       for (let i = 0; i < count; i++) device.allocate({ shape: [1000 + i] }).close();
@@ -179,7 +193,12 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     await new Promise(setImmediate);
     pinned(1);
     settle();
-    return { during, asked, after: frees() - before, registrations: counts(live()).registrations ?? 0 };
+    return {
+      during,
+      asked,
+      after: frees() - before,
+      registrations: counts(live()).registrations ?? 0,
+    };
   },
 };
 

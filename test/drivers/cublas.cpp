@@ -1,6 +1,7 @@
-// libcublas for tests: cuBLAS's interface over the software libcuda that HOTSLOT_CUDA names, whose own kernel
-// multiplies. As strict as the real one where it can be: a stream change takes the workspace away, a handle serves one
-// thread at a time, and nothing is created while the thread captures.
+// libcublas for tests: cuBLAS's interface over the software libcuda that HOTSLOT_CUDA names, whose
+// own kernel multiplies. As strict as the real one where it can be: a stream change takes the
+// workspace away, a handle serves one thread at a time, and nothing is created while the thread
+// captures.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -20,9 +21,11 @@ enum Result : int { done = 0, not_initialized = 1, invalid_value = 7, execution_
 
 constexpr char image[] =
     ".version 6.3\n.target sm_60\n.address_size 64\n.visible .entry gemm(\n"
-    ".param .u64 c, .param .u64 a, .param .u64 b, .param .u64 ta, .param .u64 tb, .param .u64 m, .param .u64 n, .param "
+    ".param .u64 c, .param .u64 a, .param .u64 b, .param .u64 ta, .param .u64 tb, .param .u64 m, "
+    ".param .u64 n, .param "
     ".u64 k,\n"
-    ".param .u64 lda, .param .u64 ldb, .param .u64 ldc, .param .f32 alpha, .param .f32 beta)\n{\nret;\n}\n";
+    ".param .u64 lda, .param .u64 ldb, .param .u64 ldc, .param .f32 alpha, .param .f32 "
+    "beta)\n{\nret;\n}\n";
 
 struct Driver {
   Table call;
@@ -32,7 +35,8 @@ struct Driver {
   Driver() {
     const char* path = std::getenv("HOTSLOT_CUDA");
     void* library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    const auto lookup = library ? reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2")) : nullptr;
+    const auto lookup =
+        library ? reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2")) : nullptr;
     if (!lookup) return;
     load = reinterpret_cast<decltype(load)>(dlsym(library, "hotslot_software_load"));
     load("cuBLAS");
@@ -42,9 +46,11 @@ struct Driver {
       lookup(entry.name, &found, version, lookup_legacy_stream, &how);
       entry.function = reinterpret_cast<decltype(entry.function)>(found);
     };
-    find(call.module_load_data, 2000), find(call.module_get_function, 2000), find(call.launch_kernel, 4000);
+    find(call.module_load_data, 2000), find(call.module_get_function, 2000),
+        find(call.launch_kernel, 4000);
     Module module = nullptr;
-    ready = call.module_load_data(&module, image) == 0 && call.module_get_function(&gemm, module, "gemm") == 0;
+    ready = call.module_load_data(&module, image) == 0 &&
+            call.module_get_function(&gemm, module, "gemm") == 0;
   }
 };
 
@@ -94,13 +100,14 @@ EXPORT int cublasSetWorkspace_v2(void* handle, void* at, size_t bytes) {
   return done;
 }
 
-// C = alpha·op(A)·op(B) + beta·C with columns one after another. Read as rows one after another, the same bytes are Cᵀ,
-// Aᵀ and Bᵀ, so the kernel for rows computes Cᵀ = op(B)ᵀ·op(A)ᵀ.
-EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, int k, const float* alpha,
-                          const float* a, int lda, const float* b, int ldb, const float* beta, float* c, int ldc) {
+// C = alpha·op(A)·op(B) + beta·C with columns one after another. Read as rows one after another,
+// the same bytes are Cᵀ, Aᵀ and Bᵀ, so the kernel for rows computes Cᵀ = op(B)ᵀ·op(A)ᵀ.
+EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, int k,
+                          const float* alpha, const float* a, int lda, const float* b, int ldb,
+                          const float* beta, float* c, int ldc) {
   const Using use(*static_cast<Handle*>(handle));
-  // HOTSLOT_SOFTWARE_BLAS=refuse: it starts, and has no kernels for this GPU; =arch: nor for larger matrices;
-  // =wrong: it multiplies wrongly.
+  // HOTSLOT_SOFTWARE_BLAS=refuse: it starts, and has no kernels for this GPU; =arch: nor for larger
+  // matrices; =wrong: it multiplies wrongly.
   const char* asked = std::getenv("HOTSLOT_SOFTWARE_BLAS");
   const std::string how = asked ? asked : "";
   if (how == "refuse") return execution_failed;
@@ -120,7 +127,8 @@ EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, 
   const auto size = [](int n) { return n <= 32 ? 's' : n <= 256 ? 'm' : 'l'; };
   const std::string shape{trans_a ? 't' : 'n', trans_b ? 't' : 'n', size(m), size(n), size(k)};
   if (use.handle.shapes.insert(shape).second) driver.load(("cuBLAS's kernel for " + shape).c_str());
-  return driver.call.launch_kernel(driver.gemm, 1, 1, 1, 1, 1, 1, 0, use.handle.stream, values, nullptr) == 0
+  return driver.call.launch_kernel(driver.gemm, 1, 1, 1, 1, 1, 1, 0, use.handle.stream, values,
+                                   nullptr) == 0
              ? done
              : execution_failed;
 }

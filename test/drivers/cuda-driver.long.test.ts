@@ -1,4 +1,7 @@
-/** The software drivers of CUDA and HIP: every rule of theirs once, through the interface that Hotslot uses. */
+/**
+ * The software drivers of CUDA and HIP: every rule of theirs once, through the interface that
+ * Hotslot uses.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -62,11 +65,23 @@ const once: [string, string, NodeJS.ProcessEnv][] = [
     'packs managed memory, and hands out memory in larger pieces',
     { HOTSLOT_SOFTWARE_CUDA: 'memory=67108864' },
   ],
-  ['slow', 'can be slow, and shown on a screen', { HOTSLOT_SOFTWARE_CUDA: 'slow=50,exec_timeout=1' }],
-  ['order', 'finds operations that touch the same memory and have no order', { HOTSLOT_SOFTWARE_ORDER: '1' }],
+  [
+    'slow',
+    'can be slow, and shown on a screen',
+    { HOTSLOT_SOFTWARE_CUDA: 'slow=50,exec_timeout=1' },
+  ],
+  [
+    'order',
+    'finds operations that touch the same memory and have no order',
+    { HOTSLOT_SOFTWARE_ORDER: '1' },
+  ],
   ['hangs', 'can keep one call for good', { HOTSLOT_SOFTWARE_CUDA: 'hang=cuMemAllocManaged' }],
   ['no-device', 'can have no device', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
-  ['misspelt', 'does not start with an option that it does not know', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],
+  [
+    'misspelt',
+    'does not start with an option that it does not know',
+    { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' },
+  ],
 ];
 
 describeAll('software drivers', function () {
@@ -75,7 +90,11 @@ describeAll('software drivers', function () {
   after(() => rmSync(folder, { recursive: true, force: true }));
 
   function run(program: string, driver: string, group: string, env: NodeJS.ProcessEnv) {
-    return spawnSync(program, [driver, group], { encoding: 'utf8', env: { ...process.env, ...env }, timeout: 60_000 });
+    return spawnSync(program, [driver, group], {
+      encoding: 'utf8',
+      env: { ...process.env, ...env },
+      timeout: 60_000,
+    });
   }
   function passes(program: string, driver: string, group: string, env: NodeJS.ProcessEnv): void {
     const done = run(program, driver, group, env);
@@ -96,10 +115,12 @@ describeAll('software drivers', function () {
     for (const version of ['12.0', '13.0'])
       for (const [group, title] of onBoth)
         it(`${version}: ${title}`, () =>
-          // The newer one also looks for operations without an order: a check that is only nearly right is found at once.
-          // `let-go` gives memory back without one, on purpose, and counts what is said of that.
+          // The newer one also looks for operations without an order: a check that is only nearly
+          // right is found at once. `let-go` gives memory back without one, on purpose, and counts
+          // what is said of that.
           passes(program, driver, group, {
-            HOTSLOT_SOFTWARE_CUDA: version === '13.0' && failing.includes(group) ? '13.0,sticky=stream' : version,
+            HOTSLOT_SOFTWARE_CUDA:
+              version === '13.0' && failing.includes(group) ? '13.0,sticky=stream' : version,
             ...(version === '13.0' && group !== 'let-go' ? { HOTSLOT_SOFTWARE_ORDER: '1' } : {}),
           }));
     for (const [group, title, env] of once) it(title, () => passes(program, driver, group, env));
@@ -110,7 +131,11 @@ describeAll('software drivers', function () {
         HOTSLOT_SOFTWARE_FAIL: 'cuMemAlloc:2:2,cuStreamQuery:1:719:forever',
         HOTSLOT_SOFTWARE_LOG: log,
       });
-      expect(readFileSync(log, 'utf8').split('\n')).to.include.members(['cuMemAlloc 3', 'cuStreamQuery 3', 'cuInit 1']);
+      expect(readFileSync(log, 'utf8').split('\n')).to.include.members([
+        'cuMemAlloc 3',
+        'cuStreamQuery 3',
+        'cuInit 1',
+      ]);
     });
 
     it('ends a process that frees what is in use, where it is told to be strict', () => {
@@ -139,11 +164,14 @@ describeAll('software drivers', function () {
         });
         const two = { HOTSLOT_SOFTWARE_HIP: 'devices=2' };
         it('has the calls of its time', () => passes(program, driver, group, two));
-        it('has current devices instead of contexts', () => passes(program, driver, 'devices', two));
-        it('loads code objects for its own architecture', () => passes(program, driver, 'kernels', two));
+        it('has current devices instead of contexts', () =>
+          passes(program, driver, 'devices', two));
+        it('loads code objects for its own architecture', () =>
+          passes(program, driver, 'kernels', two));
         it('finds operations that have no order', () =>
           passes(program, driver, 'order', { HOTSLOT_SOFTWARE_ORDER: '1' }));
-        it('can have no device', () => passes(program, driver, 'no-device', { HOTSLOT_SOFTWARE_HIP: 'devices=0' }));
+        it('can have no device', () =>
+          passes(program, driver, 'no-device', { HOTSLOT_SOFTWARE_HIP: 'devices=0' }));
       });
   });
 });

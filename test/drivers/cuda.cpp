@@ -1,11 +1,14 @@
-// libcuda.so.1 for tests: NVIDIA's driver interface over the host device, with the rules of a real driver and some
-// more. The same source with -DHOTSLOT_SOFTWARE_HIP=5 or =7 is libamdhip64.so of an old or a new ROCm.
-//   HOTSLOT_SOFTWARE_CUDA=12.0|13.0|11.8, then options with commas between. The version says how it behaves where the
-//   documents are silent: see cuda_card.hpp. devices=N, memory=BYTES per device, sticky=context or sticky=stream (what
-//   a failing kernel takes with it), register=refuse, ptx=6.3 (newest .version taken), cc=8.0, peer=none, managed=none,
-//   or managed=exclusive (not while the CPU may use it), hang=cuMemAllocManaged (the call that never returns)
+// libcuda.so.1 for tests: NVIDIA's driver interface over the host device, with the rules of a real
+// driver and some more. The same source with -DHOTSLOT_SOFTWARE_HIP=5 or =7 is libamdhip64.so of an
+// old or a new ROCm.
+//   HOTSLOT_SOFTWARE_CUDA=12.0|13.0|11.8, then options with commas between. The version says how it
+//   behaves where the documents are silent: see cuda_card.hpp. devices=N, memory=BYTES per device,
+//   sticky=context or sticky=stream (what a failing kernel takes with it), register=refuse, ptx=6.3
+//   (newest .version taken), cc=8.0, peer=none, managed=none, or managed=exclusive (not while the
+//   CPU may use it), hang=cuMemAllocManaged (the call that never returns)
 //   HOTSLOT_SOFTWARE_HIP=devices=N,memory=BYTES,sticky=context,register=refuse,peer=none,managed=none,hang=NAME,arch=gfx90a
-//   HOTSLOT_SOFTWARE_FAIL=name[:nth[:status[:forever]]], HOTSLOT_SOFTWARE_STRICT=print|abort, HOTSLOT_SOFTWARE_LOG=path
+//   HOTSLOT_SOFTWARE_FAIL=name[:nth[:status[:forever]]], HOTSLOT_SOFTWARE_STRICT=print|abort,
+//   HOTSLOT_SOFTWARE_LOG=path
 #ifdef HOTSLOT_SOFTWARE_HIP
 #include "hip_exports.hpp"
 #else
@@ -49,7 +52,8 @@ SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   return lent_text(std::move(text));
 }
 
-// How long calls kept their callers: lines 'name µs µs', the longest in the main thread and in any other.
+// How long calls kept their callers: lines 'name µs µs', the longest in the main thread and in any
+// other.
 SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return lent_text(waits_text()); }
 SOFTWARE_EXPORT const char* hotslot_software_moved(void) {
   return lent_text(lines({{"to_device", op::bytes_to_device}, {"to_host", op::bytes_to_host}}));
@@ -64,4 +68,6 @@ SOFTWARE_EXPORT void hotslot_software_load(const char* what) {
 }
 
 // The sentences behind `violations`, since the last time.
-SOFTWARE_EXPORT const char* hotslot_software_complaints(void) { return lent_text(desk().complaints.take()); }
+SOFTWARE_EXPORT const char* hotslot_software_complaints(void) {
+  return lent_text(desk().complaints.take());
+}

@@ -1,5 +1,6 @@
-// Every rule of the software CUDA driver once, through the ABI that Hotslot uses: cuda_check DRIVER GROUP. Says what
-// differs from what was expected and returns 1. The environment the driver reads is the caller's to set.
+// Every rule of the software CUDA driver once, through the ABI that Hotslot uses: cuda_check DRIVER
+// GROUP. Says what differs from what was expected and returns 1. The environment the driver reads
+// is the caller's to set.
 #include "cuda_check_contexts.hpp"
 #include "cuda_check_graphs.hpp"
 #include "cuda_check_memory.hpp"

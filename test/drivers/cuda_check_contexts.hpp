@@ -45,9 +45,11 @@ void lookups() {
   // A PTX of the driver's own version is read, one of the next is not.
   enter();
   Module module = nullptr;
-  IS(0, cu.module_load_data(&module, version >= 13000 ? ".version 9.0\n.target sm_75" : ".version 8.0\n.target sm_75"));
+  IS(0, cu.module_load_data(&module, version >= 13000 ? ".version 9.0\n.target sm_75"
+                                                      : ".version 8.0\n.target sm_75"));
   IS(status::unsupported_ptx_version,
-     cu.module_load_data(&module, version >= 13000 ? ".version 9.1\n.target sm_75" : ".version 9.0\n.target sm_75"));
+     cu.module_load_data(&module, version >= 13000 ? ".version 9.1\n.target sm_75"
+                                                   : ".version 9.0\n.target sm_75"));
   IS(0, violations());
 }
 

@@ -12,7 +12,8 @@ void captures() {
   static char block[64];
   Module module = nullptr;
   int late_loads = 0;
-  // What this thread's own capture bars, in the default mode and in thread-local mode, and what relaxing allows.
+  // What this thread's own capture bars, in the default mode and in thread-local mode, and what
+  // relaxing allows.
   for (const CaptureMode thread_mode : {capture_global, capture_thread_local, capture_relaxed}) {
     const bool barred = thread_mode != capture_relaxed;
     OK(exchange(thread_mode));
@@ -149,7 +150,8 @@ void graphs() {
   const DevicePtr y = memory(64), x = memory(64);
   OK(cu.memset_d8_async(y, 0, 64, p.origin));
   OK(cu.memset_d32_async(x, 0x3f800000, 16, p.origin));
-  OK(cu.stream_synchronize(p.origin));  // the other stream, where the graph is launched too, has no order with it
+  OK(cu.stream_synchronize(
+      p.origin));  // the other stream, where the graph is launched too, has no order with it
   const auto capture = [&](auto&& work) {
     OK(p.begin());
     work();
@@ -221,7 +223,8 @@ void graphs() {
   for (const GraphHandle graph : {same, shorter, other, directions}) OK(cu.graph_destroy(graph));
 
   if (cu.event_record_with_flags) {
-    // A record that is a node: every launch renews it, and it can be asked for and timed from outside.
+    // A record that is a node: every launch renews it, and it can be asked for and timed from
+    // outside.
     const EventHandle begun = event(event_default), over = event(event_default);
     const GraphHandle timed = capture([&] {
       OK(cu.event_record_with_flags(begun, p.origin, event_record_external));

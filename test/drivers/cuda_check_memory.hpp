@@ -4,7 +4,8 @@
 
 namespace {
 
-// Memory that goes while something still refers to it: what a real driver would do with it is anybody's guess.
+// Memory that goes while something still refers to it: what a real driver would do with it is
+// anybody's guess.
 void let_go() {
   enter();
   Parts p;
@@ -30,10 +31,12 @@ void let_go() {
   const DevicePtr b = memory(64);
   replay([&] { OK(cu.memset_d8_async(b, 1, 64, p.origin)); }, [&] { OK(cu.mem_free(b)); });
   OK(cu.mem_host_register(block, 64, 3));
-  replay([&] { OK(cu.memcpy_htod_async(p.a, block, 64, p.origin)); }, [&] { OK(cu.mem_host_unregister(block)); });
+  replay([&] { OK(cu.memcpy_htod_async(p.a, block, 64, p.origin)); },
+         [&] { OK(cu.mem_host_unregister(block)); });
   const Kernels kernels;
   const Function add = kernels.get("axpby");
-  replay([&] { OK(axpby(add, p.origin, p.a, p.a, 4)); }, [&] { OK(cu.module_unload(kernels.module)); });
+  replay([&] { OK(axpby(add, p.origin, p.a, p.a, 4)); },
+         [&] { OK(cu.module_unload(kernels.module)); });
 
   const auto queued = [&](auto&& work, auto&& let) {
     const long long before = violations();
@@ -64,7 +67,8 @@ void let_go() {
     const EventHandle done = event();
     OK(cu.memset_d8_async(e, 1, 64, s));
     if (i % 2) OK(cu.event_record(done, s));
-    OK(i % 2 ? settled([&] { return cu.event_query(done); }) : settled([&] { return cu.stream_query(s); }));
+    OK(i % 2 ? settled([&] { return cu.event_query(done); })
+             : settled([&] { return cu.stream_query(s); }));
     OK(cu.mem_free(e));
     OK(cu.stream_destroy(s));
     OK(cu.event_destroy(done));
@@ -125,10 +129,12 @@ void managed() {
   IS(status::invalid_value, cu.mem_prefetch_v1(at, 0, 0, s));
   IS(status::invalid_value, cu.mem_advise_v1(plain, 64, advise_preferred_location, 0));
   IS(status::invalid_value, cu.mem_advise_v1(at, 64, MemoryAdvice(7), 0));
-  IS(status::invalid_value, cu.mem_range_get_attribute(&value, 4, range_preferred_location, plain, 64));
+  IS(status::invalid_value,
+     cu.mem_range_get_attribute(&value, 4, range_preferred_location, plain, 64));
   IS(status::invalid_value, cu.mem_range_get_attribute(by, 8, range_preferred_location, at, 64));
   IS(status::invalid_value, cu.mem_range_get_attribute(by, 6, range_accessed_by, at, 64));
-  // A prefetch is no part of a capture, and breaks it; memory and advice are barred like all that is not enqueued.
+  // A prefetch is no part of a capture, and breaks it; memory and advice are barred like all that
+  // is not enqueued.
   Parts p;
   OK(p.begin());
   IS(status::capture_unsupported, cu.mem_prefetch_v1(at, 64, 0, p.origin));
@@ -136,8 +142,8 @@ void managed() {
   DevicePtr more = 0;
   for (int i = 0; i < 2; ++i) {
     OK(p.begin());
-    IS(status::capture_unsupported,
-       i ? cu.mem_alloc_managed(&more, 64, mem_attach_global) : cu.mem_advise_v1(at, 64, advise_accessed_by, 0));
+    IS(status::capture_unsupported, i ? cu.mem_alloc_managed(&more, 64, mem_attach_global)
+                                      : cu.mem_advise_v1(at, 64, advise_accessed_by, 0));
     p.broken();
   }
   IS(0, violations());
@@ -165,7 +171,8 @@ void exclusive() {
   OK(cu.mem_alloc_managed(&at, 64, mem_attach_global));
   IS(status::invalid_device, cu.mem_prefetch(at, 64, {location_device, 0}, 0, s));
   IS(status::invalid_device, cu.mem_prefetch(at, 64, {location_host, 0}, 0, s));
-  IS(status::invalid_device, cu.mem_advise(at, 64, advise_preferred_location, {location_device, 0}));
+  IS(status::invalid_device,
+     cu.mem_advise(at, 64, advise_preferred_location, {location_device, 0}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// What the software drivers of CUDA and HIP find in the order of operations (order.hpp), and what they do not mind: for
-// every way to order two operations once with it and once without. Run with HOTSLOT_SOFTWARE_ORDER=1.
+// What the software drivers of CUDA and HIP find in the order of operations (order.hpp), and what
+// they do not mind: for every way to order two operations once with it and once without. Run with
+// HOTSLOT_SOFTWARE_ORDER=1.
 #pragma once
 #include "cuda_check.hpp"
 
@@ -30,7 +31,9 @@ struct Orders {
   void launch(Function function, StreamHandle on, std::vector<void*> parameters) {
     OK(cu.launch_kernel(function, 1, 1, 1, 64, 1, 1, 0, on, parameters.data(), nullptr));
   }
-  void fill(DevicePtr at, StreamHandle on, size_t size = bytes) { OK(cu.memset_d8_async(at, 1, size, on)); }
+  void fill(DevicePtr at, StreamHandle on, size_t size = bytes) {
+    OK(cu.memset_d8_async(at, 1, size, on));
+  }
   // Adds what lies there to `sum`.
   void use(DevicePtr at, StreamHandle on) {
     long long n = bytes / 4;
@@ -39,7 +42,9 @@ struct Orders {
   }
   void record(EventHandle which, StreamHandle on) { OK(cu.event_record(which, on)); }
   void wait(StreamHandle on, EventHandle which) { OK(cu.stream_wait_event(on, which, 0)); }
-  void behind(StreamHandle later, StreamHandle earlier) { record(event, earlier), wait(later, event); }
+  void behind(StreamHandle later, StreamHandle earlier) {
+    record(event, earlier), wait(later, event);
+  }
   void settle() {
     for (auto stream : {learner, side}) OK(cu.stream_synchronize(stream));
   }
@@ -59,8 +64,8 @@ struct Orders {
 #define FINDS(one, other) finds(one, other, CHECK_SAID(""))
 #define MINDS_NOTHING() minds_nothing(CHECK_SAID(""))
 
-  // A ring whose side stream gathers the next batch into the slot that the learner had before. Nothing but a learner
-  // that waits for its device once per tick keeps the batch whole.
+  // A ring whose side stream gathers the next batch into the slot that the learner had before.
+  // Nothing but a learner that waits for its device once per tick keeps the batch whole.
   void batch_that_is_still_read(bool waits) {
     constexpr long long rows = 8, words = 8, of = 16, shift = 0;
     DevicePtr ring = 0, places = 0;
@@ -91,7 +96,8 @@ struct Orders {
     FINDS("a fill #", "axpby #");
     fill(a, side), behind(learner, side), use(a, learner);
     MINDS_NOTHING();
-    // An event stands for what was before it was recorded, and a wait for what was recorded before the wait.
+    // An event stands for what was before it was recorded, and a wait for what was recorded before
+    // the wait.
     record(event, side), fill(a, side), wait(learner, event), use(a, learner);
     FINDS("a fill #", "axpby #");
     record(event, side), wait(learner, event), fill(a, side), record(event, side), use(a, learner);
@@ -113,13 +119,15 @@ struct Orders {
     fill(a, side, bytes / 2), fill(a + bytes / 2 - 1, learner, 1);
     FINDS("a fill #", "1 bytes at ");
     // Only one of the two that read is waited for.
-    use(a, learner), OK(cu.memcpy_dtod_async(b, a, bytes, third)), behind(side, learner), fill(a, side);
+    use(a, learner), OK(cu.memcpy_dtod_async(b, a, bytes, third)), behind(side, learner),
+        fill(a, side);
     FINDS("a copy #", "a fill #");
     OK(cu.stream_synchronize(third));
     // Pinned memory is memory; what a copy into pageable memory waited for is done.
     void* pinned = nullptr;
     OK(cu.mem_host_alloc(&pinned, bytes, 0));
-    OK(cu.memcpy_dtoh_async(pinned, a, bytes, side)), OK(cu.memcpy_htod_async(b, pinned, bytes, learner));
+    OK(cu.memcpy_dtoh_async(pinned, a, bytes, side)),
+        OK(cu.memcpy_htod_async(b, pinned, bytes, learner));
     FINDS("reads", "writes");
     char pageable[bytes];
     fill(a, side), OK(cu.memcpy_dtoh_async(pageable, a, bytes, side)), use(a, learner);
@@ -189,7 +197,8 @@ struct Orders {
     GraphHandle graph = nullptr;
     GraphExecHandle tells = nullptr;
     OK(cu.stream_begin_capture(learner, capture_thread_local));
-    fill(a, learner), OK(cu.event_record_with_flags(spent, learner, event_record_external)), fill(b, learner);
+    fill(a, learner), OK(cu.event_record_with_flags(spent, learner, event_record_external)),
+        fill(b, learner);
     OK(cu.stream_end_capture(learner, &graph));
     OK(cu.graph_instantiate(&tells, graph, 0));
     OK(cu.graph_launch(tells, learner)), wait(side, spent), use(a, side);

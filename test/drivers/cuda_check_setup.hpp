@@ -1,5 +1,5 @@
-// What the groups of cuda_check begin with: the driver's table, a context and its objects, kernels, a latch, parts of a
-// capture.
+// What the groups of cuda_check begin with: the driver's table, a context and its objects, kernels,
+// a latch, parts of a capture.
 #pragma once
 #include "cuda_check.hpp"
 
@@ -12,8 +12,8 @@ Init init;
 DriverGetVersion driver_version;
 GetProcAddress lookup;
 
-// What the table asks for, at the versions it was compiled for; what may be missing is missing where the driver is
-// older.
+// What the table asks for, at the versions it was compiled for; what may be missing is missing
+// where the driver is older.
 template <class E>
 void resolve(E& entry, int version, bool required, int driver) {
   void* found = nullptr;
@@ -115,10 +115,11 @@ struct Kernels {
   }
 };
 Status launch(Function function, StreamHandle on, std::vector<void*> parameters) {
-  return cu.launch_kernel(function, 1, 1, 1, 128, 1, 1, 0, on, parameters.empty() ? nullptr : parameters.data(),
-                          nullptr);
+  return cu.launch_kernel(function, 1, 1, 1, 128, 1, 1, 0, on,
+                          parameters.empty() ? nullptr : parameters.data(), nullptr);
 }
-Status axpby(Function function, StreamHandle on, DevicePtr y, DevicePtr x, long long n, float a = 1, float b = 1) {
+Status axpby(Function function, StreamHandle on, DevicePtr y, DevicePtr x, long long n, float a = 1,
+             float b = 1) {
   return launch(function, on, {&y, &x, &n, &a, &b});
 }
 
@@ -155,7 +156,9 @@ struct Parts {
   DevicePtr a = memory(64);
   GraphHandle graph = nullptr;
   Status fill() { return cu.memset_d8_async(a, 1, 64, origin); }
-  Status begin(CaptureMode mode = capture_thread_local) { return cu.stream_begin_capture(origin, mode); }
+  Status begin(CaptureMode mode = capture_thread_local) {
+    return cu.stream_begin_capture(origin, mode);
+  }
   Status end() { return cu.stream_end_capture(origin, &graph); }
   // A broken capture says so, ends without a graph, and leaves the stream usable.
   void broken() {

@@ -11,7 +11,8 @@ void copies() {
   unsigned char source[1024], got[1024] = {};
   for (int i = 0; i < 1024; ++i) source[i] = static_cast<unsigned char>(i * 7);
   {
-    // Pageable memory may be used again at once, even when the copy's turn has not come; pinned memory may not.
+    // Pageable memory may be used again at once, even when the copy's turn has not come; pinned
+    // memory may not.
     Latch latch(s);
     unsigned char* pinned = nullptr;
     OK(cu.mem_host_alloc(reinterpret_cast<void**>(&pinned), 4, 0));
@@ -32,7 +33,8 @@ void copies() {
   OK(cu.memset_d32_async(b + 4, 0x03040506, 1, s));
   OK(cu.memset_d8_async(b + 8, 9, 1, s));
   OK(cu.memcpy_async(DevicePtr(got), b, 1024, s));
-  IS(2, got[0]), IS(1, got[1]), IS(2, got[2]), IS(6, got[4]), IS(3, got[7]), IS(9, got[8]), IS(63, got[9]);
+  IS(2, got[0]), IS(1, got[1]), IS(2, got[2]), IS(6, got[4]), IS(3, got[7]), IS(9, got[8]),
+      IS(63, got[9]);
   IS(0, memcmp(got + 9, source + 9, 1015));
   IS(status::invalid_value, cu.memcpy_dtod_async(a + 1, a, 16, s));  // overlapping
   IS(status::invalid_value, cu.memcpy_htod_async(a, reinterpret_cast<void*>(b), 16, s));
@@ -78,7 +80,8 @@ void streams_and_events() {
   OK(settled([&] { return cu.event_query(untimed); }));
   IS(status::invalid_handle, cu.event_elapsed_time(&ms, untimed, end));
   if (cu.event_record_with_flags)
-    IS(status::invalid_value, cu.event_record_with_flags(end, s, event_record_external));  // outside a capture
+    IS(status::invalid_value,
+       cu.event_record_with_flags(end, s, event_record_external));  // outside a capture
   // A stream that is destroyed finishes its work.
   const DevicePtr at = memory(64);
   const StreamHandle brief = stream();
@@ -127,9 +130,11 @@ void kernels() {
   int number = 3;
   IS(98, launch(stranger, s, {&number}));
   IS(0, violations());
-  IS(98, launch(kernels.get("bias_act"), s, {const_cast<DevicePtr*>(&y)}));  // compiled with other parameters
+  IS(98, launch(kernels.get("bias_act"), s,
+                {const_cast<DevicePtr*>(&y)}));  // compiled with other parameters
   IS(1, violations());
-  const auto dims = [&](unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz) {
+  const auto dims = [&](unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                        unsigned bz) {
     return cu.launch_kernel(kernels.get("fail"), gx, gy, gz, bx, by, bz, 0, s, nullptr, nullptr);
   };
   IS(status::invalid_value, dims(0, 1, 1, 1, 1, 1));
@@ -167,7 +172,8 @@ void kernels() {
   Module module = nullptr;
   IS(status::invalid_image, cu.module_load_data(&module, "hello"));
   IS(218, cu.module_load_data(&module, ".version 7.0\n"));
-  IS(status::unsupported_ptx_version, cu.module_load_data(&module, ".version 9.5\n.target sm_75\n"));
+  IS(status::unsupported_ptx_version,
+     cu.module_load_data(&module, ".version 9.5\n.target sm_75\n"));
   IS(status::no_binary_for_gpu, cu.module_load_data(&module, ".version 7.0\n.target sm_90\n"));
   IS(status::no_binary_for_gpu, cu.module_load_data(&module,
                                                     "\x7f"

@@ -1,4 +1,5 @@
-// Groups of cuda_check: what a driver is told to be by its environment; and threads that do everything at once.
+// Groups of cuda_check: what a driver is told to be by its environment; and threads that do
+// everything at once.
 #pragma once
 #include "cuda_check_setup.hpp"
 
@@ -36,7 +37,8 @@ void two_devices() {
   OK(cu.context_set_current(second));
   const StreamHandle there = stream();
   const DevicePtr b = memory(64);
-  // A kernel and a record need their own device's stream; waiting, asking and copies between two do not.
+  // A kernel and a record need their own device's stream; waiting, asking and copies between two do
+  // not.
   IS(status::invalid_handle, axpby(add, there, b, b, 16));
   IS(status::invalid_handle, axpby(add, here, a, a, 16));
   IS(status::invalid_handle, cu.event_record(mark, there));
@@ -90,7 +92,8 @@ void limits() {
   enter();
   Module module = nullptr;
   OK(cu.module_load_data(&module, ptx));
-  IS(status::unsupported_ptx_version, cu.module_load_data(&module, ".version 6.4\n.target sm_60\n"));
+  IS(status::unsupported_ptx_version,
+     cu.module_load_data(&module, ".version 6.4\n.target sm_60\n"));
   size_t free = 0, total = 0;
   DevicePtr at = 0;
   static char block[64];
@@ -147,7 +150,8 @@ void injection() {
   IS(700, cu.event_query(made));
   fail_next(nullptr);
   OK(cu.event_query(made));
-  IS(3, calls("cuMemAlloc")), IS(3, calls("cuStreamQuery")), IS(3, calls("cuEventQuery")), IS(-1, calls("cuMemFree"));
+  IS(3, calls("cuMemAlloc")), IS(3, calls("cuStreamQuery")), IS(3, calls("cuEventQuery")),
+      IS(-1, calls("cuMemFree"));
 }
 
 // HOTSLOT_SOFTWARE_STRICT=abort
@@ -205,7 +209,8 @@ void threads() {
     });
   for (auto& thread : all) thread.join();
   IS(0, violations());
-  for (const char* kind : {"streams", "allocations", "allocation_bytes", "graphs", "execs"}) IS(0, live(kind));
+  for (const char* kind : {"streams", "allocations", "allocation_bytes", "graphs", "execs"})
+    IS(0, live(kind));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace {
 
-// Whether a call that another thread makes is still in there after a while: what must not happen can only be waited
-// for.
+// Whether a call that another thread makes is still in there after a while: what must not happen
+// can only be waited for.
 template <class F>
 bool held_up(F&& act, Latch& latch) {
   std::atomic<int> state{0};
@@ -20,15 +20,16 @@ bool held_up(F&& act, Latch& latch) {
     state = 2;
   });
   while (state == 0) std::this_thread::yield();
-  for (int i = 0; i < 50 && state != 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 50 && state != 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const bool held = state != 2;
   latch.open();
   other.join();
   return held;
 }
 
-// Each of them waits for work that has nothing to do with it. No other call gets in meanwhile, but queries where the
-// card lets them pass.
+// Each of them waits for work that has nothing to do with it. No other call gets in meanwhile, but
+// queries where the card lets them pass.
 void frees_wait() {
   enter();
   static unsigned char block[64];
@@ -98,7 +99,8 @@ void loads_wait() {
     Latch latch(busy);
     IS(true, held_up([&] { OK(cu.module_load_data(&second, ptx)); }, latch));
   }
-  // A kernel that was not loaded by name is loaded by its first launch; older drivers load what is asked for.
+  // A kernel that was not loaded by name is loaded by its first launch; older drivers load what is
+  // asked for.
   const StreamHandle other = stream();
   {
     Latch latch(stream());
@@ -177,7 +179,8 @@ void full_queue() {
                latch));
   OK(cu.stream_synchronize(busy));
   IS(true, kept("cuMemsetD8Async", 20));
-  // What is done makes room, graphs count by their nodes, and one larger than the queue runs when it is empty.
+  // What is done makes room, graphs count by their nodes, and one larger than the queue runs when
+  // it is empty.
   for (int i = 0; i < 1000; ++i) {
     OK(cu.memset_d8_async(at, 1, 64, busy));
     if (i % 50 == 0) OK(cu.stream_synchronize(busy));
@@ -205,9 +208,12 @@ void pageable() {
     OK(cu.stream_synchronize(busy));
     return held;
   };
-  IS(false, held([&](StreamHandle on) { return cu.memcpy_htod_async(at, small, sizeof small, on); }));
-  IS(!as_the_card(), held([&](StreamHandle on) { return cu.memcpy_htod_async(at, large, sizeof large, on); }));
-  IS(!as_the_card(), held([&](StreamHandle on) { return cu.memcpy_htod_async(at, most, sizeof most, on); }));
+  IS(false,
+     held([&](StreamHandle on) { return cu.memcpy_htod_async(at, small, sizeof small, on); }));
+  IS(!as_the_card(),
+     held([&](StreamHandle on) { return cu.memcpy_htod_async(at, large, sizeof large, on); }));
+  IS(!as_the_card(),
+     held([&](StreamHandle on) { return cu.memcpy_htod_async(at, most, sizeof most, on); }));
   IS(true, held([&](StreamHandle on) { return cu.memcpy_htod_async(at, more, sizeof more, on); }));
   IS(true, held([&](StreamHandle on) { return cu.memcpy_dtoh_async(small, at, 4, on); }));
   // It keeps the stream from others, and leaves other streams alone.
@@ -230,7 +236,8 @@ void pageable() {
   IS(0, violations());
 }
 
-// Managed memory is packed: neighbours share pages, and what is said of a page is said of both. memory=64 MiB
+// Managed memory is packed: neighbours share pages, and what is said of a page is said of both.
+// memory=64 MiB
 void pages() {
   enter();
   const StreamHandle s = stream();
@@ -271,8 +278,8 @@ void forks() {
   const StreamHandle s = stream();
   constexpr size_t page = 4096;
   const auto value = [&](bool keep) {
-    auto* const at =
-        static_cast<unsigned char*>(mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* const at = static_cast<unsigned char*>(
+        mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     OK(cu.mem_host_register(at, page, 3));
     if (keep) OK(madvise(at, page, MADV_DONTFORK));
     const DevicePtr to = memory(page);

@@ -1,5 +1,6 @@
-// What the software drivers of CUDA and HIP have beside the vendor's calls: options from the environment, counts of
-// calls, and the desk for failures to inject and for complaints about misuse.
+// What the software drivers of CUDA and HIP have beside the vendor's calls: options from the
+// environment, counts of calls, and the desk for failures to inject and for complaints about
+// misuse.
 #pragma once
 #include <algorithm>
 
@@ -7,7 +8,8 @@
 
 namespace hotslot::software {
 
-// One call's name and how often it was made. All of them are statics of the library and form a list.
+// One call's name and how often it was made. All of them are statics of the library and form a
+// list.
 struct Call {
   explicit Call(const char* call_name) : name(call_name), next(first().exchange(this)) {}
   static std::atomic<Call*>& first() {
@@ -28,7 +30,8 @@ inline std::string calls_text() {
   return lines(sorted);
 }
 
-// Lines 'name µs µs' of calls that kept somebody waiting: the longest in the main thread, and in any other.
+// Lines 'name µs µs' of calls that kept somebody waiting: the longest in the main thread, and in
+// any other.
 inline std::string waits_text() {
   std::map<std::string, std::pair<uint64_t, uint64_t>> sorted;
   for (Call* call = Call::first().load(); call; call = call->next) {
@@ -39,7 +42,8 @@ inline std::string waits_text() {
   }
   std::string text;
   for (auto& [name, longest] : sorted)
-    text += name + " " + std::to_string(longest.first / 1000) + " " + std::to_string(longest.second / 1000) + "\n";
+    text += name + " " + std::to_string(longest.first / 1000) + " " +
+            std::to_string(longest.second / 1000) + "\n";
   return text;
 }
 
@@ -83,7 +87,8 @@ inline Desk& desk() {
 __attribute__((destructor)) inline void close_desk() {
   desk().gone.store(true);
   const std::string waits = waits_text();
-  leave_log(calls_text() + (waits.empty() ? "" : "kept waiting, µs: main thread, others\n" + waits), "we");
+  leave_log(calls_text() + (waits.empty() ? "" : "kept waiting, µs: main thread, others\n" + waits),
+            "we");
 }
 
 }  // namespace hotslot::software

@@ -7,7 +7,7 @@
 
 namespace hotslot::software::op {
 
-// ---- devices and contexts -------------------------------------------------------------------------------------------
+// ---- devices and contexts -----------------------------------------------------------------------
 
 inline Status device_get_count(int* out) {
   demand(out, status::invalid_value);
@@ -38,7 +38,12 @@ inline Status device_get_name(char* out, int length, DeviceId id) {
 inline Status device_get_attribute(int* out, Attribute attribute, DeviceId id) {
   device_at(id);
   demand(out && attribute > 0 && attribute < 200, status::invalid_value);
-  enum { max_threads_per_block = 1, unified_addressing = 41, stream_priorities = 78, same_host_pointer = 91 };
+  enum {
+    max_threads_per_block = 1,
+    unified_addressing = 41,
+    stream_priorities = 78,
+    same_host_pointer = 91
+  };
   static const std::map<int, int> known{{max_threads_per_block, 1024},
                                         {attribute_multiprocessor_count, 2},
                                         {attribute_async_engine_count, 2},
@@ -52,7 +57,8 @@ inline Status device_get_attribute(int* out, Attribute attribute, DeviceId id) {
   if (attribute == attribute_host_register_supported) *out = !driver().refuse_register;
   if (attribute == attribute_kernel_exec_timeout) *out = driver().exec_timeout;
   if (attribute == attribute_managed_memory) *out = driver().managed;
-  if (attribute == attribute_concurrent_managed_access) *out = driver().managed && driver().concurrent;
+  if (attribute == attribute_concurrent_managed_access)
+    *out = driver().managed && driver().concurrent;
   return 0;
 }
 
@@ -85,7 +91,8 @@ inline Status primary_context_release(DeviceId id) {
   Device& device = device_at(id);
   demand(device.retained > 0, status::invalid_context);
   if (--device.retained == 0)
-    desk().complaints.say("the last release of a primary context, which resets it for the whole process");
+    desk().complaints.say(
+        "the last release of a primary context, which resets it for the whole process");
   return 0;
 }
 
@@ -145,7 +152,8 @@ inline constexpr ErrorName error_names[] = {
     {3, "CUDA_ERROR_NOT_INITIALIZED", "hipErrorNotInitialized", "initialization error"},
     {4, "CUDA_ERROR_DEINITIALIZED", "hipErrorDeinitialized", "driver shutting down"},
     {21, nullptr, "hipErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
-    {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", nullptr, "CUDA-capable device(s) is/are busy or unavailable"},
+    {46, "CUDA_ERROR_DEVICE_UNAVAILABLE", nullptr,
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {98, nullptr, "hipErrorInvalidDeviceFunction", "invalid device function"},
     {100, "CUDA_ERROR_NO_DEVICE", "hipErrorNoDevice", "no device is detected"},
     {101, "CUDA_ERROR_INVALID_DEVICE", "hipErrorInvalidDevice", "invalid device ordinal"},
@@ -159,10 +167,12 @@ inline constexpr ErrorName error_names[] = {
     {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", nullptr,
      "the provided PTX was compiled with an unsupported toolchain."},
     {400, "CUDA_ERROR_INVALID_HANDLE", "hipErrorInvalidHandle", "invalid resource handle"},
-    {401, "CUDA_ERROR_ILLEGAL_STATE", "hipErrorIllegalState", "the operation cannot be performed in the present state"},
+    {401, "CUDA_ERROR_ILLEGAL_STATE", "hipErrorIllegalState",
+     "the operation cannot be performed in the present state"},
     {500, "CUDA_ERROR_NOT_FOUND", "hipErrorNotFound", "named symbol not found"},
     {600, "CUDA_ERROR_NOT_READY", "hipErrorNotReady", "device not ready"},
-    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress", "an illegal memory access was encountered"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress",
+     "an illegal memory access was encountered"},
     {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "hipErrorPeerAccessAlreadyEnabled",
      "peer access is already enabled"},
     {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "hipErrorHostMemoryAlreadyRegistered",
@@ -180,7 +190,8 @@ inline constexpr ErrorName error_names[] = {
      "operation would result in a merge of separate capture sequences"},
     {903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "hipErrorStreamCaptureUnmatched",
      "capture was not ended in the same stream as it began"},
-    {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "hipErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
+    {904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "hipErrorStreamCaptureUnjoined",
+     "capturing stream has unjoined work"},
     {905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "hipErrorStreamCaptureIsolation",
      "dependency created on uncaptured work in another stream"},
     {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "hipErrorStreamCaptureImplicit",

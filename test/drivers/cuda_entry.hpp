@@ -1,4 +1,5 @@
-// The door of every call: counted, perhaps made to fail, refused when the driver is not there, then under the lock.
+// The door of every call: counted, perhaps made to fail, refused when the driver is not there, then
+// under the lock.
 #pragma once
 #include <unistd.h>
 
@@ -11,12 +12,14 @@ namespace hotslot::software {
 inline void make_devices(const Options& options) {
   Driver& all = driver();
   for (auto& [name, value] : options.values) {
-    static const char* const known[] = {"devices",      "memory",    "sticky",  "register", "peer", "ptx",
-                                        "cc",           "arch",      "managed", "hang",     "free", "load",
-                                        "alloc",        "prefetch",  "depth",   "slow",     "fork", "exec_timeout",
-                                        "graph_events", "exclusive", "fill"};
-    if (std::none_of(std::begin(known), std::end(known), [name = name](const char* each) { return name == each; }))
-      desk().complaints.say("nobody knows the option " + name + "=" + value), throw Refusal{status::unknown};
+    static const char* const known[] = {
+        "devices", "memory",  "sticky", "register",     "peer",         "ptx",       "cc",
+        "arch",    "managed", "hang",   "free",         "load",         "alloc",     "prefetch",
+        "depth",   "slow",    "fork",   "exec_timeout", "graph_events", "exclusive", "fill"};
+    if (std::none_of(std::begin(known), std::end(known),
+                     [name = name](const char* each) { return name == each; }))
+      desk().complaints.say("nobody knows the option " + name + "=" + value),
+          throw Refusal{status::unknown};
   }
   all.memory = options.number("memory", 0);
   all.card = card_of(all.version);
@@ -45,7 +48,8 @@ inline void make_devices(const Options& options) {
 #ifdef HOTSLOT_SOFTWARE_HIP
   const uint64_t asked = strtoull(environment("GPU_MAX_HW_QUEUES"), nullptr, 10), otherwise = 4;
 #else
-  const uint64_t asked = strtoull(environment("CUDA_DEVICE_MAX_CONNECTIONS"), nullptr, 10), otherwise = 8;
+  const uint64_t asked = strtoull(environment("CUDA_DEVICE_MAX_CONNECTIONS"), nullptr, 10),
+                 otherwise = 8;
 #endif
   all.connections = asked >= 1 && asked <= 32 ? asked : otherwise;
   for (uint64_t i = 0; i < options.number("devices", 1); ++i) {
@@ -77,7 +81,8 @@ Status enter(Call& call, bool before_init, F&& f) {
     return refusal.status;
   } catch (const Error& error) {
     if (error.status) return error.status;
-    return strcmp(error.code, "ERR_HOTSLOT_MEMORY") == 0 ? status::out_of_memory : status::invalid_value;
+    return strcmp(error.code, "ERR_HOTSLOT_MEMORY") == 0 ? status::out_of_memory
+                                                         : status::invalid_value;
   } catch (const std::bad_alloc&) {
     return status::out_of_memory;
   }

@@ -1,4 +1,5 @@
-// CUDA's names: three symbols, and the table behind cuGetProcAddress_v2 with the versions at which signatures changed.
+// CUDA's names: three symbols, and the table behind cuGetProcAddress_v2 with the versions at which
+// signatures changed.
 #pragma once
 #include "cuda_entry.hpp"
 
@@ -21,9 +22,9 @@ inline int cuda_version() {
 }
 // The newest PTX a driver's compiler reads.
 inline int ptx_of(int version) {
-  static constexpr int known[][2] = {{13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86},
-                                     {12050, 85}, {12040, 84}, {12030, 83}, {12020, 82}, {12010, 81},
-                                     {12000, 80}, {11080, 78}, {11000, 70}};
+  static constexpr int known[][2] = {
+      {13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84},
+      {12030, 83}, {12020, 82}, {12010, 81}, {12000, 80}, {11080, 78}, {11000, 70}};
   for (auto& [driver_version, ptx] : known)
     if (version >= driver_version) return ptx;
   return 63;
@@ -41,7 +42,8 @@ struct Entrance<F, call> {
 
 // What a lookup for an older version finds where the signature was another then.
 inline Status other_signature() {
-  desk().complaints.say("a call through a signature that is older than the one it was compiled for");
+  desk().complaints.say(
+      "a call through a signature that is older than the one it was compiled for");
   return status::unknown;
 }
 
@@ -51,8 +53,8 @@ struct Listed {
   void* entrance;
 };
 
-// Those of the table of cuda/abi.hpp have its types; the name's first version where that had another signature. A name
-// with two signatures is there twice, the older first.
+// Those of the table of cuda/abi.hpp have its types; the name's first version where that had
+// another signature. A name with two signatures is there twice, the older first.
 #define SOFTWARE_CUDA_ENTRIES(TABLE, OTHER)                                     \
   TABLE(get_error_name, cuGetErrorName, 6000, 6000)                             \
   TABLE(get_error_string, cuGetErrorString, 6000, 6000)                         \
@@ -125,15 +127,17 @@ struct Listed {
 SOFTWARE_CUDA_ENTRIES(SOFTWARE_CALL, SOFTWARE_CALL)
 #undef SOFTWARE_CALL
 
-#define SOFTWARE_SAME(operation, symbol, first, ours)                                                 \
-  static_assert(std::is_same_v<decltype(cuda::Table{}.operation.function), decltype(&op::operation)>, \
-                #symbol " is not what cuda/abi.hpp says");
+#define SOFTWARE_SAME(operation, symbol, first, ours)                                       \
+  static_assert(                                                                            \
+      std::is_same_v<decltype(cuda::Table{}.operation.function), decltype(&op::operation)>, \
+      #symbol " is not what cuda/abi.hpp says");
 #define SOFTWARE_NOTHING(operation, symbol, first, ours)
 SOFTWARE_CUDA_ENTRIES(SOFTWARE_SAME, SOFTWARE_NOTHING)
 
 inline const std::vector<Listed>& listed() {
 #define SOFTWARE_LISTED(operation, symbol, first, ours) \
-  {#symbol, first, ours, reinterpret_cast<void*>(&Entrance<&op::operation, call_of_##operation>::enter)},
+  {#symbol, first, ours,                                \
+   reinterpret_cast<void*>(&Entrance<&op::operation, call_of_##operation>::enter)},
   static const std::vector<Listed> list{SOFTWARE_CUDA_ENTRIES(SOFTWARE_LISTED, SOFTWARE_LISTED)};
   return list;
 }
@@ -172,16 +176,18 @@ SOFTWARE_EXPORT int cuDriverGetVersion(int* version) {
 }
 
 // Finds the newest signature that is no newer than what the caller was compiled for.
-SOFTWARE_EXPORT int cuGetProcAddress_v2(const char* name, void** out, int version, uint64_t flags, int* symbol_status) {
+SOFTWARE_EXPORT int cuGetProcAddress_v2(const char* name, void** out, int version, uint64_t flags,
+                                        int* symbol_status) {
   using namespace hotslot::software;
   return enter(call_cuGetProcAddress, true, [&]() -> Status {
     enum Found : int { success = 0, not_found = 1, version_not_sufficient = 2 };
     demand(name && out && flags <= 2 && version <= cuda_version(), status::invalid_value);
     Found found = not_found;
     *out = nullptr;
-    for (auto [own, entrance] : {std::pair<const char*, void*>{"cuInit", reinterpret_cast<void*>(&cuInit)},
-                                 {"cuDriverGetVersion", reinterpret_cast<void*>(&cuDriverGetVersion)},
-                                 {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress_v2)}})
+    for (auto [own, entrance] :
+         {std::pair<const char*, void*>{"cuInit", reinterpret_cast<void*>(&cuInit)},
+          {"cuDriverGetVersion", reinterpret_cast<void*>(&cuDriverGetVersion)},
+          {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress_v2)}})
       if (strcmp(name, own) == 0) *out = entrance, found = success;
     for (const Listed& entry : listed()) {
       if (strcmp(name, entry.name) != 0) continue;

@@ -1,6 +1,7 @@
-// What a fork does to registered memory on some systems (gVisor, Linux before 5.9): both processes share its pages
-// until one of them writes. The parent's next write makes it a copy, and the device goes on with the pages it knows.
-// Pages that are kept from the child (MADV_DONTFORK) are not shared, and stay what they are.
+// What a fork does to registered memory on some systems (gVisor, Linux before 5.9): both processes
+// share its pages until one of them writes. The parent's next write makes it a copy, and the device
+// goes on with the pages it knows. Pages that are kept from the child (MADV_DONTFORK) are not
+// shared, and stay what they are.
 #pragma once
 #include <pthread.h>
 
@@ -33,8 +34,8 @@ inline std::vector<Mapping> mappings() {
   return all;
 }
 
-// Before a fork, in the parent. A range that has a page which will part is parted whole: from now on the device has
-// what was in it, see Range::seen.
+// Before a fork, in the parent. A range that has a page which will part is parted whole: from now
+// on the device has what was in it, see Range::seen.
 inline void part_from_child() {
   Driver& all = driver();
   all.lock.lock();
@@ -43,9 +44,11 @@ inline void part_from_child() {
     if (range->kind != Range::registered || range->parted) continue;
     if (known.empty()) known = mappings();
     for (auto& each : known)
-      if (!each.left_out && each.begin < range->end() && range->begin < each.end) range->parted = true;
+      if (!each.left_out && each.begin < range->end() && range->begin < each.end)
+        range->parted = true;
     if (!range->parted) continue;
-    range->pages.assign(reinterpret_cast<const uint8_t*>(range->begin), reinterpret_cast<const uint8_t*>(range->end()));
+    range->pages.assign(reinterpret_cast<const uint8_t*>(range->begin),
+                        reinterpret_cast<const uint8_t*>(range->end()));
   }
 }
 inline void forked() { driver().lock.unlock(); }

@@ -6,7 +6,7 @@
 
 namespace hotslot::software::op {
 
-// ---- modules and kernels --------------------------------------------------------------------------------------------
+// ---- modules and kernels ------------------------------------------------------------------------
 
 // The entries of an image, or why it cannot be loaded.
 inline Entries read_image(const void* image) {
@@ -17,7 +17,8 @@ inline Entries read_image(const void* image) {
   return std::move(object.entries);
 #else
   static const unsigned char elf[] = {0x7f, 'E', 'L', 'F'}, fat[] = {0x50, 0xed, 0x55, 0xba};
-  if (memcmp(image, elf, 4) == 0 || memcmp(image, fat, 4) == 0) throw Refusal{status::no_binary_for_gpu};
+  if (memcmp(image, elf, 4) == 0 || memcmp(image, fat, 4) == 0)
+    throw Refusal{status::no_binary_for_gpu};
   Ptx ptx(static_cast<const char*>(image));
   demand(ptx.version || !ptx.entries.empty() || ptx.target, status::invalid_image);
   demand(ptx.version && ptx.target, invalid_ptx);
@@ -34,7 +35,8 @@ struct LoadedModule : Module {
   std::set<std::string> loaded;
 };
 
-// A kernel is loaded when it is first asked for, by drivers of today when it is first launched or loaded by name.
+// A kernel is loaded when it is first asked for, by drivers of today when it is first launched or
+// loaded by name.
 inline void load(const Function& function) {
   auto& module = static_cast<LoadedModule&>(*function.module);
   if (module.loaded.insert(function.name).second) load(module.owner, "the kernel " + function.name);
@@ -72,12 +74,14 @@ inline Status module_get_function(cuda::Function* out, cuda::Module handle, cons
   if (function.kernel) {
     // Pointers, then whole numbers, then reals, as every kernel of Hotslot has them.
     const std::string words(size_t(function.kernel->pointers + function.kernel->wholes), 'q');
-    const auto with = [&](char real) { return words + std::string(size_t(function.kernel->reals), real); };
+    const auto with = [&](char real) {
+      return words + std::string(size_t(function.kernel->reals), real);
+    };
     if (!found->second.known) function.parameters = with(found->second.reals);
     // What it was compiled with is not what its host form takes: there is nothing to launch.
     if (function.parameters != with('f') && function.parameters != with('d')) {
-      desk().complaints.say(std::string("the image's ") + name + " takes (" + function.parameters + "), not (" +
-                            with('f') + ")");
+      desk().complaints.say(std::string("the image's ") + name + " takes (" + function.parameters +
+                            "), not (" + with('f') + ")");
       function.kernel = nullptr;
     }
   }
@@ -93,7 +97,8 @@ inline Status func_load(cuda::Function handle) {
   return 0;
 }
 
-// Enqueues what fails as a kernel does that found something wrong: the stream's error is sticky from then on.
+// Enqueues what fails as a kernel does that found something wrong: the stream's error is sticky
+// from then on.
 inline void enqueue_failure(Stream& stream, Status why) {
   asking(stream.fault, [&] {
     Launch launch;
@@ -114,18 +119,22 @@ inline bool reachable(const Ref<Range>& range, const Device& device) {
          device.peers.count(&range->owner) > 0;
 }
 
-inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                            unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle on,
-                            void** parameters, void** extra) {
+inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned grid_y,
+                            unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, StreamHandle on, void** parameters,
+                            void** extra) {
   Device& device = current();
   const Ref<Function> function = driver().functions.get(handle);
   const Ref<Stream> stream = stream_of(on);
   demand(&stream->owner == &device && &function->module->owner == &device, status::invalid_handle);
-  demand(grid_x >= 1 && grid_y >= 1 && grid_z >= 1 && grid_x <= 0x7fffffff && grid_y <= 65535 && grid_z <= 65535,
+  demand(grid_x >= 1 && grid_y >= 1 && grid_z >= 1 && grid_x <= 0x7fffffff && grid_y <= 65535 &&
+             grid_z <= 65535,
          status::invalid_value);
-  demand(block_x >= 1 && block_y >= 1 && block_z >= 1 && block_x <= 1024 && block_y <= 1024 && block_z <= 64,
+  demand(block_x >= 1 && block_y >= 1 && block_z >= 1 && block_x <= 1024 && block_y <= 1024 &&
+             block_z <= 64,
          status::invalid_value);
-  demand(uint64_t(block_x) * block_y * block_z <= 1024 && shared_bytes <= 48 << 10 && !extra, status::invalid_value);
+  demand(uint64_t(block_x) * block_y * block_z <= 1024 && shared_bytes <= 48 << 10 && !extra,
+         status::invalid_value);
   const Kernel* kernel = function->kernel;
   demand(kernel, invalid_device_function);
   demand(parameters || function->parameters.empty(), status::invalid_value);
@@ -174,7 +183,8 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
       fault = status::illegal_address;
     else if (reach[i].bytes && at % kernel->alignment(size_t(i), reach[i]) != 0)
       fault = misaligned_address;
-    launch.spans.push_back({view(stream, at, reach[i].bytes, fault ? nullptr : range), 0, reach[i].bytes});
+    launch.spans.push_back(
+        {view(stream, at, reach[i].bytes, fault ? nullptr : range), 0, reach[i].bytes});
     touched.push_back(std::move(range));
   }
   // Before it may run: it may say more then.
@@ -183,8 +193,8 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
     const uint16_t late = told_late(kernel->name);
     for (int i = 0; i < kernel->pointers; ++i)
       if (!(late >> i & 1))
-        node.touches.push_back(
-            {reinterpret_cast<uintptr_t>(launch.args.pointer[i]), reach[i].bytes, (kernel->writes >> i & 1) != 0});
+        node.touches.push_back({reinterpret_cast<uintptr_t>(launch.args.pointer[i]), reach[i].bytes,
+                                (kernel->writes >> i & 1) != 0});
   }
   add_node(*stream, std::move(node), {});
   if (fault)
@@ -199,7 +209,7 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
   return 0;
 }
 
-// ---- captures and graphs --------------------------------------------------------------------------------------------
+// ---- captures and graphs ------------------------------------------------------------------------
 
 inline Status exchange_capture_mode(CaptureMode* mode) {
   demand(mode && *mode >= capture_global && *mode <= capture_relaxed, status::invalid_value);
@@ -239,11 +249,13 @@ inline Status stream_end_capture(StreamHandle handle, GraphHandle* out) {
       close_capture(capture), driver().relay.run([&] { stream->host->end_capture(); });
     return status::capture_wrong_thread;
   }
-  // Whatever comes of it, the stream it began on is free afterwards; another one hears that it cannot end it.
+  // Whatever comes of it, the stream it began on is free afterwards; another one hears that it
+  // cannot end it.
   if (origin) close_capture(capture);
   Ref<hotslot::Graph> graph;
   driver().relay.run([&] { graph = stream->host->end_capture(); });
-  *out = driver().graphs.add(std::make_shared<Graph>(Graph{stream->owner, std::move(graph), capture->contents}));
+  *out = driver().graphs.add(
+      std::make_shared<Graph>(Graph{stream->owner, std::move(graph), capture->contents}));
   return 0;
 }
 
@@ -258,16 +270,19 @@ inline Status graph_get_nodes(GraphHandle handle, GraphNode* out, size_t* count)
   const size_t nodes = graph->host->node_count();
   if (out)
     for (size_t i = 0; i < *count; ++i)
-      out[i] = i < nodes ? reinterpret_cast<GraphNode>(reinterpret_cast<uintptr_t>(handle) + 1 + i) : nullptr;
+      out[i] = i < nodes ? reinterpret_cast<GraphNode>(reinterpret_cast<uintptr_t>(handle) + 1 + i)
+                         : nullptr;
   *count = out ? std::min(*count, nodes) : nodes;
   return 0;
 }
 
-inline Status graph_instantiate(GraphExecHandle* out, GraphHandle handle, unsigned long long flags) {
+inline Status graph_instantiate(GraphExecHandle* out, GraphHandle handle,
+                                unsigned long long flags) {
   const Ref<Graph>& graph = driver().graphs.get(handle);
   refuse_poisoned(graph->owner);
   demand(out && flags <= 15, status::invalid_value);
-  *out = driver().execs.add(std::make_shared<Exec>(Exec{graph->owner, graph->host->instantiate(), graph->contents}));
+  *out = driver().execs.add(
+      std::make_shared<Exec>(Exec{graph->owner, graph->host->instantiate(), graph->contents}));
   return 0;
 }
 
@@ -278,15 +293,18 @@ inline Status graph_upload(GraphExecHandle handle, StreamHandle on) {
   demand(!stream->capturing(), status::capture_unsupported);
   // No status tells this mistake: the upload may wait for work that the capture holds back.
   for (const Ref<Capture>& open : driver().captures)
-    if (open->thread == calling_thread()) desk().complaints.say("a graph was uploaded by a thread that captures");
+    if (open->thread == calling_thread())
+      desk().complaints.say("a graph was uploaded by a thread that captures");
   return 0;
 }
 
-// What it touches must still be there: a real device would read and write what now belongs to somebody else.
+// What it touches must still be there: a real device would read and write what now belongs to
+// somebody else.
 inline const char* dead(const Contents& contents) {
   for (auto& range : contents.ranges)
     if (!range->live.load())
-      return range->kind == Range::registered ? "host memory that was unregistered" : "memory that was freed";
+      return range->kind == Range::registered ? "host memory that was unregistered"
+                                              : "memory that was freed";
   for (auto& module : contents.modules)
     if (!module->live.load()) return "a module that was unloaded";
   return nullptr;
@@ -317,7 +335,12 @@ inline Status graph_launch(GraphExecHandle handle, StreamHandle on) {
 }
 
 // The numbers that say why an update was not taken.
-enum UpdateResult : int { updated = 0, topology_changed = 2, node_type_changed = 3, parameters_changed = 5 };
+enum UpdateResult : int {
+  updated = 0,
+  topology_changed = 2,
+  node_type_changed = 3,
+  parameters_changed = 5
+};
 
 inline UpdateResult difference(const Contents& now, const Contents& then) {
   if (now.nodes.size() != then.nodes.size()) return topology_changed;

@@ -1,5 +1,5 @@
-// Kernel images as a driver reads them: which entries a PTX text or an AMD code object has and what parameters they
-// take.
+// Kernel images as a driver reads them: which entries a PTX text or an AMD code object has and what
+// parameters they take.
 #pragma once
 #include <elf.h>
 
@@ -12,7 +12,8 @@
 
 namespace hotslot::software {
 
-// One letter per parameter: q 8 bytes, w 4 bytes, f float, d double, ? anything else. `known`: the image says so.
+// One letter per parameter: q 8 bytes, w 4 bytes, f float, d double, ? anything else. `known`: the
+// image says so.
 struct Entry {
   std::string parameters;
   bool known = false;
@@ -33,7 +34,8 @@ class Ptx {
   Entries entries;
 
   explicit Ptx(const char* image) : text_(without_comments(image)) {
-    if (const size_t at = text_.find(".version"); at != std::string::npos) version = tenths(after(at + 8));
+    if (const size_t at = text_.find(".version"); at != std::string::npos)
+      version = tenths(after(at + 8));
     if (const size_t at = text_.find(".target"); at != std::string::npos) {
       const std::string words = after(at + 7);
       if (words.compare(0, 3, "sm_") == 0) target = int(strtol(words.c_str() + 3, nullptr, 10));
@@ -68,7 +70,9 @@ class Ptx {
   std::string after(size_t at) const { return text_.substr(skip(at), 40); }
   void entry(size_t at) {
     size_t end = at;
-    while (end < text_.size() && (isalnum(static_cast<unsigned char>(text_[end])) || strchr("_$%", text_[end]))) ++end;
+    while (end < text_.size() &&
+           (isalnum(static_cast<unsigned char>(text_[end])) || strchr("_$%", text_[end])))
+      ++end;
     Entry& made = entries[text_.substr(at, end - at)];
     end = skip(end);
     if (end >= text_.size() || text_[end] != '(') {
@@ -98,8 +102,8 @@ class Ptx {
   const std::string text_;
 };
 
-// The stand-in for a code object: this line, then one kernel per line, 'name' or 'name f64' where its reals are
-// doubles. A line 'arch gfx90a' says what it was made for.
+// The stand-in for a code object: this line, then one kernel per line, 'name' or 'name f64' where
+// its reals are doubles. A line 'arch gfx90a' says what it was made for.
 constexpr const char* hsaco_header = "HOTSLOT-SOFTWARE-HSACO\n";
 
 struct Hsaco {
@@ -122,7 +126,8 @@ struct Hsaco {
       const char* end = strchrnul(text, '\n');
       const std::string line(text, size_t(end - text));
       const size_t space = line.find(' ');
-      const std::string name = line.substr(0, space), word = space == std::string::npos ? "" : line.substr(space + 1);
+      const std::string name = line.substr(0, space),
+                        word = space == std::string::npos ? "" : line.substr(space + 1);
       if (name == "arch")
         arch = word;
       else if (!name.empty())
@@ -130,18 +135,21 @@ struct Hsaco {
       text = *end ? end + 1 : end;
     }
   }
-  // A kernel is a symbol with '.kd' behind its name. The image's length is nowhere said: the section table is trusted.
+  // A kernel is a symbol with '.kd' behind its name. The image's length is nowhere said: the
+  // section table is trusted.
   void elf(const unsigned char* image) {
     Elf64_Ehdr head;
     memcpy(&head, image, sizeof head);
     constexpr uint16_t em_amdgpu = 224;
-    if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != em_amdgpu || head.e_shentsize != sizeof(Elf64_Shdr))
+    if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != em_amdgpu ||
+        head.e_shentsize != sizeof(Elf64_Shdr))
       return;
     readable = true;
     arch = arch_of(head.e_flags & 0xff);
     const auto section = [&](unsigned i) {
       Elf64_Shdr header{};
-      if (i < head.e_shnum) memcpy(&header, image + head.e_shoff + i * sizeof header, sizeof header);
+      if (i < head.e_shnum)
+        memcpy(&header, image + head.e_shoff + i * sizeof header, sizeof header);
       return header;
     };
     for (unsigned i = 0; i < head.e_shnum; ++i) {
@@ -152,14 +160,15 @@ struct Hsaco {
         Elf64_Sym symbol;
         memcpy(&symbol, image + table.sh_offset + at, sizeof symbol);
         const std::string name = names + symbol.st_name;
-        if (name.size() > 3 && name.compare(name.size() - 3, 3, ".kd") == 0) entries[name.substr(0, name.size() - 3)];
+        if (name.size() > 3 && name.compare(name.size() - 3, 3, ".kd") == 0)
+          entries[name.substr(0, name.size() - 3)];
       }
     }
   }
   static std::string arch_of(unsigned number) {
-    static const std::map<unsigned, const char*> known{{0x2f, "gfx906"},  {0x30, "gfx908"},  {0x3f, "gfx90a"},
-                                                       {0x40, "gfx940"},  {0x4c, "gfx942"},  {0x36, "gfx1030"},
-                                                       {0x41, "gfx1100"}, {0x48, "gfx1200"}, {0x4e, "gfx1201"}};
+    static const std::map<unsigned, const char*> known{
+        {0x2f, "gfx906"},  {0x30, "gfx908"},  {0x3f, "gfx90a"},  {0x40, "gfx940"}, {0x4c, "gfx942"},
+        {0x36, "gfx1030"}, {0x41, "gfx1100"}, {0x48, "gfx1200"}, {0x4e, "gfx1201"}};
     const auto found = known.find(number);
     return found == known.end() ? "gfx-" + std::to_string(number) : found->second;
   }

@@ -1,6 +1,7 @@
-// What the driver does, once for both vendors: CUDA's calls over the host device, stricter than a GPU. Every function
-// runs under the driver's lock and leaves by `Refusal` or by the host device's `Error` when it has to say no. Here:
-// whose turn it is and on what device, what a capture bars, and memory.
+// What the driver does, once for both vendors: CUDA's calls over the host device, stricter than a
+// GPU. Every function runs under the driver's lock and leaves by `Refusal` or by the host device's
+// `Error` when it has to say no. Here: whose turn it is and on what device, what a capture bars,
+// and memory.
 #pragma once
 #include <time.h>
 
@@ -12,7 +13,7 @@ namespace hotslot::software::op {
 
 using namespace hotslot::cuda;
 
-// ---- the calling thread and its device ------------------------------------------------------------------------------
+// ---- the calling thread and its device ----------------------------------------------------------
 
 inline Device& device_at(int index) {
   demand(index >= 0 && size_t(index) < driver().devices.size(), status::invalid_device);
@@ -66,7 +67,8 @@ inline Device& device_of(Context context) {
 
 inline const Ref<Stream>& stream_of(StreamHandle handle) {
   current();
-  if (!handle) desk().complaints.say("a call on stream 0, which other work of the process would wait for");
+  if (!handle)
+    desk().complaints.say("a call on stream 0, which other work of the process would wait for");
   keep_until("a copy of pageable memory on the same stream", [handle] {
     const uint64_t held_by = driver().streams.get(handle)->held_by;
     return held_by == 0 || held_by == thread_state().id;
@@ -83,7 +85,7 @@ inline Event& event_of(EventHandle handle) {
   return event;
 }
 
-// ---- captures: who is barred ----------------------------------------------------------------------------------------
+// ---- captures: who is barred --------------------------------------------------------------------
 
 // Asking a capturing stream is what breaks its capture on the host device.
 inline void invalidate(Capture& capture) {
@@ -92,14 +94,16 @@ inline void invalidate(Capture& capture) {
   } catch (const Error&) {}
 }
 
-// Before every call that a capture may forbid: in this thread, or in any thread when it captures globally.
+// Before every call that a capture may forbid: in this thread, or in any thread when it captures
+// globally.
 inline void unsafe(bool ignores_mode = false) {
   const ThreadState& thread = thread_state();
   bool barred = false;
   for (auto& capture : driver().captures) {
     const bool own = capture->thread == thread_state().id;
-    const bool bars = own ? capture->mode != capture_relaxed && thread.mode != capture_relaxed
-                          : capture->mode == capture_global && (thread.mode == capture_global || ignores_mode);
+    const bool bars =
+        own ? capture->mode != capture_relaxed && thread.mode != capture_relaxed
+            : capture->mode == capture_global && (thread.mode == capture_global || ignores_mode);
     if (!bars) continue;
     barred = true;
     invalidate(*capture);
@@ -114,7 +118,7 @@ inline void close_capture(const Ref<Capture>& capture) {
   capture->origin.reset();
 }
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 inline Ref<Range> range_around(uintptr_t at) {
   auto above = driver().ranges.upper_bound(at);
@@ -131,7 +135,8 @@ inline Ref<Range> range_within(uintptr_t at, size_t bytes) {
 }
 
 inline bool foreign(const Range& range, const Device& device) {
-  return range.kind == Range::registered && !(range.flags & host_register_portable) && &range.owner != &device;
+  return range.kind == Range::registered && !(range.flags & host_register_portable) &&
+         &range.owner != &device;
 }
 
 // The range a copy's end lies in; null for pageable memory. Partly in one is what no driver takes.
@@ -163,7 +168,8 @@ inline bool in_use(Range& range) {
 }
 
 inline void forget(const Ref<Range>& range, const char* call) {
-  if (in_use(*range)) desk().complaints.say(std::string(call) + " of memory that queued work still uses");
+  if (in_use(*range))
+    desk().complaints.say(std::string(call) + " of memory that queued work still uses");
   if (Detector::on()) detector().gone(range->begin, range->bytes, call);
   if (driver().frees_wait) drain(range->owner);
   range->live.store(false);
@@ -186,8 +192,9 @@ inline Status mem_get_info(size_t* free, size_t* total) {
   return 0;
 }
 
-// Managed memory comes out of larger pieces, one behind the other: neighbours share pages, and what is said of a page
-// is said of them all. Fresh pieces belong nowhere; who reaches them is in `reached_by`.
+// Managed memory comes out of larger pieces, one behind the other: neighbours share pages, and what
+// is said of a page is said of them all. Fresh pieces belong nowhere; who reaches them is in
+// `reached_by`.
 inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {
   constexpr size_t piece = 2 << 20;
   const size_t grain = driver().card.managed_grain;
@@ -195,7 +202,8 @@ inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {
   const size_t room = (bytes + grain - 1) / grain * grain;
   if (!packing.memory || packing.memory->bytes - packing.used < room) {
     packing = {device.host->allocate_managed(std::max(room, piece)), 0};
-    device.host->advise({packing.memory, 0, packing.memory->bytes}, Advice::preferred_location, nowhere);
+    device.host->advise({packing.memory, 0, packing.memory->bytes}, Advice::preferred_location,
+                        nowhere);
   }
   memory = packing.memory;
   const uintptr_t begin = reinterpret_cast<uintptr_t>(memory->address) + packing.used;
@@ -203,10 +211,12 @@ inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {
   return begin;
 }
 
-inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, unsigned flags, bool managed = false) {
+inline Ref<Range> own_memory(Device& device, Range::Kind kind, size_t bytes, unsigned flags,
+                             bool managed = false) {
   unsafe();
   demand(bytes > 0, status::invalid_value);
-  if (kind == Range::device) demand(!driver().memory || bytes <= driver().memory - device.used, status::out_of_memory);
+  if (kind == Range::device)
+    demand(!driver().memory || bytes <= driver().memory - device.used, status::out_of_memory);
   hotslot::Device& host = *device.host;
   Ref<Memory> memory;
   uintptr_t begin = 0;
@@ -254,7 +264,8 @@ inline Status mem_free_host(void* at) {
   current();
   unsafe();
   const Ref<Range> range = range_around(uintptr_t(at));
-  demand(range && range->kind == Range::host && range->begin == uintptr_t(at), status::invalid_value);
+  demand(range && range->kind == Range::host && range->begin == uintptr_t(at),
+         status::invalid_value);
   forget(range, "a free of host memory");
   return 0;
 }
@@ -262,10 +273,12 @@ inline Status mem_free_host(void* at) {
 inline Status mem_host_register(void* at, size_t bytes, unsigned flags) {
   Device& device = current();
   unsafe();
-  demand(at && bytes > 0 && bytes <= UINTPTR_MAX - uintptr_t(at) && flags <= 15, status::invalid_value);
+  demand(at && bytes > 0 && bytes <= UINTPTR_MAX - uintptr_t(at) && flags <= 15,
+         status::invalid_value);
   demand(!driver().refuse_register, status::not_supported);
   if (const Ref<Range> other = range_within(uintptr_t(at), bytes))
-    throw Refusal{other->kind == Range::device ? status::invalid_value : status::already_registered};
+    throw Refusal{other->kind == Range::device ? status::invalid_value
+                                               : status::already_registered};
   driver().ranges[uintptr_t(at)] =
       std::make_shared<Range>(Range::registered, device, uintptr_t(at), bytes, flags, nullptr);
   return 0;
@@ -284,13 +297,15 @@ inline Status mem_host_unregister(void* at) {
 inline Status mem_host_get_device_pointer(DevicePtr* out, void* at, unsigned flags) {
   Device& device = current();
   const Ref<Range> range = range_around(uintptr_t(at));
-  demand(out && flags == 0 && range && range->kind != Range::device && !foreign(*range, device), status::invalid_value);
-  demand(range->kind == Range::host || range->flags & host_register_devicemap, status::invalid_value);
+  demand(out && flags == 0 && range && range->kind != Range::device && !foreign(*range, device),
+         status::invalid_value);
+  demand(range->kind == Range::host || range->flags & host_register_devicemap,
+         status::invalid_value);
   *out = uintptr_t(at);
   return 0;
 }
 
-// ---- managed memory -------------------------------------------------------------------------------------------------
+// ---- managed memory -----------------------------------------------------------------------------
 
 inline Status mem_alloc_managed(DevicePtr* out, size_t bytes, unsigned flags) {
   Device& device = current();
@@ -341,20 +356,24 @@ inline Status mem_advise(DevicePtr at, size_t bytes, MemoryAdvice advice, Locati
   return advise_at(at, bytes, advice, place_of(to));
 }
 
-inline Status mem_range_get_attribute(void* out, size_t size, RangeAttribute attribute, DevicePtr at, size_t bytes) {
+inline Status mem_range_get_attribute(void* out, size_t size, RangeAttribute attribute,
+                                      DevicePtr at, size_t bytes) {
   current();
   unsafe();
   const Ref<Range> range = managed_range(at, bytes);
   Residency found = range->owner.host->residency({range->memory, range->offset(at), bytes});
   auto& by = found.accessed_by;
-  by.erase(std::remove_if(by.begin(), by.end(), [&](int id) { return !(range->reached_by >> id & 1); }), by.end());
+  by.erase(
+      std::remove_if(by.begin(), by.end(), [&](int id) { return !(range->reached_by >> id & 1); }),
+      by.end());
   const bool list = attribute == range_accessed_by;
   demand(list || attribute == range_preferred_location || attribute == range_last_prefetch_location,
          status::invalid_value);
   demand(out && (list ? size > 0 && size % 4 == 0 : size == 4), status::invalid_value);
   auto* to = static_cast<int*>(out);
   static_assert(on_cpu == device_cpu && nowhere == device_invalid);
-  if (!list) return *to = attribute == range_preferred_location ? found.preferred : found.location, 0;
+  if (!list)
+    return *to = attribute == range_preferred_location ? found.preferred : found.location, 0;
   for (size_t i = 0; i < size / 4; ++i) to[i] = i < by.size() ? by[i] : device_invalid;
   return 0;
 }

@@ -1,5 +1,5 @@
-// What the software drivers of CUDA and HIP tell the detector of order.hpp: a stream is a queue that keeps its order,
-// and what an event was recorded behind is known when it is recorded.
+// What the software drivers of CUDA and HIP tell the detector of order.hpp: a stream is a queue
+// that keeps its order, and what an event was recorded behind is known when it is recorded.
 #pragma once
 #include "cuda_state.hpp"
 #include "order_parts.hpp"
@@ -7,7 +7,8 @@
 namespace hotslot::software {
 
 inline Detector& detector() {
-  static Detector* detector = new Detector([](const std::string& text) { desk().complaints.say(text); });
+  static Detector* detector =
+      new Detector([](const std::string& text) { desk().complaints.say(text); });
   return *detector;
 }
 
@@ -49,7 +50,8 @@ class LateKernels {
     if (!one.steps.empty()) {
       std::vector<Touch> touches;
       for (auto& part : parts_of(one.kernel->name, *args))
-        touches.push_back({uintptr_t(args->pointer[part.pointer]) + part.at, part.bytes, part.writes});
+        touches.push_back(
+            {uintptr_t(args->pointer[part.pointer]) + part.at, part.bytes, part.writes});
       detector().runs(one.steps.front(), touches);
     }
     return one.kernel->run(args);
@@ -74,12 +76,15 @@ class LateKernels {
 inline void step(Clock& clock, const Contents::Node& node, uint64_t queue, int index = -1) {
   if (node.touches.empty()) return;
   clock.join(detector().host());
-  const StepRef made = detector().step(clock, {node.what, queue, index}, node.touches, node.late != 0);
+  const StepRef made =
+      detector().step(clock, {node.what, queue, index}, node.touches, node.late != 0);
   if (node.late) LateKernels::all().expect(node.late, made);
 }
 
-// Just before or behind what is given to a stream: at once a step, in a capture a node, which is a step of each launch.
-inline void add_node(Stream& stream, Contents::Node node, std::initializer_list<Ref<Range>> ranges) {
+// Just before or behind what is given to a stream: at once a step, in a capture a node, which is a
+// step of each launch.
+inline void add_node(Stream& stream, Contents::Node node,
+                     std::initializer_list<Ref<Range>> ranges) {
   Capture* capture = stream.capturing();
   if (!capture) {
     if (Detector::on()) step(stream.clock(), node, stream.number);

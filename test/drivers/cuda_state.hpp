@@ -1,5 +1,6 @@
-// The software driver's objects: what the vendor's handles name, each over an object of the host device, and the books
-// that a real driver keeps or should keep: which memory is live, what queued work and graphs refer to, who captures.
+// The software driver's objects: what the vendor's handles name, each over an object of the host
+// device, and the books that a real driver keeps or should keep: which memory is live, what queued
+// work and graphs refer to, who captures.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -19,8 +20,8 @@ namespace hotslot::software {
 
 using cuda::Status;
 namespace status = cuda::status;
-constexpr Status illegal_state = 401, invalid_ptx = 218, invalid_device_function = 98, peer_access_unsupported = 217,
-                 exclusive_process = 46;
+constexpr Status illegal_state = 401, invalid_ptx = 218, invalid_device_function = 98,
+                 peer_access_unsupported = 217, exclusive_process = 46;
 
 // Leaves a call with this status.
 struct Refusal {
@@ -59,10 +60,13 @@ struct Range {
   // Of registered memory that a fork took from the device: the pages that the device goes on with.
   bool parted = false;
   std::vector<uint8_t> pages;
-  uintptr_t seen(uintptr_t at) const { return parted ? reinterpret_cast<uintptr_t>(pages.data()) + (at - begin) : at; }
+  uintptr_t seen(uintptr_t at) const {
+    return parted ? reinterpret_cast<uintptr_t>(pages.data()) + (at - begin) : at;
+  }
   unsigned reached_by = 0;  // of managed memory: devices that advice named, a bit each
 
-  // The streams whose queues hold work on it. Views count themselves in and out, on whatever thread finishes the work.
+  // The streams whose queues hold work on it. Views count themselves in and out, on whatever thread
+  // finishes the work.
   void hold(const Ref<Stream>& stream) {
     std::lock_guard guard(lock_);
     auto& user = users_[stream.get()];
@@ -87,12 +91,14 @@ struct Range {
   std::map<Stream*, std::pair<int, std::weak_ptr<Stream>>> users_;
 };
 
-// A part of a range as one piece of work sees it, or of pageable memory. The host device keeps it until that work is
-// done.
+// A part of a range as one piece of work sees it, or of pageable memory. The host device keeps it
+// until that work is done.
 class View final : public Memory {
  public:
-  View(hotslot::Device& device, uintptr_t address, size_t bytes, Ref<Range> range, Ref<Stream> stream)
-      : Memory(device, reinterpret_cast<uint8_t*>(address), bytes, !range || range->kind != Range::device),
+  View(hotslot::Device& device, uintptr_t address, size_t bytes, Ref<Range> range,
+       Ref<Stream> stream)
+      : Memory(device, reinterpret_cast<uint8_t*>(address), bytes,
+               !range || range->kind != Range::device),
         range_(std::move(range)),
         stream_(std::move(stream)) {
     if (range_ && stream_) range_->hold(stream_);
@@ -109,13 +115,15 @@ class View final : public Memory {
 // What pageable memory held when it was handed over.
 class Snapshot final : public Memory {
  public:
-  Snapshot(hotslot::Device& device, const void* from, size_t bytes) : Memory(device, new uint8_t[bytes], bytes, true) {
+  Snapshot(hotslot::Device& device, const void* from, size_t bytes)
+      : Memory(device, new uint8_t[bytes], bytes, true) {
     memcpy(address, from, bytes);
   }
   ~Snapshot() override { delete[] address; }
 };
 
-// How a stream failed, once it has: a kernel that found its work wrong, or one that was given a wrong address.
+// How a stream failed, once it has: a kernel that found its work wrong, or one that was given a
+// wrong address.
 struct Fault {
   std::atomic<Status> status{status::launch_failed};
   Clock clock;  // for the detector: behind all that the stream was given
@@ -143,8 +151,8 @@ struct Contents {
   struct Node {
     char type;     // k kernel, m copy, s fill, e event record
     int memories;  // of a copy: which kinds, which an update may not change
-    // For the detector: what it is called, its bytes or under which number it will say them, and which nodes it has
-    // edges from.
+    // For the detector: what it is called, its bytes or under which number it will say them, and
+    // which nodes it has edges from.
     const char* what = nullptr;
     std::vector<Touch> touches;
     uint64_t late = 0;
@@ -225,12 +233,12 @@ struct Device {
   unsigned flags = 0;
   uint64_t used = 0;
   Status poisoned = 0;
-  std::set<std::string> loaded;                // what was loaded when it was first used
-  size_t last_queue = SIZE_MAX;                // that a stream was given
-  uint64_t drained_by = 0;                     // the thread that waits for all work, and lets no other call in
-  HardwareQueue queues[2][32];                 // for kernels, for copies
-  Packing packing;                             // what managed memory comes out of
-  std::set<Device*> peers;                     // whose memory its kernels may touch
+  std::set<std::string> loaded;  // what was loaded when it was first used
+  size_t last_queue = SIZE_MAX;  // that a stream was given
+  uint64_t drained_by = 0;       // the thread that waits for all work, and lets no other call in
+  HardwareQueue queues[2][32];   // for kernels, for copies
+  Packing packing;               // what managed memory comes out of
+  std::set<Device*> peers;       // whose memory its kernels may touch
   std::vector<std::weak_ptr<Stream>> streams;  // also destroyed ones that still work
 };
 
@@ -260,15 +268,17 @@ class Registry {
   size_t size() const { return live_.size(); }
   template <class F>
   void remove_if(F&& f) {
-    for (auto at = live_.begin(); at != live_.end();) at = f(*at->second) ? live_.erase(at) : std::next(at);
+    for (auto at = live_.begin(); at != live_.end();)
+      at = f(*at->second) ? live_.erase(at) : std::next(at);
   }
 
  private:
   std::unordered_map<uintptr_t, Ref<T>> live_;
 };
 
-// The one thread that begins and ends captures on the host device: there, a capture belongs to its thread and bars it
-// from much. Which thread may do what here is this driver's own business, for it has modes.
+// The one thread that begins and ends captures on the host device: there, a capture belongs to its
+// thread and bars it from much. Which thread may do what here is this driver's own business, for it
+// has modes.
 class Relay {
  public:
   void run(const std::function<void()>& job) {
@@ -316,15 +326,18 @@ struct Driver {
   int version = 0, ptx = 0, cc = 0;  // 13000, 90, 80
   Card card;
   bool refuse_register = false, peer = true;
-  bool managed = true, concurrent = true;  // managed memory is there; the CPU may use it at any time
-  std::string hang;                        // the call that never returns
+  bool managed = true,
+       concurrent = true;  // managed memory is there; the CPU may use it at any time
+  std::string hang;        // the call that never returns
   // What a card makes wait; see cuda_waits.hpp.
   bool frees_wait = true, loads_wait = true, allocations_wait = false, prefetches_wait = true;
-  uint64_t pageable_copies = 0;  // out of memory that is not pinned, or into it, that were no part of a capture
+  uint64_t pageable_copies =
+      0;  // out of memory that is not pinned, or into it, that were no part of a capture
   uint64_t connections = 8, depth = 1000, slow = 0;
   bool exec_timeout = false;
-  bool fills_load = false;         // fills are made by kernels, which are loaded when they are first needed
-  std::string exclusive;           // a file: one process at a time has the devices
+  bool fills_load =
+      false;              // fills are made by kernels, which are loaded when they are first needed
+  std::string exclusive;  // a file: one process at a time has the devices
   bool late_graph_events = false;  // a graph's record shows when it is made, and not before
   uint64_t memory = 0;             // per device; 0: the machine's
   std::string arch;
@@ -362,8 +375,8 @@ inline ThreadState& thread_state() {
   static thread_local ThreadState state;
   return state;
 }
-// 0 in a thread that is ending, where another thread may end captures: an H100 took a thread for another one when the
-// destructors of its pthread keys ran.
+// 0 in a thread that is ending, where another thread may end captures: an H100 took a thread for
+// another one when the destructors of its pthread keys ran.
 inline uint64_t calling_thread() {
   static thread_local bool ends = false;
   struct End {

@@ -4,7 +4,7 @@
 
 namespace hotslot::software::op {
 
-// ---- streams and events ---------------------------------------------------------------------------------------------
+// ---- streams and events -------------------------------------------------------------------------
 
 #ifdef HOTSLOT_SOFTWARE_HIP
 constexpr int least_priority = 1, greatest_priority = -1;
@@ -23,9 +23,11 @@ inline Status stream_create(StreamHandle* out, unsigned flags, int priority) {
   Device& device = current();
   demand(out && flags <= stream_non_blocking, status::invalid_value);
   const int clamped = std::max(greatest_priority, std::min(least_priority, priority));
-  auto stream = std::make_shared<Stream>(Stream{device, device.host->create_stream(clamped), clamped, nullptr});
+  auto stream = std::make_shared<Stream>(
+      Stream{device, device.host->create_stream(clamped), clamped, nullptr});
   auto& known = device.streams;
-  known.erase(std::remove_if(known.begin(), known.end(), [](auto& weak) { return weak.expired(); }), known.end());
+  known.erase(std::remove_if(known.begin(), known.end(), [](auto& weak) { return weak.expired(); }),
+              known.end());
   stream->queue = next_queue(device);
   static uint64_t numbers = 0;
   stream->number = ++numbers;
@@ -54,7 +56,8 @@ inline Status stream_query(StreamHandle handle) {
   return looks(stream->clock(), ask) ? 0 : status::not_ready;
 }
 
-// Blocks until everything enqueued so far is done; with a reason, as part of a call that keeps the stream meanwhile.
+// Blocks until everything enqueued so far is done; with a reason, as part of a call that keeps the
+// stream meanwhile.
 inline void drain(const Ref<Stream>& stream, const char* why = nullptr) {
   if (why) {
     stream->held_by = thread_state().id;
@@ -83,7 +86,8 @@ inline Status stream_synchronize(StreamHandle handle) {
 inline Status event_create(EventHandle* out, unsigned flags) {
   Device& device = current();
   // Events for other processes must not have timing.
-  demand(out && flags <= 7 && ((flags & 4) == 0 || flags & event_disable_timing), status::invalid_value);
+  demand(out && flags <= 7 && ((flags & 4) == 0 || flags & event_disable_timing),
+         status::invalid_value);
   const bool timing = (flags & event_disable_timing) == 0;
   *out = driver().events.add(std::make_shared<Event>(
       Event{device, device.host->create_event(timing), timing, false, false, nullptr, nullptr}));
@@ -123,17 +127,21 @@ inline Status event_record_with_flags(EventHandle handle, StreamHandle on, unsig
   return 0;
 }
 
-inline Status event_record(EventHandle event, StreamHandle stream) { return event_record_with_flags(event, stream, 0); }
+inline Status event_record(EventHandle event, StreamHandle stream) {
+  return event_record_with_flags(event, stream, 0);
+}
 
 inline Status event_query(EventHandle handle) {
   Event& event = event_of(handle);
-  // HIP's asking was barred by other threads' captures whatever the thread's own mode, until ROCm 7.2.1.
+  // HIP's asking was barred by other threads' captures whatever the thread's own mode, until ROCm
+  // 7.2.1.
 #ifdef HOTSLOT_SOFTWARE_HIP
   unsafe(HOTSLOT_SOFTWARE_HIP < 7);
 #else
   unsafe();
 #endif
-  const bool done = looks(event.clock, [&] { return asking(event.fault, [&] { return event.host->query(); }); });
+  const bool done =
+      looks(event.clock, [&] { return asking(event.fault, [&] { return event.host->query(); }); });
   return done || (event.in_graph && driver().late_graph_events) ? 0 : status::not_ready;
 }
 
@@ -156,7 +164,8 @@ inline Status event_elapsed_time(float* out, EventHandle from, EventHandle to) {
   unsafe();
   demand(out, status::invalid_value);
   demand(start.timing && end.timing && &start.owner == &end.owner, status::invalid_handle);
-  demand((start.recorded || start.capture) && (end.recorded || end.capture), status::invalid_handle);
+  demand((start.recorded || start.capture) && (end.recorded || end.capture),
+         status::invalid_handle);
   *out = float(asking(end.fault, [&] { return end.host->elapsed_ms(*start.host); }));
   seen(start.clock), seen(end.clock);
   return 0;
@@ -178,34 +187,41 @@ inline Status stream_wait_event(StreamHandle on, EventHandle handle, unsigned fl
   if (!stream->capturing())
     stream->clock().join(event.clock);
   else if (!joins)
-    stream->last_nodes.insert(stream->last_nodes.end(), event.last_nodes.begin(), event.last_nodes.end());
+    stream->last_nodes.insert(stream->last_nodes.end(), event.last_nodes.begin(),
+                              event.last_nodes.end());
   return 0;
 }
 
-// ---- copies and fills -----------------------------------------------------------------------------------------------
+// ---- copies and fills ---------------------------------------------------------------------------
 
-inline Ref<Memory> view(const Ref<Stream>& stream, uintptr_t at, size_t bytes, const Ref<Range>& range) {
+inline Ref<Memory> view(const Ref<Stream>& stream, uintptr_t at, size_t bytes,
+                        const Ref<Range>& range) {
   return std::make_shared<View>(*stream->owner.host, range ? range->seen(at) : at, bytes, range,
                                 stream->capturing() ? nullptr : stream);
 }
 
-inline int memory_kind(const Ref<Range>& range) { return range ? range->kind == Range::device ? 2 : 1 : 0; }
+inline int memory_kind(const Ref<Range>& range) {
+  return range ? range->kind == Range::device ? 2 : 1 : 0;
+}
 
-// What is enqueued reads pinned memory when its turn comes. Pageable memory may be used again at once, so it is read
-// now, and a copy to it has arrived when the call returns; a graph's copy reads and writes it at each replay.
-inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to_range, uintptr_t from,
-                   const Ref<Range>& from_range, size_t bytes) {
+// What is enqueued reads pinned memory when its turn comes. Pageable memory may be used again at
+// once, so it is read now, and a copy to it has arrived when the call returns; a graph's copy reads
+// and writes it at each replay.
+inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to_range,
+                   uintptr_t from, const Ref<Range>& from_range, size_t bytes) {
   if (bytes == 0) return 0;
   const bool capturing = stream->capturing();
   take_place(stream, Engine::copy);
   driver().pageable_copies += !capturing && (!from_range || !to_range);
   // What is more goes through the driver's own staging, in the stream's turn.
-  if (!from_range && !capturing && bytes > driver().card.snapshot_bytes) drain(stream, "a copy out of pageable memory");
+  if (!from_range && !capturing && bytes > driver().card.snapshot_bytes)
+    drain(stream, "a copy out of pageable memory");
   const Span target{view(stream, to, bytes, to_range), 0, bytes};
-  const Span source{from_range || capturing
-                        ? view(stream, from, bytes, from_range)
-                        : std::make_shared<Snapshot>(*stream->owner.host, reinterpret_cast<void*>(from), bytes),
-                    0, bytes};
+  const Span source{
+      from_range || capturing
+          ? view(stream, from, bytes, from_range)
+          : std::make_shared<Snapshot>(*stream->owner.host, reinterpret_cast<void*>(from), bytes),
+      0, bytes};
   asking(stream->fault, [&] { stream->host->copy(target, source); });
   Contents::Node node{'m', memory_kind(to_range) * 3 + memory_kind(from_range), "a copy"};
   // What is pageable no driver keeps an eye on.
@@ -213,7 +229,8 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
   if (from_range) node.touches.push_back({from, bytes, false});
   add_node(*stream, std::move(node), {to_range, from_range});
   if (!to_range && !capturing)
-    looks(Clock(stream->clock()), [&] { return drain(stream, "a copy into pageable memory"), true; });
+    looks(Clock(stream->clock()),
+          [&] { return drain(stream, "a copy into pageable memory"), true; });
   return 0;
 }
 
@@ -225,7 +242,8 @@ inline Ref<Range> on_device(DevicePtr at, size_t bytes, Device& device) {
 }
 
 inline void same_device(const Range& range, const Stream& stream) {
-  demand(range.kind != Range::device || range.managed() || &range.owner == &stream.owner, status::invalid_handle);
+  demand(range.kind != Range::device || range.managed() || &range.owner == &stream.owner,
+         status::invalid_handle);
 }
 
 // Bytes that copies between host and device were asked to move, those of captures too.
@@ -234,7 +252,8 @@ inline std::atomic<uint64_t> bytes_to_device{0}, bytes_to_host{0};
 inline Status memcpy_htod_async(DevicePtr to, const void* from, size_t bytes, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   if (bytes == 0) return 0;
-  const Ref<Range> target = on_device(to, bytes, stream->owner), source = locate(uintptr_t(from), bytes, stream->owner);
+  const Ref<Range> target = on_device(to, bytes, stream->owner),
+                   source = locate(uintptr_t(from), bytes, stream->owner);
   demand(!source || source->kind != Range::device, status::invalid_value);
   same_device(*target, *stream);
   bytes_to_device += bytes;
@@ -244,7 +263,8 @@ inline Status memcpy_htod_async(DevicePtr to, const void* from, size_t bytes, St
 inline Status memcpy_dtoh_async(void* to, DevicePtr from, size_t bytes, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   if (bytes == 0) return 0;
-  const Ref<Range> target = locate(uintptr_t(to), bytes, stream->owner), source = on_device(from, bytes, stream->owner);
+  const Ref<Range> target = locate(uintptr_t(to), bytes, stream->owner),
+                   source = on_device(from, bytes, stream->owner);
   demand(!target || target->kind != Range::device, status::invalid_value);
   same_device(*source, *stream);
   bytes_to_host += bytes;
@@ -254,7 +274,8 @@ inline Status memcpy_dtoh_async(void* to, DevicePtr from, size_t bytes, StreamHa
 inline Status memcpy_dtod_async(DevicePtr to, DevicePtr from, size_t bytes, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   if (bytes == 0) return 0;
-  const Ref<Range> target = on_device(to, bytes, stream->owner), source = on_device(from, bytes, stream->owner);
+  const Ref<Range> target = on_device(to, bytes, stream->owner),
+                   source = on_device(from, bytes, stream->owner);
   same_device(*target, *stream);
   same_device(*source, *stream);
   return copy(stream, to, target, from, source, bytes);
@@ -263,21 +284,23 @@ inline Status memcpy_dtod_async(DevicePtr to, DevicePtr from, size_t bytes, Stre
 inline Status memcpy_async(DevicePtr to, DevicePtr from, size_t bytes, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   if (bytes == 0) return 0;
-  return copy(stream, to, locate(to, bytes, stream->owner), from, locate(from, bytes, stream->owner), bytes);
+  return copy(stream, to, locate(to, bytes, stream->owner), from,
+              locate(from, bytes, stream->owner), bytes);
 }
 
-inline Status copy_between(Device& to_device, DevicePtr to, Device& from_device, DevicePtr from, size_t bytes,
-                           StreamHandle on) {
+inline Status copy_between(Device& to_device, DevicePtr to, Device& from_device, DevicePtr from,
+                           size_t bytes, StreamHandle on) {
   const Ref<Stream> stream = stream_of(on);
   demand(&stream->owner == &to_device || &stream->owner == &from_device, status::invalid_handle);
   if (bytes == 0) return 0;
-  const Ref<Range> target = on_device(to, bytes, to_device), source = on_device(from, bytes, from_device);
+  const Ref<Range> target = on_device(to, bytes, to_device),
+                   source = on_device(from, bytes, from_device);
   demand(&target->owner == &to_device && &source->owner == &from_device, status::invalid_value);
   return copy(stream, to, target, from, source, bytes);
 }
 
-inline Status memcpy_peer_async(DevicePtr to, Context to_context, DevicePtr from, Context from_context, size_t bytes,
-                                StreamHandle on) {
+inline Status memcpy_peer_async(DevicePtr to, Context to_context, DevicePtr from,
+                                Context from_context, size_t bytes, StreamHandle on) {
   return copy_between(device_of(to_context), to, device_of(from_context), from, bytes, on);
 }
 
@@ -292,7 +315,9 @@ inline Status fill(DevicePtr to, const void* pattern, size_t width, size_t count
   const size_t bytes = count * width;
   const Ref<Range> target = on_device(to, bytes, stream->owner);
   same_device(*target, *stream);
-  asking(stream->fault, [&] { stream->host->fill({view(stream, to, bytes, target), 0, bytes}, pattern, width); });
+  asking(stream->fault, [&] {
+    stream->host->fill({view(stream, to, bytes, target), 0, bytes}, pattern, width);
+  });
   add_node(*stream, {'s', memory_kind(target), "a fill", {{to, bytes, true}}}, {target});
   return 0;
 }
@@ -316,7 +341,8 @@ inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on
   // A stream that has nothing else to do moves the pages before the call returns.
   const bool at_once = driver().prefetches_wait && !stream->capturing() && idle(*stream);
   asking(stream->fault, [&] {
-    stream->host->prefetch({Ref<Memory>(used, range->memory.get()), range->offset(at), bytes}, where);
+    stream->host->prefetch({Ref<Memory>(used, range->memory.get()), range->offset(at), bytes},
+                           where);
   });
   if (at_once) keep_until("the move of pages", [&] { return idle(*stream); });
   return 0;
@@ -324,7 +350,8 @@ inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on
 inline Status mem_prefetch_v1(DevicePtr at, size_t bytes, DeviceId to, StreamHandle on) {
   return prefetch_to(at, bytes, place_of(to), on);
 }
-inline Status mem_prefetch(DevicePtr at, size_t bytes, Location to, unsigned flags, StreamHandle on) {
+inline Status mem_prefetch(DevicePtr at, size_t bytes, Location to, unsigned flags,
+                           StreamHandle on) {
   demand(flags == 0, status::invalid_value);
   return prefetch_to(at, bytes, place_of(to), on);
 }

@@ -1,11 +1,12 @@
 // What a card makes its callers wait for, where its documents say so or others measured it:
-// - A free, an unregistration, the load of a module or of a kernel, and the first products of cuBLAS wait until all
-//   work of the context is done. Meanwhile no other call gets in. (A HIP runtime waits, and lets others in.)
-// - Streams share a few hardware queues, in which work starts in the order it was given: what has to wait at the head
-//   of one keeps everybody behind it waiting.
+// - A free, an unregistration, the load of a module or of a kernel, and the first products of
+//   cuBLAS wait until all work of the context is done. Meanwhile no other call gets in. (A HIP
+//   runtime waits, and lets others in.)
+// - Streams share a few hardware queues, in which work starts in the order it was given: what has
+//   to wait at the head of one keeps everybody behind it waiting.
 // - A stream takes about a thousand pieces of work; then the call waits until it has begun some.
-// How long each call kept a thread is noted. One that keeps its caller for a second is complained about: on a card, a
-// test that holds a stream and then makes such a call never ends.
+// How long each call kept a thread is noted. One that keeps its caller for a second is complained
+// about: on a card, a test that holds a stream and then makes such a call never ends.
 #pragma once
 #include <time.h>
 #include <unistd.h>
@@ -26,14 +27,16 @@ class Kept {
     Call& call = *thread_state().call;
     auto& longest = gettid() == getpid() ? call.kept_main : call.kept_other;
     const uint64_t now = now_ns() - begin_;
-    for (uint64_t seen = longest.load(); seen < now && !longest.compare_exchange_weak(seen, now);) {}
+    for (uint64_t seen = longest.load(); seen < now && !longest.compare_exchange_weak(seen, now);) {
+    }
   }
   // Between two looks; without the driver's lock.
   void nap() {
     constexpr uint64_t too_long = 1'000'000'000;
     if (!told_ && now_ns() - begin_ > too_long) {
       told_ = true;
-      desk().complaints.say(std::string(thread_state().call->name) + " was kept for a second by " + by_);
+      desk().complaints.say(std::string(thread_state().call->name) + " was kept for a second by " +
+                            by_);
     }
     const Unlocked others;
     const timespec time{0, 20'000};
@@ -52,8 +55,8 @@ void keep_until(const char* by, Over&& over) {
   for (Kept kept(by); !over();) kept.nap();
 }
 
-// At the door: while another thread's call waits for all work, no call on that device gets in. Those that only concern
-// the thread do.
+// At the door: while another thread's call waits for all work, no call on that device gets in.
+// Those that only concern the thread do.
 inline void await_entry(const Call& call) {
   Device* const device = thread_state().current;
   if (!device || !device->drained_by) return;
@@ -65,7 +68,8 @@ inline void await_entry(const Call& call) {
              [device] { return !device->drained_by || device->drained_by == thread_state().id; });
 }
 
-// Whether everything that the stream was given, outside captures, is done. A failed stream does nothing any more.
+// Whether everything that the stream was given, outside captures, is done. A failed stream does
+// nothing any more.
 inline bool idle(Stream& stream) {
   try {
     return stream.capturing() ? !stream.before || stream.before->query() : stream.host->query();
@@ -113,7 +117,8 @@ inline void take_time() {
 inline void load(Device& device, const std::string& what) {
   if (!driver().loads_wait) return;
   for (auto& capture : driver().captures)
-    if (capture->thread == thread_state().id) desk().complaints.say("a capture is the first to need " + what);
+    if (capture->thread == thread_state().id)
+      desk().complaints.say("a capture is the first to need " + what);
   drain(device);
 }
 
@@ -127,8 +132,8 @@ inline void mark_before(Stream& stream) {
   }
 }
 
-// The queue of a new stream: one that has the fewest, in turn. Without streams that go, that is the order in which they
-// are made; what a card does when some went is not known.
+// The queue of a new stream: one that has the fewest, in turn. Without streams that go, that is the
+// order in which they are made; what a card does when some went is not known.
 inline size_t next_queue(Device& device) {
   std::vector<size_t> streams(driver().connections);
   for (auto& weak : device.streams)
@@ -143,8 +148,8 @@ inline size_t next_queue(Device& device) {
 
 enum class Engine : uint8_t { compute, copy };
 
-// The place of one piece of work, or of a graph of so many, among what was given before. Made just before it is given;
-// outside captures alone.
+// The place of one piece of work, or of a graph of so many, among what was given before. Made just
+// before it is given; outside captures alone.
 inline void take_place(const Ref<Stream>& stream, Engine engine, uint64_t count = 1) {
   if (stream->capturing()) return;
   // A mark every so often; what lies between two counts as pending with the later one.

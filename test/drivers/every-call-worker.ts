@@ -1,6 +1,7 @@
 /**
- * A whole training run again and again, each time with one driver call failing; one JSON line per failure on stdout. Run in
- * a software driver's environment; arguments: how many of each call's occurrences to fail; a placement.
+ * A whole training run again and again, each time with one driver call failing; one JSON line per
+ * failure on stdout. Run in a software driver's environment; arguments: how many of each call's
+ * occurrences to fail; a placement.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -47,14 +48,17 @@ export interface Outcome {
 /** of a run: where one that hangs is */
 let stage: string | null = null;
 const [most, placement] = process.argv.slice(2) as [string, string];
-const at = (placement === 'spread' ? [['pack'], ['submit'], ['poll'], ['replay']] : placement) as Placement;
+const at = (
+  placement === 'spread' ? [['pack'], ['submit'], ['poll'], ['replay']] : placement
+) as Placement;
 const driver = await software();
 const trace = join(tmpdir(), `hotslot-every-call-${process.pid}.json`);
 const TICKS = 6;
 
 /** The innermost driver call that an error tells of. */
 function namedBy(error: unknown): string | null {
-  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof DeviceError) return at.call;
+  for (let at = error; at instanceof Error; at = at.cause)
+    if (at instanceof DeviceError) return at.call;
   return null;
 }
 
@@ -140,7 +144,14 @@ async function keptRows(closing: (error: unknown) => void): Promise<void> {
   const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
   buffer.add(rows(64));
   stage = 'opening, rows on the device';
-  const of = { buffer, device: TESTED, sampleCount: 8, depth: 2, placement: at, rows: 'device' } as const;
+  const of = {
+    buffer,
+    device: TESTED,
+    sampleCount: 8,
+    depth: 2,
+    placement: at,
+    rows: 'device',
+  } as const;
   const pipeline = await ReplayPipeline.open({ ...of, deviceRing: { guard: 16, chunkBytes: 512 } });
   try {
     pipeline.on('warning', (text) => warnings.push(text));
@@ -202,7 +213,10 @@ process.on('warning', ({ message }) => warnings.push(message));
 // What belongs to the device itself stays: it is always there when things are counted.
 const held = openDevice(TESTED);
 
-/** What was let go is kept for the next allocation, more or less of it as threads went: asking for too much gives it back. */
+/**
+ * What was let go is kept for the next allocation, more or less of it as threads went: asking for
+ * too much gives it back.
+ */
 function trimmed(): void {
   try {
     held.allocate({ shape: [held.memoryInfo().total] }).close();
@@ -214,7 +228,11 @@ function trimmed(): void {
 function living(): Record<string, number> {
   getSharedCaptureStream(held);
   trimmed();
-  const all: Record<string, number> = { ...counts(driver.live()), ...openHandles(), pins: pinnedHandles() };
+  const all: Record<string, number> = {
+    ...counts(driver.live()),
+    ...openHandles(),
+    pins: pinnedHandles(),
+  };
   delete all.pageable_copies;
   // Staging memory is kept for the next read or write, up to a limit.
   delete all.host_allocations;
@@ -224,7 +242,9 @@ function living(): Record<string, number> {
 
 /** What there is more of than before. */
 function leaks(before: Record<string, number>): Record<string, number> {
-  const more = Object.entries(living()).map(([kind, count]) => [kind, count - (before[kind] ?? 0)] as const);
+  const more = Object.entries(living()).map(
+    ([kind, count]) => [kind, count - (before[kind] ?? 0)] as const,
+  );
   return Object.fromEntries(more.filter(([, count]) => count > 0));
 }
 
@@ -242,7 +262,10 @@ function doing(): string {
     .join('\n');
 }
 
-/** Says what begins: who stops a worker that hangs learns from it where. One that can still say so ends by itself. */
+/**
+ * Says what begins: who stops a worker that hangs learns from it where. One that can still say so
+ * ends by itself.
+ */
 function begins(what: string): void {
   process.stderr.write(`${what}\n`);
   clearTimeout(hangs);
@@ -277,7 +300,10 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
   let leaked = leaks(before);
   // Where the driver was said to keep something, that is all there is to wait for.
   const patience = warnings.length > 0 ? 200 : 3000;
-  for (const end = performance.now() + patience; Object.keys(leaked).length > 0 && performance.now() < end; ) {
+  for (
+    const end = performance.now() + patience;
+    Object.keys(leaked).length > 0 && performance.now() < end;
+  ) {
     held.createEvent().close();
     held.memoryInfo();
     await new Promise(setImmediate);
@@ -298,7 +324,8 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
   };
 }
 
-// Twice: the second run finds everything loaded, every thread of the pool made, and counts only its own calls.
+// Twice: the second run finds everything loaded, every thread of the pool made, and counts only its
+// own calls.
 for (let i = 0; i < 2; i++) {
   begins('first runs');
   await train((error) => {
@@ -327,7 +354,9 @@ begins('a run beside a busy stream');
     throw error;
   });
 }
-process.stdout.write(`${JSON.stringify({ made: Object.fromEntries(made), waits: driver.waits() })}\n`);
+process.stdout.write(
+  `${JSON.stringify({ made: Object.fromEntries(made), waits: driver.waits() })}\n`,
+);
 
 /** Which of a call's occurrences are to fail. */
 function tried(count: number): number[] {
@@ -337,7 +366,8 @@ function tried(count: number): number[] {
   return [...all].sort((a, b) => a - b);
 }
 for (const [call, count] of made) {
-  for (const nth of tried(count)) process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
+  for (const nth of tried(count))
+    process.stdout.write(`${JSON.stringify(await attempt(call, nth, false))}\n`);
   process.stdout.write(`${JSON.stringify(await attempt(call, 1, true))}\n`);
 }
 rmSync(trace, { force: true });

@@ -12,9 +12,13 @@ export function toldBy(chosen: readonly string[], env: NodeJS.ProcessEnv = {}, s
     HOTSLOT_SOFTWARE_CUDA: '13.0',
     CUDA_DEVICE_MAX_CONNECTIONS: '32',
   };
-  const { status, stdout, stderr } = spawnSync(buildRawCuda(), ['facts', '0', String(seconds), ...chosen], {
-    env: { ...process.env, ...software, ...env },
-    encoding: 'utf8',
-  });
+  const { status, stdout, stderr } = spawnSync(
+    buildRawCuda(),
+    ['facts', '0', String(seconds), ...chosen],
+    {
+      env: { ...process.env, ...software, ...env },
+      encoding: 'utf8',
+    },
+  );
   return { status, stdout, stderr, told: factsOf(stdout) };
 }

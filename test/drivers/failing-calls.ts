@@ -1,4 +1,7 @@
-/** A training run on a family's software driver, again and again, each time with one driver call failing. */
+/**
+ * A training run on a family's software driver, again and again, each time with one driver call
+ * failing.
+ */
 import { expect } from 'chai';
 import { itAll, setting } from '../rig/setting.ts';
 import type { Outcome } from './every-call-worker.ts';
@@ -17,7 +20,8 @@ const harmless: Record<string, string> = {
   hipStreamQuery: 'asked for memory that was let go: it is asked again, and kept meanwhile',
   cuEventQuery: 'likewise',
   hipEventQuery: 'likewise',
-  cuEventCreate: 'marks the end of what may touch let-go memory; the stream itself is asked instead',
+  cuEventCreate:
+    'marks the end of what may touch let-go memory; the stream itself is asked instead',
   hipEventCreateWithFlags: 'likewise',
   cuEventRecord: 'likewise',
   hipEventRecord: 'likewise',
@@ -54,15 +58,24 @@ const harmless: Record<string, string> = {
 };
 
 /**
- * `most` is how many of a call's occurrences fail, one after another; the last one fails besides, of more than one also the one before and
- * one in the middle. The longest runs do so in threads
- * as well, which takes three times as long as inline.
+ * `most` is how many of a call's occurrences fail, one after another; the last one fails besides,
+ * of more than one also the one before and one in the middle. The longest runs do so in threads as
+ * well, which takes three times as long as inline.
  */
 export function failsEveryCall(mode: Mode, most: number): void {
-  for (const placement of setting({ short: ['inline'], all: ['inline'], long: ['inline', 'spread'] })) {
+  for (const placement of setting({
+    short: ['inline'],
+    all: ['inline'],
+    long: ['inline', 'spread'],
+  })) {
     const title = `each driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
     itAll(title, async () => {
-      const args = ['--no-warnings', 'dist/test/drivers/every-call-worker.js', String(most), placement];
+      const args = [
+        '--no-warnings',
+        'dist/test/drivers/every-call-worker.js',
+        String(most),
+        placement,
+      ];
       const { stdout, stderr, status, signal } = await run(mode, args, {}, limit);
       expect({ status, signal }, stderr.slice(-3000)).to.deep.equal({ status: 0, signal: null });
       const lines = stdout
@@ -89,20 +102,27 @@ export function failsEveryCall(mode: Mode, most: number): void {
         const { call, named, warned, error, closing, leaked, ms } = each;
         if (!each.fired) continue;
         fired.add(call);
-        const told = named === call || warned.includes(call) || warned.some((text) => text.includes('kept for good'));
+        const told =
+          named === call ||
+          warned.includes(call) ||
+          warned.some((text) => text.includes('kept for good'));
         // What the mode would have allowed beside a capture that a failure before left open.
         const barred = call.endsWith('ThreadExchangeStreamCaptureMode') && error?.includes('(900)');
-        if (!told && !barred && !(error === null && call in harmless)) wrong.push({ ...each, why: 'not told' });
+        if (!told && !barred && !(error === null && call in harmless))
+          wrong.push({ ...each, why: 'not told' });
         if (closing !== null) wrong.push({ ...each, why: 'not closed' });
         if (ms > 10_000) wrong.push({ ...each, why: 'took too long' });
-        // What the driver would not take back is all that may be left: one kind of object, as often as that was said.
+        // What the driver would not take back is all that may be left: one kind of object, as often
+        // as that was said.
         const kinds = Object.keys(leaked).filter((kind) => kind !== 'allocation_bytes');
         const most = warned.length;
         if (kinds.length > 1 || kinds.some((kind) => (leaked[kind] as number) > most))
           wrong.push({ ...each, why: 'leaked' });
       }
       expect(wrong).to.deep.equal([]);
-      const silent = Object.keys(made).filter((call) => !fired.has(call) && (made[call] as number) > 1);
+      const silent = Object.keys(made).filter(
+        (call) => !fired.has(call) && (made[call] as number) > 1,
+      );
       expect(silent, 'calls that never failed').to.deep.equal([]);
     });
   }

@@ -18,7 +18,9 @@ describeMode(modes.cuda13, { newest: true }, () => {
     const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
     const files = setting({ short: [], all: ['dqn'], long: ['*'] });
     const learners = files.map((name) => testFile(`learner/${name}`));
-    expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(setting({ short: 0, all: 8, long: 50 }));
+    expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(
+      setting({ short: 0, all: 8, long: 50 }),
+    );
     const { stdout } = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], cublas);
     expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);
     for (const [how, words] of [
@@ -34,19 +36,22 @@ describeMode(modes.cuda13, { newest: true }, () => {
     const own = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products']);
     expect(JSON.parse(own.stdout)).to.equal("Hotslot's own kernel");
   });
-  itAll('loses the context to a failing kernel: each test that lets one fail is a process of its own', async () => {
-    const { stdout, stderr, status } = await run(modes.cuda13, [
-      'dist/test/gpu/run.js',
-      'cuda:0',
-      '--only',
-      'lost',
-      '--json',
-    ]);
-    expect(status, stdout + stderr).to.equal(0);
-    const lines = stdout.trim().split('\n');
-    const units = lines.map((line) => JSON.parse(line) as { part?: string; passes: number });
-    const alone = units.filter(({ part }) => part === 'lost').map(({ passes }) => passes);
-    expect(alone).to.deep.equal(Array(setting({ short: 0, all: 4, long: 12 })).fill(1));
-  });
+  itAll(
+    'loses the context to a failing kernel: each test that lets one fail is a process of its own',
+    async () => {
+      const { stdout, stderr, status } = await run(modes.cuda13, [
+        'dist/test/gpu/run.js',
+        'cuda:0',
+        '--only',
+        'lost',
+        '--json',
+      ]);
+      expect(status, stdout + stderr).to.equal(0);
+      const lines = stdout.trim().split('\n');
+      const units = lines.map((line) => JSON.parse(line) as { part?: string; passes: number });
+      const alone = units.filter(({ part }) => part === 'lost').map(({ passes }) => passes);
+      expect(alone).to.deep.equal(Array(setting({ short: 0, all: 4, long: 12 })).fill(1));
+    },
+  );
   failsEveryCall(modes.cuda13, setting({ short: 1, all: 1, long: 200 }));
 });

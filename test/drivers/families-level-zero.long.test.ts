@@ -11,7 +11,9 @@ describeMode(modes.ze14, {}, () => {
     if (SETTING === 'long') failsEveryCall(modes.ze14, 20);
   });
 });
-describeMode(modes.zeBare, { differs: ['memory', 'managed memory', 'streams', 'events', 'graphs'] });
+describeMode(modes.zeBare, {
+  differs: ['memory', 'managed memory', 'streams', 'events', 'graphs'],
+});
 describeMode(modes.ze, { newest: true }, () => {
   describeAll('above', () => carriesAbove(modes.ze, { brief: true }));
   hasPeers(modes.ze, { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' });

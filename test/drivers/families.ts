@@ -1,6 +1,7 @@
 /**
- * Every family of devices over its software driver: the contract, all that is built on devices, a training run, and the same
- * run with driver calls failing. Every mode is a process of its own. A test file per family says what each mode shows.
+ * Every family of devices over its software driver: the contract, all that is built on devices, a
+ * training run, and the same run with driver calls failing. Every mode is a process of its own. A
+ * test file per family says what each mode shows.
  */
 import { expect } from 'chai';
 import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
@@ -20,7 +21,9 @@ const above = [
 const inPart = [...closest, testFile('halo/overlap')];
 /** Has run on the host, and asks nothing of a device. */
 const elsewhere = [
-  ...['--fgrep', ' on cpu', '--invert'],
+  '--fgrep',
+  ' on cpu',
+  '--invert',
   ...['memory/compilation', 'halo/topology'].flatMap((name) => ['--ignore', testFile(name)]),
 ];
 
@@ -39,7 +42,10 @@ function hostRun(replay: string): Promise<object> {
 interface Place {
   /** the one of its family that a short run is about */
   newest?: boolean;
-  /** sections of the contract in which `test:all` looks at the mode: those whose driver calls are others than the newest one's */
+  /**
+   * sections of the contract in which `test:all` looks at the mode: those whose driver calls are
+   * others than the newest one's
+   */
   differs?: readonly string[];
 }
 
@@ -70,17 +76,37 @@ export function describeMode(
       },
     );
 
-    // In `all` the newest CUDA solves it, as the host does in test/cli/cartpole; in the longest runs all do.
-    const solved = setting({ short: false, all: newest && mode.device.startsWith('cuda'), long: true });
+    // In `all` the newest CUDA solves it, as the host does in test/cli/cartpole; in the longest
+    // runs all do.
+    const solved = setting({
+      short: false,
+      all: newest && mode.device.startsWith('cuda'),
+      long: true,
+    });
     once(
-      solved ? 'trains CartPole until it is solved' : 'trains CartPole (longer settings: until it is solved)',
+      solved
+        ? 'trains CartPole until it is solved'
+        : 'trains CartPole (longer settings: until it is solved)',
       async () => {
         const script = 'dist/examples/cartpole-dqn/main.js';
         const most = solved ? [] : ['--ticks', '300'];
-        const { stdout, stderr, status } = await run(mode, [script, '--device', mode.device, '--json', ...most]);
+        const { stdout, stderr, status } = await run(mode, [
+          script,
+          '--device',
+          mode.device,
+          '--json',
+          ...most,
+        ]);
         expect(status, stderr).to.equal(solved ? 0 : 1);
-        const summary = JSON.parse(stdout.trim().split('\n').at(-1) as string) as Record<string, unknown>;
-        expect(summary).to.include({ solved, device: mode.device, ...(solved ? {} : { ticks: 300 }) });
+        const summary = JSON.parse(stdout.trim().split('\n').at(-1) as string) as Record<
+          string,
+          unknown
+        >;
+        expect(summary).to.include({
+          solved,
+          device: mode.device,
+          ...(solved ? {} : { ticks: 300 }),
+        });
       },
     );
 
@@ -88,10 +114,17 @@ export function describeMode(
       'goes on from a killed run and from one of the host bit for bit, by priorities too',
       async () => {
         const env = environmentOf(mode);
-        for (const replay of setting({ short: [], all: ['prioritized'], long: ['uniform', 'prioritized'] })) {
+        for (const replay of setting({
+          short: [],
+          all: ['prioritized'],
+          long: ['uniform', 'prioritized'],
+        })) {
           const example = new Example(['--device', mode.device, '--replay', replay], env);
           const [killed, whole] = await killedAndWhole(example, 1);
-          expect([killed.ticks, killed.weights]).to.deep.equal([whole.ticks, whole.weights], replay);
+          expect([killed.ticks, killed.weights]).to.deep.equal(
+            [whole.ticks, whole.weights],
+            replay,
+          );
           // In turns the host and the families make the same bits: what one began, another ends.
           const host = new Example(['--device', 'host:0', '--replay', replay], env);
           const pairs =
@@ -105,7 +138,12 @@ export function describeMode(
           for (const [first, then] of pairs as [Example, Example][])
             await withFolder(async (folder) => {
               await first.run('--ticks', '50', '--checkpoint', folder);
-              const { ticks, weights, steps, episodes } = await then.run('--ticks', '100', '--resume', folder);
+              const { ticks, weights, steps, episodes } = await then.run(
+                '--ticks',
+                '100',
+                '--resume',
+                folder,
+              );
               expect({ ticks, weights, steps, episodes }, replay).to.deep.equal(want);
             });
         }
@@ -123,22 +161,34 @@ export function describeMode(
       expect(status).to.equal(0);
       expect(stdout).to.match(new RegExp(`${mode.device} +Hotslot software driver`));
       expect(stdout).to.match(new RegExp(`test ${mode.device} +copied there and back`));
-      const script = 'import("hotslot").then(({ openDevice }) => console.log(openDevice("auto").name))';
-      expect((await run(mode, ['--input-type=module', '-e', script])).stdout.trim()).to.equal('host:0');
+      const script =
+        'import("hotslot").then(({ openDevice }) => console.log(openDevice("auto").name))';
+      expect((await run(mode, ['--input-type=module', '-e', script])).stdout.trim()).to.equal(
+        'host:0',
+      );
     });
 
     more.call(this);
   });
 }
 
-/** All that has tests above devices; `brief`: the whole of it is for the longest runs; with `itLong`, any of it. */
-export function carriesAbove(mode: Mode, { brief = false, declare = it as typeof itLong } = {}): void {
+/**
+ * All that has tests above devices; `brief`: the whole of it is for the longest runs; with
+ * `itLong`, any of it.
+ */
+export function carriesAbove(
+  mode: Mode,
+  { brief = false, declare = it as typeof itLong } = {},
+): void {
   const part = declare !== itLong && setting({ short: true, all: brief, long: false });
   const title = 'carries everything that is built on devices';
-  declare(part ? `${title}: transfers, graphs, memory (npm run test:long: the rest)` : title, async () => {
-    const files = [...(part ? inPart : above), ...(SETTING === 'long' ? [] : elsewhere)];
-    expect(await runTests(mode, files)).to.be.at.least(part ? 100 : 200);
-  });
+  declare(
+    part ? `${title}: transfers, graphs, memory (npm run test:long: the rest)` : title,
+    async () => {
+      const files = [...(part ? inPart : above), ...(SETTING === 'long' ? [] : elsewhere)];
+      expect(await runTests(mode, files)).to.be.at.least(part ? 100 : 200);
+    },
+  );
 }
 
 /** What the driver is told beside its mode, for more than one device. */
@@ -150,7 +200,10 @@ export function hasPeers(
   declare('copies between two devices', async () => {
     expect(await runTests(mode, [testFile('device/peers')], told)).to.equal(8);
   });
-  (declare === itLong ? itLong : itAll)('copies between two devices, every linear operator', async () => {
-    expect(await runTests(mode, [testFile('linop/*')], told)).to.be.at.least(140);
-  });
+  (declare === itLong ? itLong : itAll)(
+    'copies between two devices, every linear operator',
+    async () => {
+      expect(await runTests(mode, [testFile('linop/*')], told)).to.be.at.least(140);
+    },
+  );
 }

@@ -1,4 +1,7 @@
-/** What a card does and no document promises, over software drivers that do likewise; each by one option of theirs. */
+/**
+ * What a card does and no document promises, over software drivers that do likewise; each by one
+ * option of theirs.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +16,11 @@ const { cuda12, cuda13, hip } = modes;
 const folders = (...names: string[]) => names.map((name) => testFile(`${name}/*`));
 
 async function probe(mode: Mode, args: readonly string[], more: Record<string, string> = {}) {
-  const { stdout, stderr, status } = await run(mode, ['dist/test/drivers/contact-probe.js', ...args], more);
+  const { stdout, stderr, status } = await run(
+    mode,
+    ['dist/test/drivers/contact-probe.js', ...args],
+    more,
+  );
   expect(status, stderr).to.equal(0);
   return JSON.parse(stdout);
 }
@@ -48,7 +55,10 @@ describeAll('first contact with a driver', function () {
 
   it('a stream whose capture died with its thread goes on, or is given up where no other capture begins', async () => {
     const nothing = { streams: 0, values: [2] };
-    expect(await probe(cuda13, ['goesOn'])).to.deep.equal({ ...nothing, messages: [null, null, null, null, null] });
+    expect(await probe(cuda13, ['goesOn'])).to.deep.equal({
+      ...nothing,
+      messages: [null, null, null, null, null],
+    });
     const { messages, ...rest } = await probe(cuda13, ['givenUp']);
     expect(rest).to.deep.equal(nothing);
     for (const message of messages.slice(0, 4))
@@ -94,14 +104,20 @@ describeAll('first contact with a driver', function () {
     writeFileSync(source, 'int empty;\n');
     const needed = join(folder, 'libcublasLt.so.12');
     const compile = (...args: string[]) => {
-      const { status, stderr } = spawnSync(process.env.CC ?? 'gcc', ['-shared', '-fPIC', source, ...args]);
+      const { status, stderr } = spawnSync(process.env.CC ?? 'gcc', [
+        '-shared',
+        '-fPIC',
+        source,
+        ...args,
+      ]);
       expect(status, String(stderr)).to.equal(0);
     };
     compile('-o', needed, '-Wl,-soname,libcublasLt.so.12');
     compile('-o', lacking, '-Wl,--no-as-needed', needed);
     rmSync(needed);
     const chosen = async (list: string, how = '') =>
-      (await probe(cuda13, ['opened'], { HOTSLOT_CUBLAS: list, HOTSLOT_SOFTWARE_BLAS: how })).matrixProducts;
+      (await probe(cuda13, ['opened'], { HOTSLOT_CUBLAS: list, HOTSLOT_SOFTWARE_BLAS: how }))
+        .matrixProducts;
     expect(await chosen(`${lacking}:libm.so.6:${good}`)).to.match(/^cuBLAS 13\.1 /);
     const alone: string = await chosen(lacking);
     expect(alone).to.match(/^Hotslot's own kernel \(libcublasLt\.so\.12: .*HOTSLOT_CUBLAS/);
@@ -110,7 +126,11 @@ describeAll('first contact with a driver', function () {
 
   it('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
     const late = { HOTSLOT_SOFTWARE_CUDA: '13.0,graph_events=late' };
-    const own = [testFile('device/contract'), '--fgrep', 'record events for outsiders at every replay'];
+    const own = [
+      testFile('device/contract'),
+      '--fgrep',
+      'record events for outsiders at every replay',
+    ];
     expect(await runTests(cuda13, own, late)).to.equal(2);
   });
 
@@ -130,6 +150,8 @@ describeAll('first contact with a driver', function () {
     const contract = [testFile('device/contract'), '--fgrep', 'device contract on cuda:0'];
     expect(await runTests(cuda13, contract, waits)).to.be.at.least(100);
     const above = folders('halo', 'graph', 'memory', 'transfer');
-    expect(await runTests(cuda13, [...above, '--fgrep', ' on cpu', '--invert'], waits)).to.be.at.least(200);
+    expect(
+      await runTests(cuda13, [...above, '--fgrep', ' on cpu', '--invert'], waits),
+    ).to.be.at.least(200);
   });
 });

@@ -1,5 +1,6 @@
-// Host forms of the kernels that a software driver launches: the core's own, and of those that programs bring, the ones
-// in the shared libraries (kernels/library.h) that HOTSLOT_SOFTWARE_KERNELS names, with colons between.
+// Host forms of the kernels that a software driver launches: the core's own, and of those that
+// programs bring, the ones in the shared libraries (kernels/library.h) that
+// HOTSLOT_SOFTWARE_KERNELS names, with colons between.
 #pragma once
 #include <dlfcn.h>
 
@@ -20,13 +21,14 @@ inline const char* need_unknown(const KernelArgs&, Reach*) { return nullptr; }
 // Nobody knows how much of its tensors such a kernel touches.
 inline bool brought(const Kernel& kernel) { return kernel.need == need_unknown; }
 
-// Kernels that the detector of order.hpp leaves out: nobody knows what a program's touches, and one that holds its
-// stream reads a word that another is to write meanwhile.
+// Kernels that the detector of order.hpp leaves out: nobody knows what a program's touches, and one
+// that holds its stream reads a word that another is to write meanwhile.
 inline bool unseen(const Kernel& kernel) { return brought(kernel) || kernel.may_hold; }
 
 inline const Kernel* brought_form(const std::string& name) {
   static std::mutex lock;
-  static auto& kernels = *new std::deque<Kernel>;  // read by threads that go on while the process ends
+  static auto& kernels =
+      *new std::deque<Kernel>;  // read by threads that go on while the process ends
   static std::map<std::string, const Kernel*> known;
   std::lock_guard guard(lock);
   if (const auto found = known.find(name); found != known.end()) return found->second;
@@ -35,11 +37,12 @@ inline const Kernel* brought_form(const std::string& name) {
   for (size_t from = 0; from < all.size();) {
     const size_t to = std::min(all.find(':', from), all.size());
     void* library = dlopen(all.substr(from, to - from).c_str(), RTLD_NOW | RTLD_LOCAL);
-    const auto* list = library ? static_cast<const hotslot_kernel*>(dlsym(library, "hotslot_kernels_1")) : nullptr;
+    const auto* list =
+        library ? static_cast<const hotslot_kernel*>(dlsym(library, "hotslot_kernels_1")) : nullptr;
     for (; list && list->name; ++list)
       if (name == list->name) {
-        kernels.push_back(
-            {list->name, int(std::strlen(list->tensors)), list->wholes, list->reals, need_unknown, list->run});
+        kernels.push_back({list->name, int(std::strlen(list->tensors)), list->wholes, list->reals,
+                           need_unknown, list->run});
         return known[name] = &kernels.back();
       }
     from = to + 1;
@@ -47,8 +50,9 @@ inline const Kernel* brought_form(const std::string& name) {
   return nullptr;
 }
 
-// A halo kernel whose moves run from the last to the first. Threads of a launch run in any order on a card, so moves of
-// one launch that write one element leave the value of either. On the host the moves run in the table's order.
+// A halo kernel whose moves run from the last to the first. Threads of a launch run in any order on
+// a card, so moves of one launch that write one element leave the value of either. On the host the
+// moves run in the table's order.
 template <int bits>
 const Kernel* last_move_first() {
   static const Kernel* const own = find_kernel(("halo" + std::to_string(bits)).c_str());

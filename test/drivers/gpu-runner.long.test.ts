@@ -1,4 +1,7 @@
-/** `npm run test:gpu` and the benchmarks' record, over the software driver: what they refuse, and how they tell what failed. */
+/**
+ * `npm run test:gpu` and the benchmarks' record, over the software driver: what they refuse, and
+ * how they tell what failed.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -20,18 +23,26 @@ describe('the tests for a GPU', () => {
       encoding: 'utf8',
     });
     expect([status, stdout]).to.deep.equal([2, '']);
-    expect(stderr).to.match(/^there is no accelerator to test\n {2}cuda: .*\n {2}rocm: .*\n {2}xpu: /);
+    expect(stderr).to.match(
+      /^there is no accelerator to test\n {2}cuda: .*\n {2}rocm: .*\n {2}xpu: /,
+    );
   });
 
-  itAll('refuse a device that is not there, naming those that are, and parts that are none', async () => {
-    const other = await run(mode, [script, 'cuda:5']);
-    expect([other.status, other.stderr.split('\n')[0]]).to.deep.equal([
-      2,
-      "there is no accelerator 'cuda:5' to test; there is cuda:0",
-    ]);
-    const part = await run(mode, [script, '--only', 'contracts']);
-    expect([part.status, part.stderr.split('\n')[0]]).to.deep.equal([2, "there is no part 'contracts'"]);
-  });
+  itAll(
+    'refuse a device that is not there, naming those that are, and parts that are none',
+    async () => {
+      const other = await run(mode, [script, 'cuda:5']);
+      expect([other.status, other.stderr.split('\n')[0]]).to.deep.equal([
+        2,
+        "there is no accelerator 'cuda:5' to test; there is cuda:0",
+      ]);
+      const part = await run(mode, [script, '--only', 'contracts']);
+      expect([part.status, part.stderr.split('\n')[0]]).to.deep.equal([
+        2,
+        "there is no part 'contracts'",
+      ]);
+    },
+  );
 
   itAll('tell a failure with its error and how the test does alone, and end with 1', async () => {
     const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuGraphInstantiateWithFlags:1:999:forever' };
@@ -48,12 +59,22 @@ describe('the tests for a GPU', () => {
     expect(failure?.error).to.include('cuGraphInstantiate');
   });
 
-  itAll('take a process that does not end for a failure, and run the tests it kept from running', async () => {
-    const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json', '--limit', '0.01']);
-    const [result] = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Result);
-    expect([status, result?.passes]).to.deep.equal([1, 0]);
-    expect(result?.failures[0]?.error).to.include('did not end within 0.01 s');
-  });
+  itAll(
+    'take a process that does not end for a failure, and run the tests it kept from running',
+    async () => {
+      const { status, stdout } = await run(mode, [
+        script,
+        '--only',
+        'pinned',
+        '--json',
+        '--limit',
+        '0.01',
+      ]);
+      const [result] = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Result);
+      expect([status, result?.passes]).to.deep.equal([1, 0]);
+      expect(result?.failures[0]?.error).to.include('did not end within 0.01 s');
+    },
+  );
 
   itAll('leave it at one failure when told to run nothing again', async () => {
     const once = ['--only', 'pinned,same', '--json', '--limit', '0.01', '--once'];
@@ -69,9 +90,17 @@ describe('the tests for a GPU', () => {
 
 describe('the record of a device', () => {
   itAll('is not written for a software driver', async () => {
-    const { status, stderr } = await run(mode, ['dist/bench/run.js', 'graph', '--device', 'cuda:0', '--record']);
+    const { status, stderr } = await run(mode, [
+      'dist/bench/run.js',
+      'graph',
+      '--device',
+      'cuda:0',
+      '--record',
+    ]);
     expect(status).to.equal(2);
-    expect(stderr).to.match(/^'Hotslot software driver .*' is no device: its figures are not recorded\n/);
+    expect(stderr).to.match(
+      /^'Hotslot software driver .*' is no device: its figures are not recorded\n/,
+    );
   });
 });
 
@@ -90,7 +119,11 @@ describe("a driver's own facts", () => {
       HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:2:forever',
     });
     expect(failed.status).to.equal(1);
-    expect(failed.ends).to.deep.equal({ registering: 'status 1', capturing: 'ok', losing: 'status 1' });
+    expect(failed.ends).to.deep.equal({
+      registering: 'status 1',
+      capturing: 'ok',
+      losing: 'status 1',
+    });
     expect(failed.stderr).to.include('cuMemHostRegister failed with 2 CUDA_ERROR_OUT_OF_MEMORY');
     const hung = facts(['registering', 'capturing', 'managed'], 2, {
       HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
@@ -109,6 +142,9 @@ describe("a driver's own facts", () => {
       'managed.managed': 'none',
     });
     const none = facts(['everything']);
-    expect([none.status, none.stderr]).to.deep.equal([1, 'raw_cuda: there is no part everything\n']);
+    expect([none.status, none.stderr]).to.deep.equal([
+      1,
+      'raw_cuda: there is no part everything\n',
+    ]);
   });
 });

@@ -33,38 +33,48 @@ describe('the steps of a first run on a GPU', () => {
     });
   const told = (file: string) => readFileSync(join(out, file), 'utf8');
 
-  itAll('run on when one hangs: what was told before stays, and the stacks say where it hung', () => {
-    const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
-      LIMIT: 'calls=3',
-      HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
-    });
-    expect(status).to.equal(1);
-    expect(stdout).to.match(/^copy +ok .*\ncalls +over its 3 s .*\nkernels +(ok|left out) .*\n/m);
-    expect(stdout).to.match(/^\d of 4 steps are ok; .*not ok: calls$/m);
-    // The reason stands behind what is left out, and the log has all steps.
-    expect(stdout).to.match(/^after +(ok|left out +\d+ s no nvidia-smi here$)/m);
-    expect(told('log.txt').match(/^== \w+: /gm)).to.have.length(4);
-    expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
-    expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
-    expect(told('stacks.txt')).to.match(/^== calls, over its 3 s\n-- \d+: .*raw_cuda calls 0 /);
-    // The table has what there is, and the steps.
-    expect(told('table.txt')).to.match(
-      /^a copy to the device: .*\ncopy +ok .* copies to the device from pinned memory\ncalls +over its 3 s/ms,
-    );
-  });
+  itAll(
+    'run on when one hangs: what was told before stays, and the stacks say where it hung',
+    () => {
+      const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
+        LIMIT: 'calls=3',
+        HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
+      });
+      expect(status).to.equal(1);
+      expect(stdout).to.match(/^copy +ok .*\ncalls +over its 3 s .*\nkernels +(ok|left out) .*\n/m);
+      expect(stdout).to.match(/^\d of 4 steps are ok; .*not ok: calls$/m);
+      // The reason stands behind what is left out, and the log has all steps.
+      expect(stdout).to.match(/^after +(ok|left out +\d+ s no nvidia-smi here$)/m);
+      expect(told('log.txt').match(/^== \w+: /gm)).to.have.length(4);
+      expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
+      expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
+      expect(told('stacks.txt')).to.match(/^== calls, over its 3 s\n-- \d+: .*raw_cuda calls 0 /);
+      // The table has what there is, and the steps.
+      expect(told('table.txt')).to.match(
+        /^a copy to the device: .*\ncopy +ok .* copies to the device from pinned memory\ncalls +over its 3 s/ms,
+      );
+    },
+  );
 
-  itAll('say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step', () => {
-    const refused = steps(['copy'], { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:801:forever' });
-    expect(refused.status).to.equal(1);
-    expect(refused.stdout).to.match(/^copy +failed \(1\) .*\n {4}raw_cuda: cuMemHostRegister failed with 801 /);
-    const { status, stdout } = steps(['doctor', 'copy'], { HOTSLOT_CUBLAS: 'none' });
-    expect(status).to.equal(0);
-    expect(stdout).to.match(/^!! no cuBLAS; matrix products: Hotslot's own kernel \(HOTSLOT_CUBLAS=none\)$/m);
-    expect(told('table.txt').match(/^copy +ok /gm)).to.have.length(1);
-    expect(told('table.txt')).not.to.include('failed');
-    const absent = steps(['doctor'], { DEVICE: 'cuda:5' });
-    expect(absent.stdout).to.match(/^doctor +failed \(1\) /m);
-  });
+  itAll(
+    'say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step',
+    () => {
+      const refused = steps(['copy'], { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:801:forever' });
+      expect(refused.status).to.equal(1);
+      expect(refused.stdout).to.match(
+        /^copy +failed \(1\) .*\n {4}raw_cuda: cuMemHostRegister failed with 801 /,
+      );
+      const { status, stdout } = steps(['doctor', 'copy'], { HOTSLOT_CUBLAS: 'none' });
+      expect(status).to.equal(0);
+      expect(stdout).to.match(
+        /^!! no cuBLAS; matrix products: Hotslot's own kernel \(HOTSLOT_CUBLAS=none\)$/m,
+      );
+      expect(told('table.txt').match(/^copy +ok /gm)).to.have.length(1);
+      expect(told('table.txt')).not.to.include('failed');
+      const absent = steps(['doctor'], { DEVICE: 'cuda:5' });
+      expect(absent.stdout).to.match(/^doctor +failed \(1\) /m);
+    },
+  );
 
   // The context is what every step needs first.
   const hangs = { HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuDevicePrimaryCtxRetain' };
@@ -81,11 +91,15 @@ describe('the steps of a first run on a GPU', () => {
     expect(status).to.equal(1);
     // These need no driver, or a tool that few machines have.
     for (const name of names.filter((each) => !['kernels', 'after', 'memcheck'].includes(each)))
-      expect(stdout, name).to.match(new RegExp(`^${name} +(over its ${limit} s|failed \\(1\\)) `, 'm'));
+      expect(stdout, name).to.match(
+        new RegExp(`^${name} +(over its ${limit} s|failed \\(1\\)) `, 'm'),
+      );
     expect(stdout).to.include(`over its ${limit} s`);
     expect(stdout).not.to.include('does not end');
   };
-  itAll('each end at their limit where the driver hangs, and the next one begins', () => hang(['look', 'train'], 3));
+  itAll('each end at their limit where the driver hangs, and the next one begins', () =>
+    hang(['look', 'train'], 3),
+  );
   itLong('each of all ends at its limit where the driver hangs', () => hang(everyStep(), 6));
 
   it('of each of the three take five minutes at most, and one that is none is refused', () => {

@@ -1,5 +1,5 @@
-// Where the software HIP runtime is not CUDA, through the ABI that Hotslot uses: hip_check RUNTIME GROUP. What is CUDA
-// is the same code, and cuda_check shows it.
+// Where the software HIP runtime is not CUDA, through the ABI that Hotslot uses: hip_check RUNTIME
+// GROUP. What is CUDA is the same code, and cuda_check shows it.
 #include "cuda_check_order.hpp"
 #include "device/hip/abi.hpp"
 
@@ -48,7 +48,8 @@ void is_there(bool recent) {
   IS(0, device);
   char name[64];
   OK(same.device_get_name(name, sizeof name, 0));
-  IS(0, strcmp(name, recent ? "Hotslot software driver (HIP 7)" : "Hotslot software driver (HIP 5)"));
+  IS(0,
+     strcmp(name, recent ? "Hotslot software driver (HIP 7)" : "Hotslot software driver (HIP 5)"));
   int value = 0;
   OK(device_get_attribute(&value, attribute_multiprocessor_count, 0));
   IS(2, value);
@@ -57,7 +58,8 @@ void is_there(bool recent) {
   IS(status::invalid_device, set_device(2));
   IS(status::invalid_device, get_last_error());
   OK(get_last_error());
-  // While another thread captures globally, the old runtime refuses to be asked in any mode, and breaks that capture.
+  // While another thread captures globally, the old runtime refuses to be asked in any mode, and
+  // breaks that capture.
   const StreamHandle s = stream();
   hotslot::cuda::EventHandle event = nullptr;
   OK(same.event_create(&event, 2));
@@ -114,7 +116,8 @@ void devices() {
   OK(same.mem_advise_v1(shared, 64, hotslot::cuda::advise_accessed_by, 1));
   OK(same.mem_prefetch_v1(shared, 64, 1, here));
   OK(same.stream_synchronize(here));
-  OK(same.mem_range_get_attribute(&value, 4, hotslot::cuda::range_last_prefetch_location, shared, 64));
+  OK(same.mem_range_get_attribute(&value, 4, hotslot::cuda::range_last_prefetch_location, shared,
+                                  64));
   IS(1, value);
   OK(same.mem_range_get_attribute(&value, 4, hotslot::cuda::range_accessed_by, shared, 64));
   IS(1, value);
@@ -167,7 +170,8 @@ void kernels() {
   GraphExecHandle exec = nullptr;
   const auto capture = [&](GraphHandle& out, int launches) {
     OK(same.stream_begin_capture(s, hotslot::cuda::capture_thread_local));
-    for (int i = 0; i < launches; ++i) OK(same.launch_kernel(add, 1, 1, 1, 64, 1, 1, 0, s, parameters, nullptr));
+    for (int i = 0; i < launches; ++i)
+      OK(same.launch_kernel(add, 1, 1, 1, 64, 1, 1, 0, s, parameters, nullptr));
     OK(same.stream_end_capture(s, &out));
   };
   capture(graph, 1);

@@ -18,11 +18,13 @@ Ref<List> appendable(ze_command_list_handle_t handle) {
 // One more node of the graph; the list's next one comes after it.
 void record(const Ref<List>& list, Work&& work, const std::vector<Ref<Event>>& waits) {
   Recording& recording = *list->recording;
-  if (!recording.broken.empty()) refuse(invalid_argument, "the recording is broken: " + recording.broken);
+  if (!recording.broken.empty())
+    refuse(invalid_argument, "the recording is broken: " + recording.broken);
   auto& after = recording.members[list.get()];
   work.needs = after;
   for (auto& event : waits) {
-    if (!event->recorded && !event->pool && !event->point) continue;  // never signalled counts as done
+    if (!event->recorded && !event->pool && !event->point)
+      continue;  // never signalled counts as done
     if (!event->recorded || event->recording.lock() != list->recording)
       break_recording(recording, "a recording waits for what was signalled outside it");
     work.needs.insert(work.needs.end(), event->recorded_after.begin(), event->recorded_after.end());
@@ -41,16 +43,20 @@ void record(const Ref<List>& list, Work&& work, const std::vector<Ref<Event>>& w
 struct Waits {
   std::vector<Ref<Event>> events;
   Ref<Event> signal;
-  Waits(const List& list, ze_event_handle_t signal_handle, uint32_t count, ze_event_handle_t* handles) {
+  Waits(const List& list, ze_event_handle_t signal_handle, uint32_t count,
+        ze_event_handle_t* handles) {
     require(count == 0 || handles, invalid_size, "a number of events without events");
     for (uint32_t i = 0; i < count; ++i) events.push_back(event_of(handles[i]));
     if (signal_handle) signal = event_of(signal_handle);
-    for (auto& event : events) require(event->context == list.context, invalid_argument, "an event of another context");
+    for (auto& event : events)
+      require(event->context == list.context, invalid_argument, "an event of another context");
     if (!signal) return;
     require(signal->context == list.context, invalid_argument, "an event of another context");
     if (signal->pool) return;
-    require(list.in_order, invalid_argument, "a counter-based event is signalled by in-order lists alone");
-    require(signal->counter_flags & (list.immediate() ? newer::counter_immediate : newer::counter_regular),
+    require(list.in_order, invalid_argument,
+            "a counter-based event is signalled by in-order lists alone");
+    require(signal->counter_flags &
+                (list.immediate() ? newer::counter_immediate : newer::counter_regular),
             invalid_argument, "a counter-based event made for the other kind of list");
   }
   // Into what runs now.
@@ -59,24 +65,29 @@ struct Waits {
     work.waits_for_events = !events.empty();
     for (auto& event : events) {
       if (event->recorded)
-        refuse(newer::result_capture_unsupported, "the event was last signalled inside a recording that is over");
+        refuse(newer::result_capture_unsupported,
+               "the event was last signalled inside a recording that is over");
       if (event->pool) {
         work.waits.push_back(event);
         continue;
       }
       // What this list signalled itself is in order anyhow.
       const auto own = [&](auto& earlier) { return earlier->signal == event; };
-      if (event->point && std::none_of(list.work.begin(), list.work.end(), own)) work.points.push_back(event->point);
+      if (event->point && std::none_of(list.work.begin(), list.work.end(), own))
+        work.points.push_back(event->point);
     }
   }
 };
-void append(std::unique_lock<std::mutex>& held, const Ref<List>& list, Work&& work, const Waits& waits) {
+void append(std::unique_lock<std::mutex>& held, const Ref<List>& list, Work&& work,
+            const Waits& waits) {
   for (auto& range : work.ranges) within_reach(range, list->device);
   for (auto& event : waits.events)
     if (const auto theirs = event->recorded ? event->recording.lock() : nullptr;
         theirs && theirs->open && !list->recording) {
-      // Waiting for a recorded event takes the list into the recording, to be joined before its end.
-      require(list->immediate() && list->in_order, invalid_argument, "only in-order immediate lists can be recorded");
+      // Waiting for a recorded event takes the list into the recording, to be joined before its
+      // end.
+      require(list->immediate() && list->in_order, invalid_argument,
+              "only in-order immediate lists can be recorded");
       list->recording = theirs;
       theirs->members[list.get()];
     }
@@ -95,8 +106,8 @@ void append(std::unique_lock<std::mutex>& held, const Ref<List>& list, Work&& wo
   after_submit(held, list->lane);
 }
 
-ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t handle, ze_event_handle_t signal, uint32_t count,
-                                       ze_event_handle_t* events) {
+ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t handle, ze_event_handle_t signal,
+                                       uint32_t count, ze_event_handle_t* events) {
   return enter_alone("zeCommandListAppendBarrier", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     Work work;
@@ -105,8 +116,9 @@ ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t handle, ze_event
   });
 }
 ze_result_t zeCommandListAppendMemoryRangesBarrier(ze_command_list_handle_t handle, uint32_t ranges,
-                                                   const size_t* sizes, const void** memory, ze_event_handle_t signal,
-                                                   uint32_t count, ze_event_handle_t* events) {
+                                                   const size_t* sizes, const void** memory,
+                                                   ze_event_handle_t signal, uint32_t count,
+                                                   ze_event_handle_t* events) {
   return enter_alone("zeCommandListAppendMemoryRangesBarrier", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     pointer(sizes), pointer(memory);
@@ -117,8 +129,9 @@ ze_result_t zeCommandListAppendMemoryRangesBarrier(ze_command_list_handle_t hand
     append(held, list, std::move(work), Waits(*list, signal, count, events));
   });
 }
-ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t handle, void* to, const void* from, size_t bytes,
-                                          ze_event_handle_t signal, uint32_t count, ze_event_handle_t* events) {
+ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t handle, void* to,
+                                          const void* from, size_t bytes, ze_event_handle_t signal,
+                                          uint32_t count, ze_event_handle_t* events) {
   return enter_alone("zeCommandListAppendMemoryCopy", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     pointer(to), pointer(from);
@@ -131,8 +144,9 @@ ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t handle, void*
     append(held, list, std::move(work), Waits(*list, signal, count, events));
   });
 }
-ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle, void* to, const void* pattern,
-                                          size_t pattern_bytes, size_t bytes, ze_event_handle_t signal, uint32_t count,
+ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle, void* to,
+                                          const void* pattern, size_t pattern_bytes, size_t bytes,
+                                          ze_event_handle_t signal, uint32_t count,
                                           ze_event_handle_t* events) {
   return enter_alone("zeCommandListAppendMemoryFill", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
@@ -154,11 +168,13 @@ Range shared_range(const List& list, const void* memory, size_t bytes, const cha
   pointer(memory);
   require(bytes > 0, invalid_size, "a prefetch of nothing, or an advice about it");
   Range range = machine().range(memory, bytes, what, false);
-  require(range.allocation->residence == Residence::shared, invalid_argument, "only shared memory moves");
+  require(range.allocation->residence == Residence::shared, invalid_argument,
+          "only shared memory moves");
   require(range.allocation->context == list.context, invalid_argument, "memory of another context");
   return range;
 }
-ze_result_t zeCommandListAppendMemoryPrefetch(ze_command_list_handle_t handle, const void* memory, size_t bytes) {
+ze_result_t zeCommandListAppendMemoryPrefetch(ze_command_list_handle_t handle, const void* memory,
+                                              size_t bytes) {
   return enter_alone("zeCommandListAppendMemoryPrefetch", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     Work work;
@@ -166,8 +182,9 @@ ze_result_t zeCommandListAppendMemoryPrefetch(ze_command_list_handle_t handle, c
     append(held, list, std::move(work), Waits(*list, nullptr, 0, nullptr));
   });
 }
-ze_result_t zeCommandListAppendMemAdvise(ze_command_list_handle_t handle, ze_device_handle_t device, const void* memory,
-                                         size_t bytes, ze_memory_advice_t advice) {
+ze_result_t zeCommandListAppendMemAdvise(ze_command_list_handle_t handle, ze_device_handle_t device,
+                                         const void* memory, size_t bytes,
+                                         ze_memory_advice_t advice) {
   return enter_alone("zeCommandListAppendMemAdvise", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     const auto about = device_of(device);
@@ -179,7 +196,8 @@ ze_result_t zeCommandListAppendMemAdvise(ze_command_list_handle_t handle, ze_dev
     append(held, list, std::move(work), Waits(*list, nullptr, 0, nullptr));
   });
 }
-ze_result_t zeCommandListAppendSignalEvent(ze_command_list_handle_t handle, ze_event_handle_t event) {
+ze_result_t zeCommandListAppendSignalEvent(ze_command_list_handle_t handle,
+                                           ze_event_handle_t event) {
   return enter_alone("zeCommandListAppendSignalEvent", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     event_of(event);
@@ -196,13 +214,15 @@ ze_result_t zeCommandListAppendWaitOnEvents(ze_command_list_handle_t handle, uin
     append(held, list, std::move(work), Waits(*list, nullptr, count, events));
   });
 }
-ze_result_t zeCommandListAppendEventReset(ze_command_list_handle_t handle, ze_event_handle_t event) {
+ze_result_t zeCommandListAppendEventReset(ze_command_list_handle_t handle,
+                                          ze_event_handle_t event) {
   return enter_alone("zeCommandListAppendEventReset", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     Work work;
     work.type = Work::reset;
     work.cleared = event_of(event);
-    require(work.cleared->pool != nullptr, invalid_argument, "a counter-based event is never reset");
+    require(work.cleared->pool != nullptr, invalid_argument,
+            "a counter-based event is never reset");
     append(held, list, std::move(work), Waits(*list, nullptr, 0, nullptr));
   });
 }

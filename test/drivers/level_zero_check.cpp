@@ -1,6 +1,6 @@
-// Drives the Level Zero software driver through the vendor's loader, the way a backend would and the ways it must not.
-// One scenario per process, named by the argument: the loader and the driver read the environment once. Says what does
-// not hold and returns 1.
+// Drives the Level Zero software driver through the vendor's loader, the way a backend would and
+// the ways it must not. One scenario per process, named by the argument: the loader and the driver
+// read the environment once. Says what does not hold and returns 1.
 #include "level_zero_check_kernels.hpp"
 #include "level_zero_check_lists.hpp"
 #include "level_zero_check_memory.hpp"
@@ -13,10 +13,11 @@ namespace {
 const Scenario scenarios[] = {
 #define SCENARIO(name) \
   { #name, name }
-    SCENARIO(basics),   SCENARIO(unordered),   SCENARIO(lists),  SCENARIO(kernels), SCENARIO(validation),
-    SCENARIO(mistakes), SCENARIO(injection),   SCENARIO(peers),  SCENARIO(storm),   SCENARIO(image),
-    SCENARIO(touch),    SCENARIO(strict),      SCENARIO(modern), SCENARIO(twice),   SCENARIO(imports),
-    SCENARIO(graphs),   SCENARIO(listed_only), SCENARIO(shared), SCENARIO(ordered),
+    SCENARIO(basics),      SCENARIO(unordered), SCENARIO(lists),     SCENARIO(kernels),
+    SCENARIO(validation),  SCENARIO(mistakes),  SCENARIO(injection), SCENARIO(peers),
+    SCENARIO(storm),       SCENARIO(image),     SCENARIO(touch),     SCENARIO(strict),
+    SCENARIO(modern),      SCENARIO(twice),     SCENARIO(imports),   SCENARIO(graphs),
+    SCENARIO(listed_only), SCENARIO(shared),    SCENARIO(ordered),
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Scenarios of the Level Zero software driver: kernels, of a module made here and of the one that Hotslot ships.
+// Scenarios of the Level Zero software driver: kernels, of a module made here and of the one that
+// Hotslot ships.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -28,8 +29,8 @@ void kernels() {
   };
   launch(ZE_RESULT_ERROR_INVALID_ARGUMENT);
   CHECK(complained("never set"));
-  argument(kernel, 0, y), argument(kernel, 1, x), argument(kernel, 2, int64_t(n)), argument(kernel, 3, 4.0f),
-      argument(kernel, 4, 2.0f);
+  argument(kernel, 0, y), argument(kernel, 1, x), argument(kernel, 2, int64_t(n)),
+      argument(kernel, 3, 4.0f), argument(kernel, 4, 2.0f);
   launch(ZE_RESULT_SUCCESS);
   s.finish(list);
   for (size_t i = 0; i < n; ++i) CHECK(y[i] == 2 + 2 * float(i));
@@ -66,7 +67,8 @@ void kernels() {
                                 nullptr};
     ze_module_handle_t module{};
     ze_module_build_log_handle_t log{};
-    IS(ZE_RESULT_ERROR_MODULE_BUILD_FAILURE, zeModuleCreate(s.context, s.device, &desc, &module, &log));
+    IS(ZE_RESULT_ERROR_MODULE_BUILD_FAILURE,
+       zeModuleCreate(s.context, s.device, &desc, &module, &log));
     size_t size = 0;
     OK(zeModuleBuildLogGetString(log, &size, nullptr));
     std::string said(size, ' ');
@@ -125,8 +127,8 @@ void image() {
   auto* y = s.host();
   auto* x = s.host();
   for (size_t i = 0; i < n; ++i) x[i] = float(i), y[i] = 1;
-  argument(kernel, 0, y), argument(kernel, 1, x), argument(kernel, 2, int64_t(n)), argument(kernel, 3, 0.5f),
-      argument(kernel, 4, 2.0f);
+  argument(kernel, 0, y), argument(kernel, 1, x), argument(kernel, 2, int64_t(n)),
+      argument(kernel, 3, 0.5f), argument(kernel, 4, 2.0f);
   auto list = s.immediate();
   OK(zeCommandListAppendLaunchKernel(list, kernel, &one_group, nullptr, 0, nullptr));
   s.finish(list);

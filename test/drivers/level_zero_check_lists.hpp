@@ -6,7 +6,8 @@ namespace {
 
 void basics() {
   Setup s;
-  for (auto stype : {ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES, ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2}) {
+  for (auto stype :
+       {ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES, ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2}) {
     ze_device_properties_t p{};
     p.stype = stype;
     OK(zeDeviceGetProperties(s.device, &p));
@@ -79,12 +80,13 @@ void basics() {
   OK(zeCommandListDestroy(list));
   s.free(a), s.free(b);
   CHECK(violated().empty());
-  CHECK(text("hotslot_software_calls").find("zeCommandListAppendMemoryCopy 7\n") != std::string::npos);
+  CHECK(text("hotslot_software_calls").find("zeCommandListAppendMemoryCopy 7\n") !=
+        std::string::npos);
   s.end();
 }
 
-// Nothing but events and barriers orders a list that is not in-order, and what is not ordered comes the other way
-// round.
+// Nothing but events and barriers orders a list that is not in-order, and what is not ordered comes
+// the other way round.
 void unordered() {
   Setup s;
   auto list = s.immediate();
@@ -151,8 +153,8 @@ void lists() {
   OK(zeFenceCreate(queue, &fence_desc, &fence));
   Program program(s, axpby);
   auto kernel = program.kernel("axpby");
-  argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)), argument(kernel, 3, 1.0f),
-      argument(kernel, 4, 1.0f);
+  argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)),
+      argument(kernel, 3, 1.0f), argument(kernel, 4, 1.0f);
 
   auto list = s.list();
   OK(zeCommandListAppendMemoryFill(list, a, &one, 4, bytes, nullptr, 0, nullptr));
@@ -169,11 +171,13 @@ void lists() {
   const float zero = 0;
   OK(zeCommandListAppendMemoryFill(reader, b, &zero, 4, bytes, nullptr, 0, nullptr));
   s.finish(reader);
-  for (int i = 0; i < 3; ++i) OK(zeCommandQueueExecuteCommandLists(queue, 1, &list, i == 2 ? fence : nullptr));
+  for (int i = 0; i < 3; ++i)
+    OK(zeCommandQueueExecuteCommandLists(queue, 1, &list, i == 2 ? fence : nullptr));
   OK(zeFenceHostSynchronize(fence, soon));
   OK(zeFenceQueryStatus(fence));
   CHECK(s.read(reader, b) == 3);
-  IS(ZE_RESULT_ERROR_INVALID_SYNCHRONIZATION_OBJECT, zeCommandQueueExecuteCommandLists(queue, 1, &list, fence));
+  IS(ZE_RESULT_ERROR_INVALID_SYNCHRONIZATION_OBJECT,
+     zeCommandQueueExecuteCommandLists(queue, 1, &list, fence));
   OK(zeFenceReset(fence));
   IS(ZE_RESULT_NOT_READY, zeFenceQueryStatus(fence));
   OK(zeCommandQueueSynchronize(queue, soon));
@@ -187,7 +191,8 @@ void lists() {
   OK(zeCommandListClose(held));
   OK(zeCommandQueueExecuteCommandLists(queue, 1, &held, nullptr));
   IS(ZE_RESULT_NOT_READY, zeCommandQueueSynchronize(queue, 1'000'000));
-  IS(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, zeCommandQueueExecuteCommandLists(second, 1, &held, nullptr));
+  IS(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE,
+     zeCommandQueueExecuteCommandLists(second, 1, &held, nullptr));
   CHECK(complained("on another queue"));
   IS(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, zeCommandListReset(held));
   IS(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, zeCommandListDestroy(held));
@@ -205,17 +210,20 @@ void lists() {
   OK(zeCommandListReset(held));
   OK(zeCommandListAppendMemoryFill(held, b, &one, 4, bytes, nullptr, 0, nullptr));
   OK(zeCommandListClose(held));
-  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryCopy(reader, b, a + 1, 4, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+     zeCommandListAppendMemoryCopy(reader, b, a + 1, 4, nullptr, 0, nullptr));
   CHECK(complained("a copy's source: 4 bytes of memory that is freed"));
   OK(zeCommandQueueExecuteCommandLists(queue, 1, &held, nullptr));
   OK(zeCommandQueueSynchronize(queue, soon));
   auto copies = s.queue(1);
-  IS(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE, zeCommandQueueExecuteCommandLists(copies, 1, &held, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
+     zeCommandQueueExecuteCommandLists(copies, 1, &held, nullptr));
 
   OK(zeCommandListDestroy(held)), OK(zeCommandListDestroy(list)), OK(zeCommandListDestroy(reader));
   IS(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, zeCommandQueueDestroy(queue));
   OK(zeFenceDestroy(fence));
-  OK(zeCommandQueueDestroy(queue)), OK(zeCommandQueueDestroy(second)), OK(zeCommandQueueDestroy(copies));
+  OK(zeCommandQueueDestroy(queue)), OK(zeCommandQueueDestroy(second)),
+      OK(zeCommandQueueDestroy(copies));
   latch.end();
   IS(ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE, zeModuleDestroy(program.module));
   OK(zeKernelDestroy(kernel)), OK(zeModuleDestroy(program.module));

@@ -1,5 +1,5 @@
-// Scenarios of the Level Zero software driver: several devices, little memory, and memory that a device and the host
-// share.
+// Scenarios of the Level Zero software driver: several devices, little memory, and memory that a
+// device and the host share.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -30,13 +30,15 @@ void peers() {
   CHECK(properties.type == ZE_MEMORY_TYPE_UNKNOWN);
   const ze_device_mem_alloc_desc_t desc{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
   void* out = nullptr;
-  IS(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, zeMemAllocDevice(s.context, &desc, 64 << 20, 64, s.device, &out));
+  IS(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY,
+     zeMemAllocDevice(s.context, &desc, 64 << 20, 64, s.device, &out));
   s.free(a), s.free(b);
   OK(zeCommandListDestroy(list));
   s.end();
 }
 
-// Memory that moves: its device's and the host's, and where the driver says so everybody's. devices=2,memory=64 is set.
+// Memory that moves: its device's and the host's, and where the driver says so everybody's.
+// devices=2,memory=64 is set.
 void shared() {
   Setup s;
   const ze_device_mem_alloc_desc_t on{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
@@ -63,7 +65,8 @@ void shared() {
   OK(zeCommandListAppendMemoryFill(list, a, &five, 4, bytes, nullptr, 0, nullptr));
   OK(zeCommandListAppendBarrier(list, nullptr, 0, nullptr));
   OK(zeCommandListAppendMemoryPrefetch(list, a, bytes));
-  OK(zeCommandListAppendMemAdvise(list, s.device, a, bytes, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
+  OK(zeCommandListAppendMemAdvise(list, s.device, a, bytes,
+                                  ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
   OK(zeContextMakeMemoryResident(s.context, s.device, a, bytes));
   OK(zeContextEvictMemory(s.context, s.device, a, bytes));
   s.finish(list);
@@ -77,7 +80,8 @@ void shared() {
   CHECK(violated().empty());
   IS(ZE_RESULT_ERROR_INVALID_NULL_POINTER, zeCommandListAppendMemoryPrefetch(list, nullptr, bytes));
   IS(ZE_RESULT_ERROR_INVALID_NULL_HANDLE,
-     zeCommandListAppendMemAdvise(list, nullptr, a, bytes, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
+     zeCommandListAppendMemAdvise(list, nullptr, a, bytes,
+                                  ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION));
   IS(ZE_RESULT_ERROR_INVALID_SIZE, zeCommandListAppendMemoryPrefetch(list, a, 0));
   (void)violated();
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryPrefetch(list, &s, 4));
@@ -95,7 +99,8 @@ void shared() {
   std::swap(s.device, s.devices[1]);
   const auto other = cross ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
   for (const int use : {0, 1, 2, 3}) {
-    IS(other, use == 0   ? zeCommandListAppendMemoryFill(theirs, a, &five, 4, bytes, nullptr, 0, nullptr)
+    IS(other, use == 0
+                  ? zeCommandListAppendMemoryFill(theirs, a, &five, 4, bytes, nullptr, 0, nullptr)
               : use == 1 ? zeCommandListAppendMemoryPrefetch(theirs, a, bytes)
               : use == 2 ? zeContextMakeMemoryResident(s.context, s.devices[1], a, bytes)
                          : zeCommandListAppendMemAdvise(list, s.devices[1], a, bytes,

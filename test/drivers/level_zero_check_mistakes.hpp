@@ -1,4 +1,5 @@
-// Scenarios of the Level Zero software driver: callers that are wrong, and calls that fail because a test says so.
+// Scenarios of the Level Zero software driver: callers that are wrong, and calls that fail because
+// a test says so.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -10,16 +11,23 @@ void validation() {
   IS(ZE_RESULT_ERROR_INVALID_NULL_HANDLE, zeEventQueryStatus(nullptr));
   IS(ZE_RESULT_ERROR_INVALID_NULL_HANDLE, zeCommandListAppendBarrier(nullptr, nullptr, 0, nullptr));
   auto list = s.immediate();
-  IS(ZE_RESULT_ERROR_INVALID_NULL_POINTER, zeCommandListAppendMemoryCopy(list, nullptr, list, 4, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_NULL_POINTER,
+     zeCommandListAppendMemoryCopy(list, nullptr, list, 4, nullptr, 0, nullptr));
   IS(ZE_RESULT_ERROR_INVALID_SIZE, zeCommandListAppendBarrier(list, nullptr, 1, nullptr));
   void* out = nullptr;
   const ze_device_mem_alloc_desc_t memory{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
-  IS(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT, zeMemAllocDevice(s.context, &memory, 4096, 3, s.device, &out));
-  ze_command_queue_desc_t desc{
-      ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC, nullptr, 0, 0, newer::queue_in_order, ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
-      ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
+  IS(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT,
+     zeMemAllocDevice(s.context, &memory, 4096, 3, s.device, &out));
+  ze_command_queue_desc_t desc{ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
+                               nullptr,
+                               0,
+                               0,
+                               newer::queue_in_order,
+                               ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
+                               ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
   ze_command_list_handle_t refused{};
-  IS(ZE_RESULT_ERROR_INVALID_ENUMERATION, zeCommandListCreateImmediate(s.context, s.device, &desc, &refused));
+  IS(ZE_RESULT_ERROR_INVALID_ENUMERATION,
+     zeCommandListCreateImmediate(s.context, s.device, &desc, &refused));
   CHECK(violated().empty());
   OK(zeCommandListDestroy(list));
   s.end();
@@ -52,25 +60,32 @@ void mistakes() {
   OK(zeEventHostSynchronize(device_scope, soon));
   CHECK(complained("leaves the host out"));
   OK(zeEventDestroy(device_scope));
-  IS(ZE_RESULT_ERROR_OVERLAPPING_REGIONS, zeCommandListAppendMemoryCopy(list, a, a + 1, 8, nullptr, 0, nullptr));
-  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryCopy(list, a + n - 1, &s, 8, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_OVERLAPPING_REGIONS,
+     zeCommandListAppendMemoryCopy(list, a, a + 1, 8, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+     zeCommandListAppendMemoryCopy(list, a + n - 1, &s, 8, nullptr, 0, nullptr));
   CHECK(complained("only partly"));
   const uint8_t pattern[16]{};
-  IS(ZE_RESULT_ERROR_INVALID_SIZE, zeCommandListAppendMemoryFill(list, a, pattern, 3, 9, nullptr, 0, nullptr));
-  IS(ZE_RESULT_ERROR_INVALID_SIZE, zeCommandListAppendMemoryFill(list, a, pattern, 4, 9, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_SIZE,
+     zeCommandListAppendMemoryFill(list, a, pattern, 3, 9, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_SIZE,
+     zeCommandListAppendMemoryFill(list, a, pattern, 4, 9, nullptr, 0, nullptr));
   auto copies = s.immediate(1);
-  IS(ZE_RESULT_ERROR_INVALID_SIZE, zeCommandListAppendMemoryFill(copies, a, pattern, 16, 16, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_SIZE,
+     zeCommandListAppendMemoryFill(copies, a, pattern, 16, 16, nullptr, 0, nullptr));
   ze_command_queue_desc_t desc{
       ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC, nullptr, 1, 1, 0, ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
       ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
   ze_command_list_handle_t other{};
-  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListCreateImmediate(s.context, s.device, &desc, &other));
+  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+     zeCommandListCreateImmediate(s.context, s.device, &desc, &other));
   CHECK(complained("EXPLICIT_ONLY"));
   desc.flags = ZE_COMMAND_QUEUE_FLAG_EXPLICIT_ONLY;
   OK(zeCommandListCreateImmediate(s.context, s.device, &desc, &other));
   OK(zeCommandListDestroy(other));
   desc.index = 2;
-  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListCreateImmediate(s.context, s.device, &desc, &other));
+  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+     zeCommandListCreateImmediate(s.context, s.device, &desc, &other));
   // Memory, events and lists with work on them stay.
   Latch latch(s);
   auto gate = s.event();
@@ -101,7 +116,8 @@ void mistakes() {
   CHECK(!said.empty());
   s.finish(copies);
   const std::string live = text("hotslot_software_live");
-  CHECK(live.find("lists 2\n") != std::string::npos && live.find("allocations 2\nbytes 260\n") != std::string::npos);
+  CHECK(live.find("lists 2\n") != std::string::npos &&
+        live.find("allocations 2\nbytes 260\n") != std::string::npos);
   latch.end();
   OK(zeCommandListDestroy(list)), OK(zeCommandListDestroy(copies));
   s.free(a);
@@ -115,13 +131,15 @@ void injection() {
   auto* first = s.memory();
   const ze_device_mem_alloc_desc_t desc{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
   void* out = nullptr;
-  IS(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, zeMemAllocDevice(s.context, &desc, bytes, 64, s.device, &out));
+  IS(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY,
+     zeMemAllocDevice(s.context, &desc, bytes, 64, s.device, &out));
   auto* second = s.memory();
   auto event = s.event();
   fail("zeEventHostSignal,zeEventQueryStatus:3:0x70000001:forever");
   IS(ZE_RESULT_ERROR_UNKNOWN, zeEventHostSignal(event));
   OK(zeEventHostSignal(event));
-  for (const uint32_t status : {0u, 0u, 0x70000001u, 0x70000001u}) IS(status, zeEventQueryStatus(event));
+  for (const uint32_t status : {0u, 0u, 0x70000001u, 0x70000001u})
+    IS(status, zeEventQueryStatus(event));
   fail(nullptr);
   OK(zeEventQueryStatus(event));
   CHECK(text("hotslot_software_calls").find("zeMemAllocDevice 3\n") != std::string::npos);

@@ -1,5 +1,5 @@
-// Scenarios of the Level Zero software driver: what is newer than the loader, by the functions the driver gives out
-// itself.
+// Scenarios of the Level Zero software driver: what is newer than the loader, by the functions the
+// driver gives out itself.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -26,22 +26,25 @@ bool listed(Setup& s, const char* name) {
 void modern() {
   Setup s;
   EXTENSION(zeCommandListHostSynchronize, ze_command_list_handle_t, uint64_t);
-  EXTENSION(zexCounterBasedEventCreate2, ze_context_handle_t, ze_device_handle_t, const newer::CounterEvent*,
-            ze_event_handle_t*);
-  EXTENSION(zeCommandListImmediateAppendCommandListsExp, ze_command_list_handle_t, uint32_t, ze_command_list_handle_t*,
-            ze_event_handle_t, uint32_t, ze_event_handle_t*);
+  EXTENSION(zexCounterBasedEventCreate2, ze_context_handle_t, ze_device_handle_t,
+            const newer::CounterEvent*, ze_event_handle_t*);
+  EXTENSION(zeCommandListImmediateAppendCommandListsExp, ze_command_list_handle_t, uint32_t,
+            ze_command_list_handle_t*, ze_event_handle_t, uint32_t, ze_event_handle_t*);
   auto list = s.immediate(0, newer::queue_in_order), other = s.immediate(0, newer::queue_in_order);
   auto* a = s.memory();
   auto* b = s.memory();
   float values[] = {1, 2, 3, 4};
-  for (float& value : values) OK(zeCommandListAppendMemoryFill(list, a, &value, 4, bytes, nullptr, 0, nullptr));
+  for (float& value : values)
+    OK(zeCommandListAppendMemoryFill(list, a, &value, 4, bytes, nullptr, 0, nullptr));
   OK(zeCommandListHostSynchronize(list, forever));
   CHECK(s.read(list, a) == 4);
 
-  // Never signalled counts as done; signalled again, a wait from before still means the earlier signal; gone in flight.
-  newer::CounterEvent desc{newer::stype_zex_counter_event, nullptr,
-                           newer::counter_host_visible | newer::counter_timestamp | newer::counter_immediate,
-                           ZE_EVENT_SCOPE_FLAG_HOST, 0};
+  // Never signalled counts as done; signalled again, a wait from before still means the earlier
+  // signal; gone in flight.
+  newer::CounterEvent desc{
+      newer::stype_zex_counter_event, nullptr,
+      newer::counter_host_visible | newer::counter_timestamp | newer::counter_immediate,
+      ZE_EVENT_SCOPE_FLAG_HOST, 0};
   ze_event_handle_t event{};
   OK(zexCounterBasedEventCreate2(s.context, s.device, &desc, &event));
   OK(zeEventQueryStatus(event));
@@ -72,15 +75,16 @@ void modern() {
   // A closed list on an in-order list, again and again; with events of the caller.
   Program program(s, axpby);
   auto kernel = program.kernel("axpby");
-  argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)), argument(kernel, 3, 1.0f),
-      argument(kernel, 4, 1.0f);
+  argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)),
+      argument(kernel, 3, 1.0f), argument(kernel, 4, 1.0f);
   auto regular = s.list(0, newer::list_in_order);
   OK(zeCommandListAppendMemoryFill(regular, a, &values[0], 4, bytes, nullptr, 0, nullptr));
   OK(zeCommandListAppendLaunchKernel(regular, kernel, &one_group, nullptr, 0, nullptr));
   OK(zeCommandListAppendLaunchKernel(regular, kernel, &one_group, nullptr, 0, nullptr));
   OK(zeCommandListClose(regular));
   for (int i = 0; i < 3; ++i)
-    OK(zeCommandListImmediateAppendCommandListsExp(list, 1, &regular, i == 2 ? event : nullptr, 0, nullptr));
+    OK(zeCommandListImmediateAppendCommandListsExp(list, 1, &regular, i == 2 ? event : nullptr, 0,
+                                                   nullptr));
   OK(zeCommandListImmediateAppendCommandListsExp(other, 1, &regular, nullptr, 1, &event));
   OK(zeCommandListHostSynchronize(other, soon));
   CHECK(s.read(list, b) == 10);
@@ -96,8 +100,8 @@ void modern() {
 // The same list on two in-order lists with nothing between them.
 void twice() {
   Setup s;
-  EXTENSION(zeCommandListImmediateAppendCommandListsExp, ze_command_list_handle_t, uint32_t, ze_command_list_handle_t*,
-            ze_event_handle_t, uint32_t, ze_event_handle_t*);
+  EXTENSION(zeCommandListImmediateAppendCommandListsExp, ze_command_list_handle_t, uint32_t,
+            ze_command_list_handle_t*, ze_event_handle_t, uint32_t, ze_event_handle_t*);
   EXTENSION(zeCommandListHostSynchronize, ze_command_list_handle_t, uint64_t);
   auto list = s.immediate(0, newer::queue_in_order), other = s.immediate(0, newer::queue_in_order);
   Latch latch(s);
@@ -118,7 +122,8 @@ void twice() {
 void imports() {
   // import=both is set.
   Setup s;
-  CHECK(listed(s, "ZEX_driver_import_host_pointer") && listed(s, "ZE_extension_external_memmap_sysmem"));
+  CHECK(listed(s, "ZEX_driver_import_host_pointer") &&
+        listed(s, "ZE_extension_external_memmap_sysmem"));
   EXTENSION(zexDriverImportExternalPointer, ze_driver_handle_t, void*, size_t);
   EXTENSION(zexDriverReleaseImportedPointer, ze_driver_handle_t, void*);
   auto* page = static_cast<uint8_t*>(std::aligned_alloc(4096, 4 * 4096));
@@ -140,7 +145,8 @@ void imports() {
   auto* a = s.memory(8192);
   OK(zeCommandListAppendMemoryCopy(list, a, page, 8192, nullptr, 0, nullptr));
   (void)violated();
-  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendMemoryCopy(list, a, page + 4096, 8192, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+     zeCommandListAppendMemoryCopy(list, a, page + 4096, 8192, nullptr, 0, nullptr));
   CHECK(complained("only partly"));
   s.finish(list);
   CHECK(text("hotslot_software_live").find("imports 2\n") != std::string::npos);
@@ -176,8 +182,8 @@ void graphs() {
   EXTENSION(zeCommandListEndGraphCaptureExt, ze_command_list_handle_t, const void*, newer::Graph*);
   EXTENSION(zeCommandListIsGraphCaptureEnabledExt, ze_command_list_handle_t);
   EXTENSION(zeGraphInstantiateExt, newer::Graph, const void*, newer::ExecutableGraph*);
-  EXTENSION(zeCommandListAppendGraphExt, ze_command_list_handle_t, newer::ExecutableGraph, const void*,
-            ze_event_handle_t, uint32_t, ze_event_handle_t*);
+  EXTENSION(zeCommandListAppendGraphExt, ze_command_list_handle_t, newer::ExecutableGraph,
+            const void*, ze_event_handle_t, uint32_t, ze_event_handle_t*);
   EXTENSION(zeGraphIsEmptyExt, newer::Graph);
   EXTENSION(zeGraphDestroyExt, newer::Graph);
   EXTENSION(zeExecutableGraphDestroyExt, newer::ExecutableGraph);
@@ -190,8 +196,8 @@ void graphs() {
   OK(zeCommandListAppendMemoryFill(list, a, &zero, 4, bytes, nullptr, 0, nullptr));
   Program program(s, axpby);
   auto kernel = program.kernel("axpby");
-  argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)), argument(kernel, 3, 1.0f),
-      argument(kernel, 4, 1.0f);
+  argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)),
+      argument(kernel, 3, 1.0f), argument(kernel, 4, 1.0f);
   auto fork = s.event(), join = s.event(), outside = s.event();
 
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListBeginGraphCaptureExt(loose, nullptr));
@@ -200,7 +206,8 @@ void graphs() {
   IS(newer::result_query_true, zeCommandListIsGraphCaptureEnabledExt(list));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListBeginGraphCaptureExt(list, nullptr));
   OK(zeCommandListAppendMemoryFill(list, a, &one, 4, bytes, fork, 0, nullptr));
-  OK(zeCommandListAppendLaunchKernel(side, kernel, &one_group, join, 1, &fork));  // joins the recording
+  OK(zeCommandListAppendLaunchKernel(side, kernel, &one_group, join, 1,
+                                     &fork));  // joins the recording
   OK(zeCommandListAppendMemoryFill(list, a, &five, 4, bytes, nullptr, 1, &join));
   IS(newer::result_capture_unsupported, zeCommandListHostSynchronize(list, 0));
   IS(newer::result_capture_unsupported, zeCommandListHostSynchronize(side, 0));
@@ -214,7 +221,8 @@ void graphs() {
   OK(zeGraphInstantiateExt(graph, nullptr, &executable));
   OK(zeGraphDestroyExt(graph));
   for (int i = 0; i < 3; ++i)
-    OK(zeCommandListAppendGraphExt(list, executable, nullptr, i == 2 ? outside : nullptr, 0, nullptr));
+    OK(zeCommandListAppendGraphExt(list, executable, nullptr, i == 2 ? outside : nullptr, 0,
+                                   nullptr));
   OK(zeEventHostSynchronize(outside, soon));
   CHECK(s.read(list, b) == 3 && s.read(list, a) == 5);
 
@@ -232,13 +240,15 @@ void graphs() {
   OK(zeCommandListBeginGraphCaptureExt(list, nullptr));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendBarrier(list, nullptr, 1, &outside));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendBarrier(list, nullptr, 0, nullptr));
-  IS(newer::result_capture_unsupported, zeCommandListAppendGraphExt(list, executable, nullptr, nullptr, 0, nullptr));
+  IS(newer::result_capture_unsupported,
+     zeCommandListAppendGraphExt(list, executable, nullptr, nullptr, 0, nullptr));
   OK(zeCommandListEndGraphCaptureExt(list, nullptr, &graph));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeGraphInstantiateExt(graph, nullptr, &none));
   OK(zeGraphDestroyExt(graph));
   // What it uses has to be there.
   s.free(a);
-  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendGraphExt(list, executable, nullptr, nullptr, 0, nullptr));
+  IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+     zeCommandListAppendGraphExt(list, executable, nullptr, nullptr, 0, nullptr));
   OK(zeExecutableGraphDestroyExt(executable));
 
   for (auto event : {fork, join, outside}) OK(zeEventDestroy(event));

@@ -1,5 +1,6 @@
-// A scenario of the Level Zero software driver: what it finds in the order of operations (order.hpp), and what it does
-// not mind. Run with HOTSLOT_SOFTWARE_ORDER=1 and the newest features.
+// A scenario of the Level Zero software driver: what it finds in the order of operations
+// (order.hpp), and what it does not mind. Run with HOTSLOT_SOFTWARE_ORDER=1 and the newest
+// features.
 #pragma once
 #include "level_zero_check_newer.hpp"
 
@@ -16,19 +17,21 @@ struct OrderCheck {
   ze_result_t (*synchronize)(ze_command_list_handle_t, uint64_t) =
       extension<ze_result_t(ze_command_list_handle_t, uint64_t)>(s, "zeCommandListHostSynchronize");
 
-  static void fill(void* at, ze_command_list_handle_t on, ze_event_handle_t signal = nullptr, size_t size = bytes) {
+  static void fill(void* at, ze_command_list_handle_t on, ze_event_handle_t signal = nullptr,
+                   size_t size = bytes) {
     const float one = 1;
     OK(zeCommandListAppendMemoryFill(on, at, &one, 4, size, signal, 0, nullptr));
   }
   // Adds what lies there to `sum`.
   void use(float* at, ze_command_list_handle_t on, ze_event_handle_t signal = nullptr) {
-    argument(add, 0, sum), argument(add, 1, at), argument(add, 2, int64_t(n)), argument(add, 3, 1.0f),
-        argument(add, 4, 1.0f);
+    argument(add, 0, sum), argument(add, 1, at), argument(add, 2, int64_t(n)),
+        argument(add, 3, 1.0f), argument(add, 4, 1.0f);
     OK(zeCommandListAppendLaunchKernel(on, add, &one_group, signal, 0, nullptr));
   }
   void draw(float* slot, float* ring, float* places, int64_t rows, int64_t words, int64_t of) {
-    argument(gather, 0, slot), argument(gather, 1, ring), argument(gather, 2, places), argument(gather, 3, rows),
-        argument(gather, 4, words), argument(gather, 5, of), argument(gather, 6, int64_t(0));
+    argument(gather, 0, slot), argument(gather, 1, ring), argument(gather, 2, places),
+        argument(gather, 3, rows), argument(gather, 4, words), argument(gather, 5, of),
+        argument(gather, 6, int64_t(0));
     OK(zeCommandListAppendLaunchKernel(side, gather, &one_group, nullptr, 0, nullptr));
   }
   static void wait(ze_command_list_handle_t on, ze_event_handle_t which) {
@@ -63,7 +66,8 @@ struct OrderCheck {
   // The next batch is gathered into the slot that the learner had before: see cuda_check_order.hpp.
   void batch_that_is_still_read(bool waits) {
     auto *ring = s.memory(8 * 16 * 4), *places = s.memory(8 * 4);
-    fill(ring, side, nullptr, 8 * 16 * 4), OK(zeCommandListAppendBarrier(side, nullptr, 0, nullptr));
+    fill(ring, side, nullptr, 8 * 16 * 4),
+        OK(zeCommandListAppendBarrier(side, nullptr, 0, nullptr));
     const uint8_t zero = 0;
     OK(zeCommandListAppendMemoryFill(side, places, &zero, 1, 8 * 4, nullptr, 0, nullptr));
     fresh(event), fresh(spent);
@@ -133,10 +137,11 @@ struct OrderCheck {
 
   void graphs() {
     EXTENSION(zeCommandListBeginGraphCaptureExt, ze_command_list_handle_t, const void*);
-    EXTENSION(zeCommandListEndGraphCaptureExt, ze_command_list_handle_t, const void*, newer::Graph*);
+    EXTENSION(zeCommandListEndGraphCaptureExt, ze_command_list_handle_t, const void*,
+              newer::Graph*);
     EXTENSION(zeGraphInstantiateExt, newer::Graph, const void*, newer::ExecutableGraph*);
-    EXTENSION(zeCommandListAppendGraphExt, ze_command_list_handle_t, newer::ExecutableGraph, const void*,
-              ze_event_handle_t, uint32_t, ze_event_handle_t*);
+    EXTENSION(zeCommandListAppendGraphExt, ze_command_list_handle_t, newer::ExecutableGraph,
+              const void*, ze_event_handle_t, uint32_t, ze_event_handle_t*);
     EXTENSION(zeGraphDestroyExt, newer::Graph);
     EXTENSION(zeExecutableGraphDestroyExt, newer::ExecutableGraph);
     for (const bool edge : {false, true}) {
@@ -150,12 +155,14 @@ struct OrderCheck {
       newer::ExecutableGraph executable{};
       OK(zeCommandListEndGraphCaptureExt(learner, nullptr, &graph));
       OK(zeGraphInstantiateExt(graph, nullptr, &executable));
-      for (int i = 0; i < 2; ++i) OK(zeCommandListAppendGraphExt(learner, executable, nullptr, nullptr, 0, nullptr));
+      for (int i = 0; i < 2; ++i)
+        OK(zeCommandListAppendGraphExt(learner, executable, nullptr, nullptr, 0, nullptr));
       if (edge)
         MINDS_NOTHING();
       else
         FINDS("node 2 of a graph", ": an edge of the graph");
-      OK(zeCommandListAppendGraphExt(learner, executable, nullptr, nullptr, 0, nullptr)), fill(a, side);
+      OK(zeCommandListAppendGraphExt(learner, executable, nullptr, nullptr, 0, nullptr)),
+          fill(a, side);
       FINDS("of a graph, writes", "a fill #");
       OK(zeExecutableGraphDestroyExt(executable)), OK(zeGraphDestroyExt(graph));
     }

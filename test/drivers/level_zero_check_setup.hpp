@@ -1,5 +1,5 @@
-// What the scenarios of level_zero_check begin with: the driver's own functions, a device and its objects, kernels, a
-// latch.
+// What the scenarios of level_zero_check begin with: the driver's own functions, a device and its
+// objects, kernels, a latch.
 #pragma once
 #include <dlfcn.h>
 #include <level_zero/ze_api.h>
@@ -30,7 +30,9 @@ F* own(const char* name) {
   if (!symbol) std::printf("the driver has no %s\n", name), std::exit(1);
   return reinterpret_cast<F*>(symbol);
 }
-void fail(const char* specification) { own<void(const char*)>("hotslot_software_fail")(specification); }
+void fail(const char* specification) {
+  own<void(const char*)>("hotslot_software_fail")(specification);
+}
 std::string text(const char* name) { return own<const char*()>(name)(); }
 // Since the last time.
 std::string violated() {
@@ -68,8 +70,9 @@ struct Setup {
     device = devices.at(0);
     const ze_context_desc_t desc{ZE_STRUCTURE_TYPE_CONTEXT_DESC, nullptr, 0};
     OK(zeContextCreate(driver, &desc, &context));
-    const ze_event_pool_desc_t pool_desc{ZE_STRUCTURE_TYPE_EVENT_POOL_DESC, nullptr,
-                                         ZE_EVENT_POOL_FLAG_HOST_VISIBLE | ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP, events};
+    const ze_event_pool_desc_t pool_desc{
+        ZE_STRUCTURE_TYPE_EVENT_POOL_DESC, nullptr,
+        ZE_EVENT_POOL_FLAG_HOST_VISIBLE | ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP, events};
     OK(zeEventPoolCreate(context, &pool_desc, 0, nullptr, &pool));
   }
   // Everything was destroyed: the driver knows of nothing any more.
@@ -80,23 +83,32 @@ struct Setup {
     if (!left.empty()) wrong("left over:\n" + left);
   }
   ze_event_handle_t event(ze_event_scope_flags_t signal = ZE_EVENT_SCOPE_FLAG_HOST) {
-    const ze_event_desc_t desc{ZE_STRUCTURE_TYPE_EVENT_DESC, nullptr, next_event++ % events, signal, 0};
+    const ze_event_desc_t desc{ZE_STRUCTURE_TYPE_EVENT_DESC, nullptr, next_event++ % events, signal,
+                               0};
     ze_event_handle_t out{};
     OK(zeEventCreate(pool, &desc, &out));
     return out;
   }
   ze_command_list_handle_t immediate(uint32_t ordinal = 0, uint32_t flags = 0, uint32_t index = 0) {
-    const ze_command_queue_desc_t desc{
-        ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC, nullptr, ordinal, index, flags, ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
-        ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
+    const ze_command_queue_desc_t desc{ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
+                                       nullptr,
+                                       ordinal,
+                                       index,
+                                       flags,
+                                       ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
+                                       ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
     ze_command_list_handle_t out{};
     OK(zeCommandListCreateImmediate(context, device, &desc, &out));
     return out;
   }
   ze_command_queue_handle_t queue(uint32_t ordinal = 0) {
-    const ze_command_queue_desc_t desc{
-        ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC, nullptr, ordinal, 0, 0, ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
-        ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
+    const ze_command_queue_desc_t desc{ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
+                                       nullptr,
+                                       ordinal,
+                                       0,
+                                       0,
+                                       ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
+                                       ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
     ze_command_queue_handle_t out{};
     OK(zeCommandQueueCreate(context, device, &desc, &out));
     return out;
@@ -137,7 +149,8 @@ struct Setup {
   }
 };
 
-// A SPIR-V module of kernels that do nothing: 'p' a float pointer, 'i' 64 bits, 'f' a float, 'd' a double.
+// A SPIR-V module of kernels that do nothing: 'p' a float pointer, 'i' 64 bits, 'f' a float, 'd' a
+// double.
 std::vector<uint32_t> spirv(const std::map<std::string, std::string>& kernels) {
   std::vector<uint32_t> words{0x07230203, 0x00010000, 0, 1000, 0};
   const auto say = [&](uint32_t op, std::vector<uint32_t> operands) {
@@ -194,7 +207,8 @@ struct Program {
   }
 };
 template <class T>
-void argument(ze_kernel_handle_t kernel, uint32_t index, T value, ze_result_t expected = ZE_RESULT_SUCCESS) {
+void argument(ze_kernel_handle_t kernel, uint32_t index, T value,
+              ze_result_t expected = ZE_RESULT_SUCCESS) {
   IS(expected, zeKernelSetArgumentValue(kernel, index, sizeof value, &value));
 }
 constexpr ze_group_count_t one_group{1, 1, 1};
@@ -207,7 +221,10 @@ struct Latch {
   ze_kernel_handle_t kernel;
   int32_t* word;
   explicit Latch(Setup& s)
-      : s(s), program(s, axpby), kernel(program.kernel("latch")), word(reinterpret_cast<int32_t*>(s.host(4))) {
+      : s(s),
+        program(s, axpby),
+        kernel(program.kernel("latch")),
+        word(reinterpret_cast<int32_t*>(s.host(4))) {
     __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
     argument(kernel, 0, word), argument(kernel, 1, int64_t(5000));
   }

@@ -11,7 +11,8 @@ struct Group {
   uint32_t queues;
 };
 constexpr Group groups[] = {
-    {ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE | ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY, 16, 4},
+    {ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE | ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY, 16,
+     4},
     {ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY, 4, 2}};
 constexpr uint32_t compute_ordinal = 0, group_count = 2, largest_group = 1024;
 
@@ -19,15 +20,19 @@ ze_result_t zeInit(ze_init_flags_t which) {
   if (const uint32_t status = Calls::all().enter("zeInit")) return ze_result_t(status);
   auto& m = machine();
   std::lock_guard held(m.lock);
-  if (which & ZE_INIT_FLAG_VPU_ONLY && !(which & ZE_INIT_FLAG_GPU_ONLY)) return ZE_RESULT_ERROR_UNINITIALIZED;
+  if (which & ZE_INIT_FLAG_VPU_ONLY && !(which & ZE_INIT_FLAG_GPU_ONLY))
+    return ZE_RESULT_ERROR_UNINITIALIZED;
   if (!features().unknown.empty()) {
-    Calls::all().complain("zeInit", "HOTSLOT_SOFTWARE_ZE has '" + features().unknown + "', which means nothing", true);
+    Calls::all().complain(
+        "zeInit", "HOTSLOT_SOFTWARE_ZE has '" + features().unknown + "', which means nothing",
+        true);
     return ZE_RESULT_ERROR_UNINITIALIZED;
   }
   if (m.initialised) return ZE_RESULT_SUCCESS;
   m.initialised = true;
   m.driver = m.add(std::make_shared<Driver>());
-  for (uint32_t i = 0; i < features().devices; ++i) m.devices.push_back(m.add(std::make_shared<Device>(i)));
+  for (uint32_t i = 0; i < features().devices; ++i)
+    m.devices.push_back(m.add(std::make_shared<Device>(i)));
   return ZE_RESULT_SUCCESS;
 }
 
@@ -40,9 +45,12 @@ void enumerate(uint32_t* count, H* out, const L& all) {
 }
 
 ze_result_t zeDriverGet(uint32_t* count, ze_driver_handle_t* out) {
-  return enter("zeDriverGet", [&](auto&) { enumerate(count, out, std::vector<Ref<Driver>>{machine().driver}); });
+  return enter("zeDriverGet",
+               [&](auto&) { enumerate(count, out, std::vector<Ref<Driver>>{machine().driver}); });
 }
-Ref<Driver> driver_of(ze_driver_handle_t handle) { return machine().find<Driver>(handle, Sort::driver); }
+Ref<Driver> driver_of(ze_driver_handle_t handle) {
+  return machine().find<Driver>(handle, Sort::driver);
+}
 
 ze_result_t zeDriverGetApiVersion(ze_driver_handle_t driver, ze_api_version_t* version) {
   return enter("zeDriverGetApiVersion", [&](auto&) {
@@ -82,10 +90,12 @@ ze_result_t zeDriverGetExtensionProperties(ze_driver_handle_t driver, uint32_t* 
 }
 
 ze_result_t zeDeviceGet(ze_driver_handle_t driver, uint32_t* count, ze_device_handle_t* out) {
-  return enter("zeDeviceGet", [&](auto&) { driver_of(driver), enumerate(count, out, machine().devices); });
+  return enter("zeDeviceGet",
+               [&](auto&) { driver_of(driver), enumerate(count, out, machine().devices); });
 }
 ze_result_t zeDeviceGetSubDevices(ze_device_handle_t device, uint32_t* count, ze_device_handle_t*) {
-  return enter("zeDeviceGetSubDevices", [&](auto&) { device_of(device), pointer(count), *count = 0; });
+  return enter("zeDeviceGetSubDevices",
+               [&](auto&) { device_of(device), pointer(count), *count = 0; });
 }
 ze_result_t zeDeviceGetProperties(ze_device_handle_t handle, ze_device_properties_t* out) {
   return enter("zeDeviceGetProperties", [&](auto&) {
@@ -113,29 +123,36 @@ ze_result_t zeDeviceGetProperties(ze_device_handle_t handle, ze_device_propertie
     out->kernelTimestampValidBits = features().timestamps ? 32 : 0;
     memcpy(out->uuid.id, "hotslot device  ", 16);
     out->uuid.id[15] = uint8_t(device->index);
-    std::snprintf(out->name, sizeof out->name, "Hotslot software driver (Level Zero 1.%u)", features().minor);
-    for (auto* next = static_cast<newer::Head*>(out->pNext); next; next = const_cast<newer::Head*>(next->next))
+    std::snprintf(out->name, sizeof out->name, "Hotslot software driver (Level Zero 1.%u)",
+                  features().minor);
+    for (auto* next = static_cast<newer::Head*>(out->pNext); next;
+         next = const_cast<newer::Head*>(next->next))
       if (next->stype == newer::stype_graph_properties && features().graph != Features::none)
-        reinterpret_cast<newer::GraphProperties*>(next)->flags = features().graph == Features::flag ? 1 : 0;
+        reinterpret_cast<newer::GraphProperties*>(next)->flags =
+            features().graph == Features::flag ? 1 : 0;
   });
 }
-ze_result_t zeDeviceGetComputeProperties(ze_device_handle_t device, ze_device_compute_properties_t* out) {
+ze_result_t zeDeviceGetComputeProperties(ze_device_handle_t device,
+                                         ze_device_compute_properties_t* out) {
   return enter("zeDeviceGetComputeProperties", [&](auto&) {
     device_of(device), described(out, ZE_STRUCTURE_TYPE_DEVICE_COMPUTE_PROPERTIES);
-    out->maxTotalGroupSize = out->maxGroupSizeX = out->maxGroupSizeY = out->maxGroupSizeZ = largest_group;
+    out->maxTotalGroupSize = out->maxGroupSizeX = out->maxGroupSizeY = out->maxGroupSizeZ =
+        largest_group;
     out->maxGroupCountX = out->maxGroupCountY = out->maxGroupCountZ = 0x7fffffff;
     out->maxSharedLocalMemory = 65536;
     out->numSubGroupSizes = 2;
     out->subGroupSizes[0] = 16, out->subGroupSizes[1] = 32;
   });
 }
-ze_result_t zeDeviceGetModuleProperties(ze_device_handle_t device, ze_device_module_properties_t* out) {
+ze_result_t zeDeviceGetModuleProperties(ze_device_handle_t device,
+                                        ze_device_module_properties_t* out) {
   return enter("zeDeviceGetModuleProperties", [&](auto&) {
     device_of(device), described(out, ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES);
     out->spirvVersionSupported = ZE_MAKE_VERSION(1, 2);
     out->flags = features().fp64 ? ZE_DEVICE_MODULE_FLAG_FP64 : 0;
     out->fp16flags = 0;
-    out->fp32flags = ZE_DEVICE_FP_FLAG_DENORM | ZE_DEVICE_FP_FLAG_INF_NAN | ZE_DEVICE_FP_FLAG_ROUND_TO_NEAREST;
+    out->fp32flags =
+        ZE_DEVICE_FP_FLAG_DENORM | ZE_DEVICE_FP_FLAG_INF_NAN | ZE_DEVICE_FP_FLAG_ROUND_TO_NEAREST;
     out->fp64flags = features().fp64 ? out->fp32flags : 0;
     out->maxArgumentsSize = 2048;
     out->printfBufferSize = 0;
@@ -169,18 +186,23 @@ ze_result_t zeDeviceGetMemoryProperties(ze_device_handle_t device, uint32_t* cou
     std::snprintf(out->name, sizeof out->name, "software");
   });
 }
-ze_result_t zeDeviceGetMemoryAccessProperties(ze_device_handle_t device, ze_device_memory_access_properties_t* out) {
+ze_result_t zeDeviceGetMemoryAccessProperties(ze_device_handle_t device,
+                                              ze_device_memory_access_properties_t* out) {
   return enter("zeDeviceGetMemoryAccessProperties", [&](auto&) {
     device_of(device), described(out, ZE_STRUCTURE_TYPE_DEVICE_MEMORY_ACCESS_PROPERTIES);
     const auto plain = ZE_MEMORY_ACCESS_CAP_FLAG_RW;
     out->hostAllocCapabilities = out->deviceAllocCapabilities = plain;
-    out->sharedSingleDeviceAllocCapabilities = features().shared != Features::shared_none ? plain : 0;
-    out->sharedCrossDeviceAllocCapabilities = features().shared == Features::shared_cross ? plain : 0;
+    out->sharedSingleDeviceAllocCapabilities =
+        features().shared != Features::shared_none ? plain : 0;
+    out->sharedCrossDeviceAllocCapabilities =
+        features().shared == Features::shared_cross ? plain : 0;
     out->sharedSystemAllocCapabilities = 0;
   });
 }
-ze_result_t zeDeviceCanAccessPeer(ze_device_handle_t device, ze_device_handle_t peer, ze_bool_t* out) {
-  return enter("zeDeviceCanAccessPeer", [&](auto&) { device_of(device), device_of(peer), pointer(out), *out = 1; });
+ze_result_t zeDeviceCanAccessPeer(ze_device_handle_t device, ze_device_handle_t peer,
+                                  ze_bool_t* out) {
+  return enter("zeDeviceCanAccessPeer",
+               [&](auto&) { device_of(device), device_of(peer), pointer(out), *out = 1; });
 }
 ze_result_t zeDeviceGetP2PProperties(ze_device_handle_t device, ze_device_handle_t peer,
                                      ze_device_p2p_properties_t* out) {

@@ -1,5 +1,5 @@
-// What every call of the Level Zero software driver is made with: counted, alone, its handles found and its arguments
-// checked.
+// What every call of the Level Zero software driver is made with: counted, alone, its handles found
+// and its arguments checked.
 #pragma once
 #include <level_zero/ze_api.h>
 #include <level_zero/ze_ddi.h>
@@ -15,7 +15,8 @@ namespace {
 
 // The results most calls can have, by shorter names.
 constexpr auto not_ready = ZE_RESULT_NOT_READY, device_lost = ZE_RESULT_ERROR_DEVICE_LOST,
-               invalid_argument = ZE_RESULT_ERROR_INVALID_ARGUMENT, invalid_size = ZE_RESULT_ERROR_INVALID_SIZE,
+               invalid_argument = ZE_RESULT_ERROR_INVALID_ARGUMENT,
+               invalid_size = ZE_RESULT_ERROR_INVALID_SIZE,
                invalid_enumeration = ZE_RESULT_ERROR_INVALID_ENUMERATION,
                object_in_use = ZE_RESULT_ERROR_HANDLE_OBJECT_IN_USE,
                unsupported_feature = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
@@ -23,7 +24,8 @@ constexpr auto not_ready = ZE_RESULT_NOT_READY, device_lost = ZE_RESULT_ERROR_DE
 Machine& machine() { return Machine::one(); }
 const Features& features() { return machine().features; }
 
-// Every entry point runs in here: counted, made to fail when a test wants it, one at a time, refusals become results.
+// Every entry point runs in here: counted, made to fail when a test wants it, one at a time,
+// refusals become results.
 template <class F>
 ze_result_t enter(const char* name, F&& body) {
   if (const uint32_t status = Calls::all().enter(name)) {
@@ -47,7 +49,8 @@ ze_result_t enter(const char* name, F&& body) {
   }
 }
 
-// The same for calls that no two threads may make for one object at the same time: one of them is refused.
+// The same for calls that no two threads may make for one object at the same time: one of them is
+// refused.
 class Alone {
  public:
   template <class... H>
@@ -92,18 +95,27 @@ void described(const D* desc, ze_structure_type_t stype) {
 }
 void flags(uint32_t given, uint32_t known) {
   if (given & ~known)
-    refuse(invalid_enumeration,
-           "flags " + std::to_string(given) + ", of which this version knows " + std::to_string(known));
+    refuse(invalid_enumeration, "flags " + std::to_string(given) +
+                                    ", of which this version knows " + std::to_string(known));
 }
 
-Ref<Context> context_of(ze_context_handle_t handle) { return machine().find<Context>(handle, Sort::context); }
-Ref<Device> device_of(ze_device_handle_t handle) { return machine().find<Device>(handle, Sort::device); }
-Ref<List> list_of(ze_command_list_handle_t handle) { return machine().find<List>(handle, Sort::list); }
+Ref<Context> context_of(ze_context_handle_t handle) {
+  return machine().find<Context>(handle, Sort::context);
+}
+Ref<Device> device_of(ze_device_handle_t handle) {
+  return machine().find<Device>(handle, Sort::device);
+}
+Ref<List> list_of(ze_command_list_handle_t handle) {
+  return machine().find<List>(handle, Sort::list);
+}
 Ref<Event> event_of(ze_event_handle_t handle) { return machine().find<Event>(handle, Sort::event); }
-Ref<Kernel> kernel_of(ze_kernel_handle_t handle) { return machine().find<Kernel>(handle, Sort::kernel); }
+Ref<Kernel> kernel_of(ze_kernel_handle_t handle) {
+  return machine().find<Kernel>(handle, Sort::kernel);
+}
 
 void unused(const Object& object, const char* what) {
-  if (object.in_use) refuse(object_in_use, std::string(what) + " is destroyed while queued work uses it");
+  if (object.in_use)
+    refuse(object_in_use, std::string(what) + " is destroyed while queued work uses it");
 }
 template <class F>
 void no_child(F&& matches, const char* what) {

@@ -5,13 +5,15 @@
 namespace software {
 namespace {
 
-ze_result_t zeEventPoolCreate(ze_context_handle_t context, const ze_event_pool_desc_t* desc, uint32_t count,
-                              ze_device_handle_t* devices, ze_event_pool_handle_t* out) {
+ze_result_t zeEventPoolCreate(ze_context_handle_t context, const ze_event_pool_desc_t* desc,
+                              uint32_t count, ze_device_handle_t* devices,
+                              ze_event_pool_handle_t* out) {
   return enter("zeEventPoolCreate", [&](auto&) {
     described(desc, ZE_STRUCTURE_TYPE_EVENT_POOL_DESC), pointer(out);
     flags(desc->flags, features().minor > 4 ? 0xf : 0x7);
     require(desc->count > 0, invalid_size, "a pool of no events");
-    if (desc->flags & (ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP | newer::pool_mapped_timestamp) && !features().timestamps)
+    if (desc->flags & (ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP | newer::pool_mapped_timestamp) &&
+        !features().timestamps)
       refuse(unsupported_feature);
     for (uint32_t i = 0; devices && i < count; ++i) device_of(devices[i]);
     auto pool = std::make_shared<Pool>(desc->flags, desc->count);
@@ -22,12 +24,13 @@ ze_result_t zeEventPoolCreate(ze_context_handle_t context, const ze_event_pool_d
 ze_result_t zeEventPoolDestroy(ze_event_pool_handle_t handle) {
   return enter("zeEventPoolDestroy", [&](auto&) {
     const auto pool = machine().find<Pool>(handle, Sort::pool);
-    require(std::find(pool->taken.begin(), pool->taken.end(), true) == pool->taken.end(), object_in_use,
-            "the pool still has events");
+    require(std::find(pool->taken.begin(), pool->taken.end(), true) == pool->taken.end(),
+            object_in_use, "the pool still has events");
     machine().remove(pool);
   });
 }
-ze_result_t zeEventCreate(ze_event_pool_handle_t handle, const ze_event_desc_t* desc, ze_event_handle_t* out) {
+ze_result_t zeEventCreate(ze_event_pool_handle_t handle, const ze_event_desc_t* desc,
+                          ze_event_handle_t* out) {
   return enter("zeEventCreate", [&](auto&) {
     const auto pool = machine().find<Pool>(handle, Sort::pool);
     described(desc, ZE_STRUCTURE_TYPE_EVENT_DESC), pointer(out);
@@ -43,13 +46,16 @@ ze_result_t zeEventCreate(ze_event_pool_handle_t handle, const ze_event_desc_t* 
     give(out, event);
   });
 }
-ze_result_t create_counter_event(const char* name, ze_context_handle_t context, ze_device_handle_t device,
-                                 const newer::CounterEvent* desc, bool typed, ze_event_handle_t* out) {
+ze_result_t create_counter_event(const char* name, ze_context_handle_t context,
+                                 ze_device_handle_t device, const newer::CounterEvent* desc,
+                                 bool typed, ze_event_handle_t* out) {
   return enter(name, [&](auto&) {
     device_of(device), pointer(desc), pointer(out);
-    require(!typed || desc->stype == newer::stype_zex_counter_event, invalid_argument, "a structure without its type");
+    require(!typed || desc->stype == newer::stype_zex_counter_event, invalid_argument,
+            "a structure without its type");
     flags(desc->flags, 0x3f), flags(desc->signal | desc->wait, 0x7);
-    if (desc->flags & (newer::counter_timestamp | newer::counter_mapped_timestamp) && !features().timestamps)
+    if (desc->flags & (newer::counter_timestamp | newer::counter_mapped_timestamp) &&
+        !features().timestamps)
       refuse(unsupported_feature);
     auto event = std::make_shared<Event>();
     event->context = context_of(context);
@@ -78,12 +84,14 @@ ze_result_t zeEventDestroy(ze_event_handle_t handle) {
 }
 Ref<Event> host_event(const char* name, ze_event_handle_t handle, bool looks) {
   const auto event = event_of(handle);
-  require(event->host_visible(), invalid_argument, "the host uses an event that is not visible to it");
-  if (event->recorded) refuse(newer::result_capture_unsupported, "the event was last signalled inside a recording");
+  require(event->host_visible(), invalid_argument,
+          "the host uses an event that is not visible to it");
+  if (event->recorded)
+    refuse(newer::result_capture_unsupported, "the event was last signalled inside a recording");
   if (looks && !(event->signal_scope & ZE_EVENT_SCOPE_FLAG_HOST))
-    Calls::all().complain(
-        name,
-        "the host waits for an event whose signal scope leaves the host out: it may not see what was written before");
+    Calls::all().complain(name,
+                          "the host waits for an event whose signal scope leaves the host out: it "
+                          "may not see what was written before");
   return event;
 }
 bool done(const Event& event, bool& failed) {
@@ -125,7 +133,8 @@ ze_result_t zeEventHostSynchronize(ze_event_handle_t handle, uint64_t ns) {
 ze_result_t zeEventHostSignal(ze_event_handle_t handle) {
   return enter("zeEventHostSignal", [&](auto&) {
     const auto event = host_event("zeEventHostSignal", handle, false);
-    require(event->pool != nullptr, invalid_argument, "a counter-based event is signalled by lists alone");
+    require(event->pool != nullptr, invalid_argument,
+            "a counter-based event is signalled by lists alone");
     machine().signal(*event, false, {}, machine().detector.host());
   });
 }
@@ -136,7 +145,8 @@ ze_result_t zeEventHostReset(ze_event_handle_t handle) {
     event->signalled = event->failed = event->recorded = false;
   });
 }
-ze_result_t zeEventQueryKernelTimestamp(ze_event_handle_t handle, ze_kernel_timestamp_result_t* out) {
+ze_result_t zeEventQueryKernelTimestamp(ze_event_handle_t handle,
+                                        ze_kernel_timestamp_result_t* out) {
   return enter("zeEventQueryKernelTimestamp", [&](auto&) {
     const auto event = host_event("zeEventQueryKernelTimestamp", handle, false);
     pointer(out);
@@ -144,7 +154,9 @@ ze_result_t zeEventQueryKernelTimestamp(ze_event_handle_t handle, ze_kernel_time
     bool failed;
     if (!done(*event, failed)) return not_ready;
     seen(*event);
-    const Stamps stamps = event->pool ? event->stamps : event->point ? event->point->stamps : Stamps{};
+    const Stamps stamps = event->pool    ? event->stamps
+                          : event->point ? event->point->stamps
+                                         : Stamps{};
     out->global = out->context = {stamps.begin, stamps.end};
     return failed ? device_lost : ZE_RESULT_SUCCESS;
   });

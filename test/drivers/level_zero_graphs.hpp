@@ -1,4 +1,5 @@
-// The calls of the Level Zero software driver that the headers do not have: lists appended to a list, and graphs.
+// The calls of the Level Zero software driver that the headers do not have: lists appended to a
+// list, and graphs.
 #pragma once
 #include "level_zero_kernels.hpp"
 
@@ -7,7 +8,8 @@ namespace {
 
 // Begin and end of a run on an immediate list, with the caller's events.
 void run_on(std::unique_lock<std::mutex>& held, const Ref<List>& list, const Ref<Run>& run,
-            const std::vector<Ref<const Work>>& works, bool chained, const Waits& waits, const Ref<Op>& previous) {
+            const std::vector<Ref<const Work>>& works, bool chained, const Waits& waits,
+            const Ref<Op>& previous) {
   auto before = std::make_shared<Work>(), behind = std::make_shared<Work>();
   waits.into(*before, *list);
   before->signal.reset();
@@ -15,13 +17,15 @@ void run_on(std::unique_lock<std::mutex>& held, const Ref<List>& list, const Ref
   machine().submit_run(list->lane, run, works, chained, before, behind, previous);
   after_submit(held, list->lane);
 }
-ze_result_t zeCommandListImmediateAppendCommandListsExp(ze_command_list_handle_t handle, uint32_t count,
-                                                        ze_command_list_handle_t* lists, ze_event_handle_t signal,
-                                                        uint32_t wait_count, ze_event_handle_t* events) {
+ze_result_t zeCommandListImmediateAppendCommandListsExp(
+    ze_command_list_handle_t handle, uint32_t count, ze_command_list_handle_t* lists,
+    ze_event_handle_t signal, uint32_t wait_count, ze_event_handle_t* events) {
   return enter_alone("zeCommandListImmediateAppendCommandListsExp", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
-    require(list->immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE, "lists are appended to an immediate list");
-    require(!list->recording, newer::result_capture_unsupported, "lists are not appended to a recording");
+    require(list->immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
+            "lists are appended to an immediate list");
+    require(!list->recording, newer::result_capture_unsupported,
+            "lists are not appended to a recording");
     require(count == 1, unsupported_feature, "this driver appends one list at a time");
     pointer(lists);
     const auto other = list_of(lists[0]);
@@ -32,7 +36,9 @@ ze_result_t zeCommandListImmediateAppendCommandListsExp(ze_command_list_handle_t
   });
 }
 
-Ref<Recording> graph_of(newer::Graph handle) { return machine().find<Recording>(handle, Sort::graph); }
+Ref<Recording> graph_of(newer::Graph handle) {
+  return machine().find<Recording>(handle, Sort::graph);
+}
 void no_extension(const void* next) { require(!next, invalid_argument, "pNext has to be null"); }
 ze_result_t zeGraphCreateExt(ze_context_handle_t context, const void* next, newer::Graph* out) {
   return enter("zeGraphCreateExt", [&](auto&) {
@@ -60,8 +66,8 @@ ze_result_t zeCommandListBeginGraphCaptureExt(ze_command_list_handle_t handle, c
     begin(list, graph);
   });
 }
-ze_result_t zeCommandListBeginCaptureIntoGraphExt(ze_command_list_handle_t handle, newer::Graph into,
-                                                  const void* next) {
+ze_result_t zeCommandListBeginCaptureIntoGraphExt(ze_command_list_handle_t handle,
+                                                  newer::Graph into, const void* next) {
   return enter_alone("zeCommandListBeginCaptureIntoGraphExt", Alone(handle), [&](auto&) {
     const auto list = appendable(handle);
     const auto graph = graph_of(into);
@@ -75,7 +81,8 @@ ze_result_t zeCommandListIsGraphCaptureEnabledExt(ze_command_list_handle_t handl
     return list_of(handle)->recording ? newer::result_query_true : newer::result_query_false;
   });
 }
-ze_result_t zeCommandListEndGraphCaptureExt(ze_command_list_handle_t handle, const void* next, newer::Graph* out) {
+ze_result_t zeCommandListEndGraphCaptureExt(ze_command_list_handle_t handle, const void* next,
+                                            newer::Graph* out) {
   return enter_alone("zeCommandListEndGraphCaptureExt", Alone(handle), [&](auto&) {
     const auto list = list_of(handle);
     no_extension(next);
@@ -104,7 +111,8 @@ ze_result_t zeCommandListEndGraphCaptureExt(ze_command_list_handle_t handle, con
     if (out) *out = reinterpret_cast<newer::Graph>(graph->handle);
   });
 }
-ze_result_t zeGraphInstantiateExt(newer::Graph handle, const void* next, newer::ExecutableGraph* out) {
+ze_result_t zeGraphInstantiateExt(newer::Graph handle, const void* next,
+                                  newer::ExecutableGraph* out) {
   return enter("zeGraphInstantiateExt", [&](auto&) {
     const auto graph = graph_of(handle);
     no_extension(next), pointer(out);
@@ -119,14 +127,18 @@ ze_result_t zeGraphInstantiateExt(newer::Graph handle, const void* next, newer::
 Ref<Executable> executable_of(newer::ExecutableGraph handle) {
   return machine().find<Executable>(handle, Sort::executable);
 }
-ze_result_t zeCommandListAppendGraphExt(ze_command_list_handle_t handle, newer::ExecutableGraph graph, const void* next,
-                                        ze_event_handle_t signal, uint32_t count, ze_event_handle_t* events) {
+ze_result_t zeCommandListAppendGraphExt(ze_command_list_handle_t handle,
+                                        newer::ExecutableGraph graph, const void* next,
+                                        ze_event_handle_t signal, uint32_t count,
+                                        ze_event_handle_t* events) {
   return enter_alone("zeCommandListAppendGraphExt", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     const auto executable = executable_of(graph);
     no_extension(next);
-    require(list->immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE, "a graph is appended to an immediate list");
-    require(!list->recording, newer::result_capture_unsupported, "a graph is not appended to a recording");
+    require(list->immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
+            "a graph is appended to an immediate list");
+    require(!list->recording, newer::result_capture_unsupported,
+            "a graph is not appended to a recording");
     require(executable->context == list->context, invalid_argument, "a graph of another context");
     for (auto& work : executable->graph->nodes) alive(*work);
     const Waits waits(*list, signal, count, events);

@@ -1,6 +1,6 @@
-// The machine inside the Level Zero software driver: memory the host cannot touch, events, and queues whose operations
-// run in the worst order the specification leaves open. One lock guards everything; only copies, fills and kernels run
-// without it.
+// The machine inside the Level Zero software driver: memory the host cannot touch, events, and
+// queues whose operations run in the worst order the specification leaves open. One lock guards
+// everything; only copies, fills and kernels run without it.
 #pragma once
 #include <sys/mman.h>
 
@@ -29,8 +29,8 @@ class Machine {
 
   // -- objects. Everything below is called with the lock held.
 
-  // Numbers that are no addresses and never come back: a stale handle is known as one, and whoever looks inside it
-  // dies.
+  // Numbers that are no addresses and never come back: a stale handle is known as one, and whoever
+  // looks inside it dies.
   template <class T>
   Ref<T> add(Ref<T> object) {
     object->handle = uintptr_t(0x5a00) << 48 | uintptr_t(object->sort) << 40 | ++serial_;
@@ -44,12 +44,14 @@ class Machine {
       refuse(ZE_RESULT_ERROR_INVALID_NULL_HANDLE,
              std::string("a null handle where one of ") + sort_names[size_t(sort)] + " belongs");
     const auto found = objects_.find(key);
-    if (found != objects_.end() && found->second->sort == sort) return std::static_pointer_cast<T>(found->second);
+    if (found != objects_.end() && found->second->sort == sort)
+      return std::static_pointer_cast<T>(found->second);
     const bool ours = key >> 48 == 0x5a00, right = ours && (key >> 40 & 0xff) == uint8_t(sort);
     refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, std::string(right  ? "a destroyed handle"
                                                          : ours ? "a handle of something else"
                                                                 : "no handle of this driver") +
-                                                 " where one of " + sort_names[size_t(sort)] + " belongs");
+                                                 " where one of " + sort_names[size_t(sort)] +
+                                                 " belongs");
   }
   Ref<Object> look_up(uintptr_t handle) {
     const auto found = objects_.find(handle);
@@ -89,10 +91,12 @@ class Machine {
     return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)) / 2;
   }
   // Null: there is no such memory left. What belongs to a device takes of its memory.
-  Ref<Allocation> allocate(Residence residence, const Ref<Context>& context, const Ref<Device>& device, size_t bytes) {
+  Ref<Allocation> allocate(Residence residence, const Ref<Context>& context,
+                           const Ref<Device>& device, size_t bytes) {
     if (device && device->used + bytes > memory_bytes()) return nullptr;
     const size_t mapped = (std::max<size_t>(bytes, 1) + 4095) & ~size_t(4095);
-    void* const at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const at =
+        mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return nullptr;
     void* shown = at;
     if (residence == Residence::device) {
@@ -104,15 +108,23 @@ class Machine {
     }
     if (device) device->used += bytes;
     auto allocation = std::make_shared<Allocation>();
-    *allocation = {residence, uintptr_t(shown), bytes, static_cast<uint8_t*>(at), device, context, ++serial_, mapped};
+    *allocation = {residence, uintptr_t(shown), bytes,     static_cast<uint8_t*>(at),
+                   device,    context,          ++serial_, mapped};
     allocations_[allocation->base] = allocation;
     return allocation;
   }
-  Ref<Allocation> import(const Ref<Context>& context, void* memory, size_t bytes, bool released_by_free) {
+  Ref<Allocation> import(const Ref<Context>& context, void* memory, size_t bytes,
+                         bool released_by_free) {
     auto allocation = std::make_shared<Allocation>();
-    *allocation = {
-        Residence::imported, uintptr_t(memory), bytes, static_cast<uint8_t*>(memory), nullptr, context, ++serial_, 0,
-        released_by_free};
+    *allocation = {Residence::imported,
+                   uintptr_t(memory),
+                   bytes,
+                   static_cast<uint8_t*>(memory),
+                   nullptr,
+                   context,
+                   ++serial_,
+                   0,
+                   released_by_free};
     allocations_[allocation->base] = allocation;
     return allocation;
   }
@@ -128,8 +140,8 @@ class Machine {
     if (allocation->residence == Residence::device)
       munmap(allocation->bytes_at, allocation->mapped);
     else
-      mmap(allocation->bytes_at, allocation->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-           -1, 0);
+      mmap(allocation->bytes_at, allocation->mapped, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     freed_[allocation->base] = allocation->mapped;
   }
   bool allocated(const Ref<Context>& context) {
@@ -146,15 +158,19 @@ class Machine {
   Range range(const void* pointer, size_t bytes, const char* what, bool pageable) {
     Range range{uintptr_t(pointer), bytes, touching(uintptr_t(pointer), bytes)};
     const auto wrong = [&](const std::string& how) {
-      refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, std::string(what) + ": " + std::to_string(bytes) + how);
+      refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+             std::string(what) + ": " + std::to_string(bytes) + how);
     };
     if (auto& allocation = range.allocation) {
-      if (range.address < allocation->base || range.address + bytes > allocation->base + allocation->bytes)
-        wrong(" bytes that lie only partly in an allocation of " + std::to_string(allocation->bytes));
+      if (range.address < allocation->base ||
+          range.address + bytes > allocation->base + allocation->bytes)
+        wrong(" bytes that lie only partly in an allocation of " +
+              std::to_string(allocation->bytes));
       return range;
     }
     const auto after = freed_.upper_bound(range.address);
-    if (after != freed_.begin() && range.address < std::prev(after)->first + std::prev(after)->second)
+    if (after != freed_.begin() &&
+        range.address < std::prev(after)->first + std::prev(after)->second)
       wrong(" bytes of memory that is freed");
     if (!pageable && bytes > 0) wrong(" bytes in no live allocation");
     return range;
@@ -165,17 +181,21 @@ class Machine {
   uint64_t stamp(uint64_t ns) const {
     static const uint64_t start = now_ns();
     const uint64_t offset =
-        features.wrap_ms ? (uint64_t(1) << 32) - features.wrap_ms * 1000000 / cycle_ns - start / cycle_ns : 0;
+        features.wrap_ms
+            ? (uint64_t(1) << 32) - features.wrap_ms * 1000000 / cycle_ns - start / cycle_ns
+            : 0;
     return (ns / cycle_ns + offset) & 0xffffffff;
   }
 
-  // Enqueues one operation on the lane. `order` is the lane's own or that of a run; `first` are operations it comes
-  // after.
-  Ref<Op> submit(const Ref<Lane>& lane, Order& order, const Ref<const Work>& work, const Ref<Run>& run = nullptr,
-                 const std::vector<Ref<Op>>& first = {});
-  // Begin, the works, end; returns the last. Works with `needs` come after those, others after what `order` says.
-  Ref<Op> submit_run(const Ref<Lane>& lane, const Ref<Run>& run, const std::vector<Ref<const Work>>& works,
-                     bool chained, const Ref<const Work>& before, const Ref<const Work>& behind,
+  // Enqueues one operation on the lane. `order` is the lane's own or that of a run; `first` are
+  // operations it comes after.
+  Ref<Op> submit(const Ref<Lane>& lane, Order& order, const Ref<const Work>& work,
+                 const Ref<Run>& run = nullptr, const std::vector<Ref<Op>>& first = {});
+  // Begin, the works, end; returns the last. Works with `needs` come after those, others after what
+  // `order` says.
+  Ref<Op> submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
+                     const std::vector<Ref<const Work>>& works, bool chained,
+                     const Ref<const Work>& before, const Ref<const Work>& behind,
                      const Ref<Op>& previous);
 
   static bool idle(Lane& lane) {
@@ -270,7 +290,8 @@ class Machine {
   std::unordered_map<uintptr_t, Ref<Object>> objects_;
   std::map<uintptr_t, Ref<Allocation>> allocations_;
   std::map<uintptr_t, size_t> freed_;
-  // Two copies of this library in one process give out different handles: a loader tells objects apart by them.
+  // Two copies of this library in one process give out different handles: a loader tells objects
+  // apart by them.
   uint64_t serial_ = (uintptr_t(&Calls::all()) >> 4 & 0xffff) << 24;
   std::vector<Ref<Op>> blocked_;
   std::vector<Ref<Lane>> lanes_;  // with something ready

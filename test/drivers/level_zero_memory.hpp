@@ -5,24 +5,26 @@
 namespace software {
 namespace {
 
-ze_result_t create_context(const char* name, ze_driver_handle_t driver, const ze_context_desc_t* desc,
-                           ze_context_handle_t* out) {
+ze_result_t create_context(const char* name, ze_driver_handle_t driver,
+                           const ze_context_desc_t* desc, ze_context_handle_t* out) {
   return enter(name, [&](auto&) {
     driver_of(driver), described(desc, ZE_STRUCTURE_TYPE_CONTEXT_DESC), pointer(out);
     give(out, std::make_shared<Context>());
   });
 }
-ze_result_t zeContextCreate(ze_driver_handle_t driver, const ze_context_desc_t* desc, ze_context_handle_t* out) {
+ze_result_t zeContextCreate(ze_driver_handle_t driver, const ze_context_desc_t* desc,
+                            ze_context_handle_t* out) {
   return create_context("zeContextCreate", driver, desc, out);
 }
-ze_result_t zeContextCreateEx(ze_driver_handle_t driver, const ze_context_desc_t* desc, uint32_t, ze_device_handle_t*,
-                              ze_context_handle_t* out) {
+ze_result_t zeContextCreateEx(ze_driver_handle_t driver, const ze_context_desc_t* desc, uint32_t,
+                              ze_device_handle_t*, ze_context_handle_t* out) {
   return create_context("zeContextCreateEx", driver, desc, out);
 }
 ze_result_t zeContextDestroy(ze_context_handle_t handle) {
   return enter("zeContextDestroy", [&](auto&) {
     const auto context = context_of(handle);
-    no_child([&](const Object& object) { return object.context == context; }, "the context still has objects");
+    no_child([&](const Object& object) { return object.context == context; },
+             "the context still has objects");
     require(!machine().allocated(context), object_in_use, "the context still has memory");
     machine().remove(context);
   });
@@ -35,10 +37,11 @@ void within_reach(const Range& range, const Ref<Device>& device) {
   if (!range.allocation || range.allocation->residence != Residence::shared ||
       features().shared == Features::shared_cross)
     return;
-  require(range.allocation->device == device, invalid_argument, "a device uses another one's shared memory");
+  require(range.allocation->device == device, invalid_argument,
+          "a device uses another one's shared memory");
 }
-ze_result_t resident(const char* name, ze_context_handle_t handle, ze_device_handle_t device, const void* memory,
-                     size_t bytes) {
+ze_result_t resident(const char* name, ze_context_handle_t handle, ze_device_handle_t device,
+                     const void* memory, size_t bytes) {
   return enter(name, [&](auto&) {
     const auto context = context_of(handle);
     const auto on = device_of(device);
@@ -49,19 +52,22 @@ ze_result_t resident(const char* name, ze_context_handle_t handle, ze_device_han
     within_reach(range, on);
   });
 }
-ze_result_t zeContextMakeMemoryResident(ze_context_handle_t context, ze_device_handle_t device, void* memory,
-                                        size_t bytes) {
+ze_result_t zeContextMakeMemoryResident(ze_context_handle_t context, ze_device_handle_t device,
+                                        void* memory, size_t bytes) {
   return resident("zeContextMakeMemoryResident", context, device, memory, bytes);
 }
-ze_result_t zeContextEvictMemory(ze_context_handle_t context, ze_device_handle_t device, void* memory, size_t bytes) {
+ze_result_t zeContextEvictMemory(ze_context_handle_t context, ze_device_handle_t device,
+                                 void* memory, size_t bytes) {
   return resident("zeContextEvictMemory", context, device, memory, bytes);
 }
 
 void aligned(size_t bytes, size_t alignment) {
   require(bytes > 0, invalid_size, "an allocation of nothing");
-  require((alignment & (alignment - 1)) == 0 && alignment <= 4096, ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT,
+  require((alignment & (alignment - 1)) == 0 && alignment <= 4096,
+          ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT,
           "an alignment that is no power of two up to a page");
-  if (bytes > std::min<uint64_t>(machine().memory_bytes(), uint64_t(4) << 30)) refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
+  if (bytes > std::min<uint64_t>(machine().memory_bytes(), uint64_t(4) << 30))
+    refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
 }
 // Import and allocation are one call in the standard way.
 void import_range(void* memory, size_t bytes) {
@@ -70,25 +76,28 @@ void import_range(void* memory, size_t bytes) {
   require(!machine().touching(uintptr_t(memory), bytes), invalid_argument,
           "imported memory overlaps an import or an allocation");
 }
-ze_result_t zeMemAllocDevice(ze_context_handle_t context, const ze_device_mem_alloc_desc_t* desc, size_t bytes,
-                             size_t alignment, ze_device_handle_t handle, void** out) {
+ze_result_t zeMemAllocDevice(ze_context_handle_t context, const ze_device_mem_alloc_desc_t* desc,
+                             size_t bytes, size_t alignment, ze_device_handle_t handle,
+                             void** out) {
   return enter("zeMemAllocDevice", [&](auto&) {
     const auto device = device_of(handle);
-    described(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC), pointer(out), aligned(bytes, alignment);
+    described(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC), pointer(out),
+        aligned(bytes, alignment);
     const auto memory = machine().allocate(Residence::device, context_of(context), device, bytes);
     if (!memory) refuse(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
     *out = reinterpret_cast<void*>(memory->base);
   });
 }
-ze_result_t zeMemAllocHost(ze_context_handle_t handle, const ze_host_mem_alloc_desc_t* desc, size_t bytes,
-                           size_t alignment, void** out) {
+ze_result_t zeMemAllocHost(ze_context_handle_t handle, const ze_host_mem_alloc_desc_t* desc,
+                           size_t bytes, size_t alignment, void** out) {
   return enter("zeMemAllocHost", [&](auto&) {
     const auto context = context_of(handle);
     described(desc, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC), pointer(out);
     for (auto* next = static_cast<const newer::Head*>(desc->pNext); next; next = next->next) {
       if (next->stype != newer::stype_memmap_sysmem) continue;
       if (!features().import_standard)
-        refuse(unsupported_feature, "this driver does not list ZE_extension_external_memmap_sysmem");
+        refuse(unsupported_feature,
+               "this driver does not list ZE_extension_external_memmap_sysmem");
       auto& map = *reinterpret_cast<const newer::MemmapSysmem*>(next);
       require(uintptr_t(map.memory) % 4096 == 0 && map.size % 4096 == 0, invalid_argument,
               "imported memory that is not whole pages");
@@ -108,14 +117,15 @@ ze_result_t zeMemAllocShared(ze_context_handle_t context, const ze_device_mem_al
                              const ze_host_mem_alloc_desc_t* host, size_t bytes, size_t alignment,
                              ze_device_handle_t device, void** out) {
   return enter("zeMemAllocShared", [&](auto&) {
-    described(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC), described(host, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC),
-        pointer(out);
+    described(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC),
+        described(host, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC), pointer(out);
     aligned(bytes, alignment);
-    if (features().shared == Features::shared_none) refuse(unsupported_feature, "this device has no shared memory");
+    if (features().shared == Features::shared_none)
+      refuse(unsupported_feature, "this device has no shared memory");
     require(device || features().shared == Features::shared_cross, invalid_argument,
             "shared memory of no device, where only one device can have it");
-    const auto memory =
-        machine().allocate(Residence::shared, context_of(context), device ? device_of(device) : nullptr, bytes);
+    const auto memory = machine().allocate(Residence::shared, context_of(context),
+                                           device ? device_of(device) : nullptr, bytes);
     if (!memory) refuse(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
     *out = reinterpret_cast<void*>(memory->base);
   });
@@ -138,9 +148,11 @@ ze_result_t zeMemFree(ze_context_handle_t handle, void* memory) {
   });
 }
 ze_result_t zeMemGetAllocProperties(ze_context_handle_t context, const void* memory,
-                                    ze_memory_allocation_properties_t* out, ze_device_handle_t* device) {
+                                    ze_memory_allocation_properties_t* out,
+                                    ze_device_handle_t* device) {
   return enter("zeMemGetAllocProperties", [&](auto&) {
-    context_of(context), pointer(memory), described(out, ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES);
+    context_of(context), pointer(memory),
+        described(out, ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES);
     const auto allocation = machine().touching(uintptr_t(memory), 1);
     const auto residence = allocation ? allocation->residence : Residence::host;
     out->type = !allocation                      ? ZE_MEMORY_TYPE_UNKNOWN
@@ -150,11 +162,13 @@ ze_result_t zeMemGetAllocProperties(ze_context_handle_t context, const void* mem
     out->id = allocation ? allocation->id : 0;
     out->pageSize = allocation ? 4096 : 0;
     if (device)
-      *device =
-          allocation && allocation->device ? reinterpret_cast<ze_device_handle_t>(allocation->device->handle) : nullptr;
+      *device = allocation && allocation->device
+                    ? reinterpret_cast<ze_device_handle_t>(allocation->device->handle)
+                    : nullptr;
   });
 }
-ze_result_t zeMemGetAddressRange(ze_context_handle_t context, const void* memory, void** base, size_t* bytes) {
+ze_result_t zeMemGetAddressRange(ze_context_handle_t context, const void* memory, void** base,
+                                 size_t* bytes) {
   return enter("zeMemGetAddressRange", [&](auto&) {
     context_of(context), pointer(memory);
     const auto allocation = machine().touching(uintptr_t(memory), 1);

@@ -1,18 +1,22 @@
-// What of Level Zero is newer than Debian's headers (spec 1.4) and this driver can do. Public interfaces: spec 1.7
-// (in-order lists), 1.15 (counter-based events), 1.17 (graphs), and Intel's zex names; numbers and layouts are theirs.
+// What of Level Zero is newer than Debian's headers (spec 1.4) and this driver can do. Public
+// interfaces: spec 1.7 (in-order lists), 1.15 (counter-based events), 1.17 (graphs), and Intel's
+// zex names; numbers and layouts are theirs.
 #pragma once
 #include <level_zero/ze_api.h>
 
 namespace software::newer {
 
 // In-order: a bit of the flags of queues and immediate lists, another one of regular lists.
-constexpr uint32_t queue_in_order = 1u << 1, queue_copy_offload_hint = 1u << 2, list_in_order = 1u << 3;
+constexpr uint32_t queue_in_order = 1u << 1, queue_copy_offload_hint = 1u << 2,
+                   list_in_order = 1u << 3;
 constexpr uint32_t pool_mapped_timestamp = 1u << 3;
 
 constexpr uint32_t stype_memmap_sysmem = 0x00020037, stype_graph_properties = 0x00020047,
                    stype_zex_counter_event = 0x0003001c;
-constexpr auto result_query_true = ze_result_t(0x78000022), result_query_false = ze_result_t(0x78000023),
-               result_invalid_graph = ze_result_t(0x78000024), result_capture_unsupported = ze_result_t(0x78000025);
+constexpr auto result_query_true = ze_result_t(0x78000022),
+               result_query_false = ze_result_t(0x78000023),
+               result_invalid_graph = ze_result_t(0x78000024),
+               result_capture_unsupported = ze_result_t(0x78000025);
 
 // zeMemAllocHost with this behind the descriptor maps memory that exists.
 struct MemmapSysmem {
@@ -35,8 +39,8 @@ struct CounterEvent {
   uint32_t flags;
   uint32_t signal, wait;
 };
-constexpr uint32_t counter_immediate = 1, counter_regular = 2, counter_host_visible = 4, counter_ipc = 8,
-                   counter_timestamp = 16, counter_mapped_timestamp = 32;
+constexpr uint32_t counter_immediate = 1, counter_regular = 2, counter_host_visible = 4,
+                   counter_ipc = 8, counter_timestamp = 16, counter_mapped_timestamp = 32;
 
 using Graph = struct GraphOf*;
 using ExecutableGraph = struct ExecutableGraphOf*;

@@ -15,12 +15,15 @@ namespace software {
 template <class T>
 using Ref = std::shared_ptr<T>;
 
-// Why a call is refused: `what` counts as a violation, unless it is empty because nobody made a mistake.
+// Why a call is refused: `what` counts as a violation, unless it is empty because nobody made a
+// mistake.
 struct Refusal {
   ze_result_t status;
   std::string what;
 };
-[[noreturn]] inline void refuse(ze_result_t status, const std::string& what = "") { throw Refusal{status, what}; }
+[[noreturn]] inline void refuse(ze_result_t status, const std::string& what = "") {
+  throw Refusal{status, what};
+}
 inline void require(bool holds, ze_result_t status, const char* what) {
   if (!holds) refuse(status, what);
 }
@@ -31,7 +34,8 @@ inline uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
 }
 
-// 12.5 MHz: the same number whether a caller takes it as cycles per second or as nanoseconds per cycle.
+// 12.5 MHz: the same number whether a caller takes it as cycles per second or as nanoseconds per
+// cycle.
 constexpr uint64_t cycle_ns = 80, cycles_per_second = 12'500'000;
 
 enum class Sort : uint8_t {
@@ -49,8 +53,9 @@ enum class Sort : uint8_t {
   graph,
   executable
 };
-constexpr const char* sort_names[] = {"",      "drivers", "devices", "contexts",   "queues",  "fences", "lists",
-                                      "pools", "events",  "modules", "build_logs", "kernels", "graphs", "executables"};
+constexpr const char* sort_names[] = {"",           "drivers", "devices", "contexts",   "queues",
+                                      "fences",     "lists",   "pools",   "events",     "modules",
+                                      "build_logs", "kernels", "graphs",  "executables"};
 
 struct Context;
 struct Object {
@@ -80,8 +85,8 @@ struct Device : Object {
 
 enum class Residence : uint8_t { device, host, shared, imported };
 
-// What the application holds of device memory is an address without access: a host that reads or writes it dies at
-// once. The bytes are elsewhere, at `bytes_at`.
+// What the application holds of device memory is an address without access: a host that reads or
+// writes it dies at once. The bytes are elsewhere, at `bytes_at`.
 struct Allocation {
   Residence residence;
   uintptr_t base;
@@ -100,7 +105,8 @@ struct Stamps {
   uint64_t begin = 0, end = 0;
 };
 
-// One signal of a counter-based event: whoever waits holds the point, so the event may be signalled again or go away.
+// One signal of a counter-based event: whoever waits holds the point, so the event may be signalled
+// again or go away.
 struct Point {
   bool done = false, failed = false;
   Stamps stamps;
@@ -128,7 +134,8 @@ struct Event : Object {
   std::vector<uint32_t> recorded_after;
 
   bool host_visible() const {
-    return pool ? pool->flags & ZE_EVENT_POOL_FLAG_HOST_VISIBLE : counter_flags & newer::counter_host_visible;
+    return pool ? pool->flags & ZE_EVENT_POOL_FLAG_HOST_VISIBLE
+                : counter_flags & newer::counter_host_visible;
   }
   bool timed() const {
     return pool ? pool->flags & (ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP | newer::pool_mapped_timestamp)

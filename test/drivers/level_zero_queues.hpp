@@ -12,9 +12,11 @@ void group_of(uint32_t ordinal, uint32_t index, uint32_t queue_flags) {
           "an index other than 0 needs the flag EXPLICIT_ONLY");
 }
 void set_up(Lane& lane, const ze_command_queue_desc_t& desc, const Ref<Device>& device) {
-  flags(desc.flags, ZE_COMMAND_QUEUE_FLAG_EXPLICIT_ONLY |
-                        (features().in_order ? newer::queue_in_order | newer::queue_copy_offload_hint : 0));
-  require(desc.mode <= ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS && desc.priority <= ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH,
+  flags(desc.flags,
+        ZE_COMMAND_QUEUE_FLAG_EXPLICIT_ONLY |
+            (features().in_order ? newer::queue_in_order | newer::queue_copy_offload_hint : 0));
+  require(desc.mode <= ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS &&
+              desc.priority <= ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH,
           invalid_enumeration, "an unknown mode or priority");
   group_of(desc.ordinal, desc.index, desc.flags);
   lane.order.in_order = desc.flags & newer::queue_in_order;
@@ -22,9 +24,12 @@ void set_up(Lane& lane, const ze_command_queue_desc_t& desc, const Ref<Device>& 
   lane.device = device;
   lane.ordinal = desc.ordinal;
 }
-void idle(const Ref<Lane>& lane, const char* what) { require(machine().idle(*lane), object_in_use, what); }
+void idle(const Ref<Lane>& lane, const char* what) {
+  require(machine().idle(*lane), object_in_use, what);
+}
 ze_result_t zeCommandQueueCreate(ze_context_handle_t context, ze_device_handle_t device,
-                                 const ze_command_queue_desc_t* desc, ze_command_queue_handle_t* out) {
+                                 const ze_command_queue_desc_t* desc,
+                                 ze_command_queue_handle_t* out) {
   return enter("zeCommandQueueCreate", [&](auto&) {
     described(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC), pointer(out);
     auto queue = std::make_shared<Queue>();
@@ -33,7 +38,9 @@ ze_result_t zeCommandQueueCreate(ze_context_handle_t context, ze_device_handle_t
     give(out, queue);
   });
 }
-Ref<Queue> queue_of(ze_command_queue_handle_t handle) { return machine().find<Queue>(handle, Sort::queue); }
+Ref<Queue> queue_of(ze_command_queue_handle_t handle) {
+  return machine().find<Queue>(handle, Sort::queue);
+}
 ze_result_t zeCommandQueueDestroy(ze_command_queue_handle_t handle) {
   return enter("zeCommandQueueDestroy", [&](auto&) {
     const auto queue = queue_of(handle);
@@ -50,11 +57,15 @@ ze_result_t zeCommandQueueSynchronize(ze_command_queue_handle_t handle, uint64_t
 // What has to be there still when a list or a graph runs.
 void alive(const Work& work) {
   for (auto& range : work.ranges)
-    require(!range.allocation || range.allocation->live, invalid_argument, "it refers to memory that is freed");
-  for (auto& event : work.waits) require(event->live, invalid_argument, "it waits for an event that is destroyed");
+    require(!range.allocation || range.allocation->live, invalid_argument,
+            "it refers to memory that is freed");
+  for (auto& event : work.waits)
+    require(event->live, invalid_argument, "it waits for an event that is destroyed");
   for (auto& event : {work.signal, work.cleared})
-    require(!event || event->live, invalid_argument, "it signals or resets an event that is destroyed");
-  require(!work.launched || work.launched->live, invalid_argument, "it launches a kernel that is destroyed");
+    require(!event || event->live, invalid_argument,
+            "it signals or resets an event that is destroyed");
+  require(!work.launched || work.launched->live, invalid_argument,
+          "it launches a kernel that is destroyed");
 }
 Ref<Run> run_of(const Ref<List>& list, const Ref<Lane>& lane) {
   auto run = std::make_shared<Run>();
@@ -66,10 +77,13 @@ Ref<Run> run_of(const Ref<List>& list, const Ref<Lane>& lane) {
   return run;
 }
 // Whether the list may run on this lane now; what it comes after.
-Ref<Op> may_run(const List& list, const Ref<Lane>& lane, const Ref<Context>& context, bool chained_by_caller) {
-  require(!list.immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE, "an immediate list is not executed");
+Ref<Op> may_run(const List& list, const Ref<Lane>& lane, const Ref<Context>& context,
+                bool chained_by_caller) {
+  require(!list.immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
+          "an immediate list is not executed");
   require(list.closed, invalid_argument, "a list is executed before it is closed");
-  require(list.ordinal == lane->ordinal, ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE, "a list of another queue group");
+  require(list.ordinal == lane->ordinal, ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
+          "a list of another queue group");
   require(list.device == lane->device && list.context == context, invalid_argument,
           "a list of another device or context");
   for (auto& work : list.work) alive(*work);
@@ -82,7 +96,8 @@ void after_submit(std::unique_lock<std::mutex>& held, const Ref<Lane>& lane) {
   if (lane->synchronous) machine().synchronize(held, lane, ~uint64_t(0));
 }
 ze_result_t zeCommandQueueExecuteCommandLists(ze_command_queue_handle_t handle, uint32_t count,
-                                              ze_command_list_handle_t* lists, ze_fence_handle_t fence_handle) {
+                                              ze_command_list_handle_t* lists,
+                                              ze_fence_handle_t fence_handle) {
   return enter("zeCommandQueueExecuteCommandLists", [&](auto& held) {
     const auto queue = queue_of(handle);
     const auto& lane = queue->lane;
@@ -102,21 +117,25 @@ ze_result_t zeCommandQueueExecuteCommandLists(ze_command_queue_handle_t handle, 
       const auto list = list_of(lists[i]);
       const auto previous = may_run(*list, lane, queue->context, false);
       list->latest = run_of(list, lane);
-      machine().submit_run(lane, list->latest, list->work, list->in_order, nothing, nothing, previous);
+      machine().submit_run(lane, list->latest, list->work, list->in_order, nothing, nothing,
+                           previous);
     }
     if (fence) {
       fence->submitted = true;
-      const auto op = machine().submit(lane, lane->order, nothing, nullptr, std::vector<Ref<Op>>(lane->pending.list));
+      const auto op = machine().submit(lane, lane->order, nothing, nullptr,
+                                       std::vector<Ref<Op>>(lane->pending.list));
       op->fence = fence;
       op->clock.join(lane->done);
     }
     after_submit(held, lane);
   });
 }
-ze_result_t zeFenceCreate(ze_command_queue_handle_t handle, const ze_fence_desc_t* desc, ze_fence_handle_t* out) {
+ze_result_t zeFenceCreate(ze_command_queue_handle_t handle, const ze_fence_desc_t* desc,
+                          ze_fence_handle_t* out) {
   return enter("zeFenceCreate", [&](auto&) {
     const auto queue = queue_of(handle);
-    described(desc, ZE_STRUCTURE_TYPE_FENCE_DESC), pointer(out), flags(desc->flags, ZE_FENCE_FLAG_SIGNALED);
+    described(desc, ZE_STRUCTURE_TYPE_FENCE_DESC), pointer(out),
+        flags(desc->flags, ZE_FENCE_FLAG_SIGNALED);
     auto fence = std::make_shared<Fence>();
     fence->context = queue->context;
     fence->queue = queue;
@@ -129,7 +148,8 @@ Ref<Fence> fence_of(ze_fence_handle_t handle) { return machine().find<Fence>(han
 ze_result_t zeFenceDestroy(ze_fence_handle_t handle) {
   return enter("zeFenceDestroy", [&](auto&) {
     const auto fence = fence_of(handle);
-    require(!fence->submitted || fence->signalled, object_in_use, "the fence is destroyed before it is signalled");
+    require(!fence->submitted || fence->signalled, object_in_use,
+            "the fence is destroyed before it is signalled");
     fence->queue->fences--;
     machine().remove(fence);
   });
@@ -152,7 +172,8 @@ ze_result_t zeFenceQueryStatus(ze_fence_handle_t handle) {
 ze_result_t zeFenceReset(ze_fence_handle_t handle) {
   return enter("zeFenceReset", [&](auto&) {
     const auto fence = fence_of(handle);
-    require(!fence->submitted || fence->signalled, object_in_use, "the fence is reset before it is signalled");
+    require(!fence->submitted || fence->signalled, object_in_use,
+            "the fence is reset before it is signalled");
     fence->signalled = fence->failed = fence->submitted = false;
   });
 }
@@ -172,7 +193,8 @@ ze_result_t zeCommandListCreate(ze_context_handle_t context, ze_device_handle_t 
   });
 }
 ze_result_t zeCommandListCreateImmediate(ze_context_handle_t context, ze_device_handle_t device,
-                                         const ze_command_queue_desc_t* desc, ze_command_list_handle_t* out) {
+                                         const ze_command_queue_desc_t* desc,
+                                         ze_command_list_handle_t* out) {
   return enter("zeCommandListCreateImmediate", [&](auto&) {
     described(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC), pointer(out);
     auto list = std::make_shared<List>();
@@ -218,7 +240,8 @@ ze_result_t zeCommandListHostSynchronize(ze_command_list_handle_t handle, uint64
   return enter("zeCommandListHostSynchronize", [&](auto& held) {
     const auto list = list_of(handle);
     require(list->immediate(), invalid_argument, "only an immediate list can be waited for");
-    if (list->recording) refuse(newer::result_capture_unsupported, "the host waits for a list that records");
+    if (list->recording)
+      refuse(newer::result_capture_unsupported, "the host waits for a list that records");
     return machine().synchronize(held, list->lane, ns);
   });
 }

@@ -1,14 +1,15 @@
-// How the machine inside the Level Zero software driver orders operations, and how its workers take and run them. What
-// an operation comes after is known when all of that is over: an event may be waited for before anybody is to signal
-// it. So the detector (order.hpp) hears of operations as they begin.
+// How the machine inside the Level Zero software driver orders operations, and how its workers take
+// and run them. What an operation comes after is known when all of that is over: an event may be
+// waited for before anybody is to signal it. So the detector (order.hpp) hears of operations as
+// they begin.
 #pragma once
 #include "forms.hpp"
 #include "level_zero_machine.hpp"
 
 namespace software {
 
-inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<const Work>& work, const Ref<Run>& run,
-                               const std::vector<Ref<Op>>& first) {
+inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<const Work>& work,
+                               const Ref<Run>& run, const std::vector<Ref<Op>>& first) {
   auto op = std::make_shared<Op>();
   op->work = work;
   op->lane = lane;
@@ -44,7 +45,8 @@ inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<co
     order.alive.add(op);
   }
   lane->pending.add(op);
-  if (op->missing == 0) look_at_events(op, lane->order.in_order ? 0 : now_ns() + features.linger_us * 1000);
+  if (op->missing == 0)
+    look_at_events(op, lane->order.in_order ? 0 : now_ns() + features.linger_us * 1000);
   return op;
 }
 
@@ -79,8 +81,8 @@ inline Ref<Op> Machine::submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
   return end;
 }
 
-// The newest of a lane that is due goes first: whatever nothing forbids, happens. One at a time per lane, lanes in
-// turn.
+// The newest of a lane that is due goes first: whatever nothing forbids, happens. One at a time per
+// lane, lanes in turn.
 inline Ref<Op> Machine::take(uint64_t& next_due) {
   const uint64_t now = now_ns();
   next_due = ~uint64_t(0);
@@ -88,7 +90,8 @@ inline Ref<Op> Machine::take(uint64_t& next_due) {
     const Ref<Lane> lane = lanes_[i];
     if (lane->running || lane->ready.empty()) continue;
     uint64_t due = ~uint64_t(0);
-    for (size_t at = 0; at < lane->ready.size() && due > now; ++at) due = std::min(due, lane->ready[at]->due);
+    for (size_t at = 0; at < lane->ready.size() && due > now; ++at)
+      due = std::min(due, lane->ready[at]->due);
     if (due > now) {
       next_due = std::min(next_due, due);
       continue;
@@ -138,13 +141,15 @@ inline void Machine::touch(Op& op) {
   for (size_t i = 0; i < work.ranges.size(); ++i) {
     const Range& range = work.ranges[i];
     if (!range.allocation || late >> i & 1 || (kernel && unseen(*work.form))) continue;
-    touches.push_back({range.address, range.bytes, kernel ? (work.form->writes >> i & 1) != 0 : i == 0});
+    touches.push_back(
+        {range.address, range.bytes, kernel ? (work.form->writes >> i & 1) != 0 : i == 0});
   }
   if (late) {
     hotslot::KernelArgs at = work.args;
     for (size_t i = 0; i < work.ranges.size(); ++i) at.pointer[i] = work.ranges[i].at();
     for (auto& part : parts_of(name, at))
-      touches.push_back({work.ranges[size_t(part.pointer)].address + part.at, part.bytes, part.writes});
+      touches.push_back(
+          {work.ranges[size_t(part.pointer)].address + part.at, part.bytes, part.writes});
   }
   if (!touches.empty()) detector.step(op.clock, {name, op.lane->number, op.node}, touches);
 }
@@ -161,7 +166,8 @@ inline void Machine::execute(std::unique_lock<std::mutex>& held, const Ref<Op>& 
   if (!failed && op->failed) failed = "what it waited for failed";
   if (op->begins && !failed) {
     if (*op->run->active) {
-      Calls::all().complain("execution", "a list or graph runs while an earlier run of it is not over", true);
+      Calls::all().complain("execution",
+                            "a list or graph runs while an earlier run of it is not over", true);
       failed = "it ran twice at the same time";
     } else {
       *op->run->active = op->run;
@@ -218,7 +224,8 @@ inline void Machine::finish(const Ref<Op>& op) {
     event->in_use--;
     if (event->pool) signal(*event, failed, stamps, op->clock);
   }
-  if (op->fence) op->fence->signalled = true, op->fence->failed = failed, op->fence->clock = op->clock;
+  if (op->fence)
+    op->fence->signalled = true, op->fence->failed = failed, op->fence->clock = op->clock;
   if (op->point) event_changed();
   news.notify_all();
   if (!lane.ready.empty()) work_.notify_one();

@@ -1,5 +1,5 @@
-// As much of SPIR-V as a driver has to know before it can launch: kernels' names, their parameters, what the module
-// requires.
+// As much of SPIR-V as a driver has to know before it can launch: kernels' names, their parameters,
+// what the module requires.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -55,8 +55,9 @@ struct Spirv {
           auto& parameters = kernels[entry->second];
           for (uint32_t type : functions[word[4]]) {
             const auto known = types.find(type);
-            parameters.push_back(known == types.end() ? Parameter{'?', 0}
-                                                      : Parameter{known->second.sort, known->second.bytes});
+            parameters.push_back(known == types.end()
+                                     ? Parameter{'?', 0}
+                                     : Parameter{known->second.sort, known->second.bytes});
           }
         }
       at += count;

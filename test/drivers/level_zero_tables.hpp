@@ -1,5 +1,6 @@
-// What the loader asks a Level Zero driver for: tables of its functions. Included once, at the end of level_zero.cpp.
-// It refuses a driver that lacks one of these 46, even those whose tables may stay empty.
+// What the loader asks a Level Zero driver for: tables of its functions. Included once, at the end
+// of level_zero.cpp. It refuses a driver that lacks one of these 46, even those whose tables may
+// stay empty.
 #define SOFTWARE_TABLE(name, table)                                        \
   SOFTWARE_EXPORT ze_result_t name(ze_api_version_t version, table* out) { \
     if (!out) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;                 \
@@ -13,7 +14,8 @@
 SOFTWARE_TABLE(zeGetGlobalProcAddrTable, ze_global_dditable_t)
 // The first thing a loader asks: a test's words are read now, before any call.
 static const software::LogAtExit log;
-static const bool once = (software::Calls::all().injection.set(software::environment("HOTSLOT_SOFTWARE_FAIL")), true);
+static const bool once =
+    (software::Calls::all().injection.set(software::environment("HOTSLOT_SOFTWARE_FAIL")), true);
 (void)once;
 SOFTWARE_HAS(pfnInit, zeInit)
 SOFTWARE_END

@@ -1,5 +1,5 @@
-// What a test steers and reads in the Level Zero software driver: which features it has, which call fails, what was
-// called, what callers did wrong.
+// What a test steers and reads in the Level Zero software driver: which features it has, which call
+// fails, what was called, what callers did wrong.
 #pragma once
 #include <unistd.h>
 
@@ -9,7 +9,8 @@ namespace software {
 
 using namespace hotslot::software;
 
-// HOTSLOT_SOFTWARE_ZE: a comma list of words and word=value, later ones win. `spec` sets a whole set.
+// HOTSLOT_SOFTWARE_ZE: a comma list of words and word=value, later ones win. `spec` sets a whole
+// set.
 struct Features {
   uint32_t major = 1, minor = 4;
   bool in_order = false, counter = false, immediate_append = false, timestamps = true, fp64 = false;
@@ -19,8 +20,9 @@ struct Features {
   uint32_t devices = 1;
   uint64_t memory_mib = 0;  // of each device; 0: half of the machine's
   uint64_t linger_us = 50;  // how long an unordered operation waits for one that may overtake it
-  uint64_t wrap_ms = 0;     // the kernel timestamp runs over that long after the start; 0: whenever it does
-  std::string unknown;      // the first word nobody knows
+  uint64_t wrap_ms =
+      0;  // the kernel timestamp runs over that long after the start; 0: whenever it does
+  std::string unknown;  // the first word nobody knows
 
   void spec(const std::string& version) {
     const bool modern = version == "modern", newer = modern || version == "1.9";
@@ -53,7 +55,8 @@ struct Features {
       else if (name == "fp64")
         fp64 = number != 0;
       else if (name == "import")
-        import_standard = value == "standard" || value == "both", import_intel = value == "intel" || value == "both";
+        import_standard = value == "standard" || value == "both",
+        import_intel = value == "intel" || value == "both";
       else if (name == "graph")
         graph = value == "flag" ? flag : value == "listed-only" ? listed_only : none;
       else if (name == "shared")

@@ -1,5 +1,5 @@
-// What the Level Zero software driver runs: work as it was appended, an operation per execution of it, and what both
-// lie in.
+// What the Level Zero software driver runs: work as it was appended, an operation per execution of
+// it, and what both lie in.
 #pragma once
 #include <algorithm>
 
@@ -12,7 +12,8 @@ struct Range {
   size_t bytes = 0;
   Ref<Allocation> allocation;  // null: pageable host memory
   uint8_t* at() const {
-    return allocation ? allocation->bytes_at + (address - allocation->base) : reinterpret_cast<uint8_t*>(address);
+    return allocation ? allocation->bytes_at + (address - allocation->base)
+                      : reinterpret_cast<uint8_t*>(address);
   }
 };
 
@@ -28,8 +29,9 @@ struct Work {
   std::vector<Ref<Event>> waits;
   Ref<Event> signal, cleared;
   Ref<Kernel> launched;
-  std::vector<Ref<Point>> points;  // of the counter-based events waited for, as they were when this was appended
-  std::vector<uint32_t> needs;     // in a recording
+  std::vector<Ref<Point>>
+      points;  // of the counter-based events waited for, as they were when this was appended
+  std::vector<uint32_t> needs;  // in a recording
 
   // Null, or why it failed.
   const char* run() const {
@@ -65,7 +67,8 @@ struct Fence;
 // One execution of a list or a graph.
 struct Run {
   Ref<Object> of;
-  Ref<Run>* active = nullptr;  // the run of the same list or graph that has begun and is not over, if any
+  Ref<Run>* active =
+      nullptr;  // the run of the same list or graph that has begun and is not over, if any
   int* pending = nullptr;
   Ref<Op> end;
   Clock clock;  // behind it
@@ -105,7 +108,9 @@ struct Ops {
   void prune() {
     for (auto& op : list)
       if (op->state == Op::over) dropped.join(op->clock);
-    list.erase(std::remove_if(list.begin(), list.end(), [](auto& op) { return op->state == Op::over; }), list.end());
+    list.erase(
+        std::remove_if(list.begin(), list.end(), [](auto& op) { return op->state == Op::over; }),
+        list.end());
   }
 };
 

@@ -1,4 +1,7 @@
-/** What the memory of one device does in a tight place; prints one JSON object. Run in a software driver's environment. */
+/**
+ * What the memory of one device does in a tight place; prints one JSON object. Run in a software
+ * driver's environment.
+ */
 import { openDevice } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -9,7 +12,8 @@ const driver = await software();
 const device = openDevice(TESTED);
 const warnings: string[] = [];
 process.on('warning', ({ message }) => warnings.push(message));
-const bytes = (mib: number) => device.allocate({ shape: [mib * MIB], dtype: 'uint8', zeroed: false });
+const bytes = (mib: number) =>
+  device.allocate({ shape: [mib * MIB], dtype: 'uint8', zeroed: false });
 const live = () => counts(driver.live());
 /** Host memory of the driver's own; where the driver tells but the sum, all memory. */
 const ownBytes = () => live().host_allocation_bytes ?? live().bytes ?? 0;

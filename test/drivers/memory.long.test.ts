@@ -1,4 +1,7 @@
-/** The rules of memory that every GPU family keeps alike: staging, running out, and what a driver would not take back. */
+/**
+ * The rules of memory that every GPU family keeps alike: staging, running out, and what a driver
+ * would not take back.
+ */
 import { expect } from 'chai';
 import { describeAll, SETTING } from '../rig/setting.ts';
 import { libraryOf, type Mode, modes, need, run } from './software.ts';
@@ -19,7 +22,8 @@ const MIB = 2 ** 20;
 describeAll('memory of GPU families', function () {
   this.timeout(300_000);
 
-  // The longest runs alone have all: HIP's calls are made by CUDA's code, and memory of Level Zero is the same since 1.4.
+  // The longest runs alone have all: HIP's calls are made by CUDA's code, and memory of Level Zero
+  // is the same since 1.4.
   const families = [
     [cuda13, 'cuMemFree', { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${8 * MIB}` }],
     [ze, 'zeMemFree', { HOTSLOT_SOFTWARE_ZE: 'modern,memory=8' }],
@@ -34,7 +38,8 @@ describeAll('memory of GPU families', function () {
       });
 
       it('a write asks the driver for hardly more host memory than it has', async () => {
-        for (const excess of await probe(mode, ['staging'])) expect(excess).to.be.within(0, 2 * MIB);
+        for (const excess of await probe(mode, ['staging']))
+          expect(excess).to.be.within(0, 2 * MIB);
       });
 
       it('memory that is kept is given up before work is waited for, or as soon as the driver takes it back', async () => {

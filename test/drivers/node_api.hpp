@@ -1,4 +1,5 @@
-// Node-API as far as tests' libraries talk to JavaScript. Declared here and weak, so that they load without Node too.
+// Node-API as far as tests' libraries talk to JavaScript. Declared here and weak, so that they load
+// without Node too.
 #pragma once
 #include <cstddef>
 

@@ -1,7 +1,8 @@
-// libnvrtc for tests, and with -DHOTSLOT_SOFTWARE_HIPRTC libhiprtc: the vendors' interface over clang-14, which makes
-// real PTX, and for AMD checks the source and gives the software driver's stand-in for a code object. As strict as the
-// real ones where it can be: a header that is not given is not there, an unknown option is refused, code comes behind a
-// successful compilation only, and a program that was destroyed is none.
+// libnvrtc for tests, and with -DHOTSLOT_SOFTWARE_HIPRTC libhiprtc: the vendors' interface over
+// clang-14, which makes real PTX, and for AMD checks the source and gives the software driver's
+// stand-in for a code object. As strict as the real ones where it can be: a header that is not
+// given is not there, an unknown option is refused, code comes behind a successful compilation
+// only, and a program that was destroyed is none.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,7 +42,9 @@ Program* find(Program* program) {
   return programs.count(program) ? program : nullptr;
 }
 
-void write(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -56,7 +59,8 @@ constexpr const char* command =
 const std::regex known_option(
     "-std=c\\+\\+1[147]|--std=c\\+\\+1[147]|--fmad=(true|false)|--gpu-architecture=compute_\\d+");
 constexpr const char* command =
-    "clang-14 -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -Xclang "
+    "clang-14 -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib "
+    "-Wno-unknown-cuda-version -Xclang "
     "-target-feature -Xclang +ptx63 -O2 -ffp-contract=off -S -o out.ptx";
 #endif
 
@@ -74,7 +78,8 @@ Result compile(Program& program) {
 #ifdef HOTSLOT_SOFTWARE_HIPRTC
   program.code = "HOTSLOT-SOFTWARE-HSACO\n";
   const std::regex kernel("\\bGK_KERNEL\\s+(\\w+)");
-  for (std::sregex_iterator each(program.source.begin(), program.source.end(), kernel), end; each != end; ++each)
+  for (std::sregex_iterator each(program.source.begin(), program.source.end(), kernel), end;
+       each != end; ++each)
     program.code += (*each)[1].str() + "\n";
 #else
   program.code = read(at + "/out.ptx");
@@ -97,8 +102,8 @@ constexpr bool text = true;
 #endif
 #define EXPORT extern "C" __attribute__((visibility("default"))) int
 
-EXPORT NAMED(CreateProgram)(Program** out, const char* source, const char* name, int headers, const char* const* texts,
-                            const char* const* names) {
+EXPORT NAMED(CreateProgram)(Program** out, const char* source, const char* name, int headers,
+                            const char* const* texts, const char* const* names) {
   if (!out || !source || headers < 0 || (headers > 0 && (!texts || !names))) return invalid_input;
   auto* made = new Program{source, name ? name : "default_program", "", "", {}};
   for (int i = 0; i < headers; ++i) made->headers.emplace_back(names[i], texts[i]);

@@ -1,16 +1,20 @@
-// What came before what: finds operations that touch the same bytes, one of them writing, with nothing that orders the
-// two. It does not matter how they happened to meet: what is compared is what the program asked for.
+// What came before what: finds operations that touch the same bytes, one of them writing, with
+// nothing that orders the two. It does not matter how they happened to meet: what is compared is
+// what the program asked for.
 //
-// Known to every software driver, which says what is enqueued, recorded, waited for and looked at. The rules:
-// - An operation comes after what its queue was given before it, where the queue keeps an order; after what its queue
-//   waits for by events, as they were recorded then; in a graph after the nodes that it has edges from, and the whole
-//   graph after what its queue was given before.
-// - It comes after all that the host knew to be done when it enqueued it. What a query or a wait of any thread has
+// Known to every software driver, which says what is enqueued, recorded, waited for and looked at.
+// The rules:
+// - An operation comes after what its queue was given before it, where the queue keeps an order;
+//   after what its queue waits for by events, as they were recorded then; in a graph after the
+//   nodes that it has edges from, and the whole graph after what its queue was given before.
+// - It comes after all that the host knew to be done when it enqueued it. What a query or a wait of
+//   any thread has
 // found
-//   done is known to all threads from then on: they tell each other by words in memory, which no driver sees, and a
-//   call that comes later comes later for all of them. So between threads of the host the detector believes too much,
-//   between queues never.
-// - Nothing else is an order: no queue of the hardware that streams share, no call that happened to wait, no time.
+//   done is known to all threads from then on: they tell each other by words in memory, which no
+//   driver sees, and a call that comes later comes later for all of them. So between threads of the
+//   host the detector believes too much, between queues never.
+// - Nothing else is an order: no queue of the hardware that streams share, no call that happened to
+//   wait, no time.
 // - Memory goes back to the driver when the host knows that all is done that touched it.
 //
 // HOTSLOT_SOFTWARE_ORDER=1 turns it on. A conflict is a complaint like others: it is counted, and
@@ -25,7 +29,8 @@
 
 namespace hotslot::software {
 
-// A point in the order. Operations form chains, each of them one behind the other; the point is behind so many of each.
+// A point in the order. Operations form chains, each of them one behind the other; the point is
+// behind so many of each.
 class Clock {
  public:
   uint64_t of(size_t chain) const { return chain < counts_.size() ? counts_[chain] : 0; }
@@ -35,7 +40,8 @@ class Clock {
   }
   void join(const Clock& other) {
     if (counts_.size() < other.counts_.size()) counts_.resize(other.counts_.size());
-    for (size_t i = 0; i < other.counts_.size(); ++i) counts_[i] = std::max(counts_[i], other.counts_[i]);
+    for (size_t i = 0; i < other.counts_.size(); ++i)
+      counts_[i] = std::max(counts_[i], other.counts_[i]);
   }
 
  private:
@@ -75,16 +81,19 @@ class Detector {
   // Where a call was made to fail, the host knows what is not so.
   static void off() { wanted().store(false); }
 
-  // The next operation behind `clock`, which is behind it afterwards; what the host knew when it was enqueued is in
-  // there: what it has found out since orders nothing. It has its bytes at once, or `later`, when it runs.
+  // The next operation behind `clock`, which is behind it afterwards; what the host knew when it
+  // was enqueued is in there: what it has found out since orders nothing. It has its bytes at once,
+  // or `later`, when it runs.
   StepRef step(Clock& clock, Named name, const std::vector<Touch>& touches, bool later = false) {
     std::lock_guard guard(lock_);
     auto step = std::make_shared<Step>();
-    // Any chain whose end it comes after: so there are as many chains as operations were ever side by side.
+    // Any chain whose end it comes after: so there are as many chains as operations were ever side
+    // by side.
     while (step->chain < ends_.size() && clock.of(step->chain) < ends_[step->chain]) step->chain++;
     if (step->chain == ends_.size()) ends_.push_back(0);
     clock.set(step->chain, ++ends_[step->chain]);
-    step->name = name, step->number = ++numbers_, step->count = ends_[step->chain], step->clock = clock;
+    step->name = name, step->number = ++numbers_, step->count = ends_[step->chain],
+    step->clock = clock;
     for (auto& each : touches) enter(step, each);
     if (later) later_.push_back(step);
     return step;
@@ -113,7 +122,8 @@ class Detector {
         if (host_.of(access.step->chain) < access.step->count && told_ != access.step) {
           told_ = access.step;
           say_(std::string(how) + " of memory that " + text(access) +
-               ", and the host does not know that to be done: it has to see an event behind it done first");
+               ", and the host does not know that to be done: it has to see an event behind it "
+               "done first");
         }
   }
 
@@ -121,7 +131,9 @@ class Detector {
   struct Access {
     StepRef step;
     bool writes;
-    bool operator==(const Access& other) const { return step == other.step && writes == other.writes; }
+    bool operator==(const Access& other) const {
+      return step == other.step && writes == other.writes;
+    }
   };
   struct Part {
     uintptr_t end;
@@ -142,7 +154,8 @@ class Detector {
 
   // Whether nothing that is yet to say its bytes can be in conflict with it.
   bool settled(const Step& step) const {
-    return std::all_of(later_.begin(), later_.end(), [&](auto& each) { return step.before(*each); });
+    return std::all_of(later_.begin(), later_.end(),
+                       [&](auto& each) { return step.before(*each); });
   }
 
   void enter(const StepRef& step, const Touch& touch) {
@@ -161,11 +174,13 @@ class Detector {
       }
       auto& accesses = part->second.accesses;
       for (auto& other : accesses)
-        if ((other.writes || access.writes) && !other.step->before(*step) && !step->before(*other.step))
+        if ((other.writes || access.writes) && !other.step->before(*step) &&
+            !step->before(*other.step))
           conflict(other, access, at, std::min(end, part->second.end));
       // What comes after this one comes after those too.
       const auto covered = [&](auto& other) {
-        return (access.writes || !other.writes) && other.step->before(*step) && settled(*other.step);
+        return (access.writes || !other.writes) && other.step->before(*step) &&
+               settled(*other.step);
       };
       accesses.erase(std::remove_if(accesses.begin(), accesses.end(), covered), accesses.end());
       accesses.push_back(access);
@@ -190,7 +205,8 @@ class Detector {
   static std::string text(const Access& access) {
     const Named& name = access.step->name;
     return std::string(name.what) + " #" + std::to_string(access.step->number) + " on queue " +
-           std::to_string(name.queue) + (name.node < 0 ? "" : ", node " + std::to_string(name.node) + " of a graph,") +
+           std::to_string(name.queue) +
+           (name.node < 0 ? "" : ", node " + std::to_string(name.node) + " of a graph,") +
            (access.writes ? " writes" : " reads");
   }
   void conflict(const Access& first, const Access& second, uintptr_t at, uintptr_t end) {
@@ -200,7 +216,8 @@ class Detector {
     std::snprintf(where, sizeof where, "%zu bytes at 0x%zx", size_t(end - at), size_t(at));
     const bool inside = first.step->name.node >= 0 && second.step->name.node >= 0;
     say_("no order between two operations: " + text(first) + " " + where + " that " + text(second) +
-         (inside ? ": an edge of the graph, or an event between the launches," : ": an event between the queues,") +
+         (inside ? ": an edge of the graph, or an event between the launches,"
+                 : ": an event between the queues,") +
          " or a look of the host in between has to order them");
   }
 

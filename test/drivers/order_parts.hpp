@@ -1,5 +1,6 @@
-// Kernels whose bytes depend on numbers in memory: which rows of a table they read, which parts of arrays they move.
-// The detector of order.hpp hears of those bytes when the kernel runs, when the numbers are there.
+// Kernels whose bytes depend on numbers in memory: which rows of a table they read, which parts of
+// arrays they move. The detector of order.hpp hears of those bytes when the kernel runs, when the
+// numbers are there.
 #pragma once
 #include <string_view>
 
@@ -43,8 +44,8 @@ class Runs {
   std::vector<Part> all_;
 };
 
-inline std::vector<Part> rows_read(const int32_t* index, int64_t rows, int64_t table_rows, uint64_t bytes,
-                                   uint64_t step) {
+inline std::vector<Part> rows_read(const int32_t* index, int64_t rows, int64_t table_rows,
+                                   uint64_t bytes, uint64_t step) {
   std::vector<int32_t> sorted(index, index + rows);
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
@@ -69,12 +70,14 @@ inline std::vector<Part> moved(const HaloMove* moves, int64_t count, uint64_t it
   return parts.take();
 }
 
-// What these arguments touch behind the pointers of `told_late`. Their tensors lie where a host reads them.
+// What these arguments touch behind the pointers of `told_late`. Their tensors lie where a host
+// reads them.
 inline std::vector<Part> parts_of(const char* kernel, const KernelArgs& args) {
   const std::string_view name(kernel);
   const auto* index = static_cast<const int32_t*>(args.pointer[2]);
   const int64_t* whole = args.whole;
-  if (name == "gather") return rows_read(index, whole[0], whole[2], uint64_t(whole[1]) * 4, uint64_t(whole[4]) * 4);
+  if (name == "gather")
+    return rows_read(index, whole[0], whole[2], uint64_t(whole[1]) * 4, uint64_t(whole[4]) * 4);
   if (name == "gather_places")
     return rows_read(index, whole[0], whole[2], uint64_t(whole[1]) * 4, uint64_t(whole[1]) * 4);
   const uint64_t bits = uint64_t(atoi(kernel + 4));

@@ -1,7 +1,8 @@
 /**
- * Kernels that a program brings, loaded, captured and launched again and again on a device that is closed each time, each time with
- * one driver call failing; a JSON line per failure on stdout. Run in a software driver's environment with two devices; the
- * arguments: the image's path, the kernel's name.
+ * Kernels that a program brings, loaded, captured and launched again and again on a device that is
+ * closed each time, each time with one driver call failing; a JSON line per failure on stdout. Run
+ * in a software driver's environment with two devices; the arguments: the image's path, the
+ * kernel's name.
  */
 import { readFileSync } from 'node:fs';
 import { DeviceError, openDevice } from '../../src/index.ts';
@@ -19,7 +20,10 @@ async function once(): Promise<number[]> {
   using device = openDevice(`${family}:1`);
   const image = readFileSync(path);
   const declared = { tensors: ['float32', 'float32'], wholes: 1, reals: 1 } as const;
-  const kernels = await device.loadKernels({ images: { [family]: image }, kernels: { [name]: declared } });
+  const kernels = await device.loadKernels({
+    images: { [family]: image },
+    kernels: { [name]: declared },
+  });
   using stream = device.createStream();
   using y = device.allocate({ shape: [2] }).write(Float32Array.of(1, 2));
   using x = device.allocate({ shape: [2] }).write(Float32Array.of(3, 4));
@@ -53,7 +57,9 @@ for (let i = 0; i < 2; i++) await once();
 const before = living();
 const made = counts(driver.calls());
 const right = await once();
-const calls = Object.entries(counts(driver.calls())).filter(([call, count]) => count > (made[call] ?? 0));
+const calls = Object.entries(counts(driver.calls())).filter(
+  ([call, count]) => count > (made[call] ?? 0),
+);
 process.stdout.write(`${JSON.stringify({ right, calls: calls.length, before })}\n`);
 for (const [call] of calls) {
   warnings.length = 0;
@@ -63,11 +69,14 @@ for (const [call] of calls) {
   try {
     await once();
   } catch (error) {
-    for (let at = error; at instanceof Error; at = at.cause) if (at instanceof DeviceError) named = at.call;
+    for (let at = error; at instanceof Error; at = at.cause)
+      if (at instanceof DeviceError) named = at.call;
     text = (error as Error).message;
   }
   driver.fail(null);
   const again = await once();
   await new Promise(setImmediate);
-  process.stdout.write(`${JSON.stringify({ call, named, text, warned: warnings, again, after: living() })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ call, named, text, warned: warnings, again, after: living() })}\n`,
+  );
 }

@@ -1,4 +1,7 @@
-/** Kernels that a program brings, on every family over its software driver: from source, from images, with calls failing. */
+/**
+ * Kernels that a program brings, on every family over its software driver: from source, from
+ * images, with calls failing.
+ */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,11 +17,16 @@ const source = { text: saxpySource, file: 'saxpy.gk' };
 const shift = 'examples/own-kernel/random_shift.gk';
 const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-kernels-'));
 
-/** What a mode's process needs besides: the driver launches the host's form, and the driver's compiler is the tests'. */
+/**
+ * What a mode's process needs besides: the driver launches the host's form, and the driver's
+ * compiler is the tests'.
+ */
 async function beside(mode: Mode): Promise<Record<string, string>> {
   const { readSource } = await import('../../src/device/own-kernels/source.ts');
   const frames = await readSource('', new URL(`../../../${shift}`, import.meta.url));
-  const libraries = await Promise.all([source, frames].map((each) => compileWith(formats.host, each)));
+  const libraries = await Promise.all(
+    [source, frames].map((each) => compileWith(formats.host, each)),
+  );
   return {
     HOTSLOT_SOFTWARE_KERNELS: libraries.join(':'),
     ...(mode.driver === 'cuda' && { HOTSLOT_NVRTC: buildSoftwareDriver('nvrtc') }),
@@ -30,7 +38,11 @@ async function beside(mode: Mode): Promise<Record<string, string>> {
 async function imageFor(mode: Mode): Promise<string> {
   const file = join(folder, `${mode.driver}.image`);
   if (mode.driver.startsWith('hip')) writeFileSync(file, 'HOTSLOT-SOFTWARE-HSACO\nsaxpy\ntally\n');
-  else copyFileSync(await compileWith(mode.driver === 'cuda' ? formats.ptx : formats.spirv, source), file);
+  else
+    copyFileSync(
+      await compileWith(mode.driver === 'cuda' ? formats.ptx : formats.spirv, source),
+      file,
+    );
   return file;
 }
 
@@ -45,8 +57,14 @@ describe('drivers/own-kernels', function () {
     this.skip();
   });
   for (const mode of [
-    ...[modes.cuda13, modes.hip, modes.ze],
-    ...setting({ short: [], all: [], long: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph] }),
+    modes.cuda13,
+    modes.hip,
+    modes.ze,
+    ...setting({
+      short: [],
+      all: [],
+      long: [modes.cuda12, modes.hipOld, modes.ze14, modes.zeGraph],
+    }),
   ])
     describe(mode.name, () => {
       before(function () {
@@ -54,7 +72,9 @@ describe('drivers/own-kernels', function () {
       });
 
       itAll('are loaded from source, launched, captured and refused as on the host', async () => {
-        expect(await runTests(mode, [testFile('device/own-kernels')], await beside(mode))).to.be.at.least(12);
+        expect(
+          await runTests(mode, [testFile('device/own-kernels')], await beside(mode)),
+        ).to.be.at.least(12);
       });
 
       itAll('shift frames in the example', async () => {
@@ -73,44 +93,63 @@ describe('drivers/own-kernels', function () {
         expect(JSON.parse(stdout)).to.include({ equal: true, device: mode.device });
       });
 
-      itAll('each driver call of loading and launching failing is told, and nothing stays behind', async () => {
-        const told =
-          { cuda: 'CUDA', hip: 'HIP', level_zero: 'ZE' }[mode.driver as 'cuda' | 'hip' | 'level_zero'] ?? 'HIP';
-        const variable = `HOTSLOT_SOFTWARE_${told}`;
-        const how = [(mode.told as Record<string, string>)[variable], 'devices=2'].filter(Boolean).join(',');
-        const args = ['dist/test/drivers/own-kernels-probe.js', await imageFor(mode), 'saxpy'];
-        const { stdout, stderr, status } = await run(mode, args, { ...(await beside(mode)), [variable]: how });
-        expect(status, stderr).to.equal(0);
-        const [first, ...rest] = stdout
-          .trim()
-          .split('\n')
-          .map((line) => JSON.parse(line));
-        expect(first.right).to.deep.equal([13, 18]);
-        expect(rest).to.have.length(first.calls).and.have.length.above(10);
-        for (const { call, named, text, warned, again, after } of rest) {
-          const said = `${call}: ${text} ${warned}`;
-          expect(again, said).to.deep.equal([13, 18]);
-          // What the driver would not take back was offered again.
-          expect(after, said).to.deep.equal(first.before);
-          if (text !== null) expect(named === call || text.includes(call), said).to.equal(true);
-        }
-      });
+      itAll(
+        'each driver call of loading and launching failing is told, and nothing stays behind',
+        async () => {
+          const told =
+            { cuda: 'CUDA', hip: 'HIP', level_zero: 'ZE' }[
+              mode.driver as 'cuda' | 'hip' | 'level_zero'
+            ] ?? 'HIP';
+          const variable = `HOTSLOT_SOFTWARE_${told}`;
+          const how = [(mode.told as Record<string, string>)[variable], 'devices=2']
+            .filter(Boolean)
+            .join(',');
+          const args = ['dist/test/drivers/own-kernels-probe.js', await imageFor(mode), 'saxpy'];
+          const { stdout, stderr, status } = await run(mode, args, {
+            ...(await beside(mode)),
+            [variable]: how,
+          });
+          expect(status, stderr).to.equal(0);
+          const [first, ...rest] = stdout
+            .trim()
+            .split('\n')
+            .map((line) => JSON.parse(line));
+          expect(first.right).to.deep.equal([13, 18]);
+          expect(rest).to.have.length(first.calls).and.have.length.above(10);
+          for (const { call, named, text, warned, again, after } of rest) {
+            const said = `${call}: ${text} ${warned}`;
+            expect(again, said).to.deep.equal([13, 18]);
+            // What the driver would not take back was offered again.
+            expect(after, said).to.deep.equal(first.before);
+            if (text !== null) expect(named === call || text.includes(call), said).to.equal(true);
+          }
+        },
+      );
     });
 
-  itAll('CUDA without NVRTC compiles with clang, and says what is missing where neither is', async () => {
-    const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
-    const all = [testFile('device/own-kernels')];
-    const some = [...all, '--grep', 'launches kernels of a source|a source that does not compile'];
-    const [tests, least] = setting({ short: [[], 0], all: [some, 2], long: [all, 12] } as const);
-    expect(await runTests(modes.cuda13, tests, env)).to.be.at.least(least);
-    const script = `import('hotslot').then(async ({ openDevice }) => {
+  itAll(
+    'CUDA without NVRTC compiles with clang, and says what is missing where neither is',
+    async () => {
+      const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
+      const all = [testFile('device/own-kernels')];
+      const some = [
+        ...all,
+        '--grep',
+        'launches kernels of a source|a source that does not compile',
+      ];
+      const [tests, least] = setting({ short: [[], 0], all: [some, 2], long: [all, 12] } as const);
+      expect(await runTests(modes.cuda13, tests, env)).to.be.at.least(least);
+      const script = `import('hotslot').then(async ({ openDevice }) => {
       try { await openDevice('cuda:0').loadKernels({ source: 'GK_KERNEL a(GK_G float* x) {}', kernels: { a: { tensors: ['float32'] } } }); }
       catch ({ code, message }) { console.log(JSON.stringify({ code, message })); }
     })`;
-    const without = { ...env, PATH: '/nowhere', HOTSLOT_CACHE: folder };
-    const { stdout } = await run(modes.cuda13, ['--input-type=module', '-e', script], without);
-    const { code, message } = JSON.parse(stdout);
-    expect(code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
-    expect(message).to.include('no NVRTC: HOTSLOT_NVRTC=none').and.include('install the CUDA Toolkit');
-  });
+      const without = { ...env, PATH: '/nowhere', HOTSLOT_CACHE: folder };
+      const { stdout } = await run(modes.cuda13, ['--input-type=module', '-e', script], without);
+      const { code, message } = JSON.parse(stdout);
+      expect(code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
+      expect(message)
+        .to.include('no NVRTC: HOTSLOT_NVRTC=none')
+        .and.include('install the CUDA Toolkit');
+    },
+  );
 });

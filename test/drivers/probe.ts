@@ -1,6 +1,15 @@
-/** What a user meets on one device in some trouble; prints one JSON object. Run in a software driver's environment. */
+/**
+ * What a user meets on one device in some trouble; prints one JSON object. Run in a software
+ * driver's environment.
+ */
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
-import { listDevices, openDevice, ReplayPipeline, type Tensor, WeightMailbox } from '../../src/index.ts';
+import {
+  listDevices,
+  openDevice,
+  ReplayPipeline,
+  type Tensor,
+  WeightMailbox,
+} from '../../src/index.ts';
 import { counter, filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { counts, type Software, settle, software } from './talk.ts';
@@ -37,7 +46,11 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     const device = openDevice(TESTED);
     using tensor = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3, 4));
     const launched = refused(() =>
-      device.currentStream.launch('axpby', { tensors: [tensor, tensor], wholes: [4], reals: [1, 0] }),
+      device.currentStream.launch('axpby', {
+        tensors: [tensor, tensor],
+        wholes: [4],
+        reals: [1, 0],
+      }),
     );
     return { ...launched, values: [...(await tensor.toArray())] };
   },
@@ -51,7 +64,10 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { ...error, free: device.memoryInfo().free };
   },
 
-  /** device memory that is kept for later counts as free, and is given up for what is asked for now, in a capture too */
+  /**
+   * device memory that is kept for later counts as free, and is given up for what is asked for now,
+   * in a capture too
+   */
   keptAsFree: () => {
     const device = openDevice(TESTED);
     const { free } = device.memoryInfo();
@@ -78,7 +94,9 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { ...error, frees, left: free - device.memoryInfo().free };
   },
 
-  /** managed memory of the first of two devices: advice about it, and what the second may do with it */
+  /**
+   * managed memory of the first of two devices: advice about it, and what the second may do with it
+   */
   async managedAcross() {
     const [here, there] = [openDevice(TESTED), openDevice(TESTED.replace(/0$/, '1'))];
     using tensor = here.allocateManaged({ shape: [64] });
@@ -101,13 +119,22 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
         here.advise(empty, { preferredLocation: -1 });
       },
     };
-    const said = Object.fromEntries(Object.entries(uses).map(([name, use]) => [name, refused(use)]));
+    const said = Object.fromEntries(
+      Object.entries(uses).map(([name, use]) => [name, refused(use)]),
+    );
     await there.currentStream.synchronize();
     here.currentStream.launch('axpby', { tensors: [tensor, one], wholes: [64], reals: [10, 1] });
-    return { said, values: [...new Set(await tensor.toArray())], residency: here.residency(tensor) };
+    return {
+      said,
+      values: [...new Set(await tensor.toArray())],
+      residency: here.residency(tensor),
+    };
   },
 
-  /** memory that is kept for later, where there is room for one; and more than there is, in a capture that goes on */
+  /**
+   * memory that is kept for later, where there is room for one; and more than there is, in a
+   * capture that goes on
+   */
   kept: () => {
     const device = openDevice(TESTED);
     const shape = [1_000_000];
@@ -131,14 +158,22 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
   /** managed memory where there is none */
   unmanaged: () => {
     const device = openDevice(TESTED);
-    return { why: device.traits.noManaged, ...refused(() => device.allocateManaged({ shape: [4] })) };
+    return {
+      why: device.traits.noManaged,
+      ...refused(() => device.allocateManaged({ shape: [4] })),
+    };
   },
 
   /** a driver that will not pin host memory */
   async pageable() {
     const warnings: string[] = [];
     const mailbox = WeightMailbox.create({ length: 1 });
-    const made = await ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE, mailbox });
+    const made = await ReplayPipeline.open({
+      buffer: filled(),
+      device: TESTED,
+      sampleCount: SAMPLE,
+      mailbox,
+    });
     made.on('warning', (text) => warnings.push(text));
     const device = openDevice(TESTED);
     using count = device.allocate({ shape: [1] });
@@ -161,7 +196,8 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
 
   /** two pipelines of one process on one device, at once */
   async two() {
-    const open = () => ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE });
+    const open = () =>
+      ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE });
     const [a, b] = await Promise.all([open(), open()]);
     const updates = [a, b].map(counter);
     const ran = await Promise.all([a.run({ ticks: 200 }), b.run({ ticks: 300 })]);
@@ -171,7 +207,10 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { ticks: ran.map(({ ticks }) => ticks), counts };
   },
 
-  /** threads ended by force while they are somewhere in the driver: nothing that they held stays, and others go on */
+  /**
+   * threads ended by force while they are somewhere in the driver: nothing that they held stays,
+   * and others go on
+   */
   async killed(driver) {
     const { live } = await driver();
     const words = new Int32Array(new SharedArrayBuffer(4));

@@ -1,6 +1,7 @@
 /**
- * The software drivers as tests use them: each mode is an environment in which a process finds one family's devices, made of
- * the host device. A driver is looked for when the process starts, so every mode runs in a process of its own.
+ * The software drivers as tests use them: each mode is an environment in which a process finds one
+ * family's devices, made of the host device. A driver is looked for when the process starts, so
+ * every mode runs in a process of its own.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -17,16 +18,31 @@ export interface Mode {
 }
 
 export const modes = {
-  cuda12: { name: 'CUDA 12.0', device: 'cuda:0', driver: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: '12.0' } },
-  cuda13: { name: 'CUDA 13.0', device: 'cuda:0', driver: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: '13.0' } },
+  cuda12: {
+    name: 'CUDA 12.0',
+    device: 'cuda:0',
+    driver: 'cuda',
+    told: { HOTSLOT_SOFTWARE_CUDA: '12.0' },
+  },
+  cuda13: {
+    name: 'CUDA 13.0',
+    device: 'cuda:0',
+    driver: 'cuda',
+    told: { HOTSLOT_SOFTWARE_CUDA: '13.0' },
+  },
   hipOld: { name: 'HIP of ROCm 5.2', device: 'rocm:0', driver: 'hip-old', told: {} },
   hip: { name: 'HIP of ROCm 7', device: 'rocm:0', driver: 'hip', told: {} },
-  // The loader's validation layer knows spec 1.4 and nothing newer; it is on wherever nothing newer is used.
+  // The loader's validation layer knows spec 1.4 and nothing newer; it is on wherever nothing newer
+  // is used.
   ze14: {
     name: 'Level Zero 1.4',
     device: 'xpu:0',
     driver: 'level_zero',
-    told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.4', ZE_ENABLE_VALIDATION_LAYER: '1', ZE_ENABLE_PARAMETER_VALIDATION: '1' },
+    told: {
+      HOTSLOT_SOFTWARE_ZE: 'spec=1.4',
+      ZE_ENABLE_VALIDATION_LAYER: '1',
+      ZE_ENABLE_PARAMETER_VALIDATION: '1',
+    },
   },
   zeBare: {
     name: 'Level Zero 1.4 without timestamps or shared memory',
@@ -38,7 +54,12 @@ export const modes = {
       ZE_ENABLE_PARAMETER_VALIDATION: '1',
     },
   },
-  ze: { name: 'Level Zero of today', device: 'xpu:0', driver: 'level_zero', told: { HOTSLOT_SOFTWARE_ZE: 'modern' } },
+  ze: {
+    name: 'Level Zero of today',
+    device: 'xpu:0',
+    driver: 'level_zero',
+    told: { HOTSLOT_SOFTWARE_ZE: 'modern' },
+  },
   zeIntel: {
     name: 'Level Zero with Intel’s import',
     device: 'xpu:0',
@@ -58,10 +79,14 @@ export function missing(mode: Mode): string | null {
   const built = missingForDriver(mode.driver);
   if (built !== null || mode.driver !== 'level_zero') return built;
   const known = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' }).stdout ?? '';
-  return known.includes('libze_loader.so.1') ? null : "Level Zero's loader is not installed (Debian: libze1)";
+  return known.includes('libze_loader.so.1')
+    ? null
+    : "Level Zero's loader is not installed (Debian: libze1)";
 }
 
-/** Leaves the test, or every test of a suite, where one of the modes cannot be had, and says why. */
+/**
+ * Leaves the test, or every test of a suite, where one of the modes cannot be had, and says why.
+ */
 export function need(context: Mocha.Context, ...wanted: Mode[]): void {
   const reasons = wanted.map(missing).filter((reason) => reason !== null);
   if (reasons.length === 0) return;
@@ -80,10 +105,18 @@ const variables: Partial<Record<SoftwareDriver, string>> = {
 /** As many queues as a driver has for streams: what the library sets itself for CUDA. */
 const queues = { GPU_MAX_HW_QUEUES: '32' };
 
-/** The environment in which a process has this driver's devices and no other but the host's; null: the host's alone. */
-export function driverEnvironment(driver: SoftwareDriver | null, library: string): NodeJS.ProcessEnv {
+/**
+ * The environment in which a process has this driver's devices and no other but the host's; null:
+ * the host's alone.
+ */
+export function driverEnvironment(
+  driver: SoftwareDriver | null,
+  library: string,
+): NodeJS.ProcessEnv {
   const passed = ['HOTSLOT_ADDONS', 'HOTSLOT_TEST_SETTING'];
-  const own = Object.entries(process.env).filter(([name]) => passed.includes(name) || !/^(HOTSLOT_|ZE)/.test(name));
+  const own = Object.entries(process.env).filter(
+    ([name]) => passed.includes(name) || !/^(HOTSLOT_|ZE)/.test(name),
+  );
   const env: NodeJS.ProcessEnv = {
     ...Object.fromEntries(own),
     HOTSLOT_CUDA: 'none',
@@ -102,7 +135,10 @@ export function driverEnvironment(driver: SoftwareDriver | null, library: string
   return env;
 }
 
-export const environmentOf = (mode: Mode, more: Record<string, string> = {}): NodeJS.ProcessEnv => ({
+export const environmentOf = (
+  mode: Mode,
+  more: Record<string, string> = {},
+): NodeJS.ProcessEnv => ({
   ...driverEnvironment(mode.driver, libraryOf(mode)),
   HOTSLOT_TEST_DEVICE: mode.device,
   ...mode.told,
@@ -127,7 +163,8 @@ export async function run(
     cwd: root,
     env: environmentOf(mode, more),
     stdio: ['ignore', 'pipe', 'pipe'],
-    ...{ timeout, killSignal: 'SIGKILL' },
+    timeout,
+    killSignal: 'SIGKILL',
   });
   const said = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
@@ -152,18 +189,31 @@ export async function runTests(
   files: readonly string[],
   more: Record<string, string> = {},
 ): Promise<number> {
-  const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '60000', '--reporter', 'json'];
+  const mocha = [
+    'node_modules/mocha/bin/mocha.js',
+    '--no-config',
+    '--timeout',
+    '60000',
+    '--reporter',
+    'json',
+  ];
   mocha.push('--require', 'dist/test/rig/timed-out.js');
   const { stdout, stderr, status, signal } = await run(mode, [...mocha, ...files], more);
   let report: Report;
   try {
     report = JSON.parse(stdout.slice(stdout.indexOf('{\n'))) as Report;
   } catch {
-    throw new Error(`the tests ended with ${status ?? signal}:\n${stderr.slice(-4000)}\n${stdout.slice(-2000)}`);
+    throw new Error(
+      `the tests ended with ${status ?? signal}:\n${stderr.slice(-4000)}\n${stdout.slice(-2000)}`,
+    );
   }
   if (report.stats.failures > 0 || status !== 0) {
-    const failures = report.failures.map(({ fullTitle, err }) => `${fullTitle}:\n  ${err.stack ?? err.message}`);
-    throw new Error(`${report.stats.failures} failed in ${mode.name}:\n${failures.join('\n')}\n${stderr.slice(-2000)}`);
+    const failures = report.failures.map(
+      ({ fullTitle, err }) => `${fullTitle}:\n  ${err.stack ?? err.message}`,
+    );
+    throw new Error(
+      `${report.stats.failures} failed in ${mode.name}:\n${failures.join('\n')}\n${stderr.slice(-2000)}`,
+    );
   }
   return report.stats.passes;
 }

@@ -1,5 +1,5 @@
-// How tests steer any software driver and what they read of it: failures to inject, complaints about misuse, texts and
-// lists.
+// How tests steer any software driver and what they read of it: failures to inject, complaints
+// about misuse, texts and lists.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -84,12 +84,13 @@ class Injection {
   std::atomic<bool> armed_{false};
 };
 
-// Misuse that has no answer in the vendor's interface. HOTSLOT_SOFTWARE_STRICT=print says it aloud, =abort ends the
-// process too.
+// Misuse that has no answer in the vendor's interface. HOTSLOT_SOFTWARE_STRICT=print says it aloud,
+// =abort ends the process too.
 class Complaints {
  public:
   void say(const std::string& text, bool aloud = false) {
-    static const auto& strict = *new std::string(environment("HOTSLOT_SOFTWARE_STRICT"));  // outlives the process' end
+    static const auto& strict =
+        *new std::string(environment("HOTSLOT_SOFTWARE_STRICT"));  // outlives the process' end
     {
       std::lock_guard guard(lock_);
       if (texts_.size() < 65536) texts_ += text + "\n";

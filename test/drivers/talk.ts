@@ -21,7 +21,9 @@ export async function software(): Promise<Software> {
   openDevice(TESTED);
   const maps = readFileSync('/proc/self/maps', 'utf8');
   // A cuBLAS of the tests' lies there too, above or below it as the system happened to place them.
-  const path = maps.match(/\S+\/build\/drivers\/\S+/g)?.find((each) => !/libcublas|rtc\.so/.test(each));
+  const path = maps
+    .match(/\S+\/build\/drivers\/\S+/g)
+    ?.find((each) => !/libcublas|rtc\.so/.test(each));
   if (path === undefined) throw new Error(`${TESTED} runs on no software driver`);
   const module = { exports: {} as Software };
   process.dlopen(module, path);

@@ -1,4 +1,7 @@
-/** What users meet when a driver is old, missing, full or stubborn: a sentence that says what to do, and everything goes on. */
+/**
+ * What users meet when a driver is old, missing, full or stubborn: a sentence that says what to do,
+ * and everything goes on.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +25,9 @@ const reasonOf = ({ devices }: Listed, family: string) =>
   devices.find((each) => each.family === family && !each.available)?.reason ?? '';
 
 const { cuda13, hip, ze, ze14 } = modes;
-/** One code makes the calls of CUDA and of HIP: what is of both is shown on HIP in the longest runs. */
+/**
+ * One code makes the calls of CUDA and of HIP: what is of both is shown on HIP in the longest runs.
+ */
 const ofFamily = (mode: Mode) => (mode === hip ? itLong : it);
 /** A library that opens and is nobody's driver. */
 const stranger = 'libm.so.6';
@@ -38,19 +43,25 @@ describeAll('drivers in trouble', () => {
   it('an index that is not there is refused with how many there are', async () => {
     const one: Listed = await probe(cuda13, ['list', 'cuda:7']);
     expect(one.refused).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_UNKNOWN_DEVICE' });
-    expect(one.refused.message).to.equal("unknown device 'cuda:7': there is 1 device of cuda, the last is 'cuda:0'");
-    const three: Listed = await probe(cuda13, ['list', 'cuda:3'], { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=3' });
-    expect(three.devices.filter(({ family }) => family === 'cuda').map(({ name }) => name)).to.deep.equal([
-      'cuda:0',
-      'cuda:1',
-      'cuda:2',
-    ]);
+    expect(one.refused.message).to.equal(
+      "unknown device 'cuda:7': there is 1 device of cuda, the last is 'cuda:0'",
+    );
+    const three: Listed = await probe(cuda13, ['list', 'cuda:3'], {
+      HOTSLOT_SOFTWARE_CUDA: '13.0,devices=3',
+    });
+    expect(
+      three.devices.filter(({ family }) => family === 'cuda').map(({ name }) => name),
+    ).to.deep.equal(['cuda:0', 'cuda:1', 'cuda:2']);
     expect(three.refused.message).to.include("there are 3 devices of cuda, the last is 'cuda:2'");
   });
 
   it('a driver that is too old is told with its version and the one needed', async () => {
-    const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], { HOTSLOT_SOFTWARE_CUDA: '11.8' });
-    expect(reasonOf(listed, 'cuda')).to.match(/supports CUDA 11\.8, needed is 12\.0 or newer .*update the driver/);
+    const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], {
+      HOTSLOT_SOFTWARE_CUDA: '11.8',
+    });
+    expect(reasonOf(listed, 'cuda')).to.match(
+      /supports CUDA 11\.8, needed is 12\.0 or newer .*update the driver/,
+    );
     expect(listed.refused).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
     expect(listed.refused.message).to.include('11.8').and.include("use 'host:0'");
     expect(listed.auto).to.equal('host:0');
@@ -70,11 +81,18 @@ describeAll('drivers in trouble', () => {
         const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], {
           HOTSLOT_SOFTWARE_FAIL: `cuInit:1:${status}:forever`,
         });
-        expect(reasonOf(listed, 'cuda'), String(status)).to.include(`cuInit: ${status})`).and.include(words);
+        expect(reasonOf(listed, 'cuda'), String(status))
+          .to.include(`cuInit: ${status})`)
+          .and.include(words);
         expect(listed.refused.message).to.include(words);
       }
-      const amd: Listed = await probe(hip, ['list', 'rocm:0'], { HOTSLOT_SOFTWARE_FAIL: 'hipInit:1:100:forever' });
-      expect(reasonOf(amd, 'rocm')).to.include('finds no GPU').and.include('/dev/kfd').and.include('render');
+      const amd: Listed = await probe(hip, ['list', 'rocm:0'], {
+        HOTSLOT_SOFTWARE_FAIL: 'hipInit:1:100:forever',
+      });
+      expect(reasonOf(amd, 'rocm'))
+        .to.include('finds no GPU')
+        .and.include('/dev/kfd')
+        .and.include('render');
       const exclusive: Listed = await probe(cuda13, ['list', 'cuda:0'], {
         HOTSLOT_SOFTWARE_FAIL: 'cuDevicePrimaryCtxRetain:1:46:forever',
       });
@@ -92,12 +110,20 @@ describeAll('drivers in trouble', () => {
   );
 
   it('a cuBLAS that does not load is named, with what it lacks; Hotslot multiplies by itself', async () => {
-    const products: string = await probe(cuda13, ['products'], { HOTSLOT_CUBLAS: '/no/such/libcublas.so.13' });
-    expect(products).to.match(/^Hotslot's own kernel \(.*\/no\/such\/libcublas\.so\.13.*HOTSLOT_CUBLAS\)/);
+    const products: string = await probe(cuda13, ['products'], {
+      HOTSLOT_CUBLAS: '/no/such/libcublas.so.13',
+    });
+    expect(products).to.match(
+      /^Hotslot's own kernel \(.*\/no\/such\/libcublas\.so\.13.*HOTSLOT_CUBLAS\)/,
+    );
   });
 
   it('a library that is no driver, and one that is not there, are named', async () => {
-    const named = (path: string) => ({ HOTSLOT_CUDA: path, HOTSLOT_HIP: path, HOTSLOT_LEVEL_ZERO: path });
+    const named = (path: string) => ({
+      HOTSLOT_CUDA: path,
+      HOTSLOT_HIP: path,
+      HOTSLOT_LEVEL_ZERO: path,
+    });
     const no: Listed = await probe(cuda13, ['list', 'rocm:0'], named(stranger));
     for (const [family, what] of [
       ['cuda', 'cuInit'],
@@ -126,7 +152,9 @@ describeAll('drivers in trouble', () => {
         need(this, mode);
         const { free, ...error } = await probe(mode, ['memory'], told);
         expect(error).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_MEMORY' });
-        expect(error.message).to.match(/: 4194304 bytes were asked for, \d+ are free: use fewer or smaller slots/);
+        expect(error.message).to.match(
+          /: 4194304 bytes were asked for, \d+ are free: use fewer or smaller slots/,
+        );
         expect(free).to.be.within(900_000, 1_100_000);
       },
     );
@@ -134,29 +162,49 @@ describeAll('drivers in trouble', () => {
 
   it(`${ze.name}: memory that is kept for later makes room`, async function () {
     need(this, ze);
-    const { frees, left, ...error } = await probe(ze, ['keptAsFree'], { HOTSLOT_SOFTWARE_ZE: 'modern,memory=1' });
+    const { frees, left, ...error } = await probe(ze, ['keptAsFree'], {
+      HOTSLOT_SOFTWARE_ZE: 'modern,memory=1',
+    });
     expect(error).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_MEMORY' });
-    expect(error.message).to.match(/: 900000 bytes were asked for, \d+ are free: use fewer or smaller slots/);
+    expect(error.message).to.match(
+      /: 900000 bytes were asked for, \d+ are free: use fewer or smaller slots/,
+    );
     expect([frees, left], 'what is kept counts as free').to.deep.equal([[0, 0, 0], 0]);
   });
 
   it('managed memory of another Level Zero device is used where the driver shares it, else refused', async function () {
     need(this, ze14);
     const two = (words: string) => ({ HOTSLOT_SOFTWARE_ZE: `${words},devices=2` });
-    const all = ['preferHere', 'preferCpu', 'preferThere', 'accessThere', 'prefetchHere', 'prefetchAcross'];
+    const all = [
+      'preferHere',
+      'preferCpu',
+      'preferThere',
+      'accessThere',
+      'prefetchHere',
+      'prefetchAcross',
+    ];
     const names = [...all, 'prefetchThere', 'fill', 'nothing'];
     for (const [mode, words, refused, values] of [
       [ze, 'modern', ['prefetchAcross'], [12, 11]],
-      [ze, 'modern,shared=single', ['preferThere', 'accessThere', 'prefetchAcross', 'prefetchThere', 'fill'], [11]],
+      [
+        ze,
+        'modern,shared=single',
+        ['preferThere', 'accessThere', 'prefetchAcross', 'prefetchThere', 'fill'],
+        [11],
+      ],
       [ze14, 'spec=1.4', [...all.slice(1, 4), 'prefetchAcross', 'prefetchThere', 'fill'], [11]],
     ] as const) {
       const managed = await probe(mode, ['managedAcross'], two(words));
-      expect(names.filter((name) => managed.said[name].message !== undefined)).to.deep.equal([...refused]);
+      expect(names.filter((name) => managed.said[name].message !== undefined)).to.deep.equal([
+        ...refused,
+      ]);
       expect(managed.values).to.deep.equal(values);
       expect(managed.residency).to.deep.equal({ location: -2, preferred: -2, accessedBy: [] });
       const { preferCpu, prefetchAcross, fill } = managed.said;
       expect(prefetchAcross.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
-      expect(prefetchAcross.message).to.match(/^xpu:0: .* for xpu:1 prefetch on a stream of that device/);
+      expect(prefetchAcross.message).to.match(
+        /^xpu:0: .* for xpu:1 prefetch on a stream of that device/,
+      );
       if (preferCpu.message) expect(preferCpu.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
       if (fill.message) expect(fill.message).to.include('xpu:1 does not reach the memory of xpu:0');
     }
@@ -165,21 +213,36 @@ describeAll('drivers in trouble', () => {
     [cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,memory=8000000' }],
     [hip, { HOTSLOT_SOFTWARE_HIP: 'memory=8000000' }],
   ] as const) {
-    ofFamily(mode)(`${mode.name}: memory that is kept for later makes room for who needs it`, async () => {
-      const { captured, free, ...error } = await probe(mode, ['kept'], told);
-      expect(free).to.equal(8_000_000);
-      for (const { code, message } of [error, captured]) {
-        expect(code).to.equal('ERR_HOTSLOT_MEMORY');
-        expect(message).to.match(/: 8388608 bytes were asked for, \d+ are free: use fewer or smaller slots/);
-      }
-    });
+    ofFamily(mode)(
+      `${mode.name}: memory that is kept for later makes room for who needs it`,
+      async () => {
+        const { captured, free, ...error } = await probe(mode, ['kept'], told);
+        expect(free).to.equal(8_000_000);
+        for (const { code, message } of [error, captured]) {
+          expect(code).to.equal('ERR_HOTSLOT_MEMORY');
+          expect(message).to.match(
+            /: 8388608 bytes were asked for, \d+ are free: use fewer or smaller slots/,
+          );
+        }
+      },
+    );
   }
 
   for (const [mode, variable, told, why] of [
     [cuda13, 'HOTSLOT_SOFTWARE_CUDA', '13.0,managed=none', 'this device has no managed memory'],
-    [cuda13, 'HOTSLOT_SOFTWARE_CUDA', '13.0,managed=exclusive', 'this device and the CPU cannot use managed memory'],
+    [
+      cuda13,
+      'HOTSLOT_SOFTWARE_CUDA',
+      '13.0,managed=exclusive',
+      'this device and the CPU cannot use managed memory',
+    ],
     [hip, 'HOTSLOT_SOFTWARE_HIP', 'managed=none', 'this device has no managed memory'],
-    [hip, 'HOTSLOT_SOFTWARE_HIP', 'managed=exclusive', 'this device and the CPU cannot use managed memory'],
+    [
+      hip,
+      'HOTSLOT_SOFTWARE_HIP',
+      'managed=exclusive',
+      'this device and the CPU cannot use managed memory',
+    ],
   ] as const) {
     ofFamily(mode)(`${mode.name}, ${told}: managed memory is refused with the reason`, async () => {
       const refused = await probe(mode, ['unmanaged'], { [variable]: told });
@@ -191,9 +254,13 @@ describeAll('drivers in trouble', () => {
   }
 
   it('a GPU that no code object was built for copies, and refuses kernels with the reason', async () => {
-    const { values, ...error } = await probe(hip, ['kernels'], { HOTSLOT_SOFTWARE_HIP: 'arch=gfx942' });
+    const { values, ...error } = await probe(hip, ['kernels'], {
+      HOTSLOT_SOFTWARE_HIP: 'arch=gfx942',
+    });
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
-    expect(error.message).to.match(/'axpby' cannot run: .*NO_BINARY_FOR_GPU.*npm run build:kernels/);
+    expect(error.message).to.match(
+      /'axpby' cannot run: .*NO_BINARY_FOR_GPU.*npm run build:kernels/,
+    );
     expect(values).to.deep.equal([1, 2, 3, 4]);
   });
 
@@ -210,8 +277,12 @@ describeAll('drivers in trouble', () => {
   });
 
   it('PTX that a driver is too old for is told with what would help', async () => {
-    const { values, ...error } = await probe(cuda13, ['kernels'], { HOTSLOT_SOFTWARE_CUDA: '12.0,ptx=6.0' });
-    expect(error.message).to.match(/'axpby' cannot run: .*UNSUPPORTED_PTX_VERSION.*install a newer driver/);
+    const { values, ...error } = await probe(cuda13, ['kernels'], {
+      HOTSLOT_SOFTWARE_CUDA: '12.0,ptx=6.0',
+    });
+    expect(error.message).to.match(
+      /'axpby' cannot run: .*UNSUPPORTED_PTX_VERSION.*install a newer driver/,
+    );
     expect(values).to.deep.equal([1, 2, 3, 4]);
   });
 
@@ -222,12 +293,23 @@ describeAll('drivers in trouble', () => {
     ofFamily(mode)(
       `${mode.name}: memory that will not be pinned is copied through the driver's own, with a warning and a true manifest`,
       async () => {
-        const { warnings, ticks, transferManifest, ...came } = await probe(mode, ['pageable'], told);
-        // No copy out of pageable memory, or into it: those keep their callers. What comes home comes all the same.
-        expect(came).to.deep.equal({ pageable: 0, scalars: { count: 10.5 }, version: 4, weights: [20] });
+        const { warnings, ticks, transferManifest, ...came } = await probe(
+          mode,
+          ['pageable'],
+          told,
+        );
+        // No copy out of pageable memory, or into it: those keep their callers. What comes home
+        // comes all the same.
+        expect(came).to.deep.equal({
+          pageable: 0,
+          scalars: { count: 10.5 },
+          version: 4,
+          weights: [20],
+        });
         // The slots, and the mailbox.
         expect(warnings).to.have.length(2);
-        for (const text of warnings) expect(text).to.match(/not pinned.*HostRegister failed with NOT_SUPPORTED/);
+        for (const text of warnings)
+          expect(text).to.match(/not pinned.*HostRegister failed with NOT_SUPPORTED/);
         expect(ticks).to.equal(20);
         expect(transferManifest).to.include({
           hostMemoryKind: 'pageable_shared',
@@ -261,10 +343,13 @@ describeAll('drivers in trouble', () => {
   }
 
   for (const mode of [cuda13, hip, ze14]) {
-    ofFamily(mode)(`${mode.name}: two pipelines on one device do not mind each other`, async function () {
-      need(this, mode);
-      expect(await probe(mode, ['two'])).to.deep.equal({ ticks: [200, 300], counts: [200, 300] });
-    });
+    ofFamily(mode)(
+      `${mode.name}: two pipelines on one device do not mind each other`,
+      async function () {
+        need(this, mode);
+        expect(await probe(mode, ['two'])).to.deep.equal({ ticks: [200, 300], counts: [200, 300] });
+      },
+    );
 
     ofFamily(mode)(
       `${mode.name}: ${kills} threads killed inside the driver leave nothing behind, and others go on`,
@@ -275,7 +360,9 @@ describeAll('drivers in trouble', () => {
         // Staging memory is kept for the next read or write.
         delete left.host_allocations;
         delete left.host_allocation_bytes;
-        const more = Object.entries(left).filter(([kind, count]) => count > (counts(before)[kind] ?? 0));
+        const more = Object.entries(left).filter(
+          ([kind, count]) => count > (counts(before)[kind] ?? 0),
+        );
         expect(more).to.deep.equal([]);
         expect(values).to.deep.equal([1, 2, 3, 4]);
       },

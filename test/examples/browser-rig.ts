@@ -1,11 +1,18 @@
-/** A headless Chromium that does what it is told through a pipe (the DevTools protocol), with a profile of its own. */
+/**
+ * A headless Chromium that does what it is told through a pipe (the DevTools protocol), with a
+ * profile of its own.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
 export const CHROMIUM = '/usr/bin/chromium';
 /** Options without which it does not run as root, without a screen, or outside of its folder. */
 export const headless = (folder: string): string[] => [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-breakpad', `--user-data-dir=${folder}/profile`],
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-breakpad',
+  `--user-data-dir=${folder}/profile`,
 ];
 /** What it writes into its user's home goes into the folder. */
 export const homeIn = (folder: string): NodeJS.ProcessEnv => ({
@@ -18,13 +25,21 @@ interface Reply {
   id?: number;
   /** of an event */
   method?: string;
-  result?: { result?: { value?: unknown }; exceptionDetails?: { text: string }; sessionId?: string; targetId?: string };
+  result?: {
+    result?: { value?: unknown };
+    exceptionDetails?: { text: string };
+    sessionId?: string;
+    targetId?: string;
+  };
   error?: { message: string };
 }
 
 export class Page {
   readonly #child: ChildProcess;
-  readonly #waiting = new Map<number, { resolve: (reply: Reply) => void; reject: (error: Error) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { resolve: (reply: Reply) => void; reject: (error: Error) => void }
+  >();
   readonly #ended: Promise<unknown>;
   #count = 0;
   #session: string | undefined;
@@ -50,7 +65,8 @@ export class Page {
   static async open(folder: string, url: string): Promise<Page> {
     const page = new Page(folder);
     const { targetId } = (await page.#ask('Target.createTarget', { url: 'about:blank' })).result!;
-    const { sessionId } = (await page.#ask('Target.attachToTarget', { targetId, flatten: true })).result!;
+    const { sessionId } = (await page.#ask('Target.attachToTarget', { targetId, flatten: true }))
+      .result!;
     page.#session = sessionId;
     const loaded = new Promise<void>((resolve) => {
       page.#loaded = resolve;
@@ -63,7 +79,11 @@ export class Page {
 
   /** The value of an expression, or of what it promises. */
   async evaluate(expression: string): Promise<unknown> {
-    const { result } = await this.#ask('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
+    const { result } = await this.#ask('Runtime.evaluate', {
+      expression,
+      awaitPromise: true,
+      returnByValue: true,
+    });
     if (result?.exceptionDetails) throw new Error(`${expression}: ${result.exceptionDetails.text}`);
     return result?.result?.value;
   }
@@ -85,7 +105,8 @@ export class Page {
 
   /** Presses a key, as a person does. */
   async press(key: string): Promise<void> {
-    for (const type of ['keyDown', 'keyUp']) await this.#ask('Input.dispatchKeyEvent', { type, key });
+    for (const type of ['keyDown', 'keyUp'])
+      await this.#ask('Input.dispatchKeyEvent', { type, key });
   }
 
   async close(): Promise<void> {
@@ -96,8 +117,12 @@ export class Page {
   #ask(method: string, params: object): Promise<Reply> {
     const id = ++this.#count;
     const session = this.#session === undefined ? {} : { sessionId: this.#session };
-    const answered = new Promise<Reply>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
-    (this.#child.stdio[3] as Writable).write(`${JSON.stringify({ id, method, params, ...session })}\0`);
+    const answered = new Promise<Reply>((resolve, reject) =>
+      this.#waiting.set(id, { resolve, reject }),
+    );
+    (this.#child.stdio[3] as Writable).write(
+      `${JSON.stringify({ id, method, params, ...session })}\0`,
+    );
     return answered;
   }
 

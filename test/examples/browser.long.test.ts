@@ -1,4 +1,7 @@
-/** `npm run browser`: what the server gives and what it does not, and the page itself in a browser, where the pole has to stay up. */
+/**
+ * `npm run browser`: what the server gives and what it does not, and the page itself in a browser,
+ * where the pole has to stay up.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -58,12 +61,13 @@ describe('examples/browser', () => {
           readFileSync(join(sources, name), 'utf8'),
         );
         const named = new Set(
-          [...texts.join().matchAll(/(?:src|href|from|wasm:|create\()[= ]?['"](\/[^'"]+)['"]/g)].map(
-            ([, path]) => path!,
-          ),
+          [
+            ...texts.join().matchAll(/(?:src|href|from|wasm:|create\()[= ]?['"](\/[^'"]+)['"]/g),
+          ].map(([, path]) => path!),
         );
         expect(named.size).to.be.at.least(7);
-        for (const path of named) expect((await ask(address, path, 'HEAD')).status, path).to.equal(200);
+        for (const path of named)
+          expect((await ask(address, path, 'HEAD')).status, path).to.equal(200);
         for (const [path, method, status] of [
           ['/../package.json', 'GET', 404],
           ['/%2e%2e/package.json', 'GET', 404],
@@ -72,7 +76,9 @@ describe('examples/browser', () => {
         ] as const)
           expect((await ask(address, path, method)).status, `${method} ${path}`).to.equal(status);
         const port = Number(new URL(address).port);
-        expect((await rejection(serve(model, port))).message).to.match(/^--port \d+ cannot be had: .*EADDRINUSE/);
+        expect((await rejection(serve(model, port))).message).to.match(
+          /^--port \d+ cannot be had: .*EADDRINUSE/,
+        );
       } finally {
         server.closeAllConnections();
         server.close();
@@ -97,18 +103,28 @@ describe('examples/browser', () => {
   it("makes the model of a learner's saved state", () =>
     inFolder(async (folder) => {
       using device = openDevice('host:0');
-      using learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [7, 5], batchSize: 4, seed: 5 });
+      using learner = new DqnLearner(device, {
+        obsDim: 4,
+        actions: 2,
+        hidden: [7, 5],
+        batchSize: 4,
+        seed: 5,
+      });
       const [from, to] = [join(folder, 'dqn.safetensors'), join(folder, 'x.onnx')];
       await writeSafetensors(from, await learner.state());
       await convertCheckpoint(from, to);
-      const policy = new DqnPolicy({ obsDim: 4, actions: 2, hidden: [7, 5] }).load(await learner.parameters.toArray());
+      const policy = new DqnPolicy({ obsDim: 4, actions: 2, hidden: [7, 5] }).load(
+        await learner.parameters.toArray(),
+      );
       expect(readFileSync(to).equals(encodeOnnx(policy))).to.equal(true);
       using other = new DqnLearner(device, { obsDim: 3, actions: 2, hidden: [7], batchSize: 4 });
       await writeSafetensors(from, await other.state());
       expect((await rejection(convertCheckpoint(from, to))).message).to.include(
         "'online.0.weight' must be float32 [7,4], is float32 [7,3]",
       );
-      expect((await rejection(convertCheckpoint(join(folder, 'none'), to))).message).to.match(/^--checkpoint .*ENOENT/);
+      expect((await rejection(convertCheckpoint(join(folder, 'none'), to))).message).to.match(
+        /^--checkpoint .*ENOENT/,
+      );
     }));
 
   /** With the page's address, while it is served. */
@@ -121,7 +137,9 @@ describe('examples/browser', () => {
       const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
       try {
         const address = await new Promise<string>((resolve, reject) => {
-          child.stdout.setEncoding('utf8').once('data', (text: string) => resolve(/http:\S+/.exec(text)?.[0] ?? ''));
+          child.stdout
+            .setEncoding('utf8')
+            .once('data', (text: string) => resolve(/http:\S+/.exec(text)?.[0] ?? ''));
           child.once('exit', (code) => reject(new Error(`it ended with ${code}`)));
         });
         await use(folder, address);
@@ -147,7 +165,11 @@ describe('examples/browser', () => {
       const { status, stdout, stderr } = spawnSync(CHROMIUM, args, how);
       expect(status, stderr).to.equal(0);
       const text = (id: string) => new RegExp(`id="${id}"[^>]*>([^<]*)<`).exec(stdout)?.[1];
-      expect([text('episodes'), text('returns'), text('mean')]).to.deep.equal(['2', '500, 500', '500.0']);
+      expect([text('episodes'), text('returns'), text('mean')]).to.deep.equal([
+        '2',
+        '500, 500',
+        '500.0',
+      ]);
       expect(text('status')).to.equal('Episode 2: the pole stood for all 500 steps.');
     });
   });
@@ -157,11 +179,15 @@ describe('examples/browser', () => {
     return served(async (folder, address) => {
       const page = await Page.open(folder, address);
       try {
-        expect(await page.text('status', /plays|cannot/)).to.equal('The policy plays. Push the cart.');
+        expect(await page.text('status', /plays|cannot/)).to.equal(
+          'The policy plays. Push the cart.',
+        );
         await page.text('return', /^[1-9]/);
         await page.press('p');
         expect(await page.text('pause', /go on/)).to.equal('go on');
-        expect(await page.evaluate("document.getElementById('pause').getAttribute('aria-pressed')")).to.equal('true');
+        expect(
+          await page.evaluate("document.getElementById('pause').getAttribute('aria-pressed')"),
+        ).to.equal('true');
         await page.press('p');
         await page.text('pause', /pause/);
         for (let i = 0; i < 12; i++) await page.press('ArrowRight');

@@ -1,4 +1,7 @@
-/** What the example's collector hands to the buffer: real last observations, and done and truncated as learners need them. */
+/**
+ * What the example's collector hands to the buffer: real last observations, and done and truncated
+ * as learners need them.
+ */
 import { expect } from 'chai';
 import { CartPoles, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
 import { CartPoleCollector } from '../../examples/cartpole-dqn/collector.ts';
@@ -55,11 +58,14 @@ describe('examples/cartpole-collector', () => {
     for (let step = 0; step < 200; step++) {
       const { obs, nextObs, dones, truncated, rewards } = made.collect();
       for (let pole = 0; pole < 3; pole++) {
-        const own = (rows: Float32Array) => [...rows.subarray(pole * OBS_DIM, (pole + 1) * OBS_DIM)];
+        const own = (rows: Float32Array) => [
+          ...rows.subarray(pole * OBS_DIM, (pole + 1) * OBS_DIM),
+        ];
         if (before && !ended[pole]) expect(own(obs)).to.deep.equal(own(before));
         if (before && ended[pole]) {
           ends++;
-          // The row that ended kept the observation beyond the limit; the new episode begins within ±0.05.
+          // The row that ended kept the observation beyond the limit; the new episode begins within
+          // ±0.05.
           expect(Math.max(...own(obs).map(Math.abs))).to.be.at.most(0.05);
           expect(Math.abs(own(before)[2] as number)).to.be.greaterThan(0.2094);
         }
@@ -91,8 +97,18 @@ describe('examples/cartpole-collector', () => {
       for (let pole = 0; pole < 3; pole++) {
         const own = (all: Float32Array) => [...all.subarray(pole * OBS_DIM, (pole + 1) * OBS_DIM)];
         const [ended, cut] = [dones[pole] as number, truncated[pole] as number];
-        const flags = { terminated: [ended - cut], truncated: [cut], discounts: [0.5 * (1 - ended + cut)] };
-        const row = { obs: own(obs), nextObs: own(nextObs), actions: [actions[pole]], rewards: [1], ...flags };
+        const flags = {
+          terminated: [ended - cut],
+          truncated: [cut],
+          discounts: [0.5 * (1 - ended + cut)],
+        };
+        const row = {
+          obs: own(obs),
+          nextObs: own(nextObs),
+          actions: [actions[pole]],
+          rewards: [1],
+          ...flags,
+        };
         expected.push([places[pole]! * 3 + pole, row]);
         // The final observation has a place, too.
         places[pole]! += ended === 1 ? 2 : 1;
@@ -102,7 +118,10 @@ describe('examples/cartpole-collector', () => {
     for (const [id, row] of expected) {
       if (!drawable.delete(id)) continue;
       const found = buffer.transitionsAt({ view, ids: [id] });
-      const plain = Object.keys(row).map((key) => [key, [...(found[key as 'obs'] as Float32Array)]]);
+      const plain = Object.keys(row).map((key) => [
+        key,
+        [...(found[key as 'obs'] as Float32Array)],
+      ]);
       expect(Object.fromEntries(plain)).to.deep.equal(row);
     }
     expect(drawable.size).to.equal(0);
@@ -119,7 +138,8 @@ describe('examples/cartpole-collector', () => {
     for (const action of [1, 0]) {
       made.load(always(action));
       let taken = 0;
-      for (let step = 0; step < 100; step++) taken += made.collect().actions.reduce((sum, value) => sum + value, 0);
+      for (let step = 0; step < 100; step++)
+        taken += made.collect().actions.reduce((sum, value) => sum + value, 0);
       // 2 % explore, half of them the other way.
       expect(taken / 300).to.be.closeTo(action, 0.05);
     }

@@ -1,4 +1,7 @@
-/** The example through the real pipeline: it learns, it can be repeated bit for bit in lock-step, it ends cleanly. */
+/**
+ * The example through the real pipeline: it learns, it can be repeated bit for bit in lock-step, it
+ * ends cleanly.
+ */
 import { expect } from 'chai';
 import { betaAfter, defaults, type Settings } from '../../examples/cartpole-dqn/settings.ts';
 import { Training, type TrainingOptions } from '../../examples/cartpole-dqn/training.ts';
@@ -26,7 +29,8 @@ const ways = [
 describe('examples/cartpole-training', function () {
   // Learning takes a number of ticks, and a busy machine any time for them.
   this.timeout(600_000);
-  for (const [way, settings] of ways) (settings === defaults ? describe : describeAll)(way, () => trainings(settings));
+  for (const [way, settings] of ways)
+    (settings === defaults ? describe : describeAll)(way, () => trainings(settings));
 
   it('importance weights count more with every environment step, and fully in the end', () => {
     const betas = [0, 50_000, 100_000, 1_000_000].map((steps) => betaAfter(steps, defaults));
@@ -61,15 +65,29 @@ function trainings(settings: Settings): void {
     const samples = outcome.ticks * minibatches * batchSize;
     const band = 2 * (minibatches * batchSize + samplesPerInsert * environments);
     const inFlight = 4 * minibatches * batchSize;
-    expect(Math.abs(samplesPerInsert * (outcome.steps - warmUp) - samples)).to.be.at.most(band + inFlight + 1024);
+    expect(Math.abs(samplesPerInsert * (outcome.steps - warmUp) - samples)).to.be.at.most(
+      band + inFlight + 1024,
+    );
     expect(outcome.interrupted || outcome.solved).to.equal(true);
   });
 
   it('two lock-step runs of one seed are equal to the last bit; another seed is not', async () => {
     const play = async (seed: number) => {
-      await using training = await Training.open({ ...options, seed, lockStep: true, maxTicks: 60 });
+      await using training = await Training.open({
+        ...options,
+        seed,
+        lockStep: true,
+        maxTicks: 60,
+      });
       const { weights, finalReturn, meanReturn, loss, steps, ticks } = await training.run(never);
-      return { weights: [...new Int32Array(weights.buffer)], finalReturn, meanReturn, loss, steps, ticks };
+      return {
+        weights: [...new Int32Array(weights.buffer)],
+        finalReturn,
+        meanReturn,
+        loss,
+        steps,
+        ticks,
+      };
     };
     const first = await play(5);
     expect(first.ticks).to.equal(60);
@@ -77,9 +95,12 @@ function trainings(settings: Settings): void {
     expect((await play(6)).weights).to.not.deep.equal(first.weights);
   });
 
-  itAll('a training that is told to stop before it began says so and leaves nothing behind', async () => {
-    await using training = await Training.open(options);
-    const outcome = await training.run(AbortSignal.abort());
-    expect(outcome).to.include({ interrupted: true, solved: false });
-  });
+  itAll(
+    'a training that is told to stop before it began says so and leaves nothing behind',
+    async () => {
+      await using training = await Training.open(options);
+      const outcome = await training.run(AbortSignal.abort());
+      expect(outcome).to.include({ interrupted: true, solved: false });
+    },
+  );
 }

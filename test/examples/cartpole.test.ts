@@ -1,4 +1,7 @@
-/** The example's environment against Gymnasium 1.3.0: the numbers below are what its CartPole-v1 computed. */
+/**
+ * The example's environment against Gymnasium 1.3.0: the numbers below are what its CartPole-v1
+ * computed.
+ */
 import { expect } from 'chai';
 import { CartPoles, EPISODE_LIMIT, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
 import { Random } from '../../src/index.ts';
@@ -12,7 +15,9 @@ function poleAt(...state: number[]): CartPoles {
 }
 
 function expectState(pole: CartPoles, expected: readonly number[], what: string): void {
-  expected.forEach((value, i) => void expect(pole.state[i], `${what}, state[${i}]`).to.be.closeTo(value, 1e-14));
+  expected.forEach(
+    (value, i) => void expect(pole.state[i], `${what}, state[${i}]`).to.be.closeTo(value, 1e-14),
+  );
 }
 
 describe('examples/cartpole', () => {
@@ -45,12 +50,17 @@ describe('examples/cartpole', () => {
       expect(pole.over(0), `before step ${step}`).to.equal(false);
       pole.step(0, 0);
     }
-    expectState(pole, [-0.14065097203306187, -1.7603811257683097, 0.21518604988500967, 2.777886494012814], 'the end');
+    expectState(
+      pole,
+      [-0.14065097203306187, -1.7603811257683097, 0.21518604988500967, 2.777886494012814],
+      'the end',
+    );
     expect([pole.terminated[0], pole.truncated[0], pole.steps[0]]).to.deep.equal([1, 0, 9]);
   });
 
   it('the first push from rest is what the equations give by hand', () => {
-    // push = 10/1.1; θ'' = −push / (0.5·(4/3 − 0.1/1.1)); x'' = push − 0.05·θ''/1.1; positions move by the old velocities.
+    // push = 10/1.1; θ'' = −push / (0.5·(4/3 − 0.1/1.1)); x'' = push − 0.05·θ''/1.1; positions move
+    // by the old velocities.
     const push = 10 / 1.1;
     const spinUp = -push / (0.5 * (4 / 3 - 0.1 / 1.1));
     const pole = poleAt(0, 0, 0, 0);

@@ -1,6 +1,15 @@
-/** How an example ends: refusals are one sentence and an exit code, anything else is a fault with its stack. */
+/**
+ * How an example ends: refusals are one sentence and an exit code, anything else is a fault with
+ * its stack.
+ */
 import { expect } from 'chai';
-import { flag, parseOptions, Refused, runExample, UsageError } from '../../examples/command-line.ts';
+import {
+  flag,
+  parseOptions,
+  Refused,
+  runExample,
+  UsageError,
+} from '../../examples/command-line.ts';
 import { monitorPort } from '../../examples/monitor.ts';
 
 /** What an example that ends with this error writes to stderr, and its exit code. */
@@ -20,7 +29,8 @@ async function ending(error: unknown) {
     process.exitCode = exitCode;
   }
 }
-const coded = (code: string, more: object = {}) => Object.assign(new Error('it cannot'), { code, ...more });
+const coded = (code: string, more: object = {}) =>
+  Object.assign(new Error('it cannot'), { code, ...more });
 
 describe('examples/command-line', () => {
   it('a refusal is a sentence, wrong usage points to --help', async () => {
@@ -46,27 +56,40 @@ describe('examples/command-line', () => {
     expect(parseOptions(['--help', '--n', 'x'], options)).to.equal(null);
     expect(parseOptions(['--n', '-3'], options)).to.include({ n: '-3' });
     expect(() => parseOptions(['--n'], options)).to.throw(UsageError, '--n needs a value');
-    expect(() => parseOptions(['--n', '--help'], options)).to.throw(UsageError, '--n needs a value');
-    expect(() => parseOptions(['--n', '1', '--n', '2'], options)).to.throw(UsageError, '--n is given twice');
+    expect(() => parseOptions(['--n', '--help'], options)).to.throw(
+      UsageError,
+      '--n needs a value',
+    );
+    expect(() => parseOptions(['--n', '1', '--n', '2'], options)).to.throw(
+      UsageError,
+      '--n is given twice',
+    );
     expect(() => parseOptions(['--m', '1'], options)).to.throw(UsageError, "unknown option '--m'");
     expect(() => parseOptions(['n'], options)).to.throw(UsageError, "there is no argument 'n'");
     expect(parseOptions(['-h'], options)).to.equal(null);
   });
 
   it('an option whose value may be left out takes what begins with a digit, and nothing else', () => {
-    const options = { at: { type: 'string', bare: '' }, n: { type: 'string' }, quiet: flag } as const;
+    const options = {
+      at: { type: 'string', bare: '' },
+      n: { type: 'string' },
+      quiet: flag,
+    } as const;
     const at = (...args: string[]) => parseOptions(args, options)?.at;
     expect(at()).to.equal(undefined);
     expect([at('--at'), at('--at', '--quiet'), at('--at', '--n', '3')]).to.deep.equal(['', '', '']);
-    expect([at('--at', '80'), at('--at=80'), at('--at', '80', '--quiet'), at('--at=x')]).to.deep.equal([
-      '80',
-      '80',
-      '80',
-      'x',
-    ]);
+    expect([
+      at('--at', '80'),
+      at('--at=80'),
+      at('--at', '80', '--quiet'),
+      at('--at=x'),
+    ]).to.deep.equal(['80', '80', '80', 'x']);
     expect(() => at('--at', 'x')).to.throw(UsageError, "there is no argument 'x'");
     expect(() => at('--at', '--at', '1')).to.throw(UsageError, '--at is given twice');
     expect(monitorPort('')).to.equal(null);
-    expect(() => monitorPort('70000')).to.throw(UsageError, '--monitor must be a whole number from 0 to 65535');
+    expect(() => monitorPort('70000')).to.throw(
+      UsageError,
+      '--monitor must be a whole number from 0 to 65535',
+    );
   });
 });

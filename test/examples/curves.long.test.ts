@@ -1,4 +1,7 @@
-/** `npm run curves`: its command line, the seeds' spread, and the pictures of the kept and the published curves. */
+/**
+ * `npm run curves`: its command line, the seeds' spread, and the pictures of the kept and the
+ * published curves.
+ */
 import { expect } from 'chai';
 import { draw, spreadOf } from '../../bench/curves/draw.ts';
 import { published } from '../../bench/curves/published.ts';
@@ -8,17 +11,24 @@ import { itAll } from '../rig/setting.ts';
 
 /** Two seeds; the second one looks later, and learns twice as much. */
 const record: CurveRecord = {
-  ...{ environment: 'Line-v1', algorithm: 'sac', episodes: 10, cpu: '2 × CPU', node: 'v20', commit: '', date: '' },
+  environment: 'Line-v1',
+  algorithm: 'sac',
+  episodes: 10,
+  cpu: '2 × CPU',
+  node: 'v20',
+  commit: '',
+  date: '',
   command: 'npm run curves -- Line',
   runs: [1, 2].map((seed) => ({
-    ...{ seed, steps: 80 + seed, updates: 80, seconds: 8 * seed },
+    seed,
+    steps: 80 + seed,
+    updates: 80,
+    seconds: 8 * seed,
     curve: Array.from({ length: 8 }, (_, i) => ({
-      ...{
-        steps: 10 * (i + 1) + seed,
-        seconds: (i + 1) * seed,
-        meanReturn: seed * (10 * (i + 1) + seed),
-        deviation: 1,
-      },
+      steps: 10 * (i + 1) + seed,
+      seconds: (i + 1) * seed,
+      meanReturn: seed * (10 * (i + 1) + seed),
+      deviation: 1,
     })),
   })),
 };
@@ -42,7 +52,12 @@ describe('bench/curves', () => {
       const svg = await draw(record, others);
       expect(svg).to.match(/^<svg .*<\/svg>$/s);
       expect(svg).not.to.match(/NaN|undefined|null/);
-      for (const text of ['SAC on Line-v1', 'environment steps', 'seconds', 'Hotslot, Line-v1, 2 seeds, greedy'])
+      for (const text of [
+        'SAC on Line-v1',
+        'environment steps',
+        'seconds',
+        'Hotslot, Line-v1, 2 seeds, greedy',
+      ])
         expect(svg).to.include(text);
       for (const { who } of others) expect(svg).to.include(`>${who}<`);
     }

@@ -1,4 +1,7 @@
-/** The examples' environments against Gymnasium's own, executed: step by step from its states, and whole episodes. */
+/**
+ * The examples' environments against Gymnasium's own, executed: step by step from its states, and
+ * whole episodes.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -21,16 +24,24 @@ interface Tested {
 const fixture = new URL('../../../test/fixtures/environments.json', import.meta.url);
 const { tracks } = JSON.parse(readFileSync(fileURLToPath(fixture), 'utf8')) as { tracks: Track[] };
 
-/** What is bit for bit the same: sums and products are, sine and cosine may be off by one in the last place. */
+/**
+ * What is bit for bit the same: sums and products are, sine and cosine may be off by one in the
+ * last place.
+ */
 const kinds = {
   'CartPole-v1': { make: () => new CartPole() as unknown as Tested, box: false, exact: 0.9 },
   'Pendulum-v1': { make: () => new Pendulum() as unknown as Tested, box: true, exact: 0.9 },
-  'MountainCarContinuous-v0': { make: () => new MountainCarContinuous() as unknown as Tested, box: true, exact: 1 },
+  'MountainCarContinuous-v0': {
+    make: () => new MountainCarContinuous() as unknown as Tested,
+    box: true,
+    exact: 1,
+  },
   'Acrobot-v1': { make: () => new Acrobot() as unknown as Tested, box: false, exact: 0.3 },
 } as const;
 
 const at = (environment: Tested, state: readonly number[]): Tested => {
-  environment.state = environment.state instanceof Float64Array ? Float64Array.from(state) : [...state];
+  environment.state =
+    environment.state instanceof Float64Array ? Float64Array.from(state) : [...state];
   return environment;
 };
 
@@ -48,14 +59,20 @@ describe('examples/environments', () => {
           const environment = at(make(), from);
           const got = environment.step(act(action));
           for (const [j, value] of state.entries()) {
-            expect(environment.state[j], `${what}: state`).to.be.closeTo(value, 1e-14 * Math.max(1, Math.abs(value)));
+            expect(environment.state[j], `${what}: state`).to.be.closeTo(
+              value,
+              1e-14 * Math.max(1, Math.abs(value)),
+            );
             if (environment.state[j] === value) same++;
             all++;
           }
           expect(got.reward, `${what}: reward`).to.be.closeTo(reward, 1e-13);
           expect(got.terminated, what).to.equal(terminated);
           for (const [j, value] of obs.entries())
-            expect(got.obs[j], `${what}: obs`).to.be.closeTo(value, 6e-8 * Math.max(1e-6, Math.abs(value)));
+            expect(got.obs[j], `${what}: obs`).to.be.closeTo(
+              value,
+              6e-8 * Math.max(1e-6, Math.abs(value)),
+            );
           from = state;
         }
       }
@@ -79,7 +96,9 @@ describe('examples/environments', () => {
       const many = Array.from({ length: 200 }, (_, seed) => first(seed));
       expect(new Set(many.map(String)).size).to.equal(200);
       const bounds = {
-        ...{ 'CartPole-v1': [-0.05, 0.05], 'Pendulum-v1': [-1, 1], 'MountainCarContinuous-v0': [-0.6, 0] },
+        'CartPole-v1': [-0.05, 0.05],
+        'Pendulum-v1': [-1, 1],
+        'MountainCarContinuous-v0': [-0.6, 0],
         'Acrobot-v1': [-0.1, 1],
       }[name] as [number, number];
       for (const obs of many) for (const value of obs) expect(value).to.be.within(...bounds);

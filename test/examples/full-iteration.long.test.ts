@@ -7,25 +7,36 @@ import { TESTED } from '../rig/tested-device.ts';
 const script = 'examples/full-iteration/main.js';
 
 describe('examples/full-iteration', () => {
-  itAll('trains eagerly and by one graph to the same weights, and the graph costs the caller less', async () => {
-    const { code, stderr, lines } = await run(script, ['--device', TESTED, '--iterations', '400', '--json']);
-    expect(stderr).to.equal('');
-    expect(code).to.equal(0);
-    const summary = JSON.parse(lines.at(-1) as string) as {
-      error: number;
-      eager: { callerMicroseconds: number };
-      graph: { callerMicroseconds: number };
-    };
-    expect(summary).to.include({ device: TESTED, iterations: 400, equal: true, captured: true });
-    expect(summary.error).to.be.below(0.05);
-    expect(summary.graph.callerMicroseconds).to.be.below(summary.eager.callerMicroseconds);
-  });
+  itAll(
+    'trains eagerly and by one graph to the same weights, and the graph costs the caller less',
+    async () => {
+      const { code, stderr, lines } = await run(script, [
+        '--device',
+        TESTED,
+        '--iterations',
+        '400',
+        '--json',
+      ]);
+      expect(stderr).to.equal('');
+      expect(code).to.equal(0);
+      const summary = JSON.parse(lines.at(-1) as string) as {
+        error: number;
+        eager: { callerMicroseconds: number };
+        graph: { callerMicroseconds: number };
+      };
+      expect(summary).to.include({ device: TESTED, iterations: 400, equal: true, captured: true });
+      expect(summary.error).to.be.below(0.05);
+      expect(summary.graph.callerMicroseconds).to.be.below(summary.eager.callerMicroseconds);
+    },
+  );
 
   itAll('says what it took, in words', async () => {
     const { code, lines } = await run(script, ['--iterations', '20', '--seed', '3']);
     expect(code).to.equal(0);
     expect(lines.join('\n')).to.match(/one graph, replayed +[0-9.]+ +[0-9.]+/);
-    expect(lines.at(-1)).to.match(/^mean squared error [0-9.]+; the weights are equal bit for bit$/);
+    expect(lines.at(-1)).to.match(
+      /^mean squared error [0-9.]+; the weights are equal bit for bit$/,
+    );
   });
 
   itAll('refuses wrong usage, each with one sentence', async () => {
@@ -51,15 +62,20 @@ describe('examples/full-iteration', () => {
   });
 
   itAll('a device whose driver is left out is wrong usage', async () => {
-    const { code, stderr } = await run(script, ['--device', 'cuda:0'], { env: { HOTSLOT_CUDA: 'none' } });
+    const { code, stderr } = await run(script, ['--device', 'cuda:0'], {
+      env: { HOTSLOT_CUDA: 'none' },
+    });
     expect(code).to.equal(2);
-    expect(stderr).to.match(/^full-iteration: device 'cuda:0' is not available: .+; --help says more\n$/);
+    expect(stderr).to.match(
+      /^full-iteration: device 'cuda:0' is not available: .+; --help says more\n$/,
+    );
   });
 
   itAll('--help says every option and the exit codes, in 80 columns', async () => {
     const { code, stdout, lines } = await run(script, ['--help', '--device', 'nowhere']);
     expect(code).to.equal(0);
-    for (const option of ['device', 'iterations', 'seed', 'json', 'help']) expect(stdout).to.include(`--${option}`);
+    for (const option of ['device', 'iterations', 'seed', 'json', 'help'])
+      expect(stdout).to.include(`--${option}`);
     expect(stdout)
       .to.match(/default 1000/)
       .and.match(/exit code: 0 .* 1 .*\n.* 2 wrong usage/);

@@ -1,10 +1,14 @@
-/** `npm run gymnasium` as it is called: the environment that is there is solved, and what cannot be made is told in a sentence. */
+/**
+ * `npm run gymnasium` as it is called: the environment that is there is solved, and what cannot be
+ * made is told in a sentence.
+ */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { needNumpy, PYTHON } from '../collect/bridged.ts';
 import { itAll } from '../rig/setting.ts';
 
-const gymnasium = (...args: string[]) => run('examples/gymnasium/main.js', ['--python', PYTHON, ...args]);
+const gymnasium = (...args: string[]) =>
+  run('examples/gymnasium/main.js', ['--python', PYTHON, ...args]);
 
 describe('examples/gymnasium', () => {
   before(function () {
@@ -20,8 +24,16 @@ describe('examples/gymnasium', () => {
 
   itAll('wrong usage, and an environment that is not there', async () => {
     for (const [args, code, says] of [
-      [['--algo', 'ppo'], 2, /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; --help says more$/m],
-      [['--id', 'a', '--entry', 'b:c'], 2, /^gymnasium: --id and --entry are two names of one thing/m],
+      [
+        ['--algo', 'ppo'],
+        2,
+        /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; --help says more$/m,
+      ],
+      [
+        ['--id', 'a', '--entry', 'b:c'],
+        2,
+        /^gymnasium: --id and --entry are two names of one thing/m,
+      ],
       [
         ['--entry', 'nowhere:make'],
         1,

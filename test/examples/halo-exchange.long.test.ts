@@ -1,4 +1,7 @@
-/** Advection in parts equals the undivided run, and whatever keeps a part from going on ends the example. */
+/**
+ * Advection in parts equals the undivided run, and whatever keeps a part from going on ends the
+ * example.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,7 +51,16 @@ describe('examples/halo-exchange', () => {
       ['plane', 4, 400],
       ['sphere', 6, 600],
     ]);
-    for (const { exchanges, equal, differentCells, massBefore, massAfter, hidden, early, waitMicroseconds } of runs) {
+    for (const {
+      exchanges,
+      equal,
+      differentCells,
+      massBefore,
+      massAfter,
+      hidden,
+      early,
+      waitMicroseconds,
+    } of runs) {
       expect([exchanges, equal, differentCells]).to.deep.equal([240, true, 0]);
       expect(massBefore).to.be.within(0.1, 0.3);
       expect(massAfter).to.be.closeTo(massBefore, 1e-13);
@@ -61,7 +73,14 @@ describe('examples/halo-exchange', () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-halo-exchange-'));
     try {
       const file = join(folder, 'fields.png');
-      const { code, stdout, lines } = await run(main, ['--size', '16', '--steps', '20', '--png', file]);
+      const { code, stdout, lines } = await run(main, [
+        '--size',
+        '16',
+        '--steps',
+        '20',
+        '--png',
+        file,
+      ]);
       expect(code).to.equal(0);
       for (const line of lines) expect(line.length, line).to.be.at.most(80);
       expect(lines[0]).to.equal('plane: 4 workers with 16 × 16 cells each, 20 steps');
@@ -80,7 +99,9 @@ describe('examples/halo-exchange', () => {
       expect([...header.subarray(8)]).to.deep.equal([8, 2, 0, 0, 0]);
       const pixels = inflateSync(chunks.get('IDAT')!);
       expect(pixels).to.have.length(height * (3 * width + 1));
-      const pixel = (x: number, y: number) => [...pixels.subarray(y * (3 * width + 1) + 1 + 3 * x).subarray(0, 3)];
+      const pixel = (x: number, y: number) => [
+        ...pixels.subarray(y * (3 * width + 1) + 1 + 3 * x).subarray(0, 3),
+      ];
       expect(pixel(2, 2)).to.deep.equal([13, 13, 20]);
       expect(pixel(24 + 200, 24 + 288 + 10)).to.deep.equal([253, 244, 196]); // in the cylinder
       expect(pixel(24 + 288 + 10, 24 + 288 + 10)).to.deep.equal([32, 28, 60]); // in its slot
@@ -91,32 +112,40 @@ describe('examples/halo-exchange', () => {
   });
 
   for (const mode of modes) {
-    itAll(`${mode}: a cell of other bits, in any of the fields kept, is found and named`, async () => {
-      const plan = planOf(mode, 8, 6);
-      await startParts(plan).done;
-      await startUndivided(plan).done;
-      const cells = plan.ranks * 64;
-      expect(compare(plan)).to.deep.equal({ cells, different: 0, example: null });
-      for (const [index, step] of [0, 2, 6].entries()) {
-        const field = frame(plan, plan.parts, index);
-        const before = field[64 + 8 + 3]!;
-        // The next float there is: one bit.
-        new BigInt64Array(field.buffer, field.byteOffset)[64 + 8 + 3]! += 1n;
-        const { different, example } = compare(plan);
-        expect(different).to.equal(1);
-        expect(example).to.match(new RegExp(`^cell \\[3, 1\\] of rank 1 is .+ after step ${step}, undivided `));
-        field[64 + 8 + 3] = before;
-      }
-    });
+    itAll(
+      `${mode}: a cell of other bits, in any of the fields kept, is found and named`,
+      async () => {
+        const plan = planOf(mode, 8, 6);
+        await startParts(plan).done;
+        await startUndivided(plan).done;
+        const cells = plan.ranks * 64;
+        expect(compare(plan)).to.deep.equal({ cells, different: 0, example: null });
+        for (const [index, step] of [0, 2, 6].entries()) {
+          const field = frame(plan, plan.parts, index);
+          const before = field[64 + 8 + 3]!;
+          // The next float there is: one bit.
+          new BigInt64Array(field.buffer, field.byteOffset)[64 + 8 + 3]! += 1n;
+          const { different, example } = compare(plan);
+          expect(different).to.equal(1);
+          expect(example).to.match(
+            new RegExp(`^cell \\[3, 1\\] of rank 1 is .+ after step ${step}, undivided `),
+          );
+          field[64 + 8 + 3] = before;
+        }
+      },
+    );
 
-    itAll(`${mode}: with one halo point less exchanged than the scheme needs it is not equal`, async () => {
-      const plan = planOf(mode, 8, 12);
-      const { topology } = domainOf(mode, 8);
-      const tracer = shareHaloExchange({ topology, x: plan.tracer.x, points: 1 });
-      await startParts({ ...plan, tracer }).done;
-      await startUndivided(plan).done;
-      expect(compare(plan).different).to.be.above(10);
-    });
+    itAll(
+      `${mode}: with one halo point less exchanged than the scheme needs it is not equal`,
+      async () => {
+        const plan = planOf(mode, 8, 12);
+        const { topology } = domainOf(mode, 8);
+        const tracer = shareHaloExchange({ topology, x: plan.tracer.x, points: 1 });
+        await startParts({ ...plan, tracer }).done;
+        await startUndivided(plan).done;
+        expect(compare(plan).different).to.be.above(10);
+      },
+    );
 
     it(`${mode}: cells fill it, and the wind crosses no more than a cell per step`, () => {
       const domain = domainOf(mode, 12);
@@ -136,7 +165,12 @@ describe('examples/halo-exchange', () => {
     const random = new Random(1);
     for (let k = 0; k < 1000; k++) {
       const wind = random.between(-0.5, 0.5);
-      const [a, b, c, d] = Array.from({ length: 4 }, () => random.next()) as [number, number, number, number];
+      const [a, b, c, d] = Array.from({ length: 4 }, () => random.next()) as [
+        number,
+        number,
+        number,
+        number,
+      ];
       expect(flux(-wind, d, c, b, a)).to.equal(-flux(wind, a, b, c, d));
     }
   });
@@ -146,7 +180,11 @@ describe('examples/halo-exchange', () => {
     for (let face = 0; face < 5; face++) {
       const [[x, y], [toX, toY]] = [positions[face]!, positions[face + 1]!];
       for (const along of [0, 2, 4]) {
-        const there = pointAt(4, face + 1, ...((toX > x ? [0, along] : [along, 0]) as [number, number]));
+        const there = pointAt(
+          4,
+          face + 1,
+          ...((toX > x ? [0, along] : [along, 0]) as [number, number]),
+        );
         const here = pointAt(4, face, ...((toX > x ? [4, along] : [along, 4]) as [number, number]));
         expect(toX - x + (toY - y)).to.equal(1);
         for (const d of [0, 1, 2]) expect(here[d]).to.be.closeTo(there[d]!, 1e-12);
@@ -204,11 +242,14 @@ describe('examples/halo-exchange', () => {
         progress: new SharedArrayBuffer(8),
         parts: new SharedArrayBuffer(8),
       };
-      expect((await expectRejection(startParts(plan).done)).message).to.match(/Invalid typed array length/);
+      expect((await expectRejection(startParts(plan).done)).message).to.match(
+        /Invalid typed array length/,
+      );
     });
 
     it('ends the example with one sentence and exit code 1', async () => {
-      const code = "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 2) process.exit(3);";
+      const code =
+        "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 2) process.exit(3);";
       const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
       const ran = await run(main, ['--size', '8', '--mode', 'plane'], { env });
       expect([ran.code, ran.stdout]).to.deep.equal([1, '']);
@@ -220,7 +261,8 @@ describe('examples/halo-exchange', () => {
 
   itAll('a part that has computed something else ends it with exit code 1', async () => {
     // The bell of rank 3 is another one.
-    const code = "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 3) Math.cos = () => 0.5;";
+    const code =
+      "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 3) Math.cos = () => 0.5;";
     const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
     const ran = await run(main, ['--size', '8', '--steps', '3', '--mode', 'plane'], { env });
     expect([ran.code, ran.stderr]).to.deep.equal([1, '']);
@@ -231,9 +273,16 @@ describe('examples/halo-exchange', () => {
   });
 
   itAll('a picture that cannot be written is refused before the run', async () => {
-    const { code, stdout, stderr } = await run(main, ['--png', '/no/such/folder/x.png', '--steps', '1000000']);
+    const { code, stdout, stderr } = await run(main, [
+      '--png',
+      '/no/such/folder/x.png',
+      '--steps',
+      '1000000',
+    ]);
     expect([code, stdout]).to.deep.equal([1, '']);
-    expect(stderr).to.match(/^halo-exchange: --png \/no\/such\/folder\/x\.png cannot be written: ENOENT.*\n$/);
+    expect(stderr).to.match(
+      /^halo-exchange: --png \/no\/such\/folder\/x\.png cannot be written: ENOENT.*\n$/,
+    );
   });
 
   itAll('refuses wrong usage, each with one sentence', async () => {
@@ -261,7 +310,8 @@ describe('examples/halo-exchange', () => {
   itAll('--help says every option and the exit codes, in 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--help', '--mode', 'none']);
     expect(code).to.equal(0);
-    for (const option of ['mode', 'size', 'steps', 'png', 'json', 'help']) expect(stdout).to.include(`--${option}`);
+    for (const option of ['mode', 'size', 'steps', 'png', 'json', 'help'])
+      expect(stdout).to.include(`--${option}`);
     expect(stdout)
       .to.include('usage: node dist/examples/halo-exchange/main.js')
       .and.match(/exit code: 0 .* 1 .*\n.* 2 wrong usage/);

@@ -1,4 +1,7 @@
-/** The example of learners that keep their parameters equal, in one process; by a launcher see test/ranks. */
+/**
+ * The example of learners that keep their parameters equal, in one process; by a launcher see
+ * test/ranks.
+ */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
@@ -18,9 +21,18 @@ describe('examples/learners', () => {
   });
 
   itAll('says in words what it came to, also when it was too short', async () => {
-    const { code, lines } = await run(script, ['--learners', '3', '--max-ticks', '80', '--every', '4']);
+    const { code, lines } = await run(script, [
+      '--learners',
+      '3',
+      '--max-ticks',
+      '80',
+      '--every',
+      '4',
+    ]);
     expect(code).to.equal(1);
-    expect(lines[0]).to.match(/^not solved, by 3 learners in 80 ticks, \d+ steps of their poles, [0-9.]+ s$/);
+    expect(lines[0]).to.match(
+      /^not solved, by 3 learners in 80 ticks, \d+ steps of their poles, [0-9.]+ s$/,
+    );
     expect(lines[1]).to.equal('parameters of all learners: equal, bit for bit, at 1 looks');
   });
 

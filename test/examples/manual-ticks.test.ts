@@ -11,6 +11,9 @@ describe('examples/manual-ticks', () => {
     expect(lines.slice(1)).to.have.length(3);
     lines
       .slice(1)
-      .forEach((line, tick) => void expect(line).to.match(new RegExp(`^tick ${tick}: 64 × 4 observations`)));
+      .forEach(
+        (line, tick) =>
+          void expect(line).to.match(new RegExp(`^tick ${tick}: 64 × 4 observations`)),
+      );
   });
 });

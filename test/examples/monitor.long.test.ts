@@ -1,4 +1,7 @@
-/** `npm start -- --monitor 0`: the address that it prints is one that a browser opens while it trains. */
+/**
+ * `npm start -- --monitor 0`: the address that it prints is one that a browser opens while it
+ * trains.
+ */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { launch } from '../monitor/chromium.ts';

@@ -1,11 +1,25 @@
-/** The example with weights beyond a budget: what it prints is checked, and wrong usage is one clear sentence. */
+/**
+ * The example with weights beyond a budget: what it prints is checked, and wrong usage is one clear
+ * sentence.
+ */
 import { expect } from 'chai';
 import { run, runEach } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 const example = (...args: string[]) => run('examples/offload-weights/main.js', args);
-const small = ['--device', TESTED, '--width', '64', '--layers', '6', '--steps', '8', '--budget-mib', '0.06'];
+const small = [
+  '--device',
+  TESTED,
+  '--width',
+  '64',
+  '--layers',
+  '6',
+  '--steps',
+  '8',
+  '--budget-mib',
+  '0.06',
+];
 
 describe('examples/offload-weights', () => {
   it('learns within the budget, and learns the same with and without prefetch', async function () {
@@ -14,14 +28,23 @@ describe('examples/offload-weights', () => {
     expect([code, stderr]).to.deep.equal([0, '']);
     const all = lines.map((line) => JSON.parse(line));
     const summary = all.at(-1);
-    const losses = (prefetch: boolean) => all.filter((each) => each.prefetch === prefetch).map(({ loss }) => loss);
+    const losses = (prefetch: boolean) =>
+      all.filter((each) => each.prefetch === prefetch).map(({ loss }) => loss);
     expect(losses(true)).to.have.length(8);
     expect(losses(false)).to.deep.equal(losses(true));
-    expect(summary).to.deep.include({ ok: true, equal: true, device: TESTED, totalBytes: 6 * 65 * 64 * 4 });
+    expect(summary).to.deep.include({
+      ok: true,
+      equal: true,
+      device: TESTED,
+      totalBytes: 6 * 65 * 64 * 4,
+    });
     expect(summary.lastLoss).to.be.below(summary.firstLoss);
     if (!ON_HOST) return;
     // Three layers fit, and were there at a time; the driver counts the same.
-    expect([summary.peakBytes, summary.peakByDriverBytes]).to.deep.equal([3 * 65 * 64 * 4, 3 * 65 * 64 * 4]);
+    expect([summary.peakBytes, summary.peakByDriverBytes]).to.deep.equal([
+      3 * 65 * 64 * 4,
+      3 * 65 * 64 * 4,
+    ]);
     expect(summary.budgetBytes).to.be.within(summary.peakBytes, summary.totalBytes);
   });
 
@@ -42,7 +65,10 @@ describe('examples/offload-weights', () => {
       [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
       [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
       [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
-      [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; --help says more/],
+      [
+        ['--width', '-3'],
+        /--width must be a whole number of at least 8, got '-3'; --help says more/,
+      ],
       [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
       [['--json', '-1'], /--json takes no value, got '-1'/],
       [['--device', 'gpu'], /unknown device 'gpu'/],
@@ -67,7 +93,9 @@ describe('examples/offload-weights', () => {
     const { code, stdout, stderr } = await run(...args);
     if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
     expect([code, stdout]).to.deep.equal([2, '']);
-    expect(stderr).to.match(/^offload-weights: device 'cuda:0' is not available: .+; --help says more\n$/);
+    expect(stderr).to.match(
+      /^offload-weights: device 'cuda:0' is not available: .+; --help says more\n$/,
+    );
   });
 
   itAll('--help says every option, in 80 columns', async () => {

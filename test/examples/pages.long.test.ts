@@ -1,4 +1,7 @@
-/** The pages: every snippet that imports from hotslot runs and prints what its comments promise; links lead somewhere. */
+/**
+ * The pages: every snippet that imports from hotslot runs and prints what its comments promise;
+ * links lead somewhere.
+ */
 import { spawn } from 'node:child_process';
 import {
   existsSync,
@@ -19,7 +22,11 @@ import { needServer, startServer } from '../remote/server.ts';
 import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
+];
 
 /** Snippets that name it need a server, whose URL it is. */
 const SERVER = 'HOTSLOT_REDIS_URL';
@@ -45,9 +52,13 @@ function snippetsOf(page: string): Snippet[] {
     .filter(({ name, code }) => name !== '' || /^import .* from 'hotslot(?:\/\w+)?';$/m.test(code));
 }
 
-const words = (text: string) => text.replaceAll(/\w+Array\(\d+\)/g, '').match(/-?\d+(\.\d+)?|true|false/g) ?? [];
+const words = (text: string) =>
+  text.replaceAll(/\w+Array\(\d+\)/g, '').match(/-?\d+(\.\d+)?|true|false/g) ?? [];
 
-/** What `console.log(…); // 1 2 true` says will be printed; comments with other words promise nothing exact. */
+/**
+ * What `console.log(…); // 1 2 true` says will be printed; comments with other words promise
+ * nothing exact.
+ */
 const promised = (code: string) =>
   [...code.matchAll(/^\s*console\.log\(.*\); \/\/ ([-\d. ]|true|false)+$/gm)].map(([line]) =>
     words(line.slice(line.lastIndexOf('//'))),
@@ -60,7 +71,9 @@ function run(
   by: Launch | null,
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
   return new Promise((resolve, reject) => {
-    const launched = by ? [by.command, ...by.args, '-n', '2', process.execPath] : [process.execPath];
+    const launched = by
+      ? [by.command, ...by.args, '-n', '2', process.execPath]
+      : [process.execPath];
     const child = spawn(launched[0]!, [...launched.slice(1), file], {
       cwd: folder,
       env: { ...process.env, ...env, ...by?.env },
@@ -93,11 +106,13 @@ describe('pages', () => {
       try {
         mkdirSync(join(folder, 'node_modules'));
         symlinkSync(root, join(folder, 'node_modules/hotslot'));
-        for (const { name, line, code } of snippets) writeFileSync(join(folder, name || `${line}.mjs`), code);
+        for (const { name, line, code } of snippets)
+          writeFileSync(join(folder, name || `${line}.mjs`), code);
         // Those that another one names are loaded by it.
         const ran = snippets.filter(
           ({ name }) =>
-            name === '' || !snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)),
+            name === '' ||
+            !snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)),
         );
         // A process for all of a page, one after the other; those for a launcher have their own.
         const alone = ran.filter(({ code }) => code.includes(MPI));
@@ -105,16 +120,28 @@ describe('pages', () => {
         for (const some of [together, ...alone.map((each) => [each])]) {
           if (some.length === 0) continue;
           const files = some.map(({ name, line }) => ({ line, file: name || `${line}.mjs` }));
-          const loads = files.map(({ line, file }) => `console.log('${SNIPPET}${line}');\nawait import('./${file}');`);
+          const loads = files.map(
+            ({ line, file }) => `console.log('${SNIPPET}${line}');\nawait import('./${file}');`,
+          );
           writeFileSync(join(folder, 'page.mjs'), loads.join('\n'));
           const by = alone.includes(some[0]!) ? launcher : null;
-          const { code, stdout, stderr } = await run(folder, by ? files[0]!.file : 'page.mjs', env, by);
+          const { code, stdout, stderr } = await run(
+            folder,
+            by ? files[0]!.file : 'page.mjs',
+            env,
+            by,
+          );
           const said = by ? [`${files[0]!.line}\n${stdout}`] : stdout.split(SNIPPET).slice(1);
-          expect([code, stderr], `${page}:${Number.parseInt(said.at(-1) ?? '', 10)}`).to.deep.equal([0, '']);
-          expect(said.map((each) => Number.parseInt(each, 10))).to.deep.equal(some.map(({ line }) => line));
+          expect([code, stderr], `${page}:${Number.parseInt(said.at(-1) ?? '', 10)}`).to.deep.equal(
+            [0, ''],
+          );
+          expect(said.map((each) => Number.parseInt(each, 10))).to.deep.equal(
+            some.map(({ line }) => line),
+          );
           for (const [i, { line, code }] of some.entries()) {
             const printed = said[i]!.split('\n').slice(1).map(words);
-            for (const numbers of promised(code)) expect(printed, `${page}:${line}`).to.deep.include(numbers);
+            for (const numbers of promised(code))
+              expect(printed, `${page}:${line}`).to.deep.include(numbers);
           }
         }
       } finally {
@@ -138,27 +165,35 @@ describe('pages', () => {
       .replaceAll(' ', '-');
 
   it('npm commands of pages name scripts of the package', () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object };
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: object;
+    };
     for (const page of pages) {
-      const named = readFileSync(join(root, page), 'utf8').matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g);
+      const named = readFileSync(join(root, page), 'utf8').matchAll(
+        /\bnpm (?:run ([\w:-]+)|(start|test)\b)/g,
+      );
       for (const [command, script, short] of named)
         expect(scripts, `${page}: ${command}`).to.have.property(script ?? short!);
     }
   });
 
   it('the README is read in two minutes: 160 lines at most', () => {
-    expect(readFileSync(join(root, 'README.md'), 'utf8').trim().split('\n').length).to.be.at.most(160);
+    expect(readFileSync(join(root, 'README.md'), 'utf8').trim().split('\n').length).to.be.at.most(
+      160,
+    );
   });
 
   it('links between pages lead to a file and a heading', () => {
     for (const page of pages) {
       const text = readFileSync(join(root, page), 'utf8');
-      for (const [link, file = '', heading] of text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)) {
+      for (const [link, file = '', heading] of text.matchAll(
+        /\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g,
+      )) {
         const path = file === '' ? page : join(dirname(page), file);
         expect(existsSync(join(root, path)), `${page}: ${link}`).to.equal(true);
         if (heading === undefined) continue;
-        const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, of = '']) =>
-          anchor(of),
+        const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(
+          ([, of = '']) => anchor(of),
         );
         expect(headings, `${page}: ${link}`).to.include(heading);
       }

@@ -1,4 +1,7 @@
-/** The game and its pixels, what the collectors store of them, what the device makes of that, and the example as a whole. */
+/**
+ * The game and its pixels, what the collectors store of them, what the device makes of that, and
+ * the example as a whole.
+ */
 import { expect } from 'chai';
 import { UsageError } from '../../examples/command-line.ts';
 import Catch, { ACTIONS, ENOUGH, FRAME, SIDE } from '../../examples/environments/catch.ts';
@@ -26,7 +29,9 @@ describe('examples/pixels', () => {
         let frame = game.reset(seed);
         for (let over = false; !over; ) {
           const way = leftOf(frame, 255) - 3 - leftOf(frame, 160);
-          const { obs, reward, terminated, truncated } = game.step(!follows || Math.abs(way) < 4 ? 1 : way < 0 ? 0 : 2);
+          const { obs, reward, terminated, truncated } = game.step(
+            !follows || Math.abs(way) < 4 ? 1 : way < 0 ? 0 : 2,
+          );
           frame = obs as Uint8Array;
           expect(terminated).to.equal(reward === -1);
           expect(truncated).to.equal(game.caught === ENOUGH);
@@ -54,9 +59,13 @@ describe('examples/pixels', () => {
     using device = openDevice('host:0');
     const learner = new PixelLearner(device, settings, 1);
     await learner.dqn.ready;
-    const games = Uint8Array.from(Array.from({ length: 16 }, (_, seed) => [...new Catch().reset(seed)]).flat());
+    const games = Uint8Array.from(
+      Array.from({ length: 16 }, (_, seed) => [...new Catch().reset(seed)]).flat(),
+    );
     const bytes = (frames: Uint8Array) =>
-      device.allocate({ shape: [2, 4, SIDE, SIDE], dtype: 'uint8' }).write(frames.slice(0, 8 * FRAME));
+      device
+        .allocate({ shape: [2, 4, SIDE, SIDE], dtype: 'uint8' })
+        .write(frames.slice(0, 8 * FRAME));
     const obs = bytes(games);
     const nextObs = bytes(games.subarray(8 * FRAME));
     const actions = device.allocate({ shape: [2], dtype: 'uint8' });
@@ -68,7 +77,8 @@ describe('examples/pixels', () => {
     for (const [which, tensor] of [learner.now, learner.next].entries()) {
       const found = await tensor.toArray();
       for (let at = 0; at < 8 * FRAME; at++)
-        if (Math.abs(found[at]! - games[which * 8 * FRAME + at]! / 255) > 1e-6) expect.fail(`${which}, ${at}`);
+        if (Math.abs(found[at]! - games[which * 8 * FRAME + at]! / 255) > 1e-6)
+          expect.fail(`${which}, ${at}`);
     }
     // Of the actions that were taken, 0 in both rows; the collector's policy takes the bytes.
     const values = learner.dqn
@@ -77,13 +87,23 @@ describe('examples/pixels', () => {
       .values(await learner.now.toArray(), 2);
     const [, meanQ] = await out.toArray();
     expect(meanQ).to.be.closeTo((values[0]! + values[ACTIONS]!) / 2, 1e-5);
-    const best = [0, 1].map((row) => [0, 1, 2].reduce((a, b) => (values[3 * row + b]! > values[3 * row + a]! ? b : a)));
+    const best = [0, 1].map((row) =>
+      [0, 1, 2].reduce((a, b) => (values[3 * row + b]! > values[3 * row + a]! ? b : a)),
+    );
     expect([...policy.act(Float32Array.from(games.subarray(0, 8 * FRAME)), 2)]).to.deep.equal(best);
     for (const part of [learner, obs, nextObs, actions, rewards, discounts, out]) part.close();
   });
 
   itAll('it runs, counts, and says what stacks would have taken', async () => {
-    const { code, stderr, lines } = await run(main, ['--json', '--seconds', '2', '--lanes', '4', '--capacity', '2000']);
+    const { code, stderr, lines } = await run(main, [
+      '--json',
+      '--seconds',
+      '2',
+      '--lanes',
+      '4',
+      '--capacity',
+      '2000',
+    ]);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
     const objects = lines.map((line) => JSON.parse(line));
@@ -93,12 +113,20 @@ describe('examples/pixels', () => {
       expect(event).to.equal('progress');
       expect(steps).to.be.at.most(summary.steps);
     }
-    expect(summary).to.include({ event: 'summary', device: 'host:0', rows: 32, interrupted: false });
+    expect(summary).to.include({
+      event: 'summary',
+      device: 'host:0',
+      rows: 32,
+      interrupted: false,
+    });
     expect(summary.steps).to.be.above(1000);
     expect(summary.batches).to.be.above(10);
     // Two stacks, the action, rewards, discounts, two flags, steps and ids.
     const rowBytes = 8 * FRAME + 1 + 4 + 4 + 2 + 4 + 8;
-    expect([summary.batchBytes, summary.stackedBytes]).to.deep.equal([32 * rowBytes, 2000 * rowBytes]);
+    expect([summary.batchBytes, summary.stackedBytes]).to.deep.equal([
+      32 * rowBytes,
+      2000 * rowBytes,
+    ]);
     expect(summary.bufferBytes / 2000).to.be.within(FRAME, FRAME + 256);
     // The limiter's band around four drawn per step written, and the batches under way.
     const [drawn, written] = [32 * summary.batches, summary.steps - 1000];
@@ -112,8 +140,12 @@ describe('examples/pixels', () => {
     for (const line of result) expect(line.length, line).to.be.at.most(80);
     expect(result.slice(0, 23).join('')).to.match(/^┌─{42}┐(│[ ░▒▓█]{42}│){21}└─{42}┘$/);
     expect(stdout.replaceAll('\n', ' '))
-      .to.match(/s on host:0: [\d,]+ steps written, [\d,]+ a second [\d,]+ batches of 32 transitions of 3 steps/)
-      .and.match(/\d+ MB\/s to the device a batch: drawn and stacked in [\d.]+ ms, copied in [\d.]+ ms/)
+      .to.match(
+        /s on host:0: [\d,]+ steps written, [\d,]+ a second [\d,]+ batches of 32 transitions of 3 steps/,
+      )
+      .and.match(
+        /\d+ MB\/s to the device a batch: drawn and stacked in [\d.]+ ms, copied in [\d.]+ ms/,
+      )
       .and.match(
         /memory: 1\d\d MiB for 20,000 places with one frame each; with two stacks each it were 1,077 MiB, 7\.\d/,
       );
@@ -123,7 +155,11 @@ describe('examples/pixels', () => {
     const frames = new Uint8Array(4 * FRAME);
     for (let frame = 0; frame < 4; frame++)
       for (let row = 0; row < 4; row++)
-        frames.fill(255, frame * FRAME + row * SIDE + 2 * frame, frame * FRAME + row * SIDE + 2 * frame + 4);
+        frames.fill(
+          255,
+          frame * FRAME + row * SIDE + 2 * frame,
+          frame * FRAME + row * SIDE + 2 * frame + 4,
+        );
     const [first, second] = drawStack(frames);
     expect(first).to.equal(`░▒▓██${' '.repeat(37)}`);
     expect(second).to.equal(' '.repeat(42));
@@ -131,7 +167,9 @@ describe('examples/pixels', () => {
   });
 
   itAll('Ctrl-C ends it with the summary so far and exit code 130', async () => {
-    const { code, lines, stderr } = await run(main, ['--json', '--seconds', '60'], { interruptAt: /"progress"/ });
+    const { code, lines, stderr } = await run(main, ['--json', '--seconds', '60'], {
+      interruptAt: /"progress"/,
+    });
     expect([code, stderr]).to.deep.equal([130, '']);
     expect(JSON.parse(lines.at(-1)!)).to.include({ event: 'summary', interrupted: true });
   });
@@ -139,7 +177,10 @@ describe('examples/pixels', () => {
   for (const [args, sentence] of [
     [['--lanes', '0'], "--lanes must be a whole number from 1 to 1024, got '0'"],
     [['--workers', '3', '--lanes', '2'], '--workers must be at most --lanes, 2; got 3'],
-    [['--capacity', '20001'], '--capacity must be a multiple of --lanes, 16, such as 20000; got 20001'],
+    [
+      ['--capacity', '20001'],
+      '--capacity must be a multiple of --lanes, 16, such as 20000; got 20001',
+    ],
     [['--capacity', '100'], "--capacity must be a whole number from 1024 to 10000000, got '100'"],
     [['--rows', 'many'], "--rows must be a whole number from 1 to 4096, got 'many'"],
     [['--samples-per-step', '-1'], "--samples-per-step must be a number above 0, got '-1'"],

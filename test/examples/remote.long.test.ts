@@ -1,4 +1,7 @@
-/** `npm run remote` as it is called: rows of other processes solve what they are for, and nothing is left running. */
+/**
+ * `npm run remote` as it is called: rows of other processes solve what they are for, and nothing is
+ * left running.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
@@ -20,7 +23,10 @@ describe('examples/remote', function () {
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
     const wrong = [
-      [['--env', 'Chess'], /^remote: --env must be CartPole or Pendulum, got 'Chess'; --help says more$/m],
+      [
+        ['--env', 'Chess'],
+        /^remote: --env must be CartPole or Pendulum, got 'Chess'; --help says more$/m,
+      ],
       [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
       [['--hosts', '0'], /^remote: --hosts 0 is for a --url that other machines reach/m],
       [['--insecure'], /^remote: --insecure and --ca are for a --url/m],
@@ -36,65 +42,121 @@ describe('examples/remote', function () {
   });
 
   itAll('without a server it says what to install', async () => {
-    const { code, stderr } = await run('examples/remote/main.js', [], { env: { PATH: '/nowhere' } });
+    const { code, stderr } = await run('examples/remote/main.js', [], {
+      env: { PATH: '/nowhere' },
+    });
     expect(code).to.equal(1);
     expect(stderr).to.match(
       /^remote: there is no redis-server or valkey-server in PATH: apt-get install redis-server, /,
     );
   });
 
-  itAll('a URL that cannot be read is a sentence that does not repeat it, and exit code 1', async () => {
-    const { code, stdout, stderr } = await remote('--url', 'rediss://ann:12/secret@192.0.2.1');
-    expect([code, stdout]).to.deep.equal([1, '']);
-    expect(stderr).to.match(/^remote: --url cannot be read: .* HOTSLOT_REDIS_PASSWORD\n$/);
-  });
+  itAll(
+    'a URL that cannot be read is a sentence that does not repeat it, and exit code 1',
+    async () => {
+      const { code, stdout, stderr } = await remote('--url', 'rediss://ann:12/secret@192.0.2.1');
+      expect([code, stdout]).to.deep.equal([1, '']);
+      expect(stderr).to.match(/^remote: --url cannot be read: .* HOTSLOT_REDIS_PASSWORD\n$/);
+    },
+  );
 
   itAll('a network without TLS is a sentence and exit code 1', async () => {
     const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
     expect(code).to.equal(1);
-    expect(stderr).to.match(/^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/);
+    expect(stderr).to.match(
+      /^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/,
+    );
   });
 
-  itAll('a password stands in no output and in no command line, and hosts have it all the same', async function () {
-    needServer(this);
-    const secret = 'nobody:may-read-this';
-    const server = await startServer({ acl: ['default off', `ann on >${secret} ~* &* +@all`] });
-    try {
-      const url = server.url.replace('://', `://ann:${secret}@`);
-      const name = 'secret-of-a-test';
-      const running = remote('--url', url, '--run', name, '--hosts', '1', '--max-seconds', '2', '--device', 'host:0');
-      const alone = remote('--url', url, '--run', 'another-of-a-test', '--hosts', '0', '--max-seconds', '1');
-      const hosts = () => processesWith(`--run ${name}`).filter((line) => line.includes(' collect '));
-      await untilAsked('the host runs', () => hosts().length > 0);
-      for (const line of hosts()) expect(line).to.include('//ann@127.').and.to.not.include(secret);
-      const { code, stdout, stderr } = await running;
-      expect(stderr).to.not.include('read-this');
-      expect(code).to.equal(1);
-      expect(stdout)
-        .to.include(`over ${server.url.replace('://', '://ann@')}`)
-        .and.to.not.include('read-this');
-      const said = (await alone).stdout;
-      expect(said).to.match(/on each machine: HOTSLOT_REDIS_PASSWORD=… npx hotslot collect --url redis:\/\/ann@127/);
-      expect(said).to.not.include('read-this');
-    } finally {
-      await server.stop();
-    }
-  });
+  itAll(
+    'a password stands in no output and in no command line, and hosts have it all the same',
+    async function () {
+      needServer(this);
+      const secret = 'nobody:may-read-this';
+      const server = await startServer({ acl: ['default off', `ann on >${secret} ~* &* +@all`] });
+      try {
+        const url = server.url.replace('://', `://ann:${secret}@`);
+        const name = 'secret-of-a-test';
+        const running = remote(
+          '--url',
+          url,
+          '--run',
+          name,
+          '--hosts',
+          '1',
+          '--max-seconds',
+          '2',
+          '--device',
+          'host:0',
+        );
+        const alone = remote(
+          '--url',
+          url,
+          '--run',
+          'another-of-a-test',
+          '--hosts',
+          '0',
+          '--max-seconds',
+          '1',
+        );
+        const hosts = () =>
+          processesWith(`--run ${name}`).filter((line) => line.includes(' collect '));
+        await untilAsked('the host runs', () => hosts().length > 0);
+        for (const line of hosts())
+          expect(line).to.include('//ann@127.').and.to.not.include(secret);
+        const { code, stdout, stderr } = await running;
+        expect(stderr).to.not.include('read-this');
+        expect(code).to.equal(1);
+        expect(stdout)
+          .to.include(`over ${server.url.replace('://', '://ann@')}`)
+          .and.to.not.include('read-this');
+        const said = (await alone).stdout;
+        expect(said).to.match(
+          /on each machine: HOTSLOT_REDIS_PASSWORD=… npx hotslot collect --url redis:\/\/ann@127/,
+        );
+        expect(said).to.not.include('read-this');
+      } finally {
+        await server.stop();
+      }
+    },
+  );
 
-  itAll('CartPole is solved from the rows of two hosts, each of which came once', async function () {
-    needServer(this);
-    const { code, lines, stderr } = await remote('--json', '--device', 'host:0', '--run', 'cartpole-of-a-test');
-    expect(code, stderr).to.equal(0);
-    const last = JSON.parse(lines.at(-1)!);
-    expect(last).to.include({ solved: true, environment: 'CartPole', hosts: 2, lost: 0, refused: 0 });
-    expect(last.meanReturn).to.be.at.least(475);
-    for (const line of lines.slice(0, -1)) expect(JSON.parse(line)).to.include.keys('rowsPerSecond', 'waits');
-    expect(processesWith('--run cartpole-of-a-test')).to.deep.equal([]);
-  });
+  itAll(
+    'CartPole is solved from the rows of two hosts, each of which came once',
+    async function () {
+      needServer(this);
+      const { code, lines, stderr } = await remote(
+        '--json',
+        '--device',
+        'host:0',
+        '--run',
+        'cartpole-of-a-test',
+      );
+      expect(code, stderr).to.equal(0);
+      const last = JSON.parse(lines.at(-1)!);
+      expect(last).to.include({
+        solved: true,
+        environment: 'CartPole',
+        hosts: 2,
+        lost: 0,
+        refused: 0,
+      });
+      expect(last.meanReturn).to.be.at.least(475);
+      for (const line of lines.slice(0, -1))
+        expect(JSON.parse(line)).to.include.keys('rowsPerSecond', 'waits');
+      expect(processesWith('--run cartpole-of-a-test')).to.deep.equal([]);
+    },
+  );
 
   itLong('so is Pendulum', async function () {
     needServer(this);
-    const { code, lines, stderr } = await remote('--env', 'Pendulum', '--json', '--device', 'host:0');
+    const { code, lines, stderr } = await remote(
+      '--env',
+      'Pendulum',
+      '--json',
+      '--device',
+      'host:0',
+    );
     expect(code, stderr).to.equal(0);
     const { solved, meanReturn, hosts } = JSON.parse(lines.at(-1)!);
     expect([solved, hosts]).to.deep.equal([true, 2]);
@@ -103,20 +165,30 @@ describe('examples/remote', function () {
 
   itAll('Ctrl-C ends hosts and server, with what was reached', async function () {
     needServer(this);
-    const said = await run('examples/remote/main.js', ['--env', 'Pendulum', '--run', 'ctrl-c-of-a-test'], {
-      interruptAt: /2 hosts .*\n.*2 hosts /,
-    });
+    const said = await run(
+      'examples/remote/main.js',
+      ['--env', 'Pendulum', '--run', 'ctrl-c-of-a-test'],
+      {
+        interruptAt: /2 hosts .*\n.*2 hosts /,
+      },
+    );
     expect(said.code, said.stderr).to.equal(130);
     expect(said.stdout).to.match(/Pendulum interrupted after [\d.]+ s: /);
     expect(processesWith('--run ctrl-c-of-a-test')).to.deep.equal([]);
-    const [, port] = /run ctrl-c-of-a-test over redis:\/\/127\.0\.0\.1:(\d+)/.exec(said.stdout) ?? [];
+    const [, port] =
+      /run ctrl-c-of-a-test over redis:\/\/127\.0\.0\.1:(\d+)/.exec(said.stdout) ?? [];
     expect(processesWith(`127.0.0.1:${port}`)).to.deep.equal([]);
   });
 
   it('recipes name what there is', () => {
     const recipe = (name: string) =>
       readFileSync(new URL(`../../../examples/remote/recipes/${name}`, import.meta.url), 'utf8');
-    for (const name of ['hotslot-server.conf', 'compose.yaml', 'slurm.sh', 'systemd/hotslot-host.service']) {
+    for (const name of [
+      'hotslot-server.conf',
+      'compose.yaml',
+      'slurm.sh',
+      'systemd/hotslot-host.service',
+    ]) {
       const text = recipe(name);
       // Every option of `hotslot collect` in it is one.
       for (const [, options = ''] of text.matchAll(/hotslot collect ([^\n]*)/g))
@@ -134,7 +206,13 @@ describe('examples/remote', function () {
           ]).to.include(option);
     }
     const conf = recipe('hotslot-server.conf');
-    for (const line of ['save ""', 'maxmemory-policy noeviction', 'appendonly no', 'tls-port 6380', 'port 0'])
+    for (const line of [
+      'save ""',
+      'maxmemory-policy noeviction',
+      'appendonly no',
+      'tls-port 6380',
+      'port 0',
+    ])
       expect(conf.split('\n')).to.include(line);
   });
 });

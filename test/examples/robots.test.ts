@@ -1,4 +1,7 @@
-/** The robots against Gymnasium's v5 environments: its own code over what MuJoCo computes for its own models. */
+/**
+ * The robots against Gymnasium's v5 environments: its own code over what MuJoCo computes for its
+ * own models.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -15,22 +18,35 @@ interface Track {
   steps: { action: number[]; obs: number[]; reward: number; terminated: boolean }[];
 }
 const fixture = new URL('../../../test/fixtures/robots.json', import.meta.url);
-const { robots: tracks } = JSON.parse(readFileSync(fileURLToPath(fixture), 'utf8')) as { robots: Track[] };
-const sizes = { HalfCheetah: [17, 6], Hopper: [11, 3], Walker2d: [17, 6], Ant: [105, 8], Humanoid: [348, 17] } as const;
+const { robots: tracks } = JSON.parse(readFileSync(fileURLToPath(fixture), 'utf8')) as {
+  robots: Track[];
+};
+const sizes = {
+  HalfCheetah: [17, 6],
+  Hopper: [11, 3],
+  Walker2d: [17, 6],
+  Ant: [105, 8],
+  Humanoid: [348, 17],
+} as const;
 
 describe('examples/mujoco', () => {
   it('has the robots that Gymnasium has, with its spaces', async () => {
     expect(Object.keys(robots)).to.deep.equal(Object.keys(sizes));
     for (const [name, [seen, moved]] of Object.entries(sizes)) {
       const robot = await makeRobot({ index: 0, options: { robot: name } });
-      expect([robot.observationSpace.shape, robot.actionSpace.shape]).to.deep.equal([[seen], [moved]]);
+      expect([robot.observationSpace.shape, robot.actionSpace.shape]).to.deep.equal([
+        [seen],
+        [moved],
+      ]);
       const most = name === 'Humanoid' ? 0.4 : 1;
       // The model keeps them in double precision.
       for (const high of robot.actionSpace.high) expect(high).to.equal(most);
       robot.close();
     }
     const { message } = await rejection(makeRobot({ index: 0, options: { robot: 'Dog' } }));
-    expect(message).to.equal("robot must be one of HalfCheetah, Hopper, Walker2d, Ant, Humanoid, got 'Dog'");
+    expect(message).to.equal(
+      "robot must be one of HalfCheetah, Hopper, Walker2d, Ant, Humanoid, got 'Dog'",
+    );
   });
 
   for (const { robot: name, qpos, qvel, first, steps } of tracks)
@@ -41,7 +57,10 @@ describe('examples/mujoco', () => {
       const close = (got: ArrayLike<number>, wanted: number[], what: string) => {
         expect(got.length, what).to.equal(wanted.length);
         for (const [i, value] of wanted.entries())
-          expect(got[i], `${what}: obs[${i}]`).to.be.closeTo(value, 1e-12 * Math.max(1, Math.abs(value)));
+          expect(got[i], `${what}: obs[${i}]`).to.be.closeTo(
+            value,
+            1e-12 * Math.max(1, Math.abs(value)),
+          );
       };
       close(robot.begin(), first, 'at first');
       for (const [i, { action, obs, reward, terminated }] of steps.entries()) {
@@ -127,7 +146,10 @@ describe('examples/mujoco', () => {
       expect(Math.max(...off.map(Math.abs)), name).to.be.within(0.98 * noise, noise);
       const spread = Math.sqrt(speed.reduce((sum, value) => sum + value * value, 0) / speed.length);
       expect(spread, name).to.be.within(
-        ...((speeds === 'normal' ? [0.95 * noise, 1.05 * noise] : [0.54 * noise, 0.62 * noise]) as [number, number]),
+        ...((speeds === 'normal' ? [0.95 * noise, 1.05 * noise] : [0.54 * noise, 0.62 * noise]) as [
+          number,
+          number,
+        ]),
       );
       robot.close();
       still.close();

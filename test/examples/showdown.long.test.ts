@@ -1,4 +1,7 @@
-/** `npm run showdown`: battles where the simulator is installed, and what to install where it is not. */
+/**
+ * `npm run showdown`: battles where the simulator is installed, and what to install where it is
+ * not.
+ */
 import { createRequire } from 'node:module';
 import { expect } from 'chai';
 import { evaluate } from '../../src/entries/collect.ts';
@@ -42,9 +45,17 @@ describe('examples/showdown', () => {
     const all: Float64Array[] = [];
     for (let round = 0; round < 2; round++) {
       const random = new Random(3);
-      const policy = { act: (_: Float32Array, n: number) => Float32Array.from({ length: n }, () => random.below(6)) };
+      const policy = {
+        act: (_: Float32Array, n: number) =>
+          Float32Array.from({ length: n }, () => random.below(6)),
+      };
       const environment = new Showdown();
-      const { returns, lengths } = await evaluate({ environments: [environment], policy, episodes: 100, seed: 5 });
+      const { returns, lengths } = await evaluate({
+        environments: [environment],
+        policy,
+        episodes: 100,
+        seed: 5,
+      });
       all.push(returns, lengths);
       environment.close();
       expect(lengths.every((length) => length >= 3 && length < 200)).to.equal(true);
@@ -54,7 +65,13 @@ describe('examples/showdown', () => {
   });
 
   itWhere(true, 'learns', async () => {
-    const { code, lines } = await run('examples/showdown/main.js', ['--json', '--device', 'host:0', '--goal', '0.5']);
+    const { code, lines } = await run('examples/showdown/main.js', [
+      '--json',
+      '--device',
+      'host:0',
+      '--goal',
+      '0.5',
+    ]);
     const { won, before } = JSON.parse(lines.at(-1)!);
     expect([code, won > before + 0.2]).to.deep.equal([0, true]);
   });

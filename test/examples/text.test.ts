@@ -13,7 +13,8 @@ const progress: Progress = {
   loss: 0.01234,
   meanQ: 55,
   bufferFill: 0.815,
-  waitingFor: 'samples: a batch of 1,024 needs 51,008 rows inserted, has 50,992 (1,632,000 sampled)',
+  waitingFor:
+    'samples: a batch of 1,024 needs 51,008 rows inserted, has 50,992 (1,632,000 sampled)',
   evaluations: 3,
   greedyReturn: 411.2,
 };
@@ -22,14 +23,19 @@ const rates = { steps: 51_234.4, ticks: 1601.2 };
 describe('examples/text', () => {
   for (const columns of [20, 40, 80, 132, 240]) {
     it(`live lines leave room at the end of ${columns} columns`, () => {
-      for (const line of liveLines(progress, rates)) expect(cut(line, columns).length).to.be.at.most(columns - 3);
+      for (const line of liveLines(progress, rates))
+        expect(cut(line, columns).length).to.be.at.most(columns - 3);
     });
   }
 
   it('80 columns show how far it is, both rates, the loss and the buffer', () => {
     const [above, below] = liveLines(progress, rates).map((line) => cut(line, 80));
-    expect(above).to.equal(' 12.3 s [████████········] return 237 of 475  51,234 steps/s  1,601 ticks/s');
-    expect(below).to.match(/^ +loss 0\.0123 {2}buffer 82% {2}waits for samples: a batch of 1,024 .*…$/);
+    expect(above).to.equal(
+      ' 12.3 s [████████········] return 237 of 475  51,234 steps/s  1,601 ticks/s',
+    );
+    expect(below).to.match(
+      /^ +loss 0\.0123 {2}buffer 82% {2}waits for samples: a batch of 1,024 .*…$/,
+    );
   });
 
   it('before the first episode and tick there is a dash, not NaN', () => {

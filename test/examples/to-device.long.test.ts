@@ -14,7 +14,9 @@ describe('examples/to-device', () => {
     const { code, stderr, stdout } = await run(main, ['--json', '--batches', '5']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
-    const { from, to, rows, copiedMs, hiddenMs } = JSON.parse(stdout) as Record<string, unknown> & { rows: Row[] };
+    const { from, to, rows, copiedMs, hiddenMs } = JSON.parse(stdout) as Record<string, unknown> & {
+      rows: Row[];
+    };
     expect([from, to]).to.deep.equal(['host:0', 'host:1']);
     const [copies, computed] = rows.map(({ spans }) => spans) as [Row['spans'], Row['spans']];
     expect(copies.map(({ batch }) => batch)).to.deep.equal([0, 1, 2, 3, 4]);
@@ -33,13 +35,22 @@ describe('examples/to-device', () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-to-device-'));
     try {
       const file = join(folder, 'timeline.svg');
-      const { code, lines } = await run(main, ['--devices', 'host:2,host:3', '--batches', '3', '--svg', file]);
+      const { code, lines } = await run(main, [
+        '--devices',
+        'host:2,host:3',
+        '--batches',
+        '3',
+        '--svg',
+        file,
+      ]);
       expect(code).to.equal(0);
       expect(lines[0]).to.match(/^ms +0 /);
       for (const line of lines.slice(0, -1)) expect(line.length, line).to.be.at.most(80);
       expect(lines[1]).to.match(/^copy host:2 → host:3 +[012·]{58}$/);
       expect(lines[2]).to.match(/^compute host:3 +[012·]+$/);
-      expect(lines[3]).to.match(/^3 batches of 16 MiB: copied in [\d.]+ ms, \d+ % of that while host:3 computed$/);
+      expect(lines[3]).to.match(
+        /^3 batches of 16 MiB: copied in [\d.]+ ms, \d+ % of that while host:3 computed$/,
+      );
       const svg = readFileSync(file, 'utf8');
       expect(svg.match(/<title>batch \d: /g)).to.have.length(6);
     } finally {
@@ -63,7 +74,9 @@ describe('examples/to-device', () => {
       'a   000000bbbbbb············',
       'bb  ······000000000000000000',
     ]);
-    expect(drawSvg(rows)).to.include('<rect x="385.0" y="46" width="194.0" height="40"').and.include('batch 11: 2.00');
+    expect(drawSvg(rows))
+      .to.include('<rect x="385.0" y="46" width="194.0" height="40"')
+      .and.include('batch 11: 2.00');
   });
 
   it('a drawing fits its columns, with a sign per batch, and says what it leaves out', () => {
@@ -89,20 +102,32 @@ describe('examples/to-device', () => {
       expect(row).to.have.length(columns);
       expect(scale).to.match(/^ms +\d+( +\d+)*$/);
       expect(new Set(row.slice(9)).size).to.equal(first);
-      expect(last).to.equal(first < batches ? `drawn: the first ${first} of ${batches} batches` : undefined);
+      expect(last).to.equal(
+        first < batches ? `drawn: the first ${first} of ${batches} batches` : undefined,
+      );
     }
   });
 
   itAll('a picture that cannot be written is refused before the run', async () => {
-    const { code, stdout, stderr } = await run(main, ['--svg', '/no/such/folder/x.svg', '--batches', '1000']);
+    const { code, stdout, stderr } = await run(main, [
+      '--svg',
+      '/no/such/folder/x.svg',
+      '--batches',
+      '1000',
+    ]);
     expect([code, stdout]).to.deep.equal([1, '']);
-    expect(stderr).to.match(/^to-device: --svg \/no\/such\/folder\/x\.svg cannot be written: ENOENT.*\n$/);
+    expect(stderr).to.match(
+      /^to-device: --svg \/no\/such\/folder\/x\.svg cannot be written: ENOENT.*\n$/,
+    );
   });
 
   itAll('wrong usage is one sentence', async () => {
     const wrong = [
       [['--devices', 'host:0'], "--devices takes two names, got 'host:0'"],
-      [['--devices', 'host:0,host:0'], "two different devices of one family, got 'host:0,host:0'; --help"],
+      [
+        ['--devices', 'host:0,host:0'],
+        "two different devices of one family, got 'host:0,host:0'; --help",
+      ],
       [['--devices', 'host:0,cpu'], "one family, got 'host:0,cpu' (host:0 and host:0); --help"],
       [['--devices', 'host:0,nowhere'], "unknown device 'nowhere'"],
       [['--devices', 'cuda:0,cuda:1'], "device 'cuda:0' is not available"],
@@ -126,6 +151,9 @@ describe('examples/to-device', () => {
     expect(stdout)
       .to.match(/default 8/)
       .and.match(/exit code: 0/);
-    expect([code, stdout.includes('usage: node dist/examples/to-device/main.js')]).to.deep.equal([0, true]);
+    expect([code, stdout.includes('usage: node dist/examples/to-device/main.js')]).to.deep.equal([
+      0,
+      true,
+    ]);
   });
 });

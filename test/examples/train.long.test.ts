@@ -1,4 +1,7 @@
-/** `npm run train` as it is called: what it says, how it ends, and that its presets solve what they are for. */
+/**
+ * `npm run train` as it is called: what it says, how it ends, and that its presets solve what they
+ * are for.
+ */
 import { expect } from 'chai';
 import { tasks } from '../../examples/train/presets.ts';
 import { run, runEach } from '../cli/run-command.ts';
@@ -21,7 +24,8 @@ describe('examples/train', () => {
     expect(last.meanReturn).to.be.at.least(475);
     expect(last.curve.at(-1).meanReturn).to.equal(last.meanReturn);
     expect([last.steps, last.updates, last.seconds].every((value) => value > 0)).to.equal(true);
-    for (const line of solved.lines.slice(0, -1)) expect(JSON.parse(line)).to.include.keys('steps', 'meanReturn');
+    for (const line of solved.lines.slice(0, -1))
+      expect(JSON.parse(line)).to.include.keys('steps', 'meanReturn');
   });
 
   itAll('its exit code says that it is not solved, its last lines what it came to', async () => {
@@ -35,9 +39,13 @@ describe('examples/train', () => {
 
   // Of an environment that nobody solves in the seconds that this takes.
   itAll('tells as it goes, and Ctrl-C ends it with what was reached', async () => {
-    const said = await run('examples/train/main.js', ['--env', 'HalfCheetah', '--steps', '10000000'], {
-      interruptAt: /updates .*\n.*updates /,
-    });
+    const said = await run(
+      'examples/train/main.js',
+      ['--env', 'HalfCheetah', '--steps', '10000000'],
+      {
+        interruptAt: /updates .*\n.*updates /,
+      },
+    );
     expect(said.code).to.equal(130);
     expect(said.lines[0]).to.equal('sac on HalfCheetah-v5: seed 1, auto, goal 4800');
     expect(said.lines[1]).to.match(/^ +[\d.]+ s {2}[\d,]+ of 10,000,000 steps {2}[\d,]+ updates/);
@@ -46,7 +54,10 @@ describe('examples/train', () => {
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
     const wrong = [
-      [['--env', 'Chess'], /^train: --env must be one of CartPole, Acrobot, .* got 'Chess'; --help says more$/m],
+      [
+        ['--env', 'Chess'],
+        /^train: --env must be one of CartPole, Acrobot, .* got 'Chess'; --help says more$/m,
+      ],
       [['--algo', 'dqn'], /^train: --algo for Pendulum must be sac or td3, got 'dqn'/m],
       [['--steps', '10'], /^train: --steps must be a whole number of at least 1001, got '10'/m],
       [['--max-seconds', '0'], /^train: --max-seconds must be a number above 0/m],
@@ -65,15 +76,29 @@ describe('examples/train', () => {
 
 describeAll('examples/train: every preset solves its environment, on the processor', function () {
   this.timeout(200_000);
-  // Robots take hours, and images minutes: test/examples/pixels trains on them too. DQN solves CartPole above, and SAC
-  // Pendulum in test/collect/train.
+  // Robots take hours, and images minutes: test/examples/pixels trains on them too. DQN solves
+  // CartPole above, and SAC Pendulum in test/collect/train.
   for (const [name, { goal, presets, options }] of Object.entries(tasks))
     for (const algorithm of Object.keys(options ? {} : presets))
-      (name === 'Pendulum' && algorithm === 'td3' ? it : itLong)(`${algorithm} on ${name}`, async () => {
-        const { code, lines } = await train(
-          ...['--env', name, '--algo', algorithm, '--json', '--max-seconds', '150', '--device', 'host:0'],
-        );
-        const { meanReturn, seconds, solved } = JSON.parse(lines.at(-1)!);
-        expect([code, solved], `${meanReturn} of ${goal} in ${seconds} s`).to.deep.equal([0, true]);
-      });
+      (name === 'Pendulum' && algorithm === 'td3' ? it : itLong)(
+        `${algorithm} on ${name}`,
+        async () => {
+          const { code, lines } = await train(
+            '--env',
+            name,
+            '--algo',
+            algorithm,
+            '--json',
+            '--max-seconds',
+            '150',
+            '--device',
+            'host:0',
+          );
+          const { meanReturn, seconds, solved } = JSON.parse(lines.at(-1)!);
+          expect([code, solved], `${meanReturn} of ${goal} in ${seconds} s`).to.deep.equal([
+            0,
+            true,
+          ]);
+        },
+      );
 });

@@ -1,7 +1,9 @@
 /**
- * The process that the shim is in. Arguments: 'record' and parts, whose sites it prints; 'try' with pairs 'part:site' on stdin,
- * each of which fails once in a run of its part; 'first' and one such pair, which fails in the first run of the process; 'force' and
- * 'KIND=parts' for each kind of which every call fails. No part named: all. One JSON line each on stdout, and '> part:site' ahead of what is tried.
+ * The process that the shim is in. Arguments: 'record' and parts, whose sites it prints; 'try' with
+ * pairs 'part:site' on stdin, each of which fails once in a run of its part; 'first' and one such
+ * pair, which fails in the first run of the process; 'force' and 'KIND=parts' for each kind of
+ * which every call fails. No part named: all. One JSON line each on stdout, and '> part:site' ahead
+ * of what is tried.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +11,9 @@ import { openFiles } from '../rig/open-files.ts';
 import type { Part } from './pipelines.ts';
 import { Shim, type Site } from './shim.ts';
 
-/** The sites of a part: those that its first run made calls from, and those that any later run does. */
+/**
+ * The sites of a part: those that its first run made calls from, and those that any later run does.
+ */
 export interface Recorded {
   part: string;
   first: Site[];
@@ -48,12 +52,16 @@ if (mode === 'first') shim.arm(argument.split(':')[1]!);
 shim.record();
 
 const folder = join(process.env.FAULT_FOLDER!, String(process.pid));
-const say = (what: unknown) => process.stdout.write(`${typeof what === 'string' ? what : JSON.stringify(what)}\n`);
+const say = (what: unknown) =>
+  process.stdout.write(`${typeof what === 'string' ? what : JSON.stringify(what)}\n`);
 const codeOf = (error: unknown) => String((error as { code?: unknown }).code);
 /** With what lies behind it. */
 function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error.message + (error.cause === undefined ? '' : ` <- ${codeOf(error.cause)}: ${wordsOf(error.cause)}`);
+  return (
+    error.message +
+    (error.cause === undefined ? '' : ` <- ${codeOf(error.cause)}: ${wordsOf(error.cause)}`)
+  );
 }
 
 /** Gives back what devices keep. */
@@ -72,7 +80,10 @@ async function load(): Promise<void> {
   handles = () => ({ ...rig.openHandles(), pins: rig.pinnedHandles() });
 }
 
-/** What belongs to a device stays, and its pool has all threads that it will have, when things are counted. */
+/**
+ * What belongs to a device stays, and its pool has all threads that it will have, when things are
+ * counted.
+ */
 async function settle(): Promise<void> {
   const { openDevice } = await import('../../src/index.ts');
   const { TESTED } = await import('../rig/tested-device.ts');
@@ -130,12 +141,17 @@ function living(): Record<string, number> {
   all.threads = readdirSync('/proc/self/task').length;
   return all;
 }
-/** What there is more of than before, once all that comes later has come: on a busy machine threads let go late. */
+/**
+ * What there is more of than before, once all that comes later has come: on a busy machine threads
+ * let go late.
+ */
 async function left(before: Record<string, number>, most = 100): Promise<Record<string, number>> {
   for (let i = 0; ; i++) {
     (globalThis as unknown as { gc(): void }).gc();
     await new Promise(setImmediate);
-    const more = Object.entries(living()).map(([kind, count]) => [kind, count - (before[kind] ?? 0)] as const);
+    const more = Object.entries(living()).map(
+      ([kind, count]) => [kind, count - (before[kind] ?? 0)] as const,
+    );
     const found = Object.fromEntries(more.filter(([, count]) => count > 0));
     if (Object.keys(found).length === 0 || i >= most) return found;
   }
@@ -201,7 +217,8 @@ async function attempt(part: string, site: string): Promise<Tried> {
     return { ran, struck, next: ran.error ? await run(part) : ran };
   };
   const { ran, struck, next } = await fail();
-  // Most places have a pool or a table grow once: what is left is waited for at length when it is so again.
+  // Most places have a pool or a table grow once: what is left is waited for at length when it is
+  // so again.
   let more = await left(before, 30);
   for (let i = 0; i < 2 && Object.keys(more).length > 0; i++) {
     // What is kept for the next time may grow once; what is lost is lost again.
@@ -213,7 +230,9 @@ async function attempt(part: string, site: string): Promise<Tried> {
   known.set(part, { bits, before: living() });
   clearTimeout(hangs);
   return {
-    ...{ part, site, struck },
+    part,
+    site,
+    struck,
     error: ran.error ? { code: codeOf(ran.error), message: wordsOf(ran.error) } : null,
     same: next.bits === bits,
     later: ran.error && next.error ? wordsOf(next.error) : null,
@@ -261,7 +280,9 @@ if (mode === 'record') {
   const next = parts[part] ? await run(part) : { bits: null, error: null, closing: [] };
   const again = parts[part] ? await run(part) : next;
   say({
-    ...{ part, site, struck },
+    part,
+    site,
+    struck,
     error: error ? { code: codeOf(error), message: wordsOf(error) } : null,
     same: next.bits === again.bits,
     later: next.error ? wordsOf(next.error) : null,
@@ -282,7 +303,12 @@ if (mode === 'record') {
       const { bits: forced, error } = await run(part);
       shim.force(null);
       clearTimeout(hangs);
-      say({ kind, part, same: forced === bits, error: error ? wordsOf(error) : null } satisfies Forced);
+      say({
+        kind,
+        part,
+        same: forced === bits,
+        error: error ? wordsOf(error) : null,
+      } satisfies Forced);
     }
   }
 }

@@ -1,4 +1,7 @@
-/** What a run has opened: all of it is closed, the latest first, whatever closing one of them throws. */
+/**
+ * What a run has opened: all of it is closed, the latest first, whatever closing one of them
+ * throws.
+ */
 export class Closing {
   readonly #closers: (() => unknown)[] = [];
   add(close: () => unknown): void {

@@ -1,12 +1,14 @@
-// Preloaded into a process under test: the calls that Hotslot's own binaries make for memory, threads, files and of the
-// kernel. It lists the places that they are made from, and at one of them the next call fails. What such calls gave and
-// was not given back is counted. Calls of Node's own code, of its libraries and of V8 go through untouched.
+// Preloaded into a process under test: the calls that Hotslot's own binaries make for memory,
+// threads, files and of the kernel. It lists the places that they are made from, and at one of them
+// the next call fails. What such calls gave and was not given back is counted. Calls of Node's own
+// code, of its libraries and of V8 go through untouched.
 //
-// A place is the address that the call returns to; where a function of the C or C++ library lies between, the address
-// behind it; and the next address of ours above. Addresses are those within the binary, so that a place has the same
-// name in every process.
+// A place is the address that the call returns to; where a function of the C or C++ library lies
+// between, the address behind it; and the next address of ours above. Addresses are those within
+// the binary, so that a place has the same name in every process.
 //
-// process.dlopen() of this library gives { record(on), sites(), arm(id), struck(), force(kind | null) }.
+// process.dlopen() of this library gives { record(on), sites(), arm(id), struck(), force(kind |
+// null) }.
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -48,7 +50,7 @@ void __libc_free(void*);
     return found;                                                                         \
   }())
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -98,8 +100,9 @@ EXPORT void free(void* at) {
 namespace {
 
 void* new_or_throw(void* from, size_t to, size_t bytes) {
-  void* const at =
-      made("new", from, [&] { return to ? __libc_memalign(to, bytes) : __libc_malloc(bytes ? bytes : 1); });
+  void* const at = made("new", from, [&] {
+    return to ? __libc_memalign(to, bytes) : __libc_malloc(bytes ? bytes : 1);
+  });
   if (!at) throw std::bad_alloc();
   return at;
 }
@@ -112,10 +115,18 @@ void* new_or_null(void* from, size_t bytes) noexcept {
 #define PUBLIC __attribute__((visibility("default")))
 PUBLIC void* operator new(size_t bytes) { return new_or_throw(HERE, 0, bytes); }
 PUBLIC void* operator new[](size_t bytes) { return new_or_throw(HERE, 0, bytes); }
-PUBLIC void* operator new(size_t bytes, std::align_val_t to) { return new_or_throw(HERE, size_t(to), bytes); }
-PUBLIC void* operator new[](size_t bytes, std::align_val_t to) { return new_or_throw(HERE, size_t(to), bytes); }
-PUBLIC void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return new_or_null(HERE, bytes); }
-PUBLIC void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return new_or_null(HERE, bytes); }
+PUBLIC void* operator new(size_t bytes, std::align_val_t to) {
+  return new_or_throw(HERE, size_t(to), bytes);
+}
+PUBLIC void* operator new[](size_t bytes, std::align_val_t to) {
+  return new_or_throw(HERE, size_t(to), bytes);
+}
+PUBLIC void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return new_or_null(HERE, bytes);
+}
+PUBLIC void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return new_or_null(HERE, bytes);
+}
 PUBLIC void operator delete(void* at) noexcept { free(at); }
 PUBLIC void operator delete[](void* at) noexcept { free(at); }
 PUBLIC void operator delete(void* at, size_t) noexcept { free(at); }
@@ -125,7 +136,7 @@ PUBLIC void operator delete[](void* at, std::align_val_t) noexcept { free(at); }
 PUBLIC void operator delete(void* at, size_t, std::align_val_t) noexcept { free(at); }
 PUBLIC void operator delete[](void* at, size_t, std::align_val_t) noexcept { free(at); }
 
-// ---- the system -----------------------------------------------------------------------------------------------------
+// ---- the system ---------------------------------------------------------------------------------
 
 // The call's result, or `failed` with this error number.
 #define GUARDED(kind, failed, error, ...) \
@@ -152,7 +163,8 @@ EXPORT int munmap(void* at, size_t bytes) noexcept {
 EXPORT int madvise(void* at, size_t bytes, int advice) noexcept {
   GUARDED("madvise", -1, EINVAL, REAL(madvise)(at, bytes, advice));
 }
-EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* how, void* (*main)(void*), void* given) noexcept {
+EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* how, void* (*main)(void*),
+                          void* given) noexcept {
   GUARDED("pthread_create", EAGAIN, EAGAIN, REAL(pthread_create)(thread, how, main, given));
 }
 EXPORT int open64(const char* path, int flags, ...) {
@@ -162,11 +174,19 @@ EXPORT int open64(const char* path, int flags, ...) {
   va_end(rest);
   GUARDED("open", -1, EMFILE, REAL(open64)(path, flags, rights));
 }
-EXPORT FILE* fopen64(const char* path, const char* how) { GUARDED("fopen", nullptr, EMFILE, REAL(fopen64)(path, how)); }
+EXPORT FILE* fopen64(const char* path, const char* how) {
+  GUARDED("fopen", nullptr, EMFILE, REAL(fopen64)(path, how));
+}
 EXPORT int flock(int fd, int how) noexcept { GUARDED("flock", -1, ENOLCK, REAL(flock)(fd, how)); }
-EXPORT int pipe2(int* ends, int flags) noexcept { GUARDED("pipe", -1, EMFILE, REAL(pipe2)(ends, flags)); }
-EXPORT int poll(pollfd* all, nfds_t count, int ms) { GUARDED("poll", -1, ENOMEM, REAL(poll)(all, count, ms)); }
-EXPORT ssize_t read(int fd, void* to, size_t bytes) { GUARDED("read", -1, EIO, REAL(read)(fd, to, bytes)); }
+EXPORT int pipe2(int* ends, int flags) noexcept {
+  GUARDED("pipe", -1, EMFILE, REAL(pipe2)(ends, flags));
+}
+EXPORT int poll(pollfd* all, nfds_t count, int ms) {
+  GUARDED("poll", -1, ENOMEM, REAL(poll)(all, count, ms));
+}
+EXPORT ssize_t read(int fd, void* to, size_t bytes) {
+  GUARDED("read", -1, EIO, REAL(read)(fd, to, bytes));
+}
 EXPORT ssize_t write(int fd, const void* from, size_t bytes) {
   GUARDED("write", -1, EIO, REAL(write)(fd, from, bytes));
 }
@@ -178,8 +198,8 @@ EXPORT void* dlopen(const char* path, int how) noexcept {
 EXPORT int prctl(int what, ...) noexcept {
   va_list rest;
   va_start(rest, what);
-  const unsigned long a = va_arg(rest, unsigned long), b = va_arg(rest, unsigned long), c = va_arg(rest, unsigned long),
-                      d = va_arg(rest, unsigned long);
+  const unsigned long a = va_arg(rest, unsigned long), b = va_arg(rest, unsigned long),
+                      c = va_arg(rest, unsigned long), d = va_arg(rest, unsigned long);
   va_end(rest);
   GUARDED("prctl", -1, EINVAL, REAL(prctl)(what, a, b, c, d));
 }
@@ -189,11 +209,14 @@ EXPORT long syscall(long number, ...) noexcept {
   long word[6];
   for (long& each : word) each = va_arg(rest, long);
   va_end(rest);
-  const char* const kind = number == SYS_futex ? "futex" : number == SYS_mbind ? "mbind" : "syscall";
-  GUARDED(kind, -1, ENOSYS, REAL(syscall)(number, word[0], word[1], word[2], word[3], word[4], word[5]));
+  const char* const kind = number == SYS_futex   ? "futex"
+                           : number == SYS_mbind ? "mbind"
+                                                 : "syscall";
+  GUARDED(kind, -1, ENOSYS,
+          REAL(syscall)(number, word[0], word[1], word[2], word[3], word[4], word[5]));
 }
 
-// ---- the door -------------------------------------------------------------------------------------------------------
+// ---- the door -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -204,7 +227,8 @@ napi_value function(napi_env env, napi_callback_info info) {
   napi_value argument = nullptr, out = nullptr;
   char text[64];
   napi_get_cb_info(env, info, &count, &argument, nullptr, nullptr);
-  const bool given = count > 0 && napi_get_value_string_utf8(env, argument, text, sizeof text, &length) == 0;
+  const bool given =
+      count > 0 && napi_get_value_string_utf8(env, argument, text, sizeof text, &length) == 0;
   napi_create_string_utf8(env, F(given ? text : nullptr), size_t(-1), &out);
   return out;
 }

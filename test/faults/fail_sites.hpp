@@ -1,4 +1,5 @@
-// The places that calls of the shim are made from, and what they gave and was not given back. It asks for no memory.
+// The places that calls of the shim are made from, and what they gave and was not given back. It
+// asks for no memory.
 #pragma once
 #include <dlfcn.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ class Held {
   Spin& spin_;
 };
 
-// ---- whose an address is --------------------------------------------------------------------------------------------
+// ---- whose an address is ------------------------------------------------------------------------
 
 enum Whose : uintptr_t { unknown, ours, between, theirs };
 
@@ -74,7 +75,8 @@ struct State {
 inline State state;
 inline thread_local bool inside __attribute__((tls_model("initial-exec"))) = false;
 
-// Pages of code that were looked up: a page, and the number of its module above. Binaries never go here.
+// Pages of code that were looked up: a page, and the number of its module above. Binaries never go
+// here.
 struct Page {
   std::atomic<uintptr_t> word{0};
 };
@@ -111,7 +113,7 @@ inline const Module* module_of(uintptr_t address) {
   return &state.modules[at];
 }
 
-// ---- a call ---------------------------------------------------------------------------------------------------------
+// ---- a call -------------------------------------------------------------------------------------
 
 struct Stack {
   int ours = 0;
@@ -158,7 +160,8 @@ inline State::Site* site_of(const char* kind, const void* from) {
   made.id = id;
   made.kind = kind;
   made.frames = stack.ours;
-  for (int i = 0; i < stack.ours; ++i) made.frame[i] = {int(stack.module[i] - state.modules), stack.offset[i]};
+  for (int i = 0; i < stack.ours; ++i)
+    made.frame[i] = {int(stack.module[i] - state.modules), stack.offset[i]};
   return &made;
 }
 
@@ -168,7 +171,8 @@ constexpr uintptr_t gone = 1;
 struct Call {
   State::Site* site = nullptr;
   bool fails = false;
-  // By the loader: a thread's own data of a binary, made when the thread first asks for it. They go with the thread.
+  // By the loader: a thread's own data of a binary, made when the thread first asks for it. They go
+  // with the thread.
   bool of_loader = false;
 
   Call(const char* kind, void* from) {
@@ -217,7 +221,7 @@ inline void forget(void* made) {
     }
 }
 
-// ---- what is said to it ---------------------------------------------------------------------------------------------
+// ---- what is said to it -------------------------------------------------------------------------
 
 // 'on' or nothing.
 inline const char* record(const char* on) {
@@ -234,11 +238,12 @@ inline const char* sites(const char*) {
   text[0] = 0;
   for (int i = 0; i < state.site_count; ++i) {
     const State::Site& site = state.site[i];
-    length += size_t(
-        snprintf(text + length, sizeof text - length, "%016lx %s %lu %ld", site.id, site.kind, site.count, site.live));
+    length += size_t(snprintf(text + length, sizeof text - length, "%016lx %s %lu %ld", site.id,
+                              site.kind, site.count, site.live));
     for (int frame = 0; frame < site.frames; ++frame)
-      length += size_t(snprintf(text + length, sizeof text - length, " %s+0x%lx",
-                                state.modules[site.frame[frame].module].name, site.frame[frame].offset));
+      length +=
+          size_t(snprintf(text + length, sizeof text - length, " %s+0x%lx",
+                          state.modules[site.frame[frame].module].name, site.frame[frame].offset));
     length += size_t(snprintf(text + length, sizeof text - length, "\n"));
   }
   inside = false;

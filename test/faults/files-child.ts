@@ -1,6 +1,7 @@
 /**
- * The process that test/checkpoint/fault_shim.c is in: writes each kind of file that a training leaves beside its checkpoints, again
- * and again, each time with the next call that changes a file failing. One JSON line each. Argument: a folder.
+ * The process that test/checkpoint/fault_shim.c is in: writes each kind of file that a training
+ * leaves beside its checkpoints, again and again, each time with the next call that changes a file
+ * failing. One JSON line each. Argument: a folder.
  */
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +18,9 @@ export interface Written {
   mode: string;
   at: number;
   error: { code: string; message: string } | null;
-  /** the files are what they were, or what they would have been; of event files, no more than begun */
+  /**
+   * the files are what they were, or what they would have been; of event files, no more than begun
+   */
   whole: boolean;
   /** files beside them */
   left: string[];
@@ -41,8 +44,10 @@ const stepped = (count: number) => {
   using writer = buffer.writer();
   for (let i = 0; i < count; i++)
     writer.add({
-      ...{ obs: Float32Array.of(i), rewards: Float32Array.of(i) },
-      ...{ terminated: new Uint8Array(1), truncated: new Uint8Array(1) },
+      obs: Float32Array.of(i),
+      rewards: Float32Array.of(i),
+      terminated: new Uint8Array(1),
+      truncated: new Uint8Array(1),
     } as never);
   return buffer;
 };
@@ -96,5 +101,7 @@ for (const [kind, write] of Object.entries(writers))
         () => false,
       );
       const whole = kind === 'events' || found === before || found === wanted;
-      process.stdout.write(`${JSON.stringify({ kind, mode, at, error, whole, left, later } satisfies Written)}\n`);
+      process.stdout.write(
+        `${JSON.stringify({ kind, mode, at, error, whole, left, later } satisfies Written)}\n`,
+      );
     }

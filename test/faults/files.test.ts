@@ -1,4 +1,7 @@
-/** Files beside checkpoints: every call that changes one fails once. It is told by name, what was there is whole, and the next time works. */
+/**
+ * Files beside checkpoints: every call that changes one fails once. It is told by name, what was
+ * there is whole, and the next time works.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,15 +28,21 @@ describe('faults: files', () => {
   it('dumps, tensors and event files: each call that fails is told, and what was there is whole', () =>
     withFastFolder((mine) => {
       const env = { ...process.env, LD_PRELOAD: shim!, FAULT_FOLDER: mine };
-      const { stdout, stderr, status } = spawnSync(process.execPath, ['--no-warnings', CHILD, mine], {
-        ...{ env, encoding: 'utf8' },
-      });
+      const { stdout, stderr, status } = spawnSync(
+        process.execPath,
+        ['--no-warnings', CHILD, mine],
+        {
+          env,
+          encoding: 'utf8',
+        },
+      );
       expect(status, stderr).to.equal(0);
       const all = stdout.trim().split('\n');
       const told = all.map((line) => JSON.parse(line) as Written);
       expect(new Set(told.map(({ kind }) => kind)).size).to.equal(5);
       // A file is made, written, flushed, named, and its folder flushed.
-      const calls = (kind: string) => told.filter((each) => each.kind === kind && each.mode === 'fail-io').length;
+      const calls = (kind: string) =>
+        told.filter((each) => each.kind === kind && each.mode === 'fail-io').length;
       for (const kind of ['rows.npz', 'steps.npz', 'tensors.npz', 'x.safetensors'])
         expect(calls(kind), kind).to.be.at.least(5);
       expect(calls('events')).to.be.at.least(4);

@@ -1,5 +1,12 @@
-/** What the calls are made by: parts of training runs, each the same bits in every run, each closed whatever comes of it. */
-import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/entries/graph.ts';
+/**
+ * What the calls are made by: parts of training runs, each the same bits in every run, each closed
+ * whatever comes of it.
+ */
+import {
+  FullGraphWrapper,
+  getSharedCaptureStream,
+  type IterationFunction,
+} from '../../src/entries/graph.ts';
 import { SacLearner } from '../../src/entries/learner.ts';
 import { ToDevice } from '../../src/entries/linop.ts';
 import {
@@ -61,7 +68,8 @@ async function stepsInProcess(closing: Closing): Promise<string> {
   }
   const ids = buffer.drawableIds(view);
   bits.add(Float64Array.from(ids));
-  for (const column of Object.values(buffer.read(ids.slice(0, 7)))) if (ArrayBuffer.isView(column)) bits.add(column);
+  for (const column of Object.values(buffer.read(ids.slice(0, 7))))
+    if (ArrayBuffer.isView(column)) bits.add(column);
   bits.add(sampler.inspect().leaves);
   return bits.print();
 }
@@ -94,8 +102,12 @@ async function sac(closing: Closing): Promise<string> {
     return made.write(Float32Array.from({ length: made.size }, (_, i) => Math.sin(i)));
   };
   const batch = {
-    ...{ obs: floats(16, 4), nextObs: floats(16, 4), actions: floats(16, 2), rewards: floats(16) },
-    ...{ dones: floats(16), truncated: floats(16) },
+    obs: floats(16, 4),
+    nextObs: floats(16, 4),
+    actions: floats(16, 2),
+    rewards: floats(16),
+    dones: floats(16),
+    truncated: floats(16),
   };
   learner.update(device.currentStream, batch, floats(learner.scalars.length));
   return new Bits().add((await learner.parameters.toArray()) as Float32Array).print();
@@ -111,7 +123,11 @@ async function products(closing: Closing): Promise<string> {
     return made.write(Float32Array.from({ length: made.size }, (_, i) => (i % 7) - 3));
   };
   const [a, b, c] = [floats(n, n), floats(n, n), floats(n, n)];
-  device.currentStream.launch('gemm', { tensors: [c, a, b], wholes: [0, 0, n, n, n, n, n, n], reals: [1, 0] });
+  device.currentStream.launch('gemm', {
+    tensors: [c, a, b],
+    wholes: [0, 0, n, n, n, n, n, n],
+    reals: [1, 0],
+  });
   return new Bits().add((await c.toArray()) as Float32Array).print();
 }
 
@@ -183,7 +199,8 @@ async function graphs(closing: Closing): Promise<string> {
   const wrapper = new FullGraphWrapper<unknown, unknown>(adds, { device, warmupSteps: 1 });
   closing.add(() => wrapper.close());
   const of = { model: null, numMicrobatches: 1, seqLength: 2, forwardOnly: false };
-  for (let i = 0; i < 4; i++) wrapper.run({ ...of, dataIterator: [{ x: Float32Array.of(i, 1) }].values() });
+  for (let i = 0; i < 4; i++)
+    wrapper.run({ ...of, dataIterator: [{ x: Float32Array.of(i, 1) }].values() });
   return new Bits().add((await sum.toArray()) as Float32Array).print();
 }
 
@@ -214,8 +231,14 @@ async function files(closing: Closing, folder: string): Promise<string> {
   await buffer.dump(`${folder}/rows.npz`);
   const other = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
   await other.load(`${folder}/rows.npz`);
-  const bits = new Bits().add(other.gather(Uint32Array.of(0, 39), new Uint8Array(2 * other.rowBytes)));
-  const steps = TrajectoryBuffer.create({ capacity: 30, lanes: 2, fields: { obs: { shape: [1], observation: true } } });
+  const bits = new Bits().add(
+    other.gather(Uint32Array.of(0, 39), new Uint8Array(2 * other.rowBytes)),
+  );
+  const steps = TrajectoryBuffer.create({
+    capacity: 30,
+    lanes: 2,
+    fields: { obs: { shape: [1], observation: true } },
+  });
   const writer = steps.writer();
   closing.add(() => writer.close());
   const two = {
@@ -243,7 +266,11 @@ export const parts: Readonly<Record<string, Part>> = {
   files,
   byRows: byRows('inline'),
   bySteps: bySteps('inline'),
-  rowsKept: byRows('inline', { rows: 'device', transfer: undefined, deviceRing: { guard: 16, chunkBytes: 512 } }),
+  rowsKept: byRows('inline', {
+    rows: 'device',
+    transfer: undefined,
+    deviceRing: { guard: 16, chunkBytes: 512 },
+  }),
   stepsKept: bySteps('inline', { rows: 'device' }),
   dqn,
   sac,

@@ -36,7 +36,14 @@ export const byRows = (placement: Placement, more: object = {}): Part =>
     buffer.add(rows(64));
     const mailbox = WeightMailbox.create({ length: 1 });
     const pipeline = await ReplayPipeline.open({
-      ...{ buffer, device: TESTED, sampleCount: SAMPLE, depth: 2, placement, mailbox, transfer: 'immediate', ...more },
+      buffer,
+      device: TESTED,
+      sampleCount: SAMPLE,
+      depth: 2,
+      placement,
+      mailbox,
+      transfer: 'immediate',
+      ...more,
     } as never);
     closing.add(() => pipeline.close());
     pipeline.on('error', () => {}); // thrown by the next call too
@@ -71,7 +78,13 @@ export const bySteps = (placement: Placement, more: object = {}): Part =>
     closing.add(() => writer.close());
     const sampler = prioritized();
     const pipeline = await ReplayPipeline.open({
-      ...{ buffer, view: buffer.transitions(VIEW), sampler, device: TESTED, sampleCount: 8, depth: 2, placement },
+      buffer,
+      view: buffer.transitions(VIEW),
+      sampler,
+      device: TESTED,
+      sampleCount: 8,
+      depth: 2,
+      placement,
       ...more,
     } as never);
     closing.add(() => pipeline.close());

@@ -42,7 +42,13 @@ export class Shim {
   sites(): Site[] {
     const lines = this.#door.sites().split('\n').slice(0, -1);
     return lines.map((line) => {
-      const [id, kind, calls, live, ...frames] = line.split(' ') as [string, string, string, string, ...string[]];
+      const [id, kind, calls, live, ...frames] = line.split(' ') as [
+        string,
+        string,
+        string,
+        string,
+        ...string[],
+      ];
       return { id, kind, calls: Number(calls), live: Number(live), frames };
     });
   }

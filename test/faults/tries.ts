@@ -1,4 +1,6 @@
-/** Runs child.ts with the shim, goes on behind whatever ended it, and says in words what a site is. */
+/**
+ * Runs child.ts with the shim, goes on behind whatever ended it, and says in words what a site is.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,13 +43,25 @@ export class Tries {
   }
 
   /** What the child said, line by line, and how it ended. */
-  async #child(args: string[], input = ''): Promise<{ lines: string[]; how: string; errors: string }> {
+  async #child(
+    args: string[],
+    input = '',
+  ): Promise<{ lines: string[]; how: string; errors: string }> {
     // Neither a card nor what is set for other tests: calls are then the same everywhere.
-    const none = { ...process.env, HOTSLOT_CUDA: 'none', HOTSLOT_HIP: 'none', HOTSLOT_LEVEL_ZERO: 'none' };
+    const none = {
+      ...process.env,
+      HOTSLOT_CUDA: 'none',
+      HOTSLOT_HIP: 'none',
+      HOTSLOT_LEVEL_ZERO: 'none',
+    };
     const devices = this.#mode ? environmentOf(this.#mode) : none;
     const env = { ...devices, LD_PRELOAD: this.#shim, FAULT_FOLDER: this.#folder };
     const flags = ['--expose-gc', '--no-warnings', '--enable-source-maps'];
-    const child = spawn(process.execPath, [...flags, CHILD, ...args], { cwd: repository, env, stdio: 'pipe' });
+    const child = spawn(process.execPath, [...flags, CHILD, ...args], {
+      cwd: repository,
+      env,
+      stdio: 'pipe',
+    });
     this.#running = child;
     let [output, errors] = ['', ''];
     let silence: NodeJS.Timeout | undefined;
@@ -70,13 +84,18 @@ export class Tries {
     return { lines: output.split('\n').filter((line) => line !== ''), how, errors };
   }
 
-  /** Sites of these parts, all where none is named: in 'part:site' those that any run comes by, and those that the first does. */
+  /**
+   * Sites of these parts, all where none is named: in 'part:site' those that any run comes by, and
+   * those that the first does.
+   */
   async record(parts: readonly string[] = []): Promise<{ again: string[]; once: string[] }> {
     const { lines, how, errors } = await this.#child(['record', parts.join(',')]);
     if (how !== '0') throw new Error(`recording ended with ${how}: ${errors.slice(-2000)}`);
     const first = new Map<string, string>();
     const again = new Map<string, string>();
-    for (const { part, first: seen, again: ids } of lines.map((line) => JSON.parse(line) as Recorded)) {
+    for (const { part, first: seen, again: ids } of lines.map(
+      (line) => JSON.parse(line) as Recorded,
+    )) {
       for (const site of seen) {
         this.sites.set(site.id, site);
         if (!first.has(site.id)) first.set(site.id, part);
@@ -88,7 +107,10 @@ export class Tries {
       );
     }
     const pairs = (all: Map<string, string>) => [...all].map(([id, part]) => `${part}:${id}`);
-    return { again: pairs(again), once: pairs(new Map([...first].filter(([id]) => !again.has(id)))) };
+    return {
+      again: pairs(again),
+      once: pairs(new Map([...first].filter(([id]) => !again.has(id)))),
+    };
   }
 
   /** All sites that any run of a part comes by, which was recorded. */
@@ -102,7 +124,9 @@ export class Tries {
     for (let rest = pairs; rest.length > 0; ) {
       const { lines, how, errors } = await this.#child(['try'], rest.join('\n'));
       const begun = lines.filter((line) => line.startsWith('> '));
-      tried.push(...lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Tried));
+      tried.push(
+        ...lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Tried),
+      );
       if (how !== '0') ended.push({ pair: begun.at(-1)?.slice(2) ?? 'the beginning', how, errors });
       if (begun.length === 0) break;
       rest = rest.slice(begun.length);

@@ -1,20 +1,33 @@
-/** Files are there as a whole or not at all: whatever breaks while one is written, the old one stays, and nothing is beside it. */
+/**
+ * Files are there as a whole or not at all: whatever breaks while one is written, the old one
+ * stays, and nothing is beside it.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { type NamedTensors, readNpz, readSafetensors, writeNpz, writeSafetensors } from '../../src/entries/formats.ts';
+import {
+  type NamedTensors,
+  readNpz,
+  readSafetensors,
+  writeNpz,
+  writeSafetensors,
+} from '../../src/entries/formats.ts';
 import { rejection } from '../rig/refusal.ts';
 import { expectSame, inFolder, tensor } from './tensors.ts';
 
 const door = fileURLToPath(new URL('../../src/entries/formats.js', import.meta.url));
-const kinds = { Safetensors: [writeSafetensors, readSafetensors], Npz: [writeNpz, readNpz] } as const;
+const kinds = {
+  Safetensors: [writeSafetensors, readSafetensors],
+  Npz: [writeNpz, readNpz],
+} as const;
 const large: NamedTensors = { x: tensor('float32', [100_000]) };
 
 for (const [kind, [write, read]] of Object.entries(kinds)) {
   describe(`formats/files: ${kind}`, () => {
-    const readBack = async (path: string) => (kind === 'Npz' ? readNpz(path) : (await readSafetensors(path)).tensors);
+    const readBack = async (path: string) =>
+      kind === 'Npz' ? readNpz(path) : (await readSafetensors(path)).tensors;
 
     it('a disk that is full leaves the old file, and nothing beside it', () =>
       inFolder(
@@ -30,10 +43,21 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
           });`;
           const { stdout, stderr } = spawnSync(
             'sh',
-            ['-c', 'ulimit -f 128; exec "$@"', 'sh', process.execPath, '--input-type=module', '-e', program, path],
+            [
+              '-c',
+              'ulimit -f 128; exec "$@"',
+              'sh',
+              process.execPath,
+              '--input-type=module',
+              '-e',
+              program,
+              path,
+            ],
             { encoding: 'utf8' },
           );
-          expect(stdout, stderr).to.match(/^ERR_HOTSLOT_UNAVAILABLE EFBIG write\w+: '.*\/w': EFBIG: file too large/);
+          expect(stdout, stderr).to.match(
+            /^ERR_HOTSLOT_UNAVAILABLE EFBIG write\w+: '.*\/w': EFBIG: file too large/,
+          );
           expect(readFileSync(path, 'utf8')).to.equal('old');
         },
         ['w'],
@@ -67,7 +91,12 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         async (folder) => {
           const path = join(folder, 'w');
           writeFileSync(path, 'old');
-          await rejection(write(path, { ...large, y: { dtype: 'float32', shape: [2], data: new Float32Array(1) } }));
+          await rejection(
+            write(path, {
+              ...large,
+              y: { dtype: 'float32', shape: [2], data: new Float32Array(1) },
+            }),
+          );
           expect(readFileSync(path, 'utf8')).to.equal('old');
         },
         ['w'],
@@ -89,7 +118,9 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
     it('what changes the record while it is written changes nothing', () =>
       inFolder(async (folder) => {
         const shape = [100_000];
-        const tensors: Record<string, NamedTensors[string]> = { x: { ...(large.x as NamedTensors[string]), shape } };
+        const tensors: Record<string, NamedTensors[string]> = {
+          x: { ...(large.x as NamedTensors[string]), shape },
+        };
         const promise = write(join(folder, 'w'), tensors);
         shape[0] = 3;
         delete tensors.x;
@@ -126,7 +157,10 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         ['', /got ''$/],
         ['a\0b', /takes a path or a file: URL/],
         [Buffer.from('x'), /got a Buffer of 1$/],
-        [new URL('https://example.org/w'), /takes a path or a file: URL: The URL must be of scheme file$/],
+        [
+          new URL('https://example.org/w'),
+          /takes a path or a file: URL: The URL must be of scheme file$/,
+        ],
       ];
       for (const [path, says] of wrong) {
         const error = await rejection(read(path as string));

@@ -1,6 +1,7 @@
 /**
- * Files with bits turned over, bytes put in and cut off: what is read is tensors that their own data account for, or the answer
- * is an error of ours, in time. A test that hangs fails by mocha's limit.
+ * Files with bits turned over, bytes put in and cut off: what is read is tensors that their own
+ * data account for, or the answer is an error of ours, in time. A test that hangs fails by mocha's
+ * limit.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +29,10 @@ const tensors: NamedTensors = {
   scalar: tensor('float64', [], 4),
 };
 
-/** One to four changes: a bit, a byte, a digit, a piece that is left out or comes twice, the rest cut off. */
+/**
+ * One to four changes: a bit, a byte, a digit, a piece that is left out or comes twice, the rest
+ * cut off.
+ */
 function changed(file: Uint8Array, random: Random, most = file.length): Uint8Array {
   let bytes = Buffer.from(file);
   for (let left = 1 + random.below(4); left > 0 && bytes.length > 0; left--) {
@@ -37,7 +41,8 @@ function changed(file: Uint8Array, random: Random, most = file.length): Uint8Arr
     const kind = random.below(12);
     if (kind < 5) bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << random.below(8)), at);
     else if (kind < 7) bytes.writeUInt8([0, 255, 0x7f, 0x80][random.below(4)] as number, at);
-    else if (kind < 9) bytes.writeUInt8('0123456789[]{}",:\\ eE-.'.charCodeAt(random.below(23)), at);
+    else if (kind < 9)
+      bytes.writeUInt8('0123456789[]{}",:\\ eE-.'.charCodeAt(random.below(23)), at);
     else if (kind === 9) bytes = Buffer.concat([bytes.subarray(0, at), bytes.subarray(to)]);
     else if (kind === 10) bytes = Buffer.concat([bytes.subarray(0, to), bytes.subarray(at)]);
     else bytes = bytes.subarray(0, at);
@@ -70,7 +75,10 @@ describe('formats: files with faults', function () {
       counts[found ? 'read' : 'refused']++;
       // What is read is the file's own bytes, all of them: written anew it is read alike.
       if (found === undefined) continue;
-      expectSame(decodeSafetensors(encodeSafetensors(found.tensors, found.metadata)).tensors, found.tensors);
+      expectSame(
+        decodeSafetensors(encodeSafetensors(found.tensors, found.metadata)).tensors,
+        found.tensors,
+      );
       // Names that are whole numbers come first in a record, wherever they are in the file.
       if (Object.keys(found.tensors).some((name) => /^\d+$/.test(name))) continue;
       const data = Buffer.concat(Object.values(found.tensors).map((each) => bytesOf(each.data)));
@@ -120,7 +128,8 @@ describe('formats: files with faults', function () {
         const found = await outcome(() => readNpz(path), bytes);
         if (found === undefined) continue;
         read++;
-        // Sums are of the contents: a name may be another one, and an entry that the directory lost is not missed.
+        // Sums are of the contents: a name may be another one, and an entry that the directory lost
+        // is not missed.
         const given = new Map(Object.values(tensors).map((each) => [`${each.dtype}`, each]));
         for (const each of Object.values(found))
           expectSame({ x: each }, { x: given.get(each.dtype) as (typeof tensors)[string] });
@@ -137,7 +146,8 @@ describe('formats: files with faults', function () {
       await writeNpz(path, { x: tensor('float32', [4, 3]) });
       const stored = readFileSync(path);
       const packed = deflateRawSync(content);
-      // The stored file with its entry deflated: method and packed size are said twice, the directory's place once.
+      // The stored file with its entry deflated: method and packed size are said twice, the
+      // directory's place once.
       const head = Buffer.from(stored.subarray(0, 35));
       const tail = Buffer.from(stored.subarray(35 + content.length));
       for (const [part, at] of [

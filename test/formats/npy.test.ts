@@ -1,4 +1,7 @@
-/** Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused. numpy itself: numpy.long.test.ts. */
+/**
+ * Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused.
+ * numpy itself: numpy.long.test.ts.
+ */
 import { expect } from 'chai';
 import { decodeNpy, encodeNpy, type TensorData } from '../../src/entries/formats.ts';
 import { refusal } from '../rig/refusal.ts';
@@ -11,13 +14,19 @@ interface Written {
 }
 
 /** An npy file, written by hand. */
-function fileOf(header: string, data: Uint8Array | number = 0, { version = [1, 0], length }: Written = {}): Uint8Array {
+function fileOf(
+  header: string,
+  data: Uint8Array | number = 0,
+  { version = [1, 0], length }: Written = {},
+): Uint8Array {
   const text = Buffer.from(header);
   const wide = version[0] === 1 ? 2 : 4;
   const front = Buffer.alloc(8 + wide);
   front.set([0x93, ...Buffer.from('NUMPY'), ...version]);
   front.writeUIntLE(length ?? text.length, 8, wide);
-  return new Uint8Array(Buffer.concat([front, text, typeof data === 'number' ? Buffer.alloc(data) : data]));
+  return new Uint8Array(
+    Buffer.concat([front, text, typeof data === 'number' ? Buffer.alloc(data) : data]),
+  );
 }
 const headerOf = (descr: string, shape: string, order = 'False') =>
   `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }`;
@@ -28,7 +37,9 @@ describe('formats/npy', () => {
     const header = `${headerOf("'<f4'", '(2, 1)').padEnd(128 - 10 - 1)}\n`;
     const bytes = fileOf(header, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192));
     const given: TensorData = { dtype: 'float32', shape: [2, 1], data: Float32Array.of(1, -2) };
-    expect(Buffer.from(encodeNpy(given)).toString('latin1')).to.equal(Buffer.from(bytes).toString('latin1'));
+    expect(Buffer.from(encodeNpy(given)).toString('latin1')).to.equal(
+      Buffer.from(bytes).toString('latin1'),
+    );
     expectSame({ x: decodeNpy(bytes) }, { x: given });
   });
 
@@ -71,12 +82,20 @@ describe('formats/npy', () => {
 
   it('big-endian numbers and the order of Fortran are put into ours', () => {
     const big = Uint8Array.of(0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6);
-    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(6,)'), big)).data]).to.deep.equal([1, 2, 3, 4, 5, 6]);
-    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(2, 3)', 'True'), big)).data]).to.deep.equal([1, 3, 5, 2, 4, 6]);
-    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(1, 6)', 'True'), big)).data]).to.deep.equal([1, 2, 3, 4, 5, 6]);
+    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(6,)'), big)).data]).to.deep.equal([
+      1, 2, 3, 4, 5, 6,
+    ]);
+    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(2, 3)', 'True'), big)).data]).to.deep.equal([
+      1, 3, 5, 2, 4, 6,
+    ]);
+    expect([...decodeNpy(fileOf(headerOf("'>u2'", '(1, 6)', 'True'), big)).data]).to.deep.equal([
+      1, 2, 3, 4, 5, 6,
+    ]);
     expect([...decodeNpy(fileOf(headerOf("'<u2'", '()', 'True'), 2)).data]).to.deep.equal([0]);
     // NaNs keep their bits.
-    const nans = decodeNpy(fileOf(headerOf("'>f4'", '(1, 1)', 'True'), Uint8Array.of(0x7f, 0xa0, 0, 1)));
+    const nans = decodeNpy(
+      fileOf(headerOf("'>f4'", '(1, 1)', 'True'), Uint8Array.of(0x7f, 0xa0, 0, 1)),
+    );
     expect([...bytesOf(nans.data)]).to.deep.equal([1, 0, 0xa0, 0x7f]);
   });
 
@@ -92,8 +111,16 @@ describe('formats/npy', () => {
       /npy of version 0\.0: there are 1\.0, 2\.0 and/,
     ],
     ['version 4', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [4, 0] }), /npy of version 4\.0/],
-    ['version 1.1', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [1, 1] }), /npy of version 1\.1/],
-    ['a header beyond the end', fileOf('{}', 0, { length: 9 }), /the header says 9 bytes, behind its length are 2$/],
+    [
+      'version 1.1',
+      fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [1, 1] }),
+      /npy of version 1\.1/,
+    ],
+    [
+      'a header beyond the end',
+      fileOf('{}', 0, { length: 9 }),
+      /the header says 9 bytes, behind its length are 2$/,
+    ],
     [
       'a header without end',
       fileOf('{}', 0, { version: [2, 0], length: 2 ** 32 - 1 }),
@@ -101,25 +128,69 @@ describe('formats/npy', () => {
     ],
     ['no dictionary', fileOf('[1, 2]'), /'\{' is missing at character 0 of the header$/],
     ['an empty dictionary', fileOf('{}'), /the header must say descr, fortran_order and shape$/],
-    ['no shape', fileOf("{'descr': '<f4', 'fortran_order': False}"), /must say descr, fortran_order and shape$/],
-    ['a key that nobody knows', fileOf("{'scale': 3}"), /the key 'scale' is unknown, or comes twice at character/],
-    ['a key twice', fileOf("{'fortran_order': True, 'fortran_order': True}"), /the key 'fortran_order' is unknown, or/],
+    [
+      'no shape',
+      fileOf("{'descr': '<f4', 'fortran_order': False}"),
+      /must say descr, fortran_order and shape$/,
+    ],
+    [
+      'a key that nobody knows',
+      fileOf("{'scale': 3}"),
+      /the key 'scale' is unknown, or comes twice at character/,
+    ],
+    [
+      'a key twice',
+      fileOf("{'fortran_order': True, 'fortran_order': True}"),
+      /the key 'fortran_order' is unknown, or/,
+    ],
     ['something behind', fileOf(`${headerOf("'<f4'", '(1,)')};`, 4), /';' follows its end/],
     ['a dictionary that breaks off', fileOf("{'descr': '<f4'"), /'\}' is missing/],
-    ['an order that is none', fileOf(headerOf("'<f4'", '(1,)', '1'), 4), /fortran_order must be True or False/],
+    [
+      'an order that is none',
+      fileOf(headerOf("'<f4'", '(1,)', '1'), 4),
+      /fortran_order must be True or False/,
+    ],
     ['a shape that is none', fileOf(headerOf("'<f4'", '[1]'), 4), /'\(' is missing/],
-    ['a number in brackets', fileOf(headerOf("'<f4'", '(1)'), 4), /a tuple of one number has a comma/],
-    ['a dimension below 0', fileOf(headerOf("'<f4'", '(-1,)'), 4), /shape must be whole numbers from 0 to 2⁵³ − 1/],
-    ['a dimension beyond numbers', fileOf(headerOf("'<f4'", '(9007199254740992,)'), 4), /shape must be whole numbers/],
-    ['a shape that runs over', fileOf(headerOf("'<f4'", '(4294967296, 4294967296)'), 4), /an array of 2 is too large/],
+    [
+      'a number in brackets',
+      fileOf(headerOf("'<f4'", '(1)'), 4),
+      /a tuple of one number has a comma/,
+    ],
+    [
+      'a dimension below 0',
+      fileOf(headerOf("'<f4'", '(-1,)'), 4),
+      /shape must be whole numbers from 0 to 2⁵³ − 1/,
+    ],
+    [
+      'a dimension beyond numbers',
+      fileOf(headerOf("'<f4'", '(9007199254740992,)'), 4),
+      /shape must be whole numbers/,
+    ],
+    [
+      'a shape that runs over',
+      fileOf(headerOf("'<f4'", '(4294967296, 4294967296)'), 4),
+      /an array of 2 is too large/,
+    ],
     [
       'too few bytes',
       fileOf(headerOf("'<f4'", '(2,)'), 7),
       /float32 of shape \[2\] is 8 bytes, behind the header are 7$/,
     ],
-    ['too many bytes', fileOf(headerOf("'<f4'", '(2,)'), 9), /is 8 bytes, behind the header are 9$/],
-    ['a bool that is neither', fileOf(headerOf("'|b1'", '(1,)'), Uint8Array.of(3)), /bool is 0 or 1, element 0 is 3$/],
-    ['no byte order', four("'f4'"), /the dtype 'f4' says no byte order: it must begin with < or >$/],
+    [
+      'too many bytes',
+      fileOf(headerOf("'<f4'", '(2,)'), 9),
+      /is 8 bytes, behind the header are 9$/,
+    ],
+    [
+      'a bool that is neither',
+      fileOf(headerOf("'|b1'", '(1,)'), Uint8Array.of(3)),
+      /bool is 0 or 1, element 0 is 3$/,
+    ],
+    [
+      'no byte order',
+      four("'f4'"),
+      /the dtype 'f4' says no byte order: it must begin with < or >$/,
+    ],
     [
       'objects',
       four("'|O'"),
@@ -133,11 +204,26 @@ describe('formats/npy', () => {
       ARGUMENT,
     ],
     ['a part of a structure', four("('<f4', (2,))"), /its dtype is structured/, ARGUMENT],
-    ['bfloat16 of others', four("'<V2'"), /is void: .* such as bfloat16\. Save it as float32$/, ARGUMENT],
-    ['complex numbers', four("'<c8'"), /is complex: save real and imaginary parts as two arrays$/, ARGUMENT],
+    [
+      'bfloat16 of others',
+      four("'<V2'"),
+      /is void: .* such as bfloat16\. Save it as float32$/,
+      ARGUMENT,
+    ],
+    [
+      'complex numbers',
+      four("'<c8'"),
+      /is complex: save real and imaginary parts as two arrays$/,
+      ARGUMENT,
+    ],
     ['text', four("'<U1'"), /'<U1' is text: save an array of numbers$/, ARGUMENT],
     ['dates', four("'<M8[ns]'"), /is dates: save them as int64, by view\('int64'\)$/, ARGUMENT],
-    ['long doubles', four("'<f16'"), /'<f16' is none of Hotslot's: save it as one of float64/, ARGUMENT],
+    [
+      'long doubles',
+      four("'<f16'"),
+      /'<f16' is none of Hotslot's: save it as one of float64/,
+      ARGUMENT,
+    ],
     ['a dtype of the prototype', four("'<constructor'"), /is complex: /, ARGUMENT],
   ];
   for (const [title, file, says, code = RANGE] of malformed)

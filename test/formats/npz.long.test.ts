@@ -1,4 +1,7 @@
-/** Npz: tensors there and back, zip64, and zip files that are damaged or made to deceive. numpy itself: numpy.long.test.ts. */
+/**
+ * Npz: tensors there and back, zip64, and zip files that are damaged or made to deceive. numpy
+ * itself: numpy.long.test.ts.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deflateRawSync, crc32 as zlibsCrc32 } from 'node:zlib';
@@ -29,17 +32,22 @@ interface Entry {
 }
 
 /** A zip file, written by hand; `at` is where its directory begins. */
-function zipOf(entries: readonly Entry[], end: { count?: number; comment?: string; disk?: number } = {}) {
+function zipOf(
+  entries: readonly Entry[],
+  end: { count?: number; comment?: string; disk?: number } = {},
+) {
   const files: Buffer[] = [];
   const directory: Buffer[] = [];
   let place = 0;
   for (const entry of entries) {
     const { content = x, method = 0, flags = 0, extra = Buffer.alloc(0) } = entry;
-    const { packed = method === 8 ? deflateRawSync(content) : content, sum = zlibsCrc32(content) } = entry;
+    const { packed = method === 8 ? deflateRawSync(content) : content, sum = zlibsCrc32(content) } =
+      entry;
     const name = Buffer.from((entry.name ?? 'x.npy') as string);
     const localName = entry.localName === undefined ? name : Buffer.from(entry.localName);
     const common = Buffer.alloc(26);
-    for (const [i, value] of [20, flags, method, 0, 33].entries()) common.writeUInt16LE(value, 2 * i);
+    for (const [i, value] of [20, flags, method, 0, 33].entries())
+      common.writeUInt16LE(value, 2 * i);
     for (const [i, value] of [sum, packed.length, entry.size ?? content.length].entries())
       common.writeUInt32LE(value, 10 + 4 * i);
     common.writeUInt16LE(localName.length, 22);
@@ -110,7 +118,9 @@ describe('formats/npz', () => {
         expectSame(found, tensors);
         expect(Object.keys(found)).to.deep.equal(Object.keys(tensors));
         await writeNpz(join(folder, 'again.npz'), found);
-        expect(readFileSync(join(folder, 'again.npz')).equals(readFileSync(join(folder, 'x.npz')))).to.equal(true);
+        expect(
+          readFileSync(join(folder, 'again.npz')).equals(readFileSync(join(folder, 'x.npz'))),
+        ).to.equal(true);
       },
       ['again.npz', 'x.npz'],
     ));
@@ -119,8 +129,15 @@ describe('formats/npz', () => {
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       const y = tensor('int16', [3]);
-      const told = { 'objects.npy': foreign('|O8'), 'text.npy': foreign('<U1'), 'y.npy': Buffer.from(encodeNpy(y)) };
-      writeFileSync(path, zipOf(Object.entries(told).map(([name, content]) => ({ name, content }))));
+      const told = {
+        'objects.npy': foreign('|O8'),
+        'text.npy': foreign('<U1'),
+        'y.npy': Buffer.from(encodeNpy(y)),
+      };
+      writeFileSync(
+        path,
+        zipOf(Object.entries(told).map(([name, content]) => ({ name, content }))),
+      );
       expectSame(await readNpz(path, { names: ['y'] }), { y });
       expectSame(await readNpz(path, { names: [] }), {});
       for (const names of [undefined, ['y', 'objects']])
@@ -139,7 +156,16 @@ describe('formats/npz', () => {
       const path = join(folder, 'x.npz');
       await writeNpz(path, {});
       expectSame(await readNpz(path), {});
-      const names = ['__proto__', 'constructor', '', 'a/b', 'ä', '\u{1f600}', 'x.npy', 'n'.repeat(65_531)];
+      const names = [
+        '__proto__',
+        'constructor',
+        '',
+        'a/b',
+        'ä',
+        '\u{1f600}',
+        'x.npy',
+        'n'.repeat(65_531),
+      ];
       const tensors = Object.fromEntries(names.map((name, i) => [name, tensor('int16', [3], i)]));
       await writeNpz(path, tensors);
       expectSame(await readNpz(path), tensors);
@@ -159,7 +185,9 @@ describe('formats/npz', () => {
         expect(readFileSync(path).includes('PK\x06\x06')).to.equal(count > 65_534);
         const entries = await reading('x', path, (file) => zipEntries('x', file));
         // As one text: chai takes seconds for so many.
-        expect(entries.map(({ name }) => name).join() === `${Object.keys(tensors).join('.npy,')}.npy`).to.equal(true);
+        expect(
+          entries.map(({ name }) => name).join() === `${Object.keys(tensors).join('.npy,')}.npy`,
+        ).to.equal(true);
       }
     }),
   );
@@ -171,7 +199,10 @@ describe('formats/npz', () => {
       const path = join(folder, 'x.npz');
       const behind = tensor('float64', [5]);
       const length = 2 ** 30 + 5;
-      await writeNpz(path, { large: { dtype: 'float32', shape: [length], data: new Float32Array(length) }, behind });
+      await writeNpz(path, {
+        large: { dtype: 'float32', shape: [length], data: new Float32Array(length) },
+        behind,
+      });
       await reading('x', path, async (file: Reading) => {
         const [large, small] = (await zipEntries('x', file)) as [ZipEntry, ZipEntry];
         expect([large.size, small.place > 2 ** 32]).to.deep.equal([4 * length + 128, true]);
@@ -188,7 +219,9 @@ describe('formats/npz', () => {
     const bytes = tensor('uint8', [1000]).data as Uint8Array;
     expect(crc32ByTable(Buffer.from('123456789'))).to.equal(0xcbf43926);
     expect(crc32ByTable(bytes)).to.equal(zlibsCrc32(bytes));
-    expect(crc32ByTable(bytes.subarray(7), crc32ByTable(bytes.subarray(0, 7)))).to.equal(zlibsCrc32(bytes));
+    expect(crc32ByTable(bytes.subarray(7), crc32ByTable(bytes.subarray(0, 7)))).to.equal(
+      zlibsCrc32(bytes),
+    );
   });
 
   it('reads what other writers make: deflated, a comment, fields of zip64 that are not needed', async () => {
@@ -209,15 +242,27 @@ describe('formats/npz', () => {
   const malformed: readonly [string, Uint8Array, RegExp][] = [
     ['nothing at all', new Uint8Array(), /it is no zip file, or its end is missing$/],
     ['an npy file', x, /it is no zip file/],
-    ['a file that breaks off', zipOf([{}]).subarray(0, -1), /it is no zip file, or its end is missing$/],
+    [
+      'a file that breaks off',
+      zipOf([{}]).subarray(0, -1),
+      /it is no zip file, or its end is missing$/,
+    ],
     [
       'bytes in front',
       Buffer.concat([Buffer.alloc(3), zipOf([{}])]),
       /its directory ends at byte \d+, what comes behind it begins/,
     ],
     ['one of several parts', zipOf([{}], { disk: 1 }), /it is one of several parts/],
-    ['fewer entries than it says', zipOf([{}], { count: 2 }), /its directory breaks off at entry 1 of 2$/],
-    ['more entries than it says', zipOf([{}, {}], { count: 1 }), /has 51 bytes more than its 1 entries$/],
+    [
+      'fewer entries than it says',
+      zipOf([{}], { count: 2 }),
+      /its directory breaks off at entry 1 of 2$/,
+    ],
+    [
+      'more entries than it says',
+      zipOf([{}, {}], { count: 1 }),
+      /has 51 bytes more than its 1 entries$/,
+    ],
     ['zip64 without its end', zipOf([{}], { count: 0xffff }), /its end of zip64 is missing$/],
     ['a name twice', zipOf([{}, {}]), /it has two entries 'x\.npy'$/],
     [
@@ -232,7 +277,11 @@ describe('formats/npz', () => {
     ],
     ['a folder', zipOf([{ name: 'a/', content: Buffer.alloc(0) }]), /'a\/': it is no array/],
     ['an entry of nothing', zipOf([{ content: Buffer.alloc(0) }]), /'x\.npy': it is empty$/],
-    ['an entry that is no npy', zipOf([{ content: Buffer.from('not what it says') }]), /'x\.npy': it is no npy file/],
+    [
+      'an entry that is no npy',
+      zipOf([{ content: Buffer.from('not what it says') }]),
+      /'x\.npy': it is no npy file/,
+    ],
     [
       'an npy that is short',
       zipOf([{ content: x.subarray(0, -4) }]),
@@ -240,9 +289,21 @@ describe('formats/npz', () => {
     ],
     ['a password', zipOf([{ flags: 1 }]), /it is encrypted: save it without a password$/],
     ['another method', zipOf([{ method: 14 }]), /packed by method 14: save it stored or deflated/],
-    ['an old code page', zipOf([{ name: Buffer.from([0x84, 0x2e]) }]), /name is in an old code page/],
-    ['a name that is no UTF-8', zipOf([{ flags: 0x800, name: Buffer.from([0xff, 0x2e]) }]), /name is not UTF-8/],
-    ['another name inside', zipOf([{ localName: 'y.npy' }]), /its own header says something else than the directory$/],
+    [
+      'an old code page',
+      zipOf([{ name: Buffer.from([0x84, 0x2e]) }]),
+      /name is in an old code page/,
+    ],
+    [
+      'a name that is no UTF-8',
+      zipOf([{ flags: 0x800, name: Buffer.from([0xff, 0x2e]) }]),
+      /name is not UTF-8/,
+    ],
+    [
+      'another name inside',
+      zipOf([{ localName: 'y.npy' }]),
+      /its own header says something else than the directory$/,
+    ],
     ['no header inside', bits((file) => file.fill(0, 0, 4)), /its own header says something else/],
     [
       'a header inside that is too long',
@@ -250,9 +311,21 @@ describe('formats/npz', () => {
       /its own header says something else/,
     ],
     ['a place behind the end', zipOf([{ place: 2 ** 31 }]), /reaches into what comes behind it$/],
-    ['a stored size that lies', zipOf([{ size: 5 }]), /says that 4128 bytes in the file are 5, which cannot be$/],
-    ['a bomb', zipOf([{ method: 8, size: 2 ** 31 }]), /bytes in the file are 2147483648, which cannot be$/],
-    ['sizes of zip64 that are missing', zipOf([{ size: 0xffffffff }]), /its sizes of zip64 are missing$/],
+    [
+      'a stored size that lies',
+      zipOf([{ size: 5 }]),
+      /says that 4128 bytes in the file are 5, which cannot be$/,
+    ],
+    [
+      'a bomb',
+      zipOf([{ method: 8, size: 2 ** 31 }]),
+      /bytes in the file are 2147483648, which cannot be$/,
+    ],
+    [
+      'sizes of zip64 that are missing',
+      zipOf([{ size: 0xffffffff }]),
+      /its sizes of zip64 are missing$/,
+    ],
     [
       'sizes of zip64 beyond numbers',
       zipOf([{ size: 0xffffffff, extra: zip64(2n ** 60n) }]),
@@ -263,7 +336,11 @@ describe('formats/npz', () => {
       zipOf([{ size: 0xffffffff, extra: Buffer.from([1, 0, 0, 0]) }]),
       /a field of zip64 is missing$/,
     ],
-    ['more bytes than it says', zipOf([{ method: 8, size: x.length - 4 }]), /has more bytes than the 4124 it says$/],
+    [
+      'more bytes than it says',
+      zipOf([{ method: 8, size: x.length - 4 }]),
+      /has more bytes than the 4124 it says$/,
+    ],
     [
       'fewer bytes than it says',
       zipOf([{ method: 8, size: x.length, packed: deflateRawSync(x.subarray(0, -4)) }]),
@@ -274,8 +351,16 @@ describe('formats/npz', () => {
       zipOf([{ method: 8, size: x.length, packed: deflateRawSync(Buffer.concat([x, x])) }]),
       /has more bytes than the 4128 it says$/,
     ],
-    ['another sum', zipOf([{ sum: 1 }]), /its CRC-32 is another one: the bytes are not those that were written$/],
-    ['another sum of what is deflated', zipOf([{ sum: 1, method: 8 }]), /its CRC-32 is another one/],
+    [
+      'another sum',
+      zipOf([{ sum: 1 }]),
+      /its CRC-32 is another one: the bytes are not those that were written$/,
+    ],
+    [
+      'another sum of what is deflated',
+      zipOf([{ sum: 1, method: 8 }]),
+      /its CRC-32 is another one/,
+    ],
     [
       'deflated bytes that are none',
       zipOf([{ method: 8, packed: Buffer.alloc(2000, 0xff) }]),
@@ -298,19 +383,29 @@ describe('formats/npz', () => {
       expect(error.message)
         .to.match(says)
         .and.to.match(/^readNpz: '.*x\.npz': /);
-      expect([error.code, error.message.length < 300]).to.deep.equal(['ERR_HOTSLOT_RANGE', true], error.message);
+      expect([error.code, error.message.length < 300]).to.deep.equal(
+        ['ERR_HOTSLOT_RANGE', true],
+        error.message,
+      );
     });
 
   it('refuses what cannot be written', () =>
     inFolder(async (folder) => {
-      const said = async (tensors: NamedTensors) => (await rejection(writeNpz(join(folder, 'x'), tensors))).message;
+      const said = async (tensors: NamedTensors) =>
+        (await rejection(writeNpz(join(folder, 'x'), tensors))).message;
       const one = tensor('int8', [1]);
       expect(await said({ w: tensor('bfloat16', [2]) })).to.match(
         /^writeNpz: 'w': npy has no bfloat16: give the float32/,
       );
-      expect(await said({ 'a\0b': one })).to.match(/a name in a zip file is at most 65531 bytes, without NUL$/);
-      expect(await said({ ['n'.repeat(65_532)]: one })).to.match(/a name in a zip file is at most 65531 bytes/);
-      expect(await said(new Map() as never)).to.match(/^writeNpz: tensors must be a plain object, got a Map$/);
+      expect(await said({ 'a\0b': one })).to.match(
+        /a name in a zip file is at most 65531 bytes, without NUL$/,
+      );
+      expect(await said({ ['n'.repeat(65_532)]: one })).to.match(
+        /a name in a zip file is at most 65531 bytes/,
+      );
+      expect(await said(new Map() as never)).to.match(
+        /^writeNpz: tensors must be a plain object, got a Map$/,
+      );
     }, []));
 
   it('damage is found, wherever it is', () =>

@@ -1,9 +1,18 @@
-/** numpy at the other end: it reads what is written here, and what it writes, in each of its ways, is read here. */
+/**
+ * numpy at the other end: it reads what is written here, and what it writes, in each of its ways,
+ * is read here.
+ */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { decodeNpy, encodeNpy, type NamedTensors, readNpz, writeNpz } from '../../src/entries/formats.ts';
+import {
+  decodeNpy,
+  encodeNpy,
+  type NamedTensors,
+  readNpz,
+  writeNpz,
+} from '../../src/entries/formats.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { allDTypes, bytesOf, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
@@ -13,11 +22,15 @@ const PYTHON = '/usr/bin/python3';
 
 /** Runs a program in the folder, with numpy as np; gives what it prints as JSON. */
 function python(folder: string, program: string): unknown {
-  const { status, stdout, stderr } = spawnSync(PYTHON, ['-c', `import json\nimport numpy as np\n${program}`], {
-    cwd: folder,
-    encoding: 'utf8',
-    maxBuffer: 1 << 28,
-  });
+  const { status, stdout, stderr } = spawnSync(
+    PYTHON,
+    ['-c', `import json\nimport numpy as np\n${program}`],
+    {
+      cwd: folder,
+      encoding: 'utf8',
+      maxBuffer: 1 << 28,
+    },
+  );
   expect(status, stderr).to.equal(0);
   return stdout === '' ? undefined : JSON.parse(stdout);
 }
@@ -44,7 +57,8 @@ describe('formats/numpy', () => {
   itAll('reads our npy, every dtype and shape', () =>
     inFolder(async (folder) => {
       const tensors = manyTensors(numpys);
-      for (const [name, each] of Object.entries(tensors)) writeFileSync(join(folder, `${name}.npy`), encodeNpy(each));
+      for (const [name, each] of Object.entries(tensors))
+        writeFileSync(join(folder, `${name}.npy`), encodeNpy(each));
       const program = `${LOOK}\nprint(json.dumps({n: look(np.load(n + ".npy")) for n in json.loads(${JSON.stringify(JSON.stringify(Object.keys(tensors)))})}))`;
       expect(python(folder, program)).to.deep.equal(lookOf(tensors));
     }),
@@ -65,7 +79,9 @@ describe('formats/numpy', () => {
 
   itAll('reads our zip64', () =>
     inFolder(async (folder) => {
-      const many = Object.fromEntries(Array.from({ length: 65_600 }, (_, i) => [i, tensor('uint8', [], i)]));
+      const many = Object.fromEntries(
+        Array.from({ length: 65_600 }, (_, i) => [i, tensor('uint8', [], i)]),
+      );
       await writeNpz(join(folder, 'x.npz'), many);
       const [count, last] = python(
         folder,
@@ -92,9 +108,14 @@ names = json.loads('${JSON.stringify(numpys)}')`;
       if (dtype === 'float16') {
         // 0 to 12 as binary16, by hand.
         const bits = [
-          0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800, 0x4880, 0x4900, 0x4980, 0x4a00,
+          0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800, 0x4880, 0x4900, 0x4980,
+          0x4a00,
         ];
-        each.data.set(numbers.map((value) => (bits[Math.abs(value)] as number) | (value < 0 ? 0x8000 : 0)) as never);
+        each.data.set(
+          numbers.map(
+            (value) => (bits[Math.abs(value)] as number) | (value < 0 ? 0x8000 : 0),
+          ) as never,
+        );
       } else each.data.set((/^u?int64$/.test(dtype) ? numbers.map(BigInt) : numbers) as never);
       return [dtype, each];
     }),
@@ -108,38 +129,59 @@ names = json.loads('${JSON.stringify(numpys)}')`;
             const setup = `order, fortran = "${order}", ${fortran ? 'True' : 'False'}${WRITE}`;
             const save = 'for n in names: np.save(n + ".npy", written(n))';
             const zip = 'np.savez("s.npz", **{n: written(n) for n in names})';
-            python(folder, `${setup}\n${save}\n${zip}\n${zip.replace('savez("s', 'savez_compressed("c')}`);
-            const loaded = numpys.map((name) => [name, decodeNpy(readFileSync(join(folder, `${name}.npy`)))]);
+            python(
+              folder,
+              `${setup}\n${save}\n${zip}\n${zip.replace('savez("s', 'savez_compressed("c')}`,
+            );
+            const loaded = numpys.map((name) => [
+              name,
+              decodeNpy(readFileSync(join(folder, `${name}.npy`))),
+            ]);
             expectSame(Object.fromEntries(loaded) as NamedTensors, expected);
             expectSame(await readNpz(join(folder, 's.npz')), expected);
             expectSame(await readNpz(join(folder, 'c.npz')), expected);
           }),
       );
 
-  itAll('is read: versions 1.0 to 3.0, empty arrays, scalars, 32 dimensions, what is compressed to little', () =>
-    inFolder(async (folder) => {
-      python(
-        folder,
-        `for v in (1, 2, 3):
+  itAll(
+    'is read: versions 1.0 to 3.0, empty arrays, scalars, 32 dimensions, what is compressed to little',
+    () =>
+      inFolder(async (folder) => {
+        python(
+          folder,
+          `for v in (1, 2, 3):
     with open(f"{v}.npy", "wb") as f: np.lib.format.write_array(f, np.float32([[1, 2]]), (v, 0))
 np.savez_compressed("c.npz", empty=np.zeros((3, 0), "i8"), scalar=np.int16(-3), deep=np.ones((1,) * 32, "u1"), zeros=np.zeros(1000000))`,
-      );
-      const two: NamedTensors = { x: { dtype: 'float32', shape: [1, 2], data: Float32Array.of(1, 2) } };
-      for (const version of [1, 2, 3]) expectSame({ x: decodeNpy(readFileSync(join(folder, `${version}.npy`))) }, two);
-      expectSame(await readNpz(join(folder, 'c.npz')), {
-        empty: { dtype: 'int64', shape: [3, 0], data: new BigInt64Array(0) },
-        scalar: { dtype: 'int16', shape: [], data: Int16Array.of(-3) },
-        deep: { dtype: 'uint8', shape: Array.from({ length: 32 }, () => 1), data: Uint8Array.of(1) },
-        zeros: { dtype: 'float64', shape: [1_000_000], data: new Float64Array(1_000_000) },
-      });
-    }),
+        );
+        const two: NamedTensors = {
+          x: { dtype: 'float32', shape: [1, 2], data: Float32Array.of(1, 2) },
+        };
+        for (const version of [1, 2, 3])
+          expectSame({ x: decodeNpy(readFileSync(join(folder, `${version}.npy`))) }, two);
+        expectSame(await readNpz(join(folder, 'c.npz')), {
+          empty: { dtype: 'int64', shape: [3, 0], data: new BigInt64Array(0) },
+          scalar: { dtype: 'int16', shape: [], data: Int16Array.of(-3) },
+          deep: {
+            dtype: 'uint8',
+            shape: Array.from({ length: 32 }, () => 1),
+            data: Uint8Array.of(1),
+          },
+          zeros: { dtype: 'float64', shape: [1_000_000], data: new Float64Array(1_000_000) },
+        });
+      }),
   );
 
   it('is refused with what to do where Hotslot has no such dtype', () =>
     inFolder(async (folder) => {
       const cases: [string, RegExp][] = [
-        ['np.array([None])', /objects, which only pickle can read: save an array of numbers, with allow_pickle=False$/],
-        ['np.zeros(2, [("x", "f4"), ("y", "i4")])', /structured: save each field as an array of its own/],
+        [
+          'np.array([None])',
+          /objects, which only pickle can read: save an array of numbers, with allow_pickle=False$/,
+        ],
+        [
+          'np.zeros(2, [("x", "f4"), ("y", "i4")])',
+          /structured: save each field as an array of its own/,
+        ],
         ['np.zeros(2, [("x", "f4"), ("ä", "O")])', /structured/],
         ['np.array([1j])', /complex: save real and imaginary parts/],
         ['np.array(["x"])', /text: save an array of numbers/],
@@ -153,7 +195,10 @@ np.savez_compressed("c.npz", empty=np.zeros((3, 0), "i8"), scalar=np.int16(-3), 
       python(folder, saves.join('\n'));
       for (const [i, [made, says]] of cases.entries()) {
         const error = refusal(() => decodeNpy(readFileSync(join(folder, `${i}.npy`))));
-        expect([error.code, error.message], made).to.deep.equal(['ERR_HOTSLOT_ARGUMENT', error.message]);
+        expect([error.code, error.message], made).to.deep.equal([
+          'ERR_HOTSLOT_ARGUMENT',
+          error.message,
+        ]);
         expect(error.message).to.match(says);
       }
     }));

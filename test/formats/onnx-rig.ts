@@ -1,4 +1,7 @@
-/** ONNX models run by another's runtime, WebAssembly on the calling thread, and looked over by ONNX's own checker. */
+/**
+ * ONNX models run by another's runtime, WebAssembly on the calling thread, and looked over by
+ * ONNX's own checker.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,7 +44,10 @@ export function expectNear(got: ArrayLike<number>, want: ArrayLike<number>, what
   expect(got.length, what).to.equal(want.length);
   const size = Math.max(1, ...Array.from(want, Math.abs));
   for (let i = 0; i < want.length; i++)
-    expect(Math.abs((got[i] as number) - (want[i] as number)) / size, `${what}, number ${i}`).to.be.at.most(1e-5);
+    expect(
+      Math.abs((got[i] as number) - (want[i] as number)) / size,
+      `${what}, number ${i}`,
+    ).to.be.at.most(1e-5);
 }
 
 export const hasChecker = (): boolean => spawnSync(PYTHON, ['-c', 'import onnx']).status === 0;
@@ -56,7 +62,10 @@ for name in sys.argv[1:]:
         print(output.name, output.type.tensor_type.elem_type, *shape)
 `;
 
-/** What ONNX's checker says of the models, with the outputs that it infers; throws for what it refuses. */
+/**
+ * What ONNX's checker says of the models, with the outputs that it infers; throws for what it
+ * refuses.
+ */
 export function checked(models: Readonly<Record<string, Uint8Array>>): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-onnx-'));
   try {
@@ -65,7 +74,9 @@ export function checked(models: Readonly<Record<string, Uint8Array>>): string[] 
       writeFileSync(file, bytes);
       return file;
     });
-    const { status, stdout, stderr } = spawnSync(PYTHON, ['-c', program, ...files], { encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync(PYTHON, ['-c', program, ...files], {
+      encoding: 'utf8',
+    });
     if (status !== 0) throw new Error(stderr);
     return stdout.trim().split('\n');
   } finally {

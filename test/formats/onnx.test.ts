@@ -41,18 +41,40 @@ const networks: Record<string, readonly Layer[]> = {
   gelu: [linear(5, 7), gelu(), linear(7, 3)],
   geluTanh: [linear(5, 7), geluTanh(), linear(7, 3)],
   elu: [linear(5, 7), elu(), linear(7, 3)],
-  'activations first and last': [geluTanh(), gelu(), silu(), linear(5, 5), gelu(), geluTanh(), silu()],
-  'layer norm': [layerNorm(5), linear(5, 6), layerNorm(6, { epsilon: 0.1 }), elu(), linear(6, 4), layerNorm(4)],
+  'activations first and last': [
+    geluTanh(),
+    gelu(),
+    silu(),
+    linear(5, 5),
+    gelu(),
+    geluTanh(),
+    silu(),
+  ],
+  'layer norm': [
+    layerNorm(5),
+    linear(5, 6),
+    layerNorm(6, { epsilon: 0.1 }),
+    elu(),
+    linear(6, 4),
+    layerNorm(4),
+  ],
   'one convolution': [first],
   convolutions: [first, relu(), second, silu(), flatten(), linear(second.outputs(0), 3)],
   'a convolution of other images': [first, gelu(), other],
   'a convolution before a layer norm': [first, layerNorm(first.outputs(0))],
   dueling: [linear(5, 4), dueling(3)],
-  'dueling atoms': [linear(5, 4 * 6), dueling(3, { atoms: 6 }), expectation(3, { atoms: 6, min: -2, max: 7 })],
+  'dueling atoms': [
+    linear(5, 4 * 6),
+    dueling(3, { atoms: 6 }),
+    expectation(3, { atoms: 6, min: -2, max: 7 }),
+  ],
   expectation: [linear(5, 2 * 11), expectation(2, { atoms: 11, min: -10, max: 10 })],
 };
 
-/** First values, and others where layers begin with ones and zeros: nothing that is left out goes unseen. */
+/**
+ * First values, and others where layers begin with ones and zeros: nothing that is left out goes
+ * unseen.
+ */
 const weightsOf = (network: Network) => {
   const moved = numbers(3, network.parameterCount, 0.5);
   return network.initialise(2).map((value, i) => value + (moved[i] as number));
@@ -60,22 +82,34 @@ const weightsOf = (network: Network) => {
 
 /** Policies of every kind, without their weights. */
 const discrete: Record<string, () => MlpPolicy> = {
-  'a perceptron': () => new MlpPolicy({ sizes: [5, 16, 4], activation: 'tanh', outputActivation: 'tanh' }),
+  'a perceptron': () =>
+    new MlpPolicy({ sizes: [5, 16, 4], activation: 'tanh', outputActivation: 'tanh' }),
   'a network': () => new MlpPolicy(new Network(networks['layer norm'] as Layer[])),
   dqn: () => new DqnPolicy({ obsDim: 5, actions: 4, hidden: [16, 16] }),
   'dueling dqn of distributions': () =>
     new DqnPolicy({
-      ...{ obsDim: 5, actions: 4, hidden: [16], dueling: true },
+      obsDim: 5,
+      actions: 4,
+      hidden: [16],
+      dueling: true,
       head: { kind: 'categorical', atoms: 21, min: -3, max: 5 },
     }),
   'dqn of bytes of pixels': () =>
     new DqnPolicy({
-      ...{ obsDim: 3 * 9 * 8, actions: 4, hidden: [16], image: [3, 9, 8], scale: 1 / 255 },
+      obsDim: 3 * 9 * 8,
+      actions: 4,
+      hidden: [16],
+      image: [3, 9, 8],
+      scale: 1 / 255,
       convolutions: [{ filters: 4, kernel: 3, stride: 2 }],
     }),
   'dqn of pixels': () =>
     new DqnPolicy({
-      ...{ obsDim: 3 * 9 * 8, actions: 4, hidden: [16], image: [3, 9, 8], dueling: true },
+      obsDim: 3 * 9 * 8,
+      actions: 4,
+      hidden: [16],
+      image: [3, 9, 8],
+      dueling: true,
       convolutions: [
         { filters: 4, kernel: 3, stride: 2 },
         { filters: 6, kernel: 2 },
@@ -84,14 +118,22 @@ const discrete: Record<string, () => MlpPolicy> = {
 };
 
 const ofBytes = discrete['dqn of bytes of pixels'] as () => DqnPolicy;
-const box = { obsDim: 5, actionDim: 3, actorHidden: [16, 16], actionLow: [-2, 0, 5], actionHigh: [2, 1, 11] };
+const box = {
+  obsDim: 5,
+  actionDim: 3,
+  actorHidden: [16, 16],
+  actionLow: [-2, 0, 5],
+  actionHigh: [2, 1, 11],
+};
 const continuous: Record<string, () => SacPolicy | Td3Policy> = {
   sac: () => new SacPolicy(box, { greedy: true }),
-  'sac, means held': () => new SacPolicy({ ...box, meanClamp: 0.5, activation: 'silu' }, { greedy: true }),
+  'sac, means held': () =>
+    new SacPolicy({ ...box, meanClamp: 0.5, activation: 'silu' }, { greedy: true }),
   'sac, normalised and held': () =>
     new SacPolicy({ ...box, layerNorm: true, normaliser: { clip: 1.5 } }, { greedy: true }),
   td3: () => new Td3Policy({ ...box, activation: 'elu' }),
-  'td3, normalised': () => new Td3Policy({ ...box, activation: 'gelu', layerNorm: true, normaliser: true }),
+  'td3, normalised': () =>
+    new Td3Policy({ ...box, activation: 'gelu', layerNorm: true, normaliser: true }),
 };
 const loaded = (policy: SacPolicy | Td3Policy): SacPolicy | Td3Policy => {
   const { network, length } = policy;
@@ -129,14 +171,18 @@ describe('formats/onnx', () => {
         const { values, action, ...more } = await ran(model, obs, n);
         expect([values?.dims, action?.dims, more]).to.deep.equal([[n, outputs], [n], {}]);
         expectNear(values?.data as Float32Array, policy.values(obs, n), name);
-        expect(Array.from(action?.data as BigInt64Array, Number)).to.deep.equal([...policy.act(obs, n)]);
+        expect(Array.from(action?.data as BigInt64Array, Number)).to.deep.equal([
+          ...policy.act(obs, n),
+        ]);
       }
     });
 
   it('a policy of bytes is given them as they are, and multiplies as its learner does', async () => {
     const policy = ofBytes();
     policy.load(weightsOf(policy.network));
-    const bytes = numbers(5, 8 * policy.network.inputs, 127).map((value) => Math.round(value + 128));
+    const bytes = numbers(5, 8 * policy.network.inputs, 127).map((value) =>
+      Math.round(value + 128),
+    );
     const unit = new MlpPolicy(policy.network, policy.parameters);
     const scaled = bytes.map((value) => value * Math.fround(1 / 255));
     expect([...policy.values(bytes, 8)]).to.deep.equal([...unit.values(scaled, 8)]);
@@ -190,11 +236,21 @@ describe('formats/onnx', () => {
   it('says versions, producer, and that batches are of any size', () => {
     const model = new Fields(encodeOnnx(new MlpPolicy({ sizes: [4, 2] }, new Float32Array(10))));
     const [opset] = model.messages(8);
-    expect([model.int(1), model.text(2), opset?.text(1), opset?.int(2)]).to.deep.equal([8, 'hotslot', '', 17]);
+    expect([model.int(1), model.text(2), opset?.text(1), opset?.int(2)]).to.deep.equal([
+      8,
+      'hotslot',
+      '',
+      17,
+    ]);
     const input = model.message(7).message(11);
     const type = input.message(2).message(1);
     const [rows, width] = type.message(2).messages(1);
-    expect([input.text(1), type.int(1), rows?.text(2), width?.int(1)]).to.deep.equal(['obs', 1, 'n', 4]);
+    expect([input.text(1), type.int(1), rows?.text(2), width?.int(1)]).to.deep.equal([
+      'obs',
+      1,
+      'n',
+      4,
+    ]);
   });
 
   it("ONNX's own checker finds nothing, and infers the outputs' shapes", function () {

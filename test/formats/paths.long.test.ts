@@ -1,4 +1,6 @@
-/** A path means what it named when it was given: the program's folder may be another one afterwards. */
+/**
+ * A path means what it named when it was given: the program's folder may be another one afterwards.
+ */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -21,7 +23,10 @@ describe('relative paths', () => {
   /** Begins `act` in a folder of its own, and awaits it in another one, which stays empty. */
   const moved = (act: (folder: string) => Promise<unknown>) =>
     withFolder(async (folder) => {
-      const [here, elsewhere] = ['here', 'elsewhere'].map((name) => join(folder, name)) as [string, string];
+      const [here, elsewhere] = ['here', 'elsewhere'].map((name) => join(folder, name)) as [
+        string,
+        string,
+      ];
       for (const each of [here, elsewhere]) mkdirSync(each, { recursive: true });
       process.chdir(here);
       const done = act(here);
@@ -35,7 +40,11 @@ describe('relative paths', () => {
     moved(async (here) => {
       const tensors = { x: tensor('float32', [2]) };
       const buffer = filled(10);
-      const written = [writeNpz('x.npz', tensors), writeSafetensors('x.safetensors', tensors), buffer.dump('rows.npz')];
+      const written = [
+        writeNpz('x.npz', tensors),
+        writeSafetensors('x.safetensors', tensors),
+        buffer.dump('rows.npz'),
+      ];
       await Promise.all(written);
       expect(readdirSync(here).sort()).to.deep.equal(['rows.npz', 'x.npz', 'x.safetensors']);
       process.chdir(here);
@@ -75,7 +84,9 @@ describe('relative paths', () => {
   it('of a trace', () =>
     moved(async (here) => {
       const pipeline = await ReplayPipeline.open({
-        ...{ buffer: filled(), device: TESTED, sampleCount: 4 },
+        buffer: filled(),
+        device: TESTED,
+        sampleCount: 4,
         trace: { file: 'trace.json' },
       });
       await pipeline.close();
@@ -85,9 +96,16 @@ describe('relative paths', () => {
   itAll('of a training’s checkpoint and rows', () =>
     moved(async (here) => {
       await train({
-        ...{ environment: new URL('../collect/target.js', import.meta.url), environmentOptions: {}, device: TESTED },
+        environment: new URL('../collect/target.js', import.meta.url),
+        environmentOptions: {},
+        device: TESTED,
         learner: { algorithm: 'sac', actorHidden: [8], criticHidden: [8], batchSize: 8, gamma: 0 },
-        ...{ steps: 200, warmUp: 50, environments: 2, capacity: 500, checkpoint: { folder: 'run' }, dump: 'rows.npz' },
+        steps: 200,
+        warmUp: 50,
+        environments: 2,
+        capacity: 500,
+        checkpoint: { folder: 'run' },
+        dump: 'rows.npz',
         evaluation: { every: 200, episodes: 1, confirm: 1 },
       });
       expect(readdirSync(here).sort()).to.deep.equal(['rows.npz', 'run']);

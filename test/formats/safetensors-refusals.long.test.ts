@@ -1,4 +1,7 @@
-/** What is no safetensors file, and what cannot become one: each is told in a sentence, in memory and from a file. */
+/**
+ * What is no safetensors file, and what cannot become one: each is told in a sentence, in memory
+ * and from a file.
+ */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -29,19 +32,43 @@ const bytes = (...each: readonly (readonly [string, number, number])[]) =>
 const RANGE = 'ERR_HOTSLOT_RANGE';
 const ARGUMENT = 'ERR_HOTSLOT_ARGUMENT';
 const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
-  ['nothing at all', new Uint8Array(), /0 bytes are no safetensors file: 8 are the header's length$/],
+  [
+    'nothing at all',
+    new Uint8Array(),
+    /0 bytes are no safetensors file: 8 are the header's length$/,
+  ],
   ['seven bytes', new Uint8Array(7), /7 bytes are no safetensors file/],
   ['no header', fileOf(''), /the header must begin with '\{'$/],
-  ['a header beyond the end', fileOf('{}', 0, 3n), /the header says 3 bytes, behind its length are 2$/],
-  ['a header beyond the limit', fileOf('{}', 0, 100_000_001n), /says 100000001 bytes, the format allows 100000000$/],
-  ['a header beyond numbers', fileOf('{}', 0, 2n ** 64n - 1n), /says 18446744073709551615 bytes, the format/],
+  [
+    'a header beyond the end',
+    fileOf('{}', 0, 3n),
+    /the header says 3 bytes, behind its length are 2$/,
+  ],
+  [
+    'a header beyond the limit',
+    fileOf('{}', 0, 100_000_001n),
+    /says 100000001 bytes, the format allows 100000000$/,
+  ],
+  [
+    'a header beyond numbers',
+    fileOf('{}', 0, 2n ** 64n - 1n),
+    /says 18446744073709551615 bytes, the format/,
+  ],
   ['a blank in front', fileOf(' {}'), /the header must begin with '\{'$/],
   ['a mark of byte order', fileOf('\ufeff{}'), /the header must begin with '\{'$/],
-  ['another encoding', fileOf(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a)), /the header is not UTF-8$/],
+  [
+    'another encoding',
+    fileOf(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a)),
+    /the header is not UTF-8$/,
+  ],
   ['a header that breaks off', fileOf('{"x":'), /it breaks off at character 5 of the header$/],
   ['a text without end', fileOf('{"x'), /a text has no end/],
   ['an escape without end', fileOf('{"x\\'), /a text has no end/],
-  ['a key without quotes', fileOf('{x:1}'), /a text in quotes is missing at character 1 of the header$/],
+  [
+    'a key without quotes',
+    fileOf('{x:1}'),
+    /a text in quotes is missing at character 1 of the header$/,
+  ],
   ['a colon that is missing', fileOf('{"x" 1}'), /':' is missing at character 5/],
   ['a comma too many', fileOf('{"__metadata__":{},}'), /a text in quotes is missing/],
   ['an escape that is none', fileOf('{"\\x":1}'), /'"\\x"' is no text of JSON/],
@@ -54,19 +81,35 @@ const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
   ['a name twice', fileOf(`{"x":1,"x":2}`), /the key 'x' comes twice/],
   ['a name twice, written otherwise', fileOf(`{"x":1,"\\u0078":2}`), /the key 'x' comes twice/],
   ['__proto__ twice', fileOf('{"__proto__":1,"__proto__":2}'), /the key '__proto__' comes twice/],
-  ['a key of a tensor twice', fileOf(`{"x":{"dtype":"U8","dtype":"I8"}}`), /the key 'dtype' comes twice/],
-  ['metadata twice', fileOf('{"__metadata__":{},"__metadata__":{}}'), /the key '__metadata__' comes twice/],
+  [
+    'a key of a tensor twice',
+    fileOf(`{"x":{"dtype":"U8","dtype":"I8"}}`),
+    /the key 'dtype' comes twice/,
+  ],
+  [
+    'metadata twice',
+    fileOf('{"__metadata__":{},"__metadata__":{}}'),
+    /the key '__metadata__' comes twice/,
+  ],
   [
     'metadata that are no object',
     fileOf('{"__metadata__":["x"]}'),
     /__metadata__ must hold texts by name, got an array/,
   ],
-  ['metadata of numbers', fileOf('{"__metadata__":{"step":3}}'), /must hold texts by name, 'step' is 3$/],
+  [
+    'metadata of numbers',
+    fileOf('{"__metadata__":{"step":3}}'),
+    /must hold texts by name, 'step' is 3$/,
+  ],
   ['a tensor that is none', fileOf('{"x":3}'), /'x': a tensor must be an object, got 3$/],
   ['no dtype', fileOf(entry({ dtype: undefined }), 4), /'x': dtype is missing$/],
   ['no shape', fileOf(entry({ shape: undefined }), 4), /'x': shape is missing$/],
   ['no place', fileOf(entry({ data_offsets: undefined }), 4), /'x': data_offsets is missing$/],
-  ['a key that nobody knows', fileOf(entry({ scale: 1 }), 4), /unknown key 'scale'; a tensor has dtype, shape/],
+  [
+    'a key that nobody knows',
+    fileOf(entry({ scale: 1 }), 4),
+    /unknown key 'scale'; a tensor has dtype, shape/,
+  ],
   ['a dtype that is no text', fileOf(entry({ dtype: 4 }), 4), /dtype must be a text, got 4$/],
   [
     'a float of eight bits',
@@ -75,8 +118,18 @@ const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
     ARGUMENT,
   ],
   ['complex numbers', fileOf(entry({ dtype: 'C64' }), 4), /Hotslot has no 'C64'/, ARGUMENT],
-  ['a dtype in small letters', fileOf(entry({ dtype: 'f32' }), 4), /Hotslot has no 'f32'/, ARGUMENT],
-  ['a dtype of the prototype', fileOf(entry({ dtype: 'toString' }), 4), /Hotslot has no 'toString'/, ARGUMENT],
+  [
+    'a dtype in small letters',
+    fileOf(entry({ dtype: 'f32' }), 4),
+    /Hotslot has no 'f32'/,
+    ARGUMENT,
+  ],
+  [
+    'a dtype of the prototype',
+    fileOf(entry({ dtype: 'toString' }), 4),
+    /Hotslot has no 'toString'/,
+    ARGUMENT,
+  ],
   ['a shape that is none', fileOf(entry({ shape: 1 }), 4), /shape must be an array, got 1$/],
   [
     'a dimension that is none',
@@ -86,17 +139,41 @@ const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
   ],
   ['a dimension below 0', fileOf(entry({ shape: [-1] }), 4), /'-1' is no whole number from 0/],
   ['half a dimension', fileOf(entry({ shape: [1.5] }), 4), /'1\.5' is no whole number/],
-  ['a dimension written otherwise', fileOf('{"x":{"dtype":"F32","shape":[1e0]}}', 4), /'1e0' is no whole number/],
-  ['a dimension beyond numbers', fileOf('{"x":{"shape":[9007199254740993]}}', 4), /'9007199254740993' is no whole/],
-  ['a number of a million digits', fileOf(`{"x":${'1'.repeat(1_000_000)}}`), /'1{60}…' is no whole number/],
+  [
+    'a dimension written otherwise',
+    fileOf('{"x":{"dtype":"F32","shape":[1e0]}}', 4),
+    /'1e0' is no whole number/,
+  ],
+  [
+    'a dimension beyond numbers',
+    fileOf('{"x":{"shape":[9007199254740993]}}', 4),
+    /'9007199254740993' is no whole/,
+  ],
+  [
+    'a number of a million digits',
+    fileOf(`{"x":${'1'.repeat(1_000_000)}}`),
+    /'1{60}…' is no whole number/,
+  ],
   [
     'a shape that runs over',
     fileOf(entry({ shape: [2 ** 32, 2 ** 31] }), 4),
     /a shape of an array of 2 is too large to count/,
   ],
-  ['a shape whose bytes run over', fileOf(entry({ shape: [2 ** 52] }), 4), /is too large to count$/],
-  ['one place', fileOf(entry({ data_offsets: [0] }), 4), /data_offsets must be two numbers, got an array of 1$/],
-  ['places that are none', fileOf(entry({ data_offsets: ['0', 4] }), 4), /data_offsets must be two numbers/],
+  [
+    'a shape whose bytes run over',
+    fileOf(entry({ shape: [2 ** 52] }), 4),
+    /is too large to count$/,
+  ],
+  [
+    'one place',
+    fileOf(entry({ data_offsets: [0] }), 4),
+    /data_offsets must be two numbers, got an array of 1$/,
+  ],
+  [
+    'places that are none',
+    fileOf(entry({ data_offsets: ['0', 4] }), 4),
+    /data_offsets must be two numbers/,
+  ],
   [
     'places that fall',
     fileOf(entry({ data_offsets: [4, 0] }), 4),
@@ -107,21 +184,41 @@ const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
     fileOf(entry({ data_offsets: [1, 5] }), 4),
     /data_offsets \[1,5\] must rise, within the 4 bytes/,
   ],
-  ['another size', fileOf(entry({ shape: [2] }), 4), /F32 of shape \[2\] is 8 bytes, data_offsets \[0,4\] are 4$/],
+  [
+    'another size',
+    fileOf(entry({ shape: [2] }), 4),
+    /F32 of shape \[2\] is 8 bytes, data_offsets \[0,4\] are 4$/,
+  ],
   [
     'bytes in front',
     fileOf(bytes(['x', 1, 2]), 2),
     /'x' begins at byte 1 of the data: bytes 0 to 1 belong to no tensor$/,
   ],
-  ['a gap', fileOf(bytes(['x', 0, 1], ['y', 2, 3]), 3), /'y' begins at byte 2 of the data: bytes 1 to 2 belong to no/],
-  ['an overlap', fileOf(bytes(['x', 0, 2], ['y', 1, 3]), 3), /'y' begins at byte 1 of the data: it overlaps/],
-  ['the same bytes twice', fileOf(bytes(['x', 0, 2], ['y', 0, 2]), 2), /'y' begins at byte 0 of the data: it overlaps/],
+  [
+    'a gap',
+    fileOf(bytes(['x', 0, 1], ['y', 2, 3]), 3),
+    /'y' begins at byte 2 of the data: bytes 1 to 2 belong to no/,
+  ],
+  [
+    'an overlap',
+    fileOf(bytes(['x', 0, 2], ['y', 1, 3]), 3),
+    /'y' begins at byte 1 of the data: it overlaps/,
+  ],
+  [
+    'the same bytes twice',
+    fileOf(bytes(['x', 0, 2], ['y', 0, 2]), 2),
+    /'y' begins at byte 0 of the data: it overlaps/,
+  ],
   [
     'an empty one within another',
     fileOf(bytes(['x', 0, 2], ['y', 1, 1]), 2),
     /'y' begins at byte 1 of the data: it overlaps/,
   ],
-  ['bytes behind', fileOf(bytes(['x', 0, 1]), 2), /the tensors end at byte 1 of the data, which has 2$/],
+  [
+    'bytes behind',
+    fileOf(bytes(['x', 0, 1]), 2),
+    /the tensors end at byte 1 of the data, which has 2$/,
+  ],
   ['bytes of nobody', fileOf('{}', 1), /the tensors end at byte 0 of the data, which has 1$/],
 ];
 
@@ -131,13 +228,21 @@ describe('formats/safetensors: refusals', () => {
       inFolder(async (folder) => {
         const path = join(folder, 'x');
         writeFileSync(path, file);
-        for (const error of [refusal(() => decodeSafetensors(file)), await rejection(readSafetensors(path))]) {
+        for (const error of [
+          refusal(() => decodeSafetensors(file)),
+          await rejection(readSafetensors(path)),
+        ]) {
           expect(error.message).to.match(says);
-          expect([error.code, error.message.length < 300]).to.deep.equal([code, true], error.message);
+          expect([error.code, error.message.length < 300]).to.deep.equal(
+            [code, true],
+            error.message,
+          );
         }
-        expect((await rejection(readSafetensors(path))).message.startsWith(`readSafetensors: '${path}': `)).to.equal(
-          true,
-        );
+        expect(
+          (await rejection(readSafetensors(path))).message.startsWith(
+            `readSafetensors: '${path}': `,
+          ),
+        ).to.equal(true);
       }),
     );
 
@@ -154,12 +259,24 @@ describe('formats/safetensors: refusals', () => {
   const unfit: readonly [string, unknown, RegExp][] = [
     ['a list', [one], /tensors must be a plain object, got an array of 1$/],
     ['a Map', new Map([['x', one]]), /tensors must be a plain object, got a Map$/],
-    ['a promise', Promise.resolve({ x: one }), /tensors must be a plain object, got a Promise; await it$/],
+    [
+      'a promise',
+      Promise.resolve({ x: one }),
+      /tensors must be a plain object, got a Promise; await it$/,
+    ],
     ['nothing', undefined, /tensors must be a plain object, got undefined$/],
     ['an array instead', { x: new Float32Array(1) }, /'x': dtype: unknown dtype undefined/],
     ['a number instead', { x: 3 }, /'x' must be \{ dtype, shape, data \}, got 3$/],
-    ['an unknown dtype', { x: { ...one, dtype: 'F32' } }, /'x': dtype: unknown dtype 'F32'; known: float32/],
-    ['no shape', { x: { ...one, shape: undefined } }, /'x': shape must be an array of whole numbers, got undefined$/],
+    [
+      'an unknown dtype',
+      { x: { ...one, dtype: 'F32' } },
+      /'x': dtype: unknown dtype 'F32'; known: float32/,
+    ],
+    [
+      'no shape',
+      { x: { ...one, shape: undefined } },
+      /'x': shape must be an array of whole numbers, got undefined$/,
+    ],
     [
       'half a dimension',
       { x: { ...one, shape: [0.5] } },
@@ -183,7 +300,11 @@ describe('formats/safetensors: refusals', () => {
       /bool is 0 or 1, element 0 is 9$/,
     ],
     ['the name of the metadata', { __metadata__: one }, /__metadata__ names no tensor/],
-    ['half a character as a name', { '\ud800': one }, /a tensor's name has half of a surrogate pair/],
+    [
+      'half a character as a name',
+      { '\ud800': one },
+      /a tensor's name has half of a surrogate pair/,
+    ],
   ];
   for (const [title, tensors, says] of unfit)
     it(`for writing: ${title}`, () =>
@@ -201,7 +322,9 @@ describe('formats/safetensors: refusals', () => {
   it('for writing: metadata that are no texts', () => {
     const said = (metadata: unknown) =>
       refusal(() => encodeSafetensors({}, metadata as Record<string, string>)).message;
-    expect(said({ step: 3 })).to.equal("encodeSafetensors: metadata 'step' must be a string, got 3");
+    expect(said({ step: 3 })).to.equal(
+      "encodeSafetensors: metadata 'step' must be a string, got 3",
+    );
     expect(said(['x'])).to.match(/metadata must be a plain object, got an array of 1$/);
     expect(said({ x: '\udc00' })).to.match(/metadata 'x' has half of a surrogate pair/);
     expect(said(null)).to.match(/metadata must be a plain object, got null$/);

@@ -1,7 +1,7 @@
 /**
- * Safetensors: every dtype and shape there and back, the bytes of a file as the specification has them, and the order in which
- * the reference implementation writes. That implementation, the package `safetensors` for Python, cannot be had here: bytes
- * written by hand stand for it.
+ * Safetensors: every dtype and shape there and back, the bytes of a file as the specification has
+ * them, and the order in which the reference implementation writes. That implementation, the
+ * package `safetensors` for Python, cannot be had here: bytes written by hand stand for it.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -52,7 +52,8 @@ describe('formats/safetensors', () => {
         writeFileSync(path, bytes);
         const { w, b } = small;
         const read = [
-          async (names?: readonly string[]) => decodeSafetensors(bytes, { ...(names && { names }) }),
+          async (names?: readonly string[]) =>
+            decodeSafetensors(bytes, { ...(names && { names }) }),
           (names?: readonly string[]) => readSafetensors(path, { ...(names && { names }) }),
         ];
         for (const reading of read) {
@@ -65,7 +66,9 @@ describe('formats/safetensors', () => {
           ] as const) {
             const error = await rejection(reading(names));
             expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
-            expect(error.message).to.include(`'${name}': Hotslot has no '${dtype}': save it as one of U64, `);
+            expect(error.message).to.include(
+              `'${name}': Hotslot has no '${dtype}': save it as one of U64, `,
+            );
             expect(error.message).to.match(/, or read the other tensors with names: \[…\]$/);
           }
           const none = await rejection(reading(['w', 'z']));
@@ -73,7 +76,9 @@ describe('formats/safetensors', () => {
             'ERR_HOTSLOT_RANGE',
             "has no 'z'; it has half, w, quarter, b",
           ]);
-          expect((await rejection(() => reading('w' as never))).message).to.include('names must be an array of names');
+          expect((await rejection(() => reading('w' as never))).message).to.include(
+            'names must be an array of names',
+          );
         }
         // What breaks a rule of the format is told whatever is asked for.
         const gap = fileOf(text.replace('[10,13]', '[11,13]'), new Uint8Array(15));
@@ -88,9 +93,9 @@ describe('formats/safetensors', () => {
     const padded = header + ' '.repeat((8 - (Buffer.byteLength(header) % 8)) % 8);
     const bytes = fileOf(padded, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192, 2, 1));
     expect(Buffer.byteLength(padded)).to.equal(152);
-    expect(Buffer.from(encodeSafetensors(small, { format: 'pt', a: 'ä' })).toString('latin1')).to.equal(
-      Buffer.from(bytes).toString('latin1'),
-    );
+    expect(
+      Buffer.from(encodeSafetensors(small, { format: 'pt', a: 'ä' })).toString('latin1'),
+    ).to.equal(Buffer.from(bytes).toString('latin1'));
     const { tensors, metadata } = decodeSafetensors(bytes);
     expectSame(tensors, small);
     expect({ ...metadata }).to.deep.equal({ a: 'ä', format: 'pt' });
@@ -127,7 +132,12 @@ describe('formats/safetensors', () => {
     const bytes = encodeSafetensors(tensors);
     expect(Buffer.compare(encodeSafetensors(turned), bytes)).to.equal(0);
     const found = Object.keys(decodeSafetensors(bytes).tensors);
-    expect(found.slice(0, 4)).to.deep.equal(['a.uint64', 'b.uint64', '\uffee.uint64', '\u{1f600}.uint64']);
+    expect(found.slice(0, 4)).to.deep.equal([
+      'a.uint64',
+      'b.uint64',
+      '\uffee.uint64',
+      '\u{1f600}.uint64',
+    ]);
     const order = found.filter((name) => name.startsWith('a.')).map((name) => name.slice(2));
     expect(order.join(' ')).to.equal(
       'uint64 int64 float64 float32 uint32 int32 bfloat16 float16 uint16 int16 int8 uint8 bool',
@@ -148,7 +158,11 @@ describe('formats/safetensors', () => {
       within.set(file, 3);
       const { tensors } = decodeSafetensors(within.subarray(3));
       expect(Object.keys(tensors)).to.deep.equal(['x', 'none', 'y']);
-      expect([tensors.x?.data[0], tensors.y?.data[0], tensors.none?.shape]).to.deep.equal([7, -0.5, [0, 9]]);
+      expect([tensors.x?.data[0], tensors.y?.data[0], tensors.none?.shape]).to.deep.equal([
+        7,
+        -0.5,
+        [0, 9],
+      ]);
       expect(tensors.x?.data.buffer).to.not.equal(within.buffer);
     }
   });

@@ -1,4 +1,7 @@
-/** Tensors of every dtype and many shapes, told apart by their bits, and a folder for files of a test. */
+/**
+ * Tensors of every dtype and many shapes, told apart by their bits, and a folder for files of a
+ * test.
+ */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +11,8 @@ import { Random } from '../../src/base/random.ts';
 import type { NamedTensors, TensorData } from '../../src/entries/formats.ts';
 
 export const allDTypes = Object.keys(dtypes) as DType[];
-export const bytesOf = (data: ArrayOf<DType>) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+export const bytesOf = (data: ArrayOf<DType>) =>
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
 /** Random bits: NaNs of any payload, −0, the largest whole numbers. */
 export function tensor(dtype: DType, shape: readonly number[], seed = 1): TensorData {
@@ -19,7 +23,10 @@ export function tensor(dtype: DType, shape: readonly number[], seed = 1): Tensor
   return { dtype, shape, data };
 }
 
-/** A scalar, an empty one, many dimensions, and what is longer than a piece that is kept back when writing. */
+/**
+ * A scalar, an empty one, many dimensions, and what is longer than a piece that is kept back when
+ * writing.
+ */
 export const shapes: Readonly<Record<string, readonly number[]>> = {
   scalar: [],
   empty: [3, 0, 2],
@@ -32,7 +39,10 @@ export const shapes: Readonly<Record<string, readonly number[]>> = {
 export const manyTensors = (which: readonly DType[] = allDTypes): NamedTensors =>
   Object.fromEntries(
     which.flatMap((dtype, i) =>
-      Object.entries(shapes).map(([name, shape], j) => [`${dtype}.${name}`, tensor(dtype, shape, 100 * i + j)]),
+      Object.entries(shapes).map(([name, shape], j) => [
+        `${dtype}.${name}`,
+        tensor(dtype, shape, 100 * i + j),
+      ]),
     ),
   );
 
@@ -40,13 +50,23 @@ export function expectSame(found: NamedTensors, wanted: NamedTensors): void {
   expect(Object.keys(found).sort()).to.deep.equal(Object.keys(wanted).sort());
   for (const [name, { dtype, shape, data }] of Object.entries(wanted)) {
     const other = found[name] as TensorData;
-    expect([other.dtype, other.shape, other.data.constructor], name).to.deep.equal([dtype, shape, data.constructor]);
+    expect([other.dtype, other.shape, other.data.constructor], name).to.deep.equal([
+      dtype,
+      shape,
+      data.constructor,
+    ]);
     expect(Buffer.compare(bytesOf(other.data), bytesOf(data)), name).to.equal(0);
   }
 }
 
-/** Runs with a folder of its own. What is left in it afterwards must be what `leaves` says, where it says so. */
-export async function inFolder(use: (folder: string) => Promise<void>, leaves?: readonly string[]): Promise<void> {
+/**
+ * Runs with a folder of its own. What is left in it afterwards must be what `leaves` says, where it
+ * says so.
+ */
+export async function inFolder(
+  use: (folder: string) => Promise<void>,
+  leaves?: readonly string[],
+): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-formats-'));
   try {
     await use(folder);

@@ -1,4 +1,7 @@
-/** torch at the other end: docs/take-your-model.md's own lines, those of JavaScript and those of Python, say the same numbers. */
+/**
+ * torch at the other end: docs/take-your-model.md's own lines, those of JavaScript and those of
+ * Python, say the same numbers.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,15 +22,21 @@ describe('formats/torch', () => {
     }
     return inFolder(async (folder) => {
       const page = readFileSync(join(root, 'docs/take-your-model.md'), 'utf8');
-      const block = (language: string) => new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'ms').exec(page)?.[1] ?? '';
+      const block = (language: string) =>
+        new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'ms').exec(page)?.[1] ?? '';
       mkdirSync(join(folder, 'node_modules'));
       symlinkSync(root, join(folder, 'node_modules/hotslot'));
       writeFileSync(join(folder, 'write.mjs'), block('js'));
       writeFileSync(join(folder, 'read.py'), block('python'));
       const numbers = (command: string, file: string) => {
-        const { status, stdout, stderr } = spawnSync(command, [file], { cwd: folder, encoding: 'utf8' });
+        const { status, stdout, stderr } = spawnSync(command, [file], {
+          cwd: folder,
+          encoding: 'utf8',
+        });
         expect(status, stderr).to.equal(0);
-        return (stdout.replace(/Float32Array\(\d+\)/, '').match(/-?\d+\.\d+(?:e-?\d+)?/g) ?? []).map(Number);
+        return (
+          stdout.replace(/Float32Array\(\d+\)/, '').match(/-?\d+\.\d+(?:e-?\d+)?/g) ?? []
+        ).map(Number);
       };
       const [ours, torchs] = [numbers(process.execPath, 'write.mjs'), numbers(PYTHON, 'read.py')];
       expect([ours.length, torchs.length]).to.deep.equal([2, 2]);

@@ -1,4 +1,7 @@
-/** Makes calls in a place and judges what comes of each: an answer, or an error of Hotslot's own that changed nothing. */
+/**
+ * Makes calls in a place and judges what comes of each: an answer, or an error of Hotslot's own
+ * that changed nothing.
+ */
 import type { Kind, Place } from './target.ts';
 import { type Call, textOf } from './values.ts';
 
@@ -129,11 +132,17 @@ export class Calling {
   /** The form as a function of its arguments. */
   #made({ form, values }: Call, { scope }: Place): (values: unknown[]) => unknown {
     let at = 0;
-    const text = form.replace(/\$\*?/g, (place) => (place === '$*' ? `...$.slice(${at})` : `$[${at++}]`));
+    const text = form.replace(/\$\*?/g, (place) =>
+      place === '$*' ? `...$.slice(${at})` : `$[${at++}]`,
+    );
     const key = `${text} ${values.length}`;
     let made = this.#functions.get(key);
     if (made === undefined) {
-      made = new Function('scope', '$', `const { ${Object.keys(scope).join(', ')} } = scope; return ${text};`) as never;
+      made = new Function(
+        'scope',
+        '$',
+        `const { ${Object.keys(scope).join(', ')} } = scope; return ${text};`,
+      ) as never;
       this.#functions.set(key, made as never);
     }
     return (given) => (made as (scope: unknown, values: unknown[]) => unknown)(scope, given);
@@ -141,12 +150,21 @@ export class Calling {
 
   #refused(call: Call, error: unknown, place: Place): Fault | null {
     const { code } = Object(error) as { code?: unknown };
-    if (code === 'TOLD' || place.others?.(call, String((Object(error) as Error).message))) this.counts.told++;
-    else if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_HOTSLOT_')) {
+    if (code === 'TOLD' || place.others?.(call, String((Object(error) as Error).message)))
+      this.counts.told++;
+    else if (
+      error instanceof Error &&
+      typeof code === 'string' &&
+      code.startsWith('ERR_HOTSLOT_')
+    ) {
       this.counts.refusals++;
       this.refusedWith = code;
-    } else if (error instanceof TypeError && /^(Cannot read|Cannot write to) private member/.test(error.message)) {
-      // The engine's own word that this is none of ours: of a proxy, or of an object that has one of ours for its prototype.
+    } else if (
+      error instanceof TypeError &&
+      /^(Cannot read|Cannot write to) private member/.test(error.message)
+    ) {
+      // The engine's own word that this is none of ours: of a proxy, or of an object that has one
+      // of ours for its prototype.
       this.counts.refusals++;
     } else return { text: firstLine(error) };
     // A pipeline that failed is no refusal: it is another one behind it.
@@ -155,12 +173,18 @@ export class Calling {
       return this.#heard();
     }
     const differs = place.differs?.(call) ?? null;
-    return differs === null ? this.#heard() : { text: `refused (${firstLine(error)}), and ${differs}` };
+    return differs === null
+      ? this.#heard()
+      : { text: `refused (${firstLine(error)}), and ${differs}` };
   }
 
   #heard(): Fault | null {
-    const [error] = unheard.splice(0).filter((each) => (Object(each) as { code?: unknown }).code !== 'TOLD');
-    return error === undefined ? null : { text: `thrown where nobody hears it: ${firstLine(error)}` };
+    const [error] = unheard
+      .splice(0)
+      .filter((each) => (Object(each) as { code?: unknown }).code !== 'TOLD');
+    return error === undefined
+      ? null
+      : { text: `thrown where nobody hears it: ${firstLine(error)}` };
   }
 
   async #leave(): Promise<void> {

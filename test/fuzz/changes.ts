@@ -2,158 +2,150 @@
 import type { Random } from '../../src/index.ts';
 import { code, type Gen, one, type Value } from './values.ts';
 
-/** No object is found by these names, and no memory of such a size is had by accident: 2 ** 40 bytes are refused by the system. */
+/**
+ * No object is found by these names, and no memory of such a size is had by accident: 2 ** 40 bytes
+ * are refused by the system.
+ */
 const numbers = one(
-  ...[
-    'NaN',
-    'Infinity',
-    '-Infinity',
-    '-0',
-    '0',
-    '-1',
-    '1',
-    '2',
-    '3',
-    '7',
-    '0.5',
-    '1.5',
-    '-1.5',
-    '1e-300',
-    '1e308',
-    '5e-324',
-  ],
-  ...[
-    '255',
-    '256',
-    '65535',
-    '65536',
-    '2 ** 31 - 1',
-    '2 ** 31',
-    '2 ** 32 - 1',
-    '2 ** 32',
-    '2 ** 32 + 1',
-    '-(2 ** 31)',
-    '-(2 ** 31) - 1',
-  ],
-  ...['2 ** 40', '2 ** 52', '2 ** 53 - 1', '2 ** 53', '-(2 ** 53)', '2n', '-1n', '2n ** 63n', '2n ** 64n'],
+  'NaN',
+  'Infinity',
+  '-Infinity',
+  '-0',
+  '0',
+  '-1',
+  '1',
+  '2',
+  '3',
+  '7',
+  '0.5',
+  '1.5',
+  '-1.5',
+  '1e-300',
+  '1e308',
+  '5e-324',
+  '255',
+  '256',
+  '65535',
+  '65536',
+  '2 ** 31 - 1',
+  '2 ** 31',
+  '2 ** 32 - 1',
+  '2 ** 32',
+  '2 ** 32 + 1',
+  '-(2 ** 31)',
+  '-(2 ** 31) - 1',
+  '2 ** 40',
+  '2 ** 52',
+  '2 ** 53 - 1',
+  '2 ** 53',
+  '-(2 ** 53)',
+  '2n',
+  '-1n',
+  '2n ** 63n',
+  '2n ** 64n',
 );
 
 const plain = one(
-  ...[
-    'undefined',
-    'null',
-    'true',
-    'false',
-    "''",
-    "'x'",
-    "'float32'",
-    "'bfloat16'",
-    "'__proto__'",
-    "'constructor'",
-    "'\\0'",
-    "'1'",
-  ],
-  ...[
-    "'host:0'",
-    "'cpu'",
-    "'x'.repeat(100000)",
-    "'\\ud800'",
-    "Symbol('s')",
-    'Symbol.iterator',
-    '{}',
-    '[]',
-    '[1]',
-    '[[]]',
-    '[,]',
-    "['x']",
-  ],
-  ...[
-    '[1, 2, 3, 4, 5, 6, 7, 8, 9]',
-    'new Array(1000)',
-    '() => {}',
-    'async () => {}',
-    'function* () {}',
-    'class {}',
-    'new Map()',
-  ],
-  ...[
-    'new Set([1])',
-    'new Date(0)',
-    '/x/',
-    "new Error('x')",
-    'Promise.resolve(1)',
-    'Object.create(null)',
-    'Object.freeze({})',
-  ],
-  ...[
-    "new URL('file:///nowhere')",
-    'new AbortController().signal',
-    'AbortSignal.abort(told)',
-    'globalThis',
-    'Object(1)',
-    "Object('x')",
-  ],
-  ...['{ length: 4 }', '{ length: -1 }', '{ length: NaN, 0: 1 }', '{ then: 1 }', '{ shape: [1] }', '{ nope: 1 }'],
+  'undefined',
+  'null',
+  'true',
+  'false',
+  "''",
+  "'x'",
+  "'float32'",
+  "'bfloat16'",
+  "'__proto__'",
+  "'constructor'",
+  "'\\0'",
+  "'1'",
+  "'host:0'",
+  "'cpu'",
+  "'x'.repeat(100000)",
+  "'\\ud800'",
+  "Symbol('s')",
+  'Symbol.iterator',
+  '{}',
+  '[]',
+  '[1]',
+  '[[]]',
+  '[,]',
+  "['x']",
+  '[1, 2, 3, 4, 5, 6, 7, 8, 9]',
+  'new Array(1000)',
+  '() => {}',
+  'async () => {}',
+  'function* () {}',
+  'class {}',
+  'new Map()',
+  'new Set([1])',
+  'new Date(0)',
+  '/x/',
+  "new Error('x')",
+  'Promise.resolve(1)',
+  'Object.create(null)',
+  'Object.freeze({})',
+  "new URL('file:///nowhere')",
+  'new AbortController().signal',
+  'AbortSignal.abort(told)',
+  'globalThis',
+  'Object(1)',
+  "Object('x')",
+  '{ length: 4 }',
+  '{ length: -1 }',
+  '{ length: NaN, 0: 1 }',
+  '{ then: 1 }',
+  '{ shape: [1] }',
+  '{ nope: 1 }',
 );
 
 const memory = one(
-  ...[
-    'new Float32Array(0)',
-    'new Float32Array(1)',
-    'new Float32Array(3)',
-    'new Float32Array(4).fill(NaN)',
-    'new Float64Array(2)',
-  ],
-  ...[
-    'new Uint8Array(1)',
-    'new Uint8Array(64)',
-    'new Int8Array(4)',
-    'new Uint8ClampedArray(4)',
-    'new Uint16Array(3)',
-    'new Int32Array(2)',
-  ],
-  ...[
-    'new Uint32Array(2)',
-    'new BigInt64Array(2)',
-    'new BigUint64Array(1)',
-    'new DataView(new ArrayBuffer(8))',
-    'new ArrayBuffer(8)',
-  ],
-  ...[
-    'new SharedArrayBuffer(8)',
-    'new Float32Array(new SharedArrayBuffer(16))',
-    'new Uint8Array(new SharedArrayBuffer(64), 3, 5)',
-  ],
-  ...['Buffer.alloc(4)', 'new Float32Array(new ArrayBuffer(24), 8, 2)', 'new (class Mine extends Float32Array {})(4)'],
-  ...[
-    'odd.detached(Float32Array)',
-    'odd.detached(Uint8Array)',
-    'odd.shrunk(Float32Array)',
-    'odd.shrunk(Uint8Array)',
-    'odd.growing(Float32Array)',
-  ],
-  ...['odd.overlapping(Float32Array)[0]', 'odd.overlapping(Uint32Array)[1]', 'odd.lying(Float32Array)'],
+  'new Float32Array(0)',
+  'new Float32Array(1)',
+  'new Float32Array(3)',
+  'new Float32Array(4).fill(NaN)',
+  'new Float64Array(2)',
+  'new Uint8Array(1)',
+  'new Uint8Array(64)',
+  'new Int8Array(4)',
+  'new Uint8ClampedArray(4)',
+  'new Uint16Array(3)',
+  'new Int32Array(2)',
+  'new Uint32Array(2)',
+  'new BigInt64Array(2)',
+  'new BigUint64Array(1)',
+  'new DataView(new ArrayBuffer(8))',
+  'new ArrayBuffer(8)',
+  'new SharedArrayBuffer(8)',
+  'new Float32Array(new SharedArrayBuffer(16))',
+  'new Uint8Array(new SharedArrayBuffer(64), 3, 5)',
+  'Buffer.alloc(4)',
+  'new Float32Array(new ArrayBuffer(24), 8, 2)',
+  'new (class Mine extends Float32Array {})(4)',
+  'odd.detached(Float32Array)',
+  'odd.detached(Uint8Array)',
+  'odd.shrunk(Float32Array)',
+  'odd.shrunk(Uint8Array)',
+  'odd.growing(Float32Array)',
+  'odd.overlapping(Float32Array)[0]',
+  'odd.overlapping(Uint32Array)[1]',
+  'odd.lying(Float32Array)',
 );
 
 const hostile = one(
-  ...[
-    'odd.throwing',
-    'odd.revoked()',
-    'odd.valueOf',
-    'odd.toString',
-    'odd.iterable',
-    'odd.endless',
-    'odd.proxied({})',
-    'odd.getter({ shape: [1] })',
-  ],
-  ...[
-    'odd.proxied([1])',
-    'odd.proxied(() => {})',
-    'odd.inherited({ shape: [2] })',
-    'odd.cyclic',
-    'odd.throws',
-    'odd.rejects',
-  ],
+  'odd.throwing',
+  'odd.revoked()',
+  'odd.valueOf',
+  'odd.toString',
+  'odd.iterable',
+  'odd.endless',
+  'odd.proxied({})',
+  'odd.getter({ shape: [1] })',
+  'odd.proxied([1])',
+  'odd.proxied(() => {})',
+  'odd.inherited({ shape: [2] })',
+  'odd.cyclic',
+  'odd.throws',
+  'odd.rejects',
 );
 
 const ofWorld =
@@ -196,8 +188,12 @@ export function oddities(told: Error): Record<string, unknown> {
   cyclic.self = cyclic;
   (cyclic.list as unknown[]).push(cyclic);
   return {
-    ...{ throwing: new Proxy({}, traps), throws: thrower, rejects: () => Promise.reject(told), cyclic },
-    ...{ valueOf: { valueOf: thrower, [Symbol.toPrimitive]: thrower }, toString: { toString: thrower } },
+    throwing: new Proxy({}, traps),
+    throws: thrower,
+    rejects: () => Promise.reject(told),
+    cyclic,
+    valueOf: { valueOf: thrower, [Symbol.toPrimitive]: thrower },
+    toString: { toString: thrower },
     iterable: { [Symbol.iterator]: thrower, length: 1 },
     // Ends at last: who takes what it gives without asking how much it is has a long list.
     endless: {
@@ -215,7 +211,9 @@ export function oddities(told: Error): Record<string, unknown> {
     getter: (target: object) =>
       Object.defineProperties(
         {},
-        Object.fromEntries(Object.keys(target).map((key) => [key, { get: thrower, enumerable: true }])),
+        Object.fromEntries(
+          Object.keys(target).map((key) => [key, { get: thrower, enumerable: true }]),
+        ),
       ),
     detached: (type: Making) => {
       const made = new type(new ArrayBuffer(16));
@@ -236,11 +234,15 @@ export function oddities(told: Error): Record<string, unknown> {
       return [new type(buffer, 0, 4), new type(buffer, 8, 4)];
     },
     // Says another length than it has.
-    lying: (type: Making) => Object.defineProperty(new type(new ArrayBuffer(16)), 'length', { value: 1000 }),
+    lying: (type: Making) =>
+      Object.defineProperty(new type(new ArrayBuffer(16)), 'length', { value: 1000 }),
   };
 }
 
-/** A value with one place of it changed: something odd, something left out, something too much, or twice. */
+/**
+ * A value with one place of it changed: something odd, something left out, something too much, or
+ * twice.
+ */
 export function changed(value: Value, odd: Gen, random: Random): Value {
   const inside =
     'object' in value
@@ -271,7 +273,10 @@ export function changed(value: Value, odd: Gen, random: Random): Value {
         ? odd(random)
         : { ...value, values: value.values.with(0, { number: random.below(70) }) };
     if ('form' in value)
-      return { ...value, values: value.values.with(at, changed(value.values[at] as Value, odd, random)) };
+      return {
+        ...value,
+        values: value.values.with(at, changed(value.values[at] as Value, odd, random)),
+      };
   }
   if ('number' in value && random.below(2) === 0) return numbers(random);
   return odd(random);

@@ -1,6 +1,7 @@
 /**
- * The process that makes the calls. Where it is it writes into a file before each of them: if it ends, or hangs, whoever started it
- * knows at which. Arguments: what is fuzzed, on which device, and that file.
+ * The process that makes the calls. Where it is it writes into a file before each of them: if it
+ * ends, or hangs, whoever started it knows at which. Arguments: what is fuzzed, on which device,
+ * and that file.
  */
 import { openSync, writeSync } from 'node:fs';
 import { Random } from '../../src/index.ts';
@@ -31,7 +32,8 @@ const at = (n: number) => {
 async function perform(task: Task): Promise<Answer> {
   const calling = new Calling(kind);
   const answer = (fault: Answer['fault']): Answer => ({
-    ...{ fault, counts: calling.counts },
+    fault,
+    counts: calling.counts,
     forms: [...calling.forms].map(([form, [calls, answers]]) => [form, calls, answers]),
   });
   const [from, to] = 'calls' in task ? [0, task.calls.length] : [task.from, task.to];

@@ -18,7 +18,9 @@ export const right: Readonly<Record<string, readonly Gen[]>> = {
   ...learnerTable,
 };
 
-/** Those that do not end by themselves, or change the process for good, are called in these forms. */
+/**
+ * Those that do not end by themselves, or change the process for good, are called in these forms.
+ */
 const forms: Readonly<Record<string, string>> = {
   'ranks.openMpi($*)': "ranks.openMpi({ library: 'nowhere.so', more: $ })",
 };
@@ -30,7 +32,10 @@ export const told = Object.assign(new Error('told to'), { code: 'TOLD' });
 const others: readonly (readonly [what: RegExp, text: RegExp])[] = [
   [/./, /on a proxy that has been revoked/],
   // Modules and iterators are the caller's.
-  [/^(collect\.train|hotslot\.CollectorPool|remote\.CollectorHost)/, /Cannot find module '\/nowhere/],
+  [
+    /^(collect\.train|hotslot\.CollectorPool|remote\.CollectorHost)/,
+    /Cannot find module '\/nowhere/,
+  ],
   [/./, /^Class constructors? .*cannot be invoked without 'new'/],
   [/^w\.wrapper\.run/, /prototype\.\w+ on a detached ArrayBuffer|is not iterable/],
 ];
@@ -45,7 +50,8 @@ const mayChange: readonly (readonly [what: RegExp, change: RegExp])[] = [
   [/Sync\(/, /^w\.(pipeline|stepped) was/],
   // A device stays known to the process once it was opened.
   [/./, /^device: /],
-  // A sampler is of the view that it was first used with, also where nothing is drawable yet or the device is refused.
+  // A sampler is of the view that it was first used with, also where nothing is drawable yet or the
+  // device is refused.
   [/\.trajectories\.sample\(|ReplayPipeline\.open\(/, /^w\.sampler was/],
   // What a wrapper keeps is made when it first runs.
   [/\.wrapper\.run\(/, /^event: /],
@@ -76,7 +82,8 @@ function drawing(targets: readonly Target[], odd: Gen): (random: Random) => Call
 }
 
 function argumentsOf(row: readonly Gen[] | undefined, odd: Gen, random: Random): readonly Value[] {
-  if (row === undefined || random.below(12) === 0) return Array.from({ length: random.below(4) }, () => odd(random));
+  if (row === undefined || random.below(12) === 0)
+    return Array.from({ length: random.below(4) }, () => odd(random));
   const good = row.map((gen) => gen(random));
   // In one of four all is as it should be: what is refused then is refused for the state of things.
   const values =
@@ -95,11 +102,17 @@ async function open(device: string): Promise<Place> {
   const things: Things = { ...world.things };
   const state = new State(things);
   const own = new Set<unknown>(Object.values(things));
-  for (const name of ['device', 'again', 'host']) own.add((things[name] as { defaultStream: unknown }).defaultStream);
+  for (const name of ['device', 'again', 'host'])
+    own.add((things[name] as { defaultStream: unknown }).defaultStream);
   const scope = {
-    ...{ ...doors, w: things, told },
+    ...doors,
+    w: things,
+    told,
     get odd() {
-      return { ...oddities(told), soon: () => AbortSignal.any([AbortSignal.timeout(20), AbortSignal.abort(told)]) };
+      return {
+        ...oddities(told),
+        soon: () => AbortSignal.any([AbortSignal.timeout(20), AbortSignal.abort(told)]),
+      };
     },
   };
   return {
@@ -107,7 +120,10 @@ async function open(device: string): Promise<Place> {
     keep: () => state.keep(),
     differs: ({ form }) => {
       const differs = state.differs();
-      if (differs === null || !mayChange.some(([what, change]) => what.test(form) && change.test(differs)))
+      if (
+        differs === null ||
+        !mayChange.some(([what, change]) => what.test(form) && change.test(differs))
+      )
         return differs;
       state.keep();
       return null;
@@ -121,7 +137,8 @@ async function open(device: string): Promise<Place> {
 /** What a call made is closed again. */
 async function tidy(answer: unknown, own: ReadonlySet<unknown>, depth: number): Promise<void> {
   if (typeof answer !== 'object' || answer === null || own.has(answer) || depth > 1) return;
-  if (Array.isArray(answer)) for (const each of answer.slice(0, 20)) await tidy(each, own, depth + 1);
+  if (Array.isArray(answer))
+    for (const each of answer.slice(0, 20)) await tidy(each, own, depth + 1);
   try {
     const { close } = answer as { close?: unknown };
     if (typeof close !== 'function') return;

@@ -1,4 +1,7 @@
-/** The doors on software drivers of the GPU families: a driver that is called wrongly ends the process, and the call is named. */
+/**
+ * The doors on software drivers of the GPU families: a driver that is called wrongly ends the
+ * process, and the call is named.
+ */
 import { expect } from 'chai';
 import { modes, need } from '../drivers/software.ts';
 import { itAll, setting } from '../rig/setting.ts';
@@ -10,7 +13,13 @@ describe('fuzzing on software drivers', function () {
   for (const name of ['cuda12', 'hip', 'zeBare', 'zeGraph'] as const)
     itAll(modes[name].name, async function () {
       need(this, modes[name]);
-      const plan: Plan = { kind: 'door', device: modes[name].device, seed: 2, calls, env: unordered(modes[name]) };
+      const plan: Plan = {
+        kind: 'door',
+        device: modes[name].device,
+        seed: 2,
+        calls,
+        env: unordered(modes[name]),
+      };
       const report = await fuzz(plan);
       expect(inWords(plan, report)).to.equal('');
       expect(report.counts.answers).to.be.above(calls * 0.3);

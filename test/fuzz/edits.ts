@@ -1,4 +1,7 @@
-/** Bytes from outside with something wrong in them, as values: a sample's name and a list of edits, of which each can be left out. */
+/**
+ * Bytes from outside with something wrong in them, as values: a sample's name and a list of edits,
+ * of which each can be left out.
+ */
 import type { Random } from '../../src/index.ts';
 import { code, either, form, type Gen, list, one, type Value, whole } from './values.ts';
 
@@ -64,7 +67,9 @@ export const texts = (...right: readonly string[]): Gen =>
       const at = random.below(text.length + 1);
       return code(
         JSON.stringify(
-          text.slice(0, at) + (random.below(2) ? '' : signs[random.below(30)]) + text.slice(at + random.below(2)),
+          text.slice(0, at) +
+            (random.below(2) ? '' : signs[random.below(30)]) +
+            text.slice(at + random.below(2)),
         ),
       );
     },

@@ -1,5 +1,16 @@
-/** Files from outside: tensors in each format, a checkpoint's folder, kernel images; read by whatever reads them. */
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+/**
+ * Files from outside: tensors in each format, a checkpoint's folder, kernel images; read by
+ * whatever reads them.
+ */
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as formats from '../../src/entries/formats.ts';
@@ -28,9 +39,13 @@ export async function filesOn(device: string): Promise<Kind> {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-fuzz-files-'));
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
   const samples: Record<string, Uint8Array> = {
-    ...{ npy: formats.encodeNpy(tensors.a), safetensors: formats.encodeSafetensors(tensors, { note: 'x' }) },
+    npy: formats.encodeNpy(tensors.a),
+    safetensors: formats.encodeSafetensors(tensors, { note: 'x' }),
     onnx: formats.encodeOnnx(
-      new (await import('../../src/entries/learner.ts')).MlpPolicy({ sizes: [2, 2] }, new Float32Array(6)),
+      new (await import('../../src/entries/learner.ts')).MlpPolicy(
+        { sizes: [2, 2] },
+        new Float32Array(6),
+      ),
     ),
     source: Buffer.from('gk_kernel(k, gk_real_out y) { GK_EACH(i, n) y[i] = 1; }'),
   };
@@ -41,7 +56,10 @@ export async function filesOn(device: string): Promise<Kind> {
   parts.buffer.add({ a: new Float32Array(6), b: new Uint8Array(3) });
   parts.mailbox.write(new Float32Array(4));
   const saved = join(folder, 'saved');
-  const checkpoint = await hotslot.Checkpoint.open(saved, { ...parts, extra: () => ({ note: [1, 'x'] }) });
+  const checkpoint = await hotslot.Checkpoint.open(saved, {
+    ...parts,
+    extra: () => ({ note: [1, 'x'] }),
+  });
   await checkpoint.save();
   await checkpoint.close();
   const names = readdirSync(saved, { recursive: true, encoding: 'utf8' }).filter((name) =>
@@ -62,7 +80,11 @@ export async function filesOn(device: string): Promise<Kind> {
     writeFileSync(path, bytes);
     return path;
   };
-  const folders = form('holed($, $)', one(...names.map((name) => JSON.stringify(name))), edits(200));
+  const folders = form(
+    'holed($, $)',
+    one(...names.map((name) => JSON.stringify(name))),
+    edits(200),
+  );
   const call =
     (text: string, ...gens: readonly Gen[]): Kind['draw'] =>
     (random) => ({ form: text, values: gens.map((gen) => gen(random)) });
@@ -70,12 +92,21 @@ export async function filesOn(device: string): Promise<Kind> {
   const npzFile = form("file('x.npz', $)", damaged(['npz', 'npz', 'npz', 'npy'], 300));
   const calls: Kind['draw'][] = [
     call('formats.decodeNpy($)', damaged(['npy', 'npy', 'npy', ...any])),
-    call('formats.decodeSafetensors($)', damaged(['safetensors', 'safetensors', 'safetensors', ...any])),
-    call('formats.readSafetensors($)', form("file('x.safetensors', $)", damaged(['safetensors', ...any]))),
+    call(
+      'formats.decodeSafetensors($)',
+      damaged(['safetensors', 'safetensors', 'safetensors', ...any]),
+    ),
+    call(
+      'formats.readSafetensors($)',
+      form("file('x.safetensors', $)", damaged(['safetensors', ...any])),
+    ),
     call('formats.readNpz($)', npzFile),
     call('w.buffer.load($)', npzFile),
     call('hotslot.Checkpoint.inspect($)', folders),
-    call('hotslot.Checkpoint.restore($, { buffer: w.buffer, limiter: w.limiter, mailbox: w.mailbox })', folders),
+    call(
+      'hotslot.Checkpoint.restore($, { buffer: w.buffer, limiter: w.limiter, mailbox: w.mailbox })',
+      folders,
+    ),
     call(
       'w.device.loadKernels({ images: { host: $, cuda: $, rocm: $, xpu: $ }, kernels: { k: { tensors: $ } } })',
       ...[1, 2, 3, 4].map(() => damaged(any)),
@@ -84,9 +115,11 @@ export async function filesOn(device: string): Promise<Kind> {
   ];
   const rare = calls.length - 1;
   return {
-    draw: (random) => (calls[random.below(40) === 0 ? rare : random.below(rare)] as Kind['draw'])(random),
+    draw: (random) =>
+      (calls[random.below(40) === 0 ? rare : random.below(rare)] as Kind['draw'])(random),
     open: () => open(device, { samples, edited, holed, file, formats, hotslot }),
-    ...{ inOnePlace: 500, patience: 5000 },
+    inOnePlace: 500,
+    patience: 5000,
   };
 }
 

@@ -8,16 +8,28 @@ type Found = readonly [code: string, call: string];
 const found: readonly Found[] = [
   // The engine ends the process where a list has no room.
   ['RANGE', 'new learner.SquashedGaussian(w.device, { actionDim: 2 ** 31 - 1, rows: 3 })'],
-  ['RANGE', 'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), episodes: 2 ** 32 - 1 })'],
+  [
+    'RANGE',
+    'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), episodes: 2 ** 32 - 1 })',
+  ],
   ['RANGE', 'halo.periodicTopology({ layout: [3, 2 ** 40] })'],
   // Errors without a code: of the engine, or of something called that is not there.
   ['MEMORY', 'new learner.SacPolicy({ obsDim: 2 ** 32 - 1, actionDim: 1 })'],
-  ['MEMORY', 'new learner.DqnLearner(w.host, { obsDim: 2 ** 52, actions: 2, hidden: [3], batchSize: 3 })'],
-  ['MEMORY', 'hotslot.prioritizedIndices({ leaves: new Float64Array(1), seed: 0, count: 2 ** 40 })'],
+  [
+    'MEMORY',
+    'new learner.DqnLearner(w.host, { obsDim: 2 ** 52, actions: 2, hidden: [3], batchSize: 3 })',
+  ],
+  [
+    'MEMORY',
+    'hotslot.prioritizedIndices({ leaves: new Float64Array(1), seed: 0, count: 2 ** 40 })',
+  ],
   ['MEMORY', 'w.buffer.sample({ seed: 0, count: 2 ** 32 - 1 })'],
   ['ARGUMENT', 'hotslot.ReplayBuffer.create({ capacity: 4, fields: { a: 2n } })'],
   ['ARGUMENT', 'collect.showProgress(Promise.resolve(1))'],
-  ['ARGUMENT', 'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), signal: 0 })'],
+  [
+    'ARGUMENT',
+    'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), signal: 0 })',
+  ],
   ['ARGUMENT', 'graph.copyTensorsInStruct({ a: w.tensor }, w.device, new Float32Array(1))'],
   ['ARGUMENT', 'graph.cloneTensorsInStruct({ a: w.tensor }, { a: w.tensor }, {})'],
   ['ARGUMENT', 'learner.ops.gt(w.stream, w.tensor, { ...w.tensor }, w.tensor)'],
@@ -27,8 +39,14 @@ const found: readonly Found[] = [
   ['ARGUMENT', 'w.matrix.view({ shape: [1], offset: 2n })'],
   ['ARGUMENT', 'w.random.loadState([1, 2, odd.detached(Uint8Array), 3])'],
   ['ARGUMENT', 'formats.decodeNpy(odd.detached(Uint8Array))'],
-  ['ARGUMENT', 'memory.adviseManagedTensorPreferredLocation(Object.create(w.filled), { device: 0 })'],
-  ['ARGUMENT', "w.host.loadKernels({ kernels: { k: { tensors: ['float32'] } }, images: { host: new Array(3) } })"],
+  [
+    'ARGUMENT',
+    'memory.adviseManagedTensorPreferredLocation(Object.create(w.filled), { device: 0 })',
+  ],
+  [
+    'ARGUMENT',
+    "w.host.loadKernels({ kernels: { k: { tensors: ['float32'] } }, images: { host: new Array(3) } })",
+  ],
   ['ARGUMENT', 'learner.ops.clamp(w.stream, w.matrix, w.matrix, 0, odd.shrunk(Uint8Array))'],
   ['RANGE', 'w.group.average(odd.shrunk(Float32Array))'],
   ['ARGUMENT', 'formats.encodeOnnx(Object.create(w.sacPolicy))'],
@@ -40,7 +58,10 @@ const found: readonly Found[] = [
   ['ARGUMENT', 'w.device.withStream(Object.create(w.stream), () => 1)'],
   ['ARGUMENT', 'w.spec.p2pSetup(Object.create(w.device))'],
   // Refused, and changed all the same: memory stayed open, an exchange had begun.
-  ['ARGUMENT', "new learner.Td3Learner(w.device, { obsDim: 1, actionDim: 1, batchSize: 1, activation: 'none' })"],
+  [
+    'ARGUMENT',
+    "new learner.Td3Learner(w.device, { obsDim: 1, actionDim: 1, batchSize: 1, activation: 'none' })",
+  ],
   ['ARGUMENT', 'w.updater.updateSync([{ data: new Float32Array(20) }], undefined, { nope: 1 })'],
 ];
 

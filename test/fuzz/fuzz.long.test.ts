@@ -1,6 +1,7 @@
 /**
- * Everything that is public, and everything that comes from outside, with values that are mostly wrong: the answer is an answer or an
- * error of Hotslot's own, behind which all is as it was. `npm run fuzz` does the same for longer, and for other seeds.
+ * Everything that is public, and everything that comes from outside, with values that are mostly
+ * wrong: the answer is an answer or an error of Hotslot's own, behind which all is as it was. `npm
+ * run fuzz` does the same for longer, and for other seeds.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/index.ts';
@@ -23,14 +24,29 @@ async function fine(plan: Plan, answered: number): Promise<void> {
 
 describe('fuzzing', function () {
   this.timeout(3_600_000);
-  const plan = (kind: Plan['kind'], calls: number): Plan => ({ kind, device: 'host:0', seed: 1, calls });
+  const plan = (kind: Plan['kind'], calls: number): Plan => ({
+    kind,
+    device: 'host:0',
+    seed: 1,
+    calls,
+  });
 
-  itLonger('the doors', () => fine(plan('door', setting({ short: 40, all: 3_000, long: 200_000 })), 0.3));
+  itLonger('the doors', () =>
+    fine(plan('door', setting({ short: 40, all: 3_000, long: 200_000 })), 0.3),
+  );
   itLonger('files', () => fine(plan('files', setting({ short: 30, all: 500, long: 30_000 })), 0.1));
-  itLonger('messages', () => fine(plan('messages', setting({ short: 40, all: 4_000, long: 200_000 })), 0.3));
-  itLonger('requests to a monitor', () => fine(plan('http', setting({ short: 8, all: 500, long: 30_000 })), 0.9));
-  itAll('command lines', () => fine(plan('commands', setting({ short: 0, all: 4, long: 400 })), 0.9));
-  itAll('environment variables', () => fine(plan('environment', setting({ short: 0, all: 3, long: 100 })), 0.9));
+  itLonger('messages', () =>
+    fine(plan('messages', setting({ short: 40, all: 4_000, long: 200_000 })), 0.3),
+  );
+  itLonger('requests to a monitor', () =>
+    fine(plan('http', setting({ short: 8, all: 500, long: 30_000 })), 0.9),
+  );
+  itAll('command lines', () =>
+    fine(plan('commands', setting({ short: 0, all: 4, long: 400 })), 0.9),
+  );
+  itAll('environment variables', () =>
+    fine(plan('environment', setting({ short: 0, all: 3, long: 100 })), 0.9),
+  );
 
   it('every row of right arguments is of something that there is', async () => {
     const world = await World.open('host:0');
@@ -39,12 +55,15 @@ describe('fuzzing', function () {
     // Of other families, which have classes of their own, and of objects that a world has none of.
     const elsewhere = /^(CudaLike|Xpu)ReplayTransferBackend\.|^UnifiedMempool\./;
     const keys = new Set(targets.map(({ key }) => key));
-    expect(Object.keys(right).filter((key) => !keys.has(key) && !elsewhere.test(key))).to.deep.equal([]);
+    expect(
+      Object.keys(right).filter((key) => !keys.has(key) && !elsewhere.test(key)),
+    ).to.deep.equal([]);
   });
 
   it('a seed and a number say which call it is', async () => {
     const { draw } = await kinds.door('host:0');
-    const texts = (seed: number) => Array.from({ length: 200 }, (_, n) => callText(draw(new Random(seed, n))));
+    const texts = (seed: number) =>
+      Array.from({ length: 200 }, (_, n) => callText(draw(new Random(seed, n))));
     expect(texts(5)).to.deep.equal(texts(5));
     expect(texts(5)).to.not.deep.equal(texts(6));
     for (const [n, text] of texts(5).entries()) expect(text, String(n)).to.match(/^\S/);

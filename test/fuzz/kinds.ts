@@ -6,6 +6,11 @@ import { commands, environment, http } from './outside.ts';
 import type { Kind } from './target.ts';
 
 export const kinds = {
-  ...{ door: doorOn, files: filesOn, messages, http, commands, environment },
+  door: doorOn,
+  files: filesOn,
+  messages,
+  http,
+  commands,
+  environment,
 } as const satisfies Record<string, (device: string) => Promise<Kind> | Kind>;
 export type KindName = keyof typeof kinds;

@@ -13,19 +13,31 @@ import { fuzz, inWords, type Plan, unordered } from './runner.ts';
 
 const text = { type: 'string' } as const;
 const { values } = parseArgs({
-  options: { target: text, device: text, seed: text, calls: text, from: text, forms: { type: 'boolean' } },
+  options: {
+    target: text,
+    device: text,
+    seed: text,
+    calls: text,
+    from: text,
+    forms: { type: 'boolean' },
+  },
 });
 const { device = 'host' } = values;
 const mode: Mode | null = device === 'host' ? null : (modes[device as keyof typeof modes] ?? null);
 const names = (values.target === undefined ? Object.keys(kinds) : [values.target]) as KindName[];
 if ((mode === null && device !== 'host') || names.some((name) => !(name in kinds))) {
-  console.error(`targets: ${Object.keys(kinds).join(' ')}; devices: host ${Object.keys(modes).join(' ')}`);
+  console.error(
+    `targets: ${Object.keys(kinds).join(' ')}; devices: host ${Object.keys(modes).join(' ')}`,
+  );
   process.exit(2);
 }
 for (const kind of names) {
   const plan: Plan = {
-    ...{ kind, device: mode?.device ?? 'host:0', seed: Number(values.seed ?? Date.now() % 2 ** 31) },
-    ...{ calls: Number(values.calls ?? 20_000), from: Number(values.from ?? 0) },
+    kind,
+    device: mode?.device ?? 'host:0',
+    seed: Number(values.seed ?? Date.now() % 2 ** 31),
+    calls: Number(values.calls ?? 20_000),
+    from: Number(values.from ?? 0),
     ...(mode ? { env: unordered(mode) } : {}),
     onFound: (each) => console.log(`${inWords(plan, { found: [each] })}\n`),
   };

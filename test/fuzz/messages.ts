@@ -1,4 +1,7 @@
-/** What comes from other machines: messages of hosts, replies of a server, and the texts that lie on it. */
+/**
+ * What comes from other machines: messages of hosts, replies of a server, and the texts that lie on
+ * it.
+ */
 
 import { type Random, ReplayBuffer } from '../../src/index.ts';
 import {
@@ -37,7 +40,15 @@ const layout = layoutText(ReplayBuffer.offPolicy({ capacity: 4, obsDim: 1, actio
 /** A message with its sum, whatever it says. */
 function message(header: Partial<MessageHeader>, rows: number): Uint8Array {
   const bytes = new Uint8Array(HEADER_BYTES + rows);
-  sealMessage(bytes, { ...emptyHeader(), ...{ session: 77, rows: 2, rowBytes: 24, lanes: 0, sent: 1 }, ...header });
+  sealMessage(bytes, {
+    ...emptyHeader(),
+    session: 77,
+    rows: 2,
+    rowBytes: 24,
+    lanes: 0,
+    sent: 1,
+    ...header,
+  });
   return bytes;
 }
 
@@ -45,11 +56,14 @@ function message(header: Partial<MessageHeader>, rows: number): Uint8Array {
 function replies(bytes: Uint8Array, piece: number): number {
   let count = 0;
   const parser = new ReplyParser({
-    ...{ room: (depth: number) => (depth > 3 ? 'none' : null), most: 2 ** 20, grown: () => {} },
+    room: (depth: number) => (depth > 3 ? 'none' : null),
+    most: 2 ** 20,
+    grown: () => {},
     done: (_: Reply) => void count++,
   });
   try {
-    for (let at = 0; at < bytes.length; at += piece) parser.feed(Buffer.from(bytes.subarray(at, at + piece)));
+    for (let at = 0; at < bytes.length; at += piece)
+      parser.feed(Buffer.from(bytes.subarray(at, at + piece)));
   } catch (error) {
     // With any of these the reader closes the connection; see reply-reader.ts.
     if ((error as Error).constructor !== Error) throw error;
@@ -61,44 +75,58 @@ function replies(bytes: Uint8Array, piece: number): number {
 const info = (layout: string, protocol: string, weights: string, options: string, shards: string) =>
   readInfo(
     {
-      load: async () => [protocol, '5', layout, `${layoutSum(layout)}`, weights, options, '1', shards],
+      load: async () => [
+        protocol,
+        '5',
+        layout,
+        `${layoutSum(layout)}`,
+        weights,
+        options,
+        '1',
+        shards,
+      ],
     } as unknown as Parameters<typeof readInfo>[0],
     'run',
   );
 
 const samples: Readonly<Record<string, Uint8Array>> = {
-  ...{
-    message: message({}, 48),
-    reply: text('*2\r\n$4\r\nabcd\r\n*3\r\n:12\r\n+OK\r\n$-1\r\n-ERR no\r\n*-1\r\n$0\r\n\r\n'),
-  },
-  ...{
-    stream: text('*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nm\r\n$5\r\nhello\r\n'),
-    acknowledgement: text(writeAcknowledgement(acknowledgement)),
-  },
-  ...{ heartbeat: text('12:3:4'), status: writeStatus(aStatus({}, [aHost()])), layout: text(layout) },
-  stat: text(JSON.stringify({ name: 'h', waits: 'rows', steps: 1, episodes: 2, return: 3, workers: 1, sent: 1 })),
+  message: message({}, 48),
+  reply: text('*2\r\n$4\r\nabcd\r\n*3\r\n:12\r\n+OK\r\n$-1\r\n-ERR no\r\n*-1\r\n$0\r\n\r\n'),
+  stream: text('*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$1\r\nm\r\n$5\r\nhello\r\n'),
+  acknowledgement: text(writeAcknowledgement(acknowledgement)),
+  heartbeat: text('12:3:4'),
+  status: writeStatus(aStatus({}, [aHost()])),
+  layout: text(layout),
+  stat: text(
+    JSON.stringify({
+      name: 'h',
+      waits: 'rows',
+      steps: 1,
+      episodes: 2,
+      return: 3,
+      workers: 1,
+      sent: 1,
+    }),
+  ),
 };
 
 const header = record(
   {},
   {
-    ...{
-      flags: whole(0, 7),
-      session: one('0', '1', '2 ** 52', '2 ** 60'),
-      first: one('0', '5', '2 ** 53'),
-      base: whole(0, 9),
-      rows: one('0', '2', '2 ** 32 - 1'),
-    },
-    ...{
-      rowBytes: one('0', '24', '2 ** 31'),
-      layout: whole(0, 9),
-      version: whole(0, 9),
-      sent: real(-1, 1),
-      lanes: whole(0, 9),
-    },
+    flags: whole(0, 7),
+    session: one('0', '1', '2 ** 52', '2 ** 60'),
+    first: one('0', '5', '2 ** 53'),
+    base: whole(0, 9),
+    rows: one('0', '2', '2 ** 32 - 1'),
+    rowBytes: one('0', '24', '2 ** 31'),
+    layout: whole(0, 9),
+    version: whole(0, 9),
+    sent: real(-1, 1),
+    lanes: whole(0, 9),
   },
 );
-const latin = (name: string): Gen => form('text($)', damaged([name, name, name, ...Object.keys(samples)], 60));
+const latin = (name: string): Gen =>
+  form('text($)', damaged([name, name, name, ...Object.keys(samples)], 60));
 
 const calls: readonly (readonly [form: string, ...gens: Gen[]])[] = [
   ['read($)', damaged(['message', 'message', ...Object.keys(samples)], 64)],
@@ -130,22 +158,21 @@ export const messages = (): Kind => ({
   },
   open: async () => ({
     scope: {
-      ...{
-        samples,
-        edited,
-        message,
-        replies,
-        readAcknowledgement,
-        readHeartbeat,
-        readStat,
-        readStatus,
-        bufferLike,
-        info,
-      },
+      samples,
+      edited,
+      message,
+      replies,
+      readAcknowledgement,
+      readHeartbeat,
+      readStat,
+      readStatus,
+      bufferLike,
+      info,
       text: (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1'),
       read: (bytes: Uint8Array) => readMessage(bytes, emptyHeader()),
     },
     close: async () => {},
   }),
-  ...{ inOnePlace: 10_000, patience: 1000 },
+  inOnePlace: 10_000,
+  patience: 1000,
 });

@@ -1,4 +1,7 @@
-/** Right arguments of what stands around a pipeline: checkpoints, collectors, files, what watches them, other machines and ranks. */
+/**
+ * Right arguments of what stands around a pipeline: checkpoints, collectors, files, what watches
+ * them, other machines and ranks.
+ */
 import { dims, dtype, type Rows, signal } from './right-device.ts';
 import { named, path } from './right-replay.ts';
 import { array, flag, form, list, maybe, one, real, record, whole } from './values.ts';
@@ -6,25 +9,26 @@ import { array, flag, form, list, maybe, one, real, record, whole } from './valu
 const parts = record(
   {},
   {
-    ...{
-      buffer: one('w.filled', 'w.trajectories', 'w.buffer'),
-      limiter: one('w.limiter'),
-      mailbox: one('w.mailbox'),
-      pipeline: one('w.pipeline'),
-    },
-    ...{
-      learner: one('w.dqn', 'w.sac', 'w.td3'),
-      extra: one('() => 1', '() => ({})'),
-      every: one("'1 min'", "'30 s'", "'1h'", "'x'"),
-      sampler: one('w.sampler'),
-    },
+    buffer: one('w.filled', 'w.trajectories', 'w.buffer'),
+    limiter: one('w.limiter'),
+    mailbox: one('w.mailbox'),
+    pipeline: one('w.pipeline'),
+    learner: one('w.dqn', 'w.sac', 'w.td3'),
+    extra: one('() => 1', '() => ({})'),
+    every: one("'1 min'", "'30 s'", "'1h'", "'x'"),
+    sampler: one('w.sampler'),
   },
 );
 const environment = one(
   '{ observationSpace: { shape: [1] }, actionSpace: { n: 2 }, reset: () => new Float32Array(1), step: () => ({ observation: new Float32Array(1), reward: 1, terminated: true, truncated: false }) }',
 );
 const nowhere = {
-  url: one("'redis://127.0.0.1:1'", "'rediss://127.0.0.1:1'", "'http://x'", "'redis://example.org'"),
+  url: one(
+    "'redis://127.0.0.1:1'",
+    "'rediss://127.0.0.1:1'",
+    "'http://x'",
+    "'redis://example.org'",
+  ),
   run: one("'r'", "'a b'", "''"),
 };
 const server = {
@@ -43,7 +47,10 @@ export const aroundRows: Rows = {
   'CollectorPool.open': [
     record(
       {
-        entry: one("new URL('file:///nowhere.js')", "new URL('data:text/javascript,export default 1')"),
+        entry: one(
+          "new URL('file:///nowhere.js')",
+          "new URL('data:text/javascript,export default 1')",
+        ),
         buffer: one('w.filled', 'w.trajectories', 'w.buffer'),
       },
       {
@@ -62,27 +69,29 @@ export const aroundRows: Rows = {
     one("{ family: 'host', call: 'c', status: 1, statusName: 's', advice: 'a' }"),
     maybe(one('{ cause: 1 }')),
   ],
-  'new PipelineError': [one("'x'"), one("{ actor: 'pack', tickId: 1, slot: 0 }", '{ actor: 1, cause: told }')],
+  'new PipelineError': [
+    one("'x'"),
+    one("{ actor: 'pack', tickId: 1, slot: 0 }", '{ actor: 1, cause: told }'),
+  ],
   'new UnifiedMemoryUnsupportedError': [one("'x'"), maybe(one('{ cause: 1 }'))],
   'new UnifiedMemoryCompileTimeoutError': [one("'x'"), maybe(one('{ cause: 1 }'))],
-  ...{
-    encodeNpy: [form('{ dtype: $, shape: $, data: $ }', dtype, dims, array('Float32Array', 1, 4, 6))],
-    decodeNpy: [array('Uint8Array', 0, 10, 128)],
-  },
-  ...{ encodeSafetensors: [named, maybe(one("{ a: 'b' }"))], decodeSafetensors: [array('Uint8Array', 0, 8, 100)] },
-  ...{
-    readNpz: [path],
-    readSafetensors: [path],
-    writeNpz: [path, named],
-    writeSafetensors: [path, named, maybe(one("{ a: 'b' }"))],
-  },
+  encodeNpy: [form('{ dtype: $, shape: $, data: $ }', dtype, dims, array('Float32Array', 1, 4, 6))],
+  decodeNpy: [array('Uint8Array', 0, 10, 128)],
+  encodeSafetensors: [named, maybe(one("{ a: 'b' }"))],
+  decodeSafetensors: [array('Uint8Array', 0, 8, 100)],
+  readNpz: [path],
+  readSafetensors: [path],
+  writeNpz: [path, named],
+  writeSafetensors: [path, named, maybe(one("{ a: 'b' }"))],
   encodeOnnx: [
     one('w.policy', 'w.sacPolicy', 'w.td3Policy', 'w.mlp'),
     record({}, { parameters: array('Float32Array', 6, 13) }),
   ],
   tensorBoard: [path, record({}, { flushMs: whole(1, 99), maxBytes: whole(1, 999) })],
   'TensorBoardWriter.scalar': [one("'a/b'"), real(-1, 1), whole(0, 9), maybe(real(0, 1))],
-  'TensorBoardWriter.listen': [record({}, { pipeline: one('w.pipeline', 'w.stepped'), every: whole(1, 9) })],
+  'TensorBoardWriter.listen': [
+    record({}, { pipeline: one('w.pipeline', 'w.stepped'), every: whole(1, 9) }),
+  ],
   serveMonitor: [
     record(
       { pipeline: one('w.pipeline', 'w.stepped', 'w.closedPipeline') },
@@ -90,10 +99,8 @@ export const aroundRows: Rows = {
     ),
     record({}, { port: one('0', '1', '65536'), host: one("'127.0.0.1'", "'::1'", "'256.0.0.1'") }),
   ],
-  ...{
-    'Monitor.scalar': [one("'a'"), real(-1, 1), whole(0, 9)],
-    'Monitor.watch': [record({}, { checkpoint: one('w.checkpoint') })],
-  },
+  'Monitor.scalar': [one("'a'"), real(-1, 1), whole(0, 9)],
+  'Monitor.watch': [record({}, { checkpoint: one('w.checkpoint') })],
   evaluate: [
     record(
       {
@@ -116,11 +123,18 @@ export const aroundRows: Rows = {
       },
     ),
   ],
-  showProgress: [one('Promise.resolve(1)'), one('{}', "{ line: () => 'x' }"), one('{ write: () => true }')],
+  showProgress: [
+    one('Promise.resolve(1)'),
+    one('{}', "{ line: () => 'x' }"),
+    one('{ write: () => true }'),
+  ],
   train: [
     record(
       {
-        environment: one("new URL('file:///nowhere.js')", "new URL('data:text/javascript,export default 1')"),
+        environment: one(
+          "new URL('file:///nowhere.js')",
+          "new URL('data:text/javascript,export default 1')",
+        ),
         learner: one("{ algorithm: 'dqn', hidden: [2] }", "{ algorithm: 'sac' }"),
       },
       {
@@ -155,13 +169,27 @@ export const aroundRows: Rows = {
   ],
   'CollectorHost.open': [
     record(
-      { ...nowhere, entry: one("new URL('file:///nowhere.js')"), signal: one('AbortSignal.abort(told)') },
-      { ...server, workers: whole(1, 2), lanes: whole(1, 2), outbox: one('4096'), name: one("'n'") },
+      {
+        ...nowhere,
+        entry: one("new URL('file:///nowhere.js')"),
+        signal: one('AbortSignal.abort(told)'),
+      },
+      {
+        ...server,
+        workers: whole(1, 2),
+        lanes: whole(1, 2),
+        outbox: one('4096'),
+        name: one("'n'"),
+      },
     ),
   ],
   'RemoteCollectors.open': [
     record(
-      { ...nowhere, buffer: one('w.buffer', 'w.trajectories'), signal: one('AbortSignal.abort(told)') },
+      {
+        ...nowhere,
+        buffer: one('w.buffer', 'w.trajectories'),
+        signal: one('AbortSignal.abort(told)'),
+      },
       {
         ...server,
         mailbox: one('w.mailbox'),
@@ -177,7 +205,10 @@ export const aroundRows: Rows = {
   ],
   shareLearnerGroup: [record({ ranks: whole(1, 3), parameters: whole(1, 9) })],
   'LearnerGroup.join': [
-    record({ shared: one('ranks.shareLearnerGroup({ ranks: 1, parameters: 3 })', 'w.sharedGroup'), rank: whole(0, 1) }),
+    record({
+      shared: one('ranks.shareLearnerGroup({ ranks: 1, parameters: 3 })', 'w.sharedGroup'),
+      rank: whole(0, 1),
+    }),
   ],
   'LearnerGroup.average': [array('Float32Array', 1, 4), maybe(record({}, { signal }))],
   'LearnerGroup.broadcast': [

@@ -1,23 +1,50 @@
 /** Right arguments of networks, learners, policies and operations. */
 import { device, type Rows, stream, tensor } from './right-device.ts';
-import { array, either, flag, form, type Gen, list, maybe, one, real, record, tuple, whole } from './values.ts';
+import {
+  array,
+  either,
+  flag,
+  form,
+  type Gen,
+  list,
+  maybe,
+  one,
+  real,
+  record,
+  tuple,
+  whole,
+} from './values.ts';
 
 const sizes = list(whole(1, 4), 2, 4);
-const activation = one("'relu'", "'tanh'", "'silu'", "'gelu'", "'elu'", "'sigmoid'", "'none'", "'linear'");
+const activation = one(
+  "'relu'",
+  "'tanh'",
+  "'silu'",
+  "'gelu'",
+  "'elu'",
+  "'sigmoid'",
+  "'none'",
+  "'linear'",
+);
 const adam: Readonly<Record<string, Gen>> = {
-  ...{
-    learningRate: real(0, 0.1),
-    beta1: real(0, 0.99),
-    beta2: real(0, 0.99),
-    epsilon: real(1e-9, 1e-3),
-    weightDecay: real(0, 1),
-  },
-  ...{ decoupled: flag, maxGradNorm: real(0.1, 2) },
+  learningRate: real(0, 0.1),
+  beta1: real(0, 0.99),
+  beta2: real(0, 0.99),
+  epsilon: real(1e-9, 1e-3),
+  weightDecay: real(0, 1),
+  decoupled: flag,
+  maxGradNorm: real(0.1, 2),
 };
 const layer: Gen = (random) =>
   either(
     form('learner.linear($, $)', whole(1, 3), whole(1, 3)),
-    one('learner.relu()', 'learner.tanh()', 'learner.gelu()', 'learner.layerNorm(2)', 'learner.flatten()'),
+    one(
+      'learner.relu()',
+      'learner.tanh()',
+      'learner.gelu()',
+      'learner.layerNorm(2)',
+      'learner.flatten()',
+    ),
   )(random);
 const floats = (shape: string) => {
   const right = `w.big.view({ shape: ${shape} })`;
@@ -40,44 +67,40 @@ const actor: Readonly<Record<string, Gen>> = {
   actorHidden: list(whole(1, 4), 0, 2),
 };
 const actorMore: Readonly<Record<string, Gen>> = {
-  ...{
-    actionLow: box,
-    actionHigh: either(real(0.5, 2), list(real(0, 2), 1, 2)),
-    layerNorm: flag,
-    activation,
-    normaliser: either(
-      flag,
-      record({}, { epsilon: real(1e-6, 1e-2), clip: real(1, 9), form: one("'variance'", "'deviation'") }),
+  actionLow: box,
+  actionHigh: either(real(0.5, 2), list(real(0, 2), 1, 2)),
+  layerNorm: flag,
+  activation,
+  normaliser: either(
+    flag,
+    record(
+      {},
+      { epsilon: real(1e-6, 1e-2), clip: real(1, 9), form: one("'variance'", "'deviation'") },
     ),
-  },
+  ),
 };
 const gaussian: Readonly<Record<string, Gen>> = {
   logStd: record({}, { form: one("'tanh'", "'clamp'"), min: real(-9, -1), max: real(0, 2) }),
-  ...{ meanClamp: real(1, 9), correction: one("'scaled'", "'unscaled'", "'split'", "'exact'") },
+  meanClamp: real(1, 9),
+  correction: one("'scaled'", "'unscaled'", "'split'", "'exact'"),
 };
 const criticMore: Readonly<Record<string, Gen>> = {
   ...actorMore,
-  ...{
-    criticObsDim: whole(1, 3),
-    critics: whole(1, 3),
-    critic: head,
-    clippedDouble: flag,
-    actorValue: one("'min'", "'mean'", "'first'"),
-  },
-  ...{
-    gamma: real(0, 1),
-    tau: real(0, 1),
-    targetEvery: whole(1, 3),
-    actorEvery: whole(1, 3),
-    firstUpdate: whole(0, 3),
-    rewardScale: real(0.1, 2),
-  },
-  ...{
-    actorOptimiser: record({}, adam),
-    criticOptimiser: record({}, adam),
-    maxGradNorm: real(0.1, 2),
-    seed: whole(0, 9),
-  },
+  criticObsDim: whole(1, 3),
+  critics: whole(1, 3),
+  critic: head,
+  clippedDouble: flag,
+  actorValue: one("'min'", "'mean'", "'first'"),
+  gamma: real(0, 1),
+  tau: real(0, 1),
+  targetEvery: whole(1, 3),
+  actorEvery: whole(1, 3),
+  firstUpdate: whole(0, 3),
+  rewardScale: real(0.1, 2),
+  actorOptimiser: record({}, adam),
+  criticOptimiser: record({}, adam),
+  maxGradNorm: real(0.1, 2),
+  seed: whole(0, 9),
 };
 const critic = { ...actor, batchSize: whole(1, 4), criticHidden: list(whole(1, 4), 0, 2) };
 const dqnNetwork: Readonly<Record<string, Gen>> = {
@@ -86,29 +109,32 @@ const dqnNetwork: Readonly<Record<string, Gen>> = {
   hidden: list(whole(1, 4), 0, 2),
 };
 const dqnMore: Readonly<Record<string, Gen>> = {
-  ...{
-    activation,
-    dueling: flag,
-    head,
-    image,
-    convolutions: list(
-      record({ filters: whole(1, 2), kernel: whole(1, 3) }, { stride: whole(1, 2), padding: whole(0, 1) }),
-      0,
-      2,
+  activation,
+  dueling: flag,
+  head,
+  image,
+  convolutions: list(
+    record(
+      { filters: whole(1, 2), kernel: whole(1, 3) },
+      { stride: whole(1, 2), padding: whole(0, 1) },
     ),
-  },
+    0,
+    2,
+  ),
   body: list(layer, 0, 2),
 };
 const batch = record(
   {
-    ...{
-      obs: floats('[2, 2]'),
-      nextObs: floats('[2, 2]'),
-      rewards: floats('[2]'),
-      dones: floats('[2]'),
-      truncated: floats('[2]'),
-    },
-    actions: one('w.big.view({ shape: [2, 1] })', 'w.ints.view({ shape: [2] })', 'w.big.view({ shape: [2] })'),
+    obs: floats('[2, 2]'),
+    nextObs: floats('[2, 2]'),
+    rewards: floats('[2]'),
+    dones: floats('[2]'),
+    truncated: floats('[2]'),
+    actions: one(
+      'w.big.view({ shape: [2, 1] })',
+      'w.ints.view({ shape: [2] })',
+      'w.big.view({ shape: [2] })',
+    ),
   },
   { weights: floats('[2]'), priorities: floats('[2]'), discounts: floats('[2]') },
 );
@@ -116,7 +142,12 @@ const update = [
   stream,
   batch,
   floats('[6]'),
-  maybe(record({}, { weights: floats('[2]'), priorities: floats('[2]'), draws: one('{}'), record: one('{}') })),
+  maybe(
+    record(
+      {},
+      { weights: floats('[2]'), priorities: floats('[2]'), draws: one('{}'), record: one('{}') },
+    ),
+  ),
 ];
 const state = either(
   one('{}', "{ 'q.0.weight': { dtype: 'float32', shape: [2], data: new Float32Array(2) } }"),
@@ -134,17 +165,19 @@ const parameters = one(
   '[[w.tensor]]',
 );
 const learnerRows = (name: string): Rows => ({
-  ...{
-    [`${name}.update`]: update,
-    [`${name}.loadState`]: [state],
-    [`${name}.watch`]: [record({}, { every: whole(1, 9) })],
-  },
+  [`${name}.update`]: update,
+  [`${name}.loadState`]: [state],
+  [`${name}.watch`]: [record({}, { every: whole(1, 9) })],
 });
 const shapes = ['[2, 3]', '[2, 1]', '[3]', '[1]', '[]', '[2, 2]', '[4]', '[0]'];
 /** Mostly of one shape, so that they fit each other. */
 const any: Gen = (random) =>
   random.below(5) > 0
-    ? one('w.big.view({ shape: [2, 3] })', 'w.big.view({ shape: [2, 3], offset: 8 })', 'w.matrix')(random)
+    ? one(
+        'w.big.view({ shape: [2, 3] })',
+        'w.big.view({ shape: [2, 3], offset: 8 })',
+        'w.matrix',
+      )(random)
     : either(
         tensor,
         one(...shapes.map((each) => `w.big.view({ shape: ${each} })`)),
@@ -169,19 +202,36 @@ const unaries = [
   'geluTanh',
   'elu',
 ];
-const binaries = ['add', 'sub', 'mul', 'div', 'min', 'max', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'gather', 'scatterAdd'];
+const binaries = [
+  'add',
+  'sub',
+  'mul',
+  'div',
+  'min',
+  'max',
+  'eq',
+  'ne',
+  'lt',
+  'le',
+  'gt',
+  'ge',
+  'gather',
+  'scatterAdd',
+];
 const rowsOf = (names: readonly string[], row: readonly Gen[]): Rows =>
   Object.fromEntries(names.map((each) => [`ops.${each}`, row]));
 
 export const learnerTable: Rows = {
   ...rowsOf([...unaries, 'softmax', 'logSoftmax'], [stream, any, any]),
-  ...rowsOf(['sum', 'mean', 'logSumExp', 'argmax'], [stream, either(floats('[2, 1]'), floats('[2]'), any), any]),
+  ...rowsOf(
+    ['sum', 'mean', 'logSumExp', 'argmax'],
+    [stream, either(floats('[2, 1]'), floats('[2]'), any), any],
+  ),
   ...rowsOf([...binaries, ...unaries.map((each) => `backward.${each}`)], [stream, any, any, any]),
-  ...{ 'ops.where': [stream, any, any, any, any], 'ops.clamp': [stream, any, any, real(-1, 0), real(0, 1)] },
-  ...{
-    'ops.concat': [stream, any, list(any, 1, 3)],
-    'ops.convert': [stream, any, any, record({}, { scale: real(0, 2), shift: real(-1, 1) })],
-  },
+  'ops.where': [stream, any, any, any, any],
+  'ops.clamp': [stream, any, any, real(-1, 0), real(0, 1)],
+  'ops.concat': [stream, any, list(any, 1, 3)],
+  'ops.convert': [stream, any, any, record({}, { scale: real(0, 2), shift: real(-1, 1) })],
   'ops.matmul': [
     stream,
     floats('[2, 2]'),
@@ -191,23 +241,25 @@ export const learnerTable: Rows = {
   ],
   convert: [stream, any, any, record({}, { scale: real(0, 2), shift: real(-1, 1) })],
   'new Adam': [device, floats('[4]'), record({}, adam)],
-  ...{
-    'Adam.norm': [stream, floats('[64]'), floats('[1]')],
-    'Adam.step': [stream, one('w.big', 'w.tensor')],
-    'Adam.setLearningRate': [real(0, 1), maybe(stream)],
-  },
+  'Adam.norm': [stream, floats('[64]'), floats('[1]')],
+  'Adam.step': [stream, one('w.big', 'w.tensor')],
+  'Adam.setLearningRate': [real(0, 1), maybe(stream)],
   'new Mlp': [record({ sizes }, { activation, outputActivation: activation })],
-  'new MlpPolicy': [either(record({ sizes }, { activation }), one('w.mlp')), maybe(array('Float32Array', 6, 13))],
+  'new MlpPolicy': [
+    either(record({ sizes }, { activation }), one('w.mlp')),
+    maybe(array('Float32Array', 6, 13)),
+  ],
   'new Network': [list(layer, 1, 3)],
   'new Normaliser': [
     device,
     record({ size: whole(1, 4), rows: whole(1, 4) }, { published: floats('[9]') }),
-    record({}, { form: one("'variance'", "'deviation'"), epsilon: real(1e-6, 1), clip: real(1, 9) }),
+    record(
+      {},
+      { form: one("'variance'", "'deviation'"), epsilon: real(1e-6, 1), clip: real(1, 9) },
+    ),
   ],
-  ...{
-    'Normaliser.update': [stream, floats('[2, 3]')],
-    'Normaliser.apply': [stream, floats('[2, 3]'), floats('[2, 3]')],
-  },
+  'Normaliser.update': [stream, floats('[2, 3]')],
+  'Normaliser.apply': [stream, floats('[2, 3]'), floats('[2, 3]')],
   'new DqnLearner': [
     device,
     record(
@@ -248,12 +300,13 @@ export const learnerTable: Rows = {
       behaviourCloning: record({}, { alpha: real(0, 3) }),
     }),
   ],
-  'new SacPolicy': [record(actor, { ...actorMore, ...gaussian }), record({}, { greedy: flag, seed: whole(0, 9) })],
+  'new SacPolicy': [
+    record(actor, { ...actorMore, ...gaussian }),
+    record({}, { greedy: flag, seed: whole(0, 9) }),
+  ],
   'new Td3Policy': [record(actor, actorMore), record({}, { noise: real(0, 1), seed: whole(0, 9) })],
-  ...{
-    'SacLearner.policy': [record({}, { greedy: flag, seed: whole(0, 9) })],
-    'Td3Learner.policy': [record({}, { noise: real(0, 1), seed: whole(0, 9) })],
-  },
+  'SacLearner.policy': [record({}, { greedy: flag, seed: whole(0, 9) })],
+  'Td3Learner.policy': [record({}, { noise: real(0, 1), seed: whole(0, 9) })],
   ...Object.fromEntries(
     ['MlpPolicy', 'SacPolicy', 'Td3Policy'].flatMap((each) => [
       [`${each}.load`, [array('Float32Array', 6, 8, 13, 11)]],
@@ -261,13 +314,21 @@ export const learnerTable: Rows = {
     ]),
   ),
   'MlpPolicy.values': [array('Float32Array', 2, 4), whole(1, 2)],
-  ...{ ...learnerRows('DqnLearner'), ...learnerRows('Td3Learner'), ...learnerRows('SacLearner') },
+  ...learnerRows('DqnLearner'),
+  ...learnerRows('Td3Learner'),
+  ...learnerRows('SacLearner'),
   'new SquashedGaussian': [
     device,
     record({ actionDim: whole(1, 3), rows: whole(1, 3) }, {}),
     record({}, { ...gaussian, actionLow: box, actionHigh: real(1, 2) }),
   ],
-  'SquashedGaussian.sample': [stream, floats('[2, 2]'), floats('[2, 1]'), floats('[2, 1]'), floats('[2]')],
+  'SquashedGaussian.sample': [
+    stream,
+    floats('[2, 2]'),
+    floats('[2, 1]'),
+    floats('[2, 1]'),
+    floats('[2]'),
+  ],
   'SquashedGaussian.backward': [
     stream,
     floats('[2, 2]'),
@@ -277,12 +338,10 @@ export const learnerTable: Rows = {
     floats('[2]'),
     maybe(real(0, 1)),
   ],
-  ...{
-    'Mlp.initialise': [whole(0, 9)],
-    'Mlp.over': [floats('[13]')],
-    'Mlp.workspace': [device, whole(1, 4), record({}, { backward: flag })],
-    'Mlp.onHost': [array('Float32Array', 13)],
-  },
+  'Mlp.initialise': [whole(0, 9)],
+  'Mlp.over': [floats('[13]')],
+  'Mlp.workspace': [device, whole(1, 4), record({}, { backward: flag })],
+  'Mlp.onHost': [array('Float32Array', 13)],
   'Mlp.forward': [stream, parameters, floats('[2, 2]'), one('w.workspace')],
   'Mlp.backward': [
     stream,
@@ -300,10 +359,9 @@ export const learnerTable: Rows = {
       { stride: whole(1, 2), padding: whole(0, 2) },
     ),
   ],
-  ...{
-    dueling: [whole(1, 4), maybe(record({}, { atoms: whole(2, 4) }))],
-    expectation: [whole(1, 4), record({ atoms: whole(2, 4), min: real(-2, 0), max: real(0, 2) })],
-  },
-  ...{ linear: [whole(1, 4), whole(1, 4)], layerNorm: [whole(1, 4), maybe(record({}, { epsilon: real(0, 1) }))] },
+  dueling: [whole(1, 4), maybe(record({}, { atoms: whole(2, 4) }))],
+  expectation: [whole(1, 4), record({ atoms: whole(2, 4), min: real(-2, 0), max: real(0, 2) })],
+  linear: [whole(1, 4), whole(1, 4)],
+  layerNorm: [whole(1, 4), maybe(record({}, { epsilon: real(0, 1) }))],
   firstNonFinite: [device, one('() => {}', '(s) => s.fill(w.tensor, NaN)')],
 };

@@ -1,4 +1,7 @@
-/** Starts the process that makes the calls, watches it, and makes what failed as small as it will be. */
+/**
+ * Starts the process that makes the calls, watches it, and makes what failed as small as it will
+ * be.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,7 +45,10 @@ export interface Report {
 /** Without a new call for so long, the process hangs. Sanitizers and a loaded machine are slow. */
 const HANG_MS = 60_000;
 const LOOK_MS = 500;
-/** KiB of addresses that the process may have: what asks for more is refused as on a machine that is full. */
+/**
+ * KiB of addresses that the process may have: what asks for more is refused as on a machine that is
+ * full.
+ */
 const ADDRESSES = 9 * 2 ** 20;
 const SHRINK_MS = 60_000;
 
@@ -64,7 +70,8 @@ class Making {
   /** What it answers; where it ended or hung, at which call and how. */
   async perform(task: Task): Promise<Answer | { died: string; n: number }> {
     const child = this.#child ?? (await this.#start());
-    if (child === null) return { died: `the process did not start: ${this.#said.slice(-2000)}`, n: -1 };
+    if (child === null)
+      return { died: `the process did not start: ${this.#said.slice(-2000)}`, n: -1 };
     return new Promise((resolve) => {
       let [last, since, hung] = [this.#at()[1], performance.now(), false];
       const timer = setInterval(() => {
@@ -110,8 +117,13 @@ class Making {
     const node = [process.execPath, '--enable-source-maps', script, kind, device, this.#file];
     // A sanitizer's own addresses are more than any limit.
     const limited = !String(env.LD_PRELOAD ?? '').includes('asan');
-    const command = limited ? ['sh', '-c', `ulimit -v ${ADDRESSES}; exec "$@"`, 'sh', ...node] : node;
-    const child = spawn(command[0] as string, command.slice(1), { env, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    const command = limited
+      ? ['sh', '-c', `ulimit -v ${ADDRESSES}; exec "$@"`, 'sh', ...node]
+      : node;
+    const child = spawn(command[0] as string, command.slice(1), {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
     for (const out of [child.stdout, child.stderr])
       out?.on('data', (part: Buffer) => {
         this.#said = (this.#said + part.toString()).slice(-8000);
@@ -127,12 +139,17 @@ class Making {
 }
 
 /** A software driver that does not mind operations without an order: drawn calls have none. */
-export const unordered = (mode: Mode): NodeJS.ProcessEnv => environmentOf(mode, { HOTSLOT_SOFTWARE_ORDER: '' });
+export const unordered = (mode: Mode): NodeJS.ProcessEnv =>
+  environmentOf(mode, { HOTSLOT_SOFTWARE_ORDER: '' });
 
 /** Failures that are alike have one. */
 const alike = (text: string) => text.replace(/[0-9.]+/g, '#').slice(0, ended(text) ? 24 : 70);
 
-async function shrunk(making: Making, calls: readonly Call[], text: string): Promise<readonly Call[]> {
+async function shrunk(
+  making: Making,
+  calls: readonly Call[],
+  text: string,
+): Promise<readonly Call[]> {
   const until = performance.now() + SHRINK_MS;
   const fails = async (tried: readonly Call[]) => {
     const answer = await making.perform({ calls: tried });
@@ -179,7 +196,8 @@ export async function fuzz(plan: Plan): Promise<Report> {
       // What became of those before the last one is not known.
       if ('died' in answer) counts.calls += Math.max(0, answer.n + 1 - next);
       if ('counts' in answer) {
-        for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += answer.counts[name];
+        for (const name of Object.keys(counts) as (keyof Counts)[])
+          counts[name] += answer.counts[name];
         for (const [form, calls, answers] of answer.forms) {
           const before = forms.get(form) ?? [0, 0];
           forms.set(form, [before[0] + calls, before[1] + answers]);
@@ -194,7 +212,11 @@ export async function fuzz(plan: Plan): Promise<Report> {
         draw(new Random(seed, fault.n - fault.before + i)),
       );
       const least = await shrunk(making, calls, fault.text);
-      const one = { n: fault.n, text: fault.text, code: least.map((call) => `await ${callText(call)};`).join('\n') };
+      const one = {
+        n: fault.n,
+        text: fault.text,
+        code: least.map((call) => `await ${callText(call)};`).join('\n'),
+      };
       found.push(one);
       plan.onFound?.(one);
     }

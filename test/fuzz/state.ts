@@ -1,4 +1,6 @@
-/** What must be the same behind a refusal: counts, marks, words in shared memory, and what is open. */
+/**
+ * What must be the same behind a refusal: counts, marks, words in shared memory, and what is open.
+ */
 import type * as graph from '../../src/entries/graph.ts';
 import type * as halo from '../../src/entries/halo.ts';
 import type * as memory from '../../src/entries/memory.ts';
@@ -31,7 +33,8 @@ export function looksAt(things: Things): Looks {
   const of = <T>(name: string) => things[name] as T;
   const looks: Record<string, () => unknown> = {};
   for (const [name, thing] of Object.entries(things))
-    if ('closed' in thing) looks[`w.${name}.closed`] = () => told(() => (thing as { closed: unknown }).closed);
+    if ('closed' in thing)
+      looks[`w.${name}.closed`] = () => told(() => (thing as { closed: unknown }).closed);
   for (const name of ['buffer', 'filled', 'limited', 'closedBuffer', 'trajectories']) {
     const each = of<hotslot.ReplayBuffer>(name);
     looks[`w.${name}`] = () => told(() => [each.ptr, each.size]);
@@ -69,7 +72,8 @@ export function looksAt(things: Things): Looks {
   looks['w.updater'] = () => told(() => of<halo.HaloUpdater>('updater').exchange);
   looks['w.group'] = () => told(() => of<ranks.LearnerGroup>('group').exchanges);
   looks['w.cpuTensor'] = () => sumOf(of<hotslot.CpuTensor>('cpuTensor').data.buffer);
-  if (things.mempool) looks['w.mempool'] = () => told(() => of<memory.UnifiedMempool>('mempool').stats());
+  if (things.mempool)
+    looks['w.mempool'] = () => told(() => of<memory.UnifiedMempool>('mempool').stats());
   for (const name of ['stream', 'stream2', 'hostStream']) {
     const each = of<hotslot.Stream>(name);
     looks[`w.${name}.capturing`] = () => told(() => each.capturing);
@@ -102,7 +106,8 @@ export class State {
     for (const [name, seen] of Object.entries(this.#seen))
       if (now[name] !== seen) return `${name} was ${seen} and is ${now[name]}`;
     for (const [kind, count] of Object.entries(openHandles()))
-      if (count > (this.#open[kind] ?? 0)) return `${kind}: ${this.#open[kind]} were open and ${count} are`;
+      if (count > (this.#open[kind] ?? 0))
+        return `${kind}: ${this.#open[kind]} were open and ${count} are`;
     return null;
   }
 

@@ -1,4 +1,7 @@
-/** What every kind of fuzzing has: it draws calls, and makes them in a fresh place that has names for them. */
+/**
+ * What every kind of fuzzing has: it draws calls, and makes them in a fresh place that has names
+ * for them.
+ */
 import type { Random } from '../../src/index.ts';
 import type { Call } from './values.ts';
 

@@ -1,4 +1,7 @@
-/** What there is to call, found by looking: exports, static methods, constructors, methods, getters and setters of live objects. */
+/**
+ * What there is to call, found by looking: exports, static methods, constructors, methods, getters
+ * and setters of live objects.
+ */
 import { doors, type Things } from './world.ts';
 
 export interface Target {
@@ -40,14 +43,17 @@ export function targetsOf(things: Things): Target[] {
     } else if (typeof value === 'function') add(`${path}($*)`, name, name);
     else if (typeof value === 'object' && value !== null && !Array.isArray(value))
       for (const [each, inner] of Object.entries(value))
-        if (typeof inner === 'function' || name === 'ops') exports(`${path}.${each}`, `${name}.${each}`, inner);
+        if (typeof inner === 'function' || name === 'ops')
+          exports(`${path}.${each}`, `${name}.${each}`, inner);
   }
 
   const ends: unknown[] = [null, Object.prototype, Function.prototype, Error];
   for (const [name, thing] of Object.entries(things)) {
     const kind = thing.constructor?.name ?? 'Object';
     for (let at = thing; !ends.includes(at); at = Object.getPrototypeOf(at) as object)
-      for (const [each, { value, get, set }] of Object.entries(Object.getOwnPropertyDescriptors(at))) {
+      for (const [each, { value, get, set }] of Object.entries(
+        Object.getOwnPropertyDescriptors(at),
+      )) {
         if (leftOut.test(each) || isClass(value)) continue;
         const key = `${kind}.${each}`;
         if (typeof value === 'function') add(`w.${name}.${each}($*)`, key, each);

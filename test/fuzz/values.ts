@@ -1,6 +1,7 @@
 /**
- * Values as trees: what is drawn, changed and made smaller is a description, and its text is the JavaScript that makes the value. So a
- * call that fails is printed as it was made, and every try of it has values of its own.
+ * Values as trees: what is drawn, changed and made smaller is a description, and its text is the
+ * JavaScript that makes the value. So a call that fails is printed as it was made, and every try of
+ * it has values of its own.
  */
 import type { Random } from '../../src/index.ts';
 
@@ -10,7 +11,10 @@ export type Value =
   | { readonly number: number }
   | { readonly object: readonly (readonly [key: string, value: Value])[] }
   | { readonly list: readonly Value[] }
-  /** an expression with values in it: `$` stands for the next of them, and `$*` for all that are left */
+  /**
+   * an expression with values in it: `$` stands for the next of them, and `$*` for all that are
+   * left
+   */
   | { readonly form: string; readonly values: readonly Value[] };
 
 /** Draws a value. */
@@ -32,7 +36,9 @@ export const textOf = (value: Value): string => {
   if ('list' in value) return `[${value.list.map(textOf).join(', ')}]`;
   const left = [...value.values];
   return value.form.replace(/\$\*?/g, (place) =>
-    place === '$' ? textOf(left.shift() ?? { code: 'undefined' }) : left.splice(0).map(textOf).join(', '),
+    place === '$'
+      ? textOf(left.shift() ?? { code: 'undefined' })
+      : left.splice(0).map(textOf).join(', '),
   );
 };
 
@@ -52,7 +58,10 @@ const keyText = (key: string) =>
 export const code = (text: string): Value => ({ code: text });
 const simplest: readonly Value[] = ['undefined', '0', "''", '[]', '{}', 'NaN'].map(code);
 
-/** Values that are simpler than this one, boldest first; each has a shorter text, or a number nearer to zero. */
+/**
+ * Values that are simpler than this one, boldest first; each has a shorter text, or a number nearer
+ * to zero.
+ */
 export function* smaller(value: Value): Generator<Value> {
   const { length } = textOf(value);
   for (const each of simplest) if (textOf(each).length < length) yield each;
@@ -60,7 +69,8 @@ export function* smaller(value: Value): Generator<Value> {
     const { number } = value;
     if (!Number.isFinite(number) || number === 0) return;
     const nearer = [1, 2, Math.trunc(number), Math.trunc(number / 2), number - Math.sign(number)];
-    for (const each of new Set(nearer)) if (Math.abs(each) < Math.abs(number)) yield { number: each };
+    for (const each of new Set(nearer))
+      if (Math.abs(each) < Math.abs(number)) yield { number: each };
     if (number < 0) yield { number: -number };
   }
   if ('object' in value) {
@@ -80,10 +90,14 @@ export function* smaller(value: Value): Generator<Value> {
 /** Lists with one value left out or made simpler. */
 function* fewer(values: readonly Value[]): Generator<Value[]> {
   for (const at of values.keys()) yield values.toSpliced(at, 1);
-  for (const [at, inner] of values.entries()) for (const each of smaller(inner)) yield values.with(at, each);
+  for (const [at, inner] of values.entries())
+    for (const each of smaller(inner)) yield values.with(at, each);
 }
 
-/** The same calls with less in them: without some of those before, and the last one with simpler arguments. */
+/**
+ * The same calls with less in them: without some of those before, and the last one with simpler
+ * arguments.
+ */
 export function* smallerCalls(calls: readonly Call[]): Generator<Call[]> {
   const [before, last] = [calls.slice(0, -1), calls.at(-1) as Call];
   for (let size = before.length; size >= 1; size = size >> 1)
@@ -116,12 +130,16 @@ export const record =
   (random) => ({
     object: [
       ...Object.entries(must).map(([key, gen]) => [key, gen(random)] as const),
-      ...Object.entries(may).flatMap(([key, gen]) => (random.below(3) === 0 ? [[key, gen(random)] as const] : [])),
+      ...Object.entries(may).flatMap(([key, gen]) =>
+        random.below(3) === 0 ? [[key, gen(random)] as const] : [],
+      ),
     ],
   });
 export const list =
   (gen: Gen, low: number, high: number): Gen =>
-  (random) => ({ list: Array.from({ length: low + random.below(high - low + 1) }, () => gen(random)) });
+  (random) => ({
+    list: Array.from({ length: low + random.below(high - low + 1) }, () => gen(random)),
+  });
 export const tuple =
   (...gens: readonly Gen[]): Gen =>
   (random) => ({ list: gens.map((gen) => gen(random)) });
@@ -139,7 +157,10 @@ export const array =
       `new ${type}(new SharedArrayBuffer($ * ${type}.BYTES_PER_ELEMENT))`,
     ];
     const fill = code(type.startsWith('Big') ? '1n' : '1');
-    return { form: forms[random.below(8) < 4 ? 0 : 1 + random.below(2)] as string, values: [length, fill] };
+    return {
+      form: forms[random.below(8) < 4 ? 0 : 1 + random.below(2)] as string,
+      values: [length, fill],
+    };
   };
 /** Left out, or what this draws: for the last arguments. */
 export const maybe =

@@ -1,4 +1,7 @@
-/** The live objects that calls are made on and with: one of each class at least, small, with closed ones and those of another device. */
+/**
+ * The live objects that calls are made on and with: one of each class at least, small, with closed
+ * ones and those of another device.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +19,18 @@ import * as transfer from '../../src/entries/transfer.ts';
 import * as hotslot from '../../src/index.ts';
 
 export const doors = {
-  ...{ hotslot, learner, graph, memory, linop, halo, formats, monitor, transfer, collect, remote, ranks },
+  hotslot,
+  learner,
+  graph,
+  memory,
+  linop,
+  halo,
+  formats,
+  monitor,
+  transfer,
+  collect,
+  remote,
+  ranks,
 } as const;
 
 export type Things = Readonly<Record<string, object>>;
@@ -26,8 +40,12 @@ const { openDevice, ReplayBuffer, ReplayPipeline, TrajectoryBuffer } = hotslot;
 /** Rows of the buffer `w.rows`. */
 const rows = (n: number) => ({ a: new Float32Array(2 * n).fill(1), b: new Uint8Array(n).fill(2) });
 const steps = (lanes: number, n: number) => ({
-  ...{ obs: new Float32Array(2 * lanes).fill(n), goal: new Float32Array(lanes), action: new Uint8Array(lanes) },
-  ...{ rewards: new Float32Array(lanes).fill(1), terminated: new Uint8Array(lanes), truncated: new Uint8Array(lanes) },
+  obs: new Float32Array(2 * lanes).fill(n),
+  goal: new Float32Array(lanes),
+  action: new Uint8Array(lanes),
+  rewards: new Float32Array(lanes).fill(1),
+  terminated: new Uint8Array(lanes),
+  truncated: new Uint8Array(lanes),
 });
 const specOf = () =>
   new halo.QuantityHaloSpec({
@@ -62,42 +80,43 @@ function onDevices(name: string) {
   stream.fill(tensor, 1);
   const captured = stream.endCapture();
   return {
-    ...{ device, again, host, stream, stream2: again.createStream({ priority: -1 }), hostStream: host.createStream() },
-    ...{
-      tensor,
-      matrix,
-      strided: matrix.view({ shape: [2, 2], strides: [3, 1] }),
-      lent,
-      lentTensor: lent.tensor({ shape: [4], dtype: 'float32' }),
-    },
-    ...{
-      ints: device.allocate({ shape: [4], dtype: 'int32' }),
-      bytes: device.allocate({ shape: [64], dtype: 'uint8' }),
-    },
-    ...{
-      doubles: device.allocate({ shape: [20], dtype: 'float64' }),
-      halves: device.allocate({ shape: [8], dtype: 'float16' }),
-    },
-    ...{
-      longs: device.allocate({ shape: [3], dtype: 'int64' }),
-      big: device.allocate({ shape: [64] }),
-      empty: device.allocate({ shape: [0] }),
-    },
-    ...{ hostTensor: host.allocate({ shape: [4] }), closedTensor, closedStream, closedEvent, storage: tensor.storage },
-    ...{ event: device.createEvent({ timing: true }), event2: device.createEvent(), hostEvent: host.createEvent() },
-    ...{
-      captured,
-      exec: captured.instantiate(),
-      generator: new graph.DeviceGenerator(device),
-      loader: new graph.StaticBufferLoader(device),
-    },
-    ...{ wrapper: new graph.FullGraphWrapper(() => null, { device }), pool: graph.getGraphPool(device, false) },
-    ...{
-      spec: new linop.DeviceSpec(device),
-      cpuSpec: new linop.DeviceSpec('cpu'),
-      toDevice: new linop.ToDevice('cpu', device),
-    },
-    ...{ toHost: new linop.ToDevice(device, 'cpu'), identity: new linop.Identity(['a']) },
+    device,
+    again,
+    host,
+    stream,
+    stream2: again.createStream({ priority: -1 }),
+    hostStream: host.createStream(),
+    tensor,
+    matrix,
+    strided: matrix.view({ shape: [2, 2], strides: [3, 1] }),
+    lent,
+    lentTensor: lent.tensor({ shape: [4], dtype: 'float32' }),
+    ints: device.allocate({ shape: [4], dtype: 'int32' }),
+    bytes: device.allocate({ shape: [64], dtype: 'uint8' }),
+    doubles: device.allocate({ shape: [20], dtype: 'float64' }),
+    halves: device.allocate({ shape: [8], dtype: 'float16' }),
+    longs: device.allocate({ shape: [3], dtype: 'int64' }),
+    big: device.allocate({ shape: [64] }),
+    empty: device.allocate({ shape: [0] }),
+    hostTensor: host.allocate({ shape: [4] }),
+    closedTensor,
+    closedStream,
+    closedEvent,
+    storage: tensor.storage,
+    event: device.createEvent({ timing: true }),
+    event2: device.createEvent(),
+    hostEvent: host.createEvent(),
+    captured,
+    exec: captured.instantiate(),
+    generator: new graph.DeviceGenerator(device),
+    loader: new graph.StaticBufferLoader(device),
+    wrapper: new graph.FullGraphWrapper(() => null, { device }),
+    pool: graph.getGraphPool(device, false),
+    spec: new linop.DeviceSpec(device),
+    cpuSpec: new linop.DeviceSpec('cpu'),
+    toDevice: new linop.ToDevice('cpu', device),
+    toHost: new linop.ToDevice(device, 'cpu'),
+    identity: new linop.Identity(['a']),
     backend: transfer.buildReplayTransferBackend({ device: name, ringDepth: 2, timed: true }),
   };
 }
@@ -108,27 +127,34 @@ function learners(device: hotslot.Device, parameters: hotslot.Tensor<'float32'>)
   const critic = { ...actor, batchSize: 2, criticHidden: [2] };
   const dqn = new learner.DqnLearner(device, { obsDim: 2, actions: 2, hidden: [2], batchSize: 2 });
   return {
-    ...{ mlp, workspace: mlp.workspace(device, 2, { backward: true }) },
-    ...{ adam: new learner.Adam(device, parameters), policy: new learner.MlpPolicy({ sizes: [2, 2] }) },
-    ...{
-      dqn,
-      td3: new learner.Td3Learner(device, critic),
-      sac: new learner.SacLearner(device, critic),
-      watch: dqn.watch(),
-    },
-    ...{ td3Policy: new learner.Td3Policy(actor), sacPolicy: new learner.SacPolicy(actor) },
-    ...{
-      gaussian: new learner.SquashedGaussian(device, { actionDim: 1, rows: 2 }),
-      normaliser: new learner.Normaliser(device, { size: 3, rows: 2 }),
-    },
+    mlp,
+    workspace: mlp.workspace(device, 2, { backward: true }),
+    adam: new learner.Adam(device, parameters),
+    policy: new learner.MlpPolicy({ sizes: [2, 2] }),
+    dqn,
+    td3: new learner.Td3Learner(device, critic),
+    sac: new learner.SacLearner(device, critic),
+    watch: dqn.watch(),
+    td3Policy: new learner.Td3Policy(actor),
+    sacPolicy: new learner.SacPolicy(actor),
+    gaussian: new learner.SquashedGaussian(device, { actionDim: 1, rows: 2 }),
+    normaliser: new learner.Normaliser(device, { size: 3, rows: 2 }),
   };
 }
 
 async function buffers(device: string, folder: string) {
   const limiter = hotslot.RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9 });
-  const gated = hotslot.RateLimiter.create({ samplesPerInsert: 1, minSize: 2, errorBuffer: 8, gateAdd: true });
+  const gated = hotslot.RateLimiter.create({
+    samplesPerInsert: 1,
+    minSize: 2,
+    errorBuffer: 8,
+    gateAdd: true,
+  });
   const buffer = ReplayBuffer.offPolicy({ capacity: 8, obsDim: 2, actionDim: 1 });
-  const filled = ReplayBuffer.create({ capacity: 8, fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } } });
+  const filled = ReplayBuffer.create({
+    capacity: 8,
+    fields: { a: { shape: [2] }, b: { shape: [], dtype: 'uint8' } },
+  });
   filled.add(rows(3));
   const limited = ReplayBuffer.create({
     capacity: 4,
@@ -138,7 +164,8 @@ async function buffers(device: string, folder: string) {
   const closedBuffer = ReplayBuffer.create({ capacity: 4, fields: { a: { shape: [1] } } });
   closedBuffer.close();
   const trajectories = TrajectoryBuffer.create({
-    ...{ capacity: 32, lanes: 4 },
+    capacity: 32,
+    lanes: 4,
     fields: {
       obs: { shape: [2], observation: true },
       goal: { shape: [], observation: true },
@@ -152,41 +179,45 @@ async function buffers(device: string, folder: string) {
   const sampler = hotslot.prioritized();
   const inline = { device, sampleCount: 2, placement: 'inline', depth: 2 } as const;
   const pipeline = await ReplayPipeline.open({ buffer: filled, ...inline, mailbox });
-  const stepped = await ReplayPipeline.open({ buffer: trajectories, view: trajectories.transitions(), ...inline });
+  const stepped = await ReplayPipeline.open({
+    buffer: trajectories,
+    view: trajectories.transitions(),
+    ...inline,
+  });
   const closedPipeline = await ReplayPipeline.open({ buffer: filled, ...inline });
   await closedPipeline.close();
   for (const each of [pipeline, stepped]) each.on('warning', () => {}).on('error', () => {});
-  const checkpoint = await hotslot.Checkpoint.open(join(folder, 'checkpoint'), { buffer: filled, limiter });
+  const checkpoint = await hotslot.Checkpoint.open(join(folder, 'checkpoint'), {
+    buffer: filled,
+    limiter,
+  });
   checkpoint.on('error', () => {}).on('warning', () => {});
   return {
-    ...{
-      limiter,
-      gated,
-      buffer,
-      filled,
-      limited,
-      closedBuffer,
-      trajectories,
-      writer,
-      transitions,
-      mailbox,
-      sampler,
-      pipeline,
-      stepped,
-    },
-    ...{
-      windows: trajectories.windows({ length: 2 }),
-      relabel: hotslot.hindsight({ goal: 'goal', achieved: 'goal' }),
-      closedPipeline,
-    },
-    ...{ checkpoint, random: new hotslot.Random(1), cpuTensor: new hotslot.CpuTensor(new Float32Array(4)) },
-    ...{
-      tensorBoard: monitor.tensorBoard(join(folder, 'events')),
-      shared: filled.share(),
-      sharedSteps: trajectories.share(),
-    },
+    limiter,
+    gated,
+    buffer,
+    filled,
+    limited,
+    closedBuffer,
+    trajectories,
+    writer,
+    transitions,
+    mailbox,
+    sampler,
+    pipeline,
+    stepped,
+    windows: trajectories.windows({ length: 2 }),
+    relabel: hotslot.hindsight({ goal: 'goal', achieved: 'goal' }),
+    closedPipeline,
+    checkpoint,
+    random: new hotslot.Random(1),
+    cpuTensor: new hotslot.CpuTensor(new Float32Array(4)),
+    tensorBoard: monitor.tensorBoard(join(folder, 'events')),
+    shared: filled.share(),
+    sharedSteps: trajectories.share(),
     monitor: await monitor.serveMonitor({ pipeline, title: 'fuzz' }),
-    ...{ sharedMailbox: mailbox.share(), sharedLimiter: limiter.share() },
+    sharedMailbox: mailbox.share(),
+    sharedLimiter: limiter.share(),
   };
 }
 
@@ -204,14 +235,20 @@ function halos(device: hotslot.Device) {
   });
   const { nPoints, shape, origin, extent, dims, dtype } = specification;
   const topology = halo.periodicTopology({ layout: [1, 1] });
-  const sharedExchange = halo.shareHaloExchange({ topology, x: [{ nPoints, shape, origin, extent, dims, dtype }] });
+  const sharedExchange = halo.shareHaloExchange({
+    topology,
+    x: [{ nPoints, shape, origin, extent, dims, dtype }],
+  });
   return {
-    ...{ specification, exchange, topology, sharedExchange, updater: new halo.HaloUpdater(sharedExchange, 0) },
-    ...{
-      onHost: halo.HaloDataTransformer.get('cpu', [exchange]),
-      onDevice: halo.HaloDataTransformer.get(device, [exchange]),
-    },
-    ...{ plane: device.allocate({ shape: [4, 5] }), sharedGroup: ranks.shareLearnerGroup({ ranks: 1, parameters: 4 }) },
+    specification,
+    exchange,
+    topology,
+    sharedExchange,
+    updater: new halo.HaloUpdater(sharedExchange, 0),
+    onHost: halo.HaloDataTransformer.get('cpu', [exchange]),
+    onDevice: halo.HaloDataTransformer.get(device, [exchange]),
+    plane: device.allocate({ shape: [4, 5] }),
+    sharedGroup: ranks.shareLearnerGroup({ ranks: 1, parameters: 4 }),
   };
 }
 
@@ -232,7 +269,9 @@ export class World {
       ...learners(first.device, first.big),
       ...(await buffers(device, folder)),
       ...halos(first.device),
-      ...(first.device.traits.noManaged === '' ? { mempool: memory.createUnifiedMempool(first.device) } : {}),
+      ...(first.device.traits.noManaged === ''
+        ? { mempool: memory.createUnifiedMempool(first.device) }
+        : {}),
     };
     return new World(
       { ...things, group: await ranks.LearnerGroup.join({ shared: things.sharedGroup, rank: 0 }) },

@@ -1,6 +1,7 @@
 /**
- * Cases of the section `bookkeeping`: the leaves and the largest priority of a tree while steps come and priorities change. A
- * row of the file is an episode of one step, and so takes two places of the only lane: its step and its final observation.
+ * Cases of the section `bookkeeping`: the leaves and the largest priority of a tree while steps
+ * come and priorities change. A row of the file is an episode of one step, and so takes two places
+ * of the only lane: its step and its final observation.
  */
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
 import { columnsOf, Difference, relative, same, sameList } from './differences.ts';
@@ -83,7 +84,8 @@ function checkScript(golden: BookkeepingCase, normalise: keyof Normalised): void
 
     if (op.op === 'update') {
       const ids = Float64Array.from(op.ids, (id) => 2 * id);
-      for (const id of op.ids) same(`${what}: whether row ${id} is stale`, isOverwritten(id), op.stale.includes(id));
+      for (const id of op.ids)
+        same(`${what}: whether row ${id} is stale`, isOverwritten(id), op.stale.includes(id));
       // The file gives errors; a priority is the size of one.
       buffer.updatePriorities(ids, Float64Array.from(op.priorities, Math.abs));
     } else if (op.op === 'sample') {
@@ -102,11 +104,15 @@ function checkScript(golden: BookkeepingCase, normalise: keyof Normalised): void
       throw new Difference(`${what} is none of add, update and sample`);
     }
     same(`${what}: written`, written, op.written);
-    // Once it is looked at after every step that came, then only after what has to have seen the new steps by itself.
+    // Once it is looked at after every step that came, then only after what has to have seen the
+    // new steps by itself.
     if (op.op === 'add' && normalise !== 'tree') continue;
     const { leaves, maxPriority, total } = sampler.inspect();
     const places = op.leaves.flatMap((leaf) => [leaf, 0]);
-    sameList(`${what}: leaves`, leaves, places, { tolerance: ofLeaves, name: (p) => `[place ${p}]` });
+    sameList(`${what}: leaves`, leaves, places, {
+      tolerance: ofLeaves,
+      name: (p) => `[place ${p}]`,
+    });
     same(`${what}: maxPriority`, maxPriority, op.maxPriority);
     same(`${what}: total`, total, op.total, tolerance);
   }

@@ -1,4 +1,7 @@
-/** How a golden case finds fault: the first difference is thrown, with what was got and what the file says. */
+/**
+ * How a golden case finds fault: the first difference is thrown, with what was got and what the
+ * file says.
+ */
 
 /** What was computed is not what the file says. */
 export class Difference extends Error {}
@@ -18,8 +21,16 @@ export const rounded =
 
 const text = (value: unknown): string => (typeof value === 'string' ? `'${value}'` : String(value));
 
-/** Compares one value. NaN is the same as NaN, whatever its sign and payload, and within no tolerance of a number. */
-export function same(what: string, got: unknown, expected: unknown, tolerance: Tolerance = exactly): void {
+/**
+ * Compares one value. NaN is the same as NaN, whatever its sign and payload, and within no
+ * tolerance of a number.
+ */
+export function same(
+  what: string,
+  got: unknown,
+  expected: unknown,
+  tolerance: Tolerance = exactly,
+): void {
   if (got === expected && got !== undefined) return;
   if (Number.isNaN(got) && Number.isNaN(expected)) return;
   if (typeof got === 'number' && typeof expected === 'number') {
@@ -31,12 +42,18 @@ export function same(what: string, got: unknown, expected: unknown, tolerance: T
 /** Numbers of a column or a list; a column may be missing. */
 export type Numbers = ArrayLike<number> | undefined;
 
-/** Compares element by element, then the lengths; `name` says which element it is where its index alone would not. */
+/**
+ * Compares element by element, then the lengths; `name` says which element it is where its index
+ * alone would not.
+ */
 export function sameList(
   what: string,
   got: Numbers,
   expected: Numbers,
-  { tolerance = exactly, name = (i) => `[${i}]` }: { tolerance?: Tolerance; name?: (i: number) => string } = {},
+  {
+    tolerance = exactly,
+    name = (i) => `[${i}]`,
+  }: { tolerance?: Tolerance; name?: (i: number) => string } = {},
 ): void {
   if (got === undefined || expected === undefined)
     throw new Difference(`${what} is missing${got === undefined ? '' : ' in the file'}`);
@@ -46,7 +63,11 @@ export function sameList(
 }
 
 /** `call` has to throw, and an error of this class; gives it. */
-export function refused(what: string, call: () => unknown, kind: new (text: string) => Error = Error): Error {
+export function refused(
+  what: string,
+  call: () => unknown,
+  kind: new (text: string) => Error = Error,
+): Error {
   let error: unknown;
   try {
     call();

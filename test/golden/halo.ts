@@ -1,6 +1,14 @@
-/** Cases of `halo_ndsl.json`: NDSL's CPU transformer, to be equalled bit for bit on cpu and on the tested device. */
+/**
+ * Cases of `halo_ndsl.json`: NDSL's CPU transformer, to be equalled bit for bit on cpu and on the
+ * tested device.
+ */
 import { type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
-import { HaloDataTransformer, HaloExchangeSpec, type HaloQuantity, QuantityHaloSpec } from '../../src/entries/halo.ts';
+import {
+  HaloDataTransformer,
+  HaloExchangeSpec,
+  type HaloQuantity,
+  QuantityHaloSpec,
+} from '../../src/entries/halo.ts';
 import type { Tensor } from '../../src/index.ts';
 import { close, deviceAt, fill, memoryAt, places, valuesAt } from '../halo/places.ts';
 import { firstDifference } from '../rig/same-bits.ts';
@@ -39,7 +47,14 @@ export function goldenSpecs(of: HaloCase, component: number): HaloExchangeSpec[]
   const { nHalo: nPoints, shape, strides, origin, extent, dims, dtype } = of;
   const itemsize = dtypes[dtype].bytes;
   const specification = new QuantityHaloSpec({
-    ...{ nPoints, shape, strides, itemsize, origin, extent, dims, dtype },
+    nPoints,
+    shape,
+    strides,
+    itemsize,
+    origin,
+    extent,
+    dims,
+    dtype,
   });
   return of.descriptors.map(
     (components) =>
@@ -56,17 +71,27 @@ export function goldenTransformer(of: HaloCase, place: string): HaloDataTransfor
   const y = of.kind === 'vector' ? goldenSpecs(of, 1) : null;
   return HaloDataTransformer.get(deviceAt(place), goldenSpecs(of, 0), y);
 }
-/** One quantity, as often as there are descriptors: what a rank with several edges to one neighbour gives. */
+/**
+ * One quantity, as often as there are descriptors: what a rank with several edges to one neighbour
+ * gives.
+ */
 export function repeated(of: HaloCase, data: TypedArray | Tensor): HaloQuantity[] {
   const { shape, strides, dims } = of;
   return of.descriptors.map(() => ({ data, shape, strides, dims }));
 }
 
-/** Fails at the first element that differs; NaN is the same as NaN, whatever its sign and payload. */
+/**
+ * Fails at the first element that differs; NaN is the same as NaN, whatever its sign and payload.
+ */
 function sameBits(what: string, got: TypedArray, expected: TypedArray): void {
   same(`${what}: the number of elements`, got.length, expected.length);
   const at = firstDifference(got, expected);
-  if (at >= 0) same(`${what}: element ${at}`, bits(got.subarray(at, at + 1)), bits(expected.subarray(at, at + 1)));
+  if (at >= 0)
+    same(
+      `${what}: element ${at}`,
+      bits(got.subarray(at, at + 1)),
+      bits(expected.subarray(at, at + 1)),
+    );
 }
 
 /** On all places, one after the other. */
@@ -79,15 +104,26 @@ export async function checkHaloOn(place: string, golden: HaloCase): Promise<void
   const data = golden.before.map((text) => memoryAt(place, decoded(text, dtype)));
   try {
     using transformer = goldenTransformer(golden, place);
-    const [x, y = null] = data.map((of) => repeated(golden, of)) as [HaloQuantity[], HaloQuantity[]?];
+    const [x, y = null] = data.map((of) => repeated(golden, of)) as [
+      HaloQuantity[],
+      HaloQuantity[]?,
+    ];
     transformer.asyncPack(x, y);
-    sameBits(`on ${place}, packed`, await valuesAt(transformer.getPackBuffer()), decoded(golden.packBuffer, dtype));
+    sameBits(
+      `on ${place}, packed`,
+      await valuesAt(transformer.getPackBuffer()),
+      decoded(golden.packBuffer, dtype),
+    );
     fill(transformer.getUnpackBuffer(), decoded(golden.unpackBuffer, dtype));
     transformer.asyncUnpack(x, y);
     await transformer.synchronize();
     same(`on ${place}: the number of components`, data.length, golden.after.length);
     for (const [i, of] of data.entries())
-      sameBits(`on ${place}, component ${i} after`, await valuesAt(of), decoded(golden.after[i]!, dtype));
+      sameBits(
+        `on ${place}, component ${i} after`,
+        await valuesAt(of),
+        decoded(golden.after[i]!, dtype),
+      );
   } finally {
     close(...data);
   }

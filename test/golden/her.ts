@@ -1,4 +1,7 @@
-/** Cases of the section `her`: goals that later steps achieved, the rewards that follow, and what stays as it was. */
+/**
+ * Cases of the section `her`: goals that later steps achieved, the rewards that follow, and what
+ * stays as it was.
+ */
 import { goalReward, hindsight, TrajectoryBuffer } from '../../src/index.ts';
 import { columnsOf, Difference, same } from './differences.ts';
 import {
@@ -29,7 +32,10 @@ interface HerRow {
   done: number;
   /** with the goal that was desired */
   reward: number;
-  /** rewards with the goal of each step that the strategy allows, in order; null where the episode is not whole */
+  /**
+   * rewards with the goal of each step that the strategy allows, in order; null where the episode
+   * is not whole
+   */
   future: number[];
   final: number;
   episode: number[] | null;
@@ -87,7 +93,10 @@ function create(places: Places) {
 }
 
 /** Rewards of a strategy with the steps that they belong to. */
-function admissible({ row, start, end, future, final, episode }: HerRow, strategy: Strategy): [number, number][] {
+function admissible(
+  { row, start, end, future, final, episode }: HerRow,
+  strategy: Strategy,
+): [number, number][] {
   if (strategy === 'final') return [[end, final]];
   const from = strategy === 'future' ? row : start;
   const rewards = strategy === 'future' ? future : (episode ?? []);
@@ -97,7 +106,8 @@ function admissible({ row, start, end, future, final, episode }: HerRow, strateg
 
 export function checkHer(golden: HerCase, history: History): void {
   for (const { strategy } of golden.samples)
-    if (!strategies.includes(strategy)) throw new Difference(`the file has a sample of the strategy '${strategy}'`);
+    if (!strategies.includes(strategy))
+      throw new Difference(`the file has a sample of the strategy '${strategy}'`);
   inBoth(history, (places) => {
     using buffer = create(places);
     using writer = buffer.writer({ firstLane: 0, lanes: history.lanes });
@@ -118,11 +128,18 @@ export function checkHer(golden: HerCase, history: History): void {
   });
 }
 
-function checkStrategy(golden: HerCase, buffer: ReturnType<typeof create>, places: Places, strategy: Strategy): void {
+function checkStrategy(
+  golden: HerCase,
+  buffer: ReturnType<typeof create>,
+  places: Places,
+  strategy: Strategy,
+): void {
   const { history } = places;
   const relabel = hindsight({ goal: 'goal', achieved: 'reached', strategy, ratio: 0.8 });
   const view = buffer.transitions({ nStep: 1, gamma: 0.99, relabel });
-  const layouts = golden.lanes.map(({ drawable }) => drawable[strategy === 'episode' ? 'whole' : 'ended']);
+  const layouts = golden.lanes.map(
+    ({ drawable }) => drawable[strategy === 'episode' ? 'whole' : 'ended'],
+  );
   const rows = rowsToCheck(strategy, { buffer, view, places }, layouts);
   const said = rows.map((row) => ({ ...row, says: saysOf(golden, history, row) }));
 
@@ -141,7 +158,10 @@ function checkStrategy(golden: HerCase, buffer: ReturnType<typeof create>, place
     .map((of) => ({
       ...places.row(of.lane, of.row),
       goalId: places.row(of.lane, of.step).id,
-      ...{ goal: of.goal, reward: of.reward, done: of.done, of },
+      goal: of.goal,
+      reward: of.reward,
+      done: of.done,
+      of,
     }))
     .filter(({ id, of }) => of.strategy === strategy && ids.has(id));
 
@@ -150,8 +170,11 @@ function checkStrategy(golden: HerCase, buffer: ReturnType<typeof create>, place
     const sample = buffer.transitionsAt({ view, ids: list.map(({ id }) => id), goalIds });
     const got = columnsOf(sample);
     const lane = (row: Row) => golden.lanes[row.lane]!;
-    const compare = (name: string, of: (row: Relabelled) => number | number[] | undefined, width = 1) =>
-      sameRows(`${strategy}, ${what}: ${name}`, got[name], list, of, { width });
+    const compare = (
+      name: string,
+      of: (row: Relabelled) => number | number[] | undefined,
+      width = 1,
+    ) => sameRows(`${strategy}, ${what}: ${name}`, got[name], list, of, { width });
     compare('ids', ({ id }) => id);
     compare('obs', (row) => history.lane[row.lane]!.obs[row.tick]);
     compare('reached', (row) => lane(row).achieved[row.tick], 2);
@@ -180,7 +203,8 @@ function checkStrategy(golden: HerCase, buffer: ReturnType<typeof create>, place
 /** The file's line about a row, which has to fit the history it is of. */
 function saysOf(golden: HerCase, history: History, { lane, tick }: Row): HerRow {
   const says = golden.lanes[lane]!.rows.find(({ row }) => row === tick);
-  if (says === undefined) throw new Difference(`the file has no rewards of lane ${lane}, row ${tick}`);
+  if (says === undefined)
+    throw new Difference(`the file has no rewards of lane ${lane}, row ${tick}`);
   const of = history.lane[lane]!;
   const [start, end] = of.episodes.find(([first, last]) => first <= tick && tick <= last) ?? [];
   const what = `the file's row ${tick} of lane ${lane}`;
@@ -192,6 +216,8 @@ function saysOf(golden: HerCase, history: History, { lane, tick }: Row): HerRow 
 }
 
 function rewardsOf(sample: object, threshold: number): Float32Array {
-  const { nextAchieved, goal, steps } = sample as Record<'nextAchieved' | 'goal', Float32Array> & { steps: Int32Array };
+  const { nextAchieved, goal, steps } = sample as Record<'nextAchieved' | 'goal', Float32Array> & {
+    steps: Int32Array;
+  };
   return goalReward({ achieved: nextAchieved, goal, steps, n: 1, dims: 2, gamma: 0.99, threshold });
 }

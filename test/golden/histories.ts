@@ -1,6 +1,7 @@
 /**
- * The histories of a replay file, written into a TrajectoryBuffer as their environments would have. The file names steps by
- * lane and tick; the buffer names them by ids, that count final observations too.
+ * The histories of a replay file, written into a TrajectoryBuffer as their environments would have.
+ * The file names steps by lane and tick; the buffer names them by ids, that count final
+ * observations too.
  */
 import { TrajectoryBuffer, type View } from '../../src/index.ts';
 import {
@@ -39,8 +40,8 @@ export interface History {
 }
 
 /**
- * Rows that may be drawn, by layout. `shared`: a final observation takes a place of its lane, as in a TrajectoryBuffer.
- * `stored`: it takes none, so that more rows are there.
+ * Rows that may be drawn, by layout. `shared`: a final observation takes a place of its lane, as in
+ * a TrajectoryBuffer. `stored`: it takes none, so that more rows are there.
  */
 export interface Layouts {
   stored: readonly number[];
@@ -58,10 +59,14 @@ interface ViewedBuffer extends Pick<TrajectoryBuffer, 'drawable' | 'drawableIds'
   transitionsAt(options: { view: View; ids: readonly number[] }): object;
 }
 
-const isEnd = (lane: HistoryLane, tick: number): boolean => lane.terminated[tick] === 1 || lane.truncated[tick] === 1;
+const isEnd = (lane: HistoryLane, tick: number): boolean =>
+  lane.terminated[tick] === 1 || lane.truncated[tick] === 1;
 export const rowName = ({ lane, tick }: Row): string => `lane ${lane}, row ${tick}`;
 
-/** Where everything of a history went: by lane and tick, the id of each step and of the final observation after it. */
+/**
+ * Where everything of a history went: by lane and tick, the id of each step and of the final
+ * observation after it.
+ */
 export class Places {
   readonly history: History;
   /** lanes have room for all of it: what `stored` names is there too, and nothing is overwritten */
@@ -79,11 +84,16 @@ export class Places {
     const all = history.lane.map((lane, l) => {
       let place = 0;
       const id = () => place++ * lanes + l;
-      const pairs = Array.from({ length: ticks }, (_, t) => [id(), isEnd(lane, t) ? id() : null] as const);
+      const pairs = Array.from(
+        { length: ticks },
+        (_, t) => [id(), isEnd(lane, t) ? id() : null] as const,
+      );
       same(`history ${history.id}, lane ${l}: the cells that were written`, place, lane.cells);
       lane.final.forEach((final, t) => {
         if ((final !== null) !== isEnd(lane, t))
-          throw new Difference(`history ${history.id}, lane ${l}, row ${t}: its flags and final do not agree`);
+          throw new Difference(
+            `history ${history.id}, lane ${l}, row ${t}: its flags and final do not agree`,
+          );
       });
       for (const [first, last, ended] of lane.episodes)
         same(
@@ -91,7 +101,11 @@ export class Places {
           isEnd(lane, last) ? 1 : 0,
           ended,
         );
-      return { steps: pairs.map(([step]) => step), finals: pairs.map(([, final]) => final), next: id() };
+      return {
+        steps: pairs.map(([step]) => step),
+        finals: pairs.map(([, final]) => final),
+        next: id(),
+      };
     });
     this.steps = all.map(({ steps }) => steps);
     this.finals = all.map(({ finals }) => finals);
@@ -119,8 +133,10 @@ export class Places {
 }
 
 /** A lane's values at a tick, of all lanes. */
-export const acrossLanes = <T>(history: History, of: (lane: HistoryLane, index: number) => T): T[] =>
-  history.lane.map(of);
+export const acrossLanes = <T>(
+  history: History,
+  of: (lane: HistoryLane, index: number) => T,
+): T[] => history.lane.map(of);
 
 /** What every step has besides its observations and other fields. */
 export function flagsAt(history: History, tick: number) {
@@ -138,7 +154,8 @@ export const finalObsAt = (history: History, tick: number): Float64Array =>
 
 /** Places in all that a buffer of the history has. */
 export const capacityOf = ({ history, roomy }: Places): number =>
-  history.lanes * (roomy ? Math.max(...acrossLanes(history, ({ cells }) => cells)) : history.capacity);
+  history.lanes *
+  (roomy ? Math.max(...acrossLanes(history, ({ cells }) => cells)) : history.capacity);
 
 /** Looks at a history in its ring, then where there is room for all of it. */
 export function inBoth(history: History, look: (places: Places) => void): void {
@@ -146,7 +163,8 @@ export function inBoth(history: History, look: (places: Places) => void): void {
   try {
     look(new Places(history, true));
   } catch (error) {
-    if (error instanceof Difference) error.message = `with room for the whole history: ${error.message}`;
+    if (error instanceof Difference)
+      error.message = `with room for the whole history: ${error.message}`;
     throw error;
   }
 }
@@ -164,7 +182,10 @@ function create(places: Places) {
   });
 }
 
-/** Writes a history into both, checks what is still there of it, and lets `check` look while the writer lives. */
+/**
+ * Writes a history into both, checks what is still there of it, and lets `check` look while the
+ * writer lives.
+ */
 export function withHistory(
   history: History,
   check: (buffer: ReturnType<typeof create>, places: Places) => void,
@@ -174,7 +195,12 @@ export function withHistory(
     using writer = buffer.writer({ firstLane: 0, lanes: history.lanes });
     for (let t = 0; t < history.ticks; t++) {
       const tick = new Int32Array(history.lanes).fill(t + 1);
-      const step = { obs: obsAt(history, t), tick, ...flagsAt(history, t), finalObs: finalObsAt(history, t) };
+      const step = {
+        obs: obsAt(history, t),
+        tick,
+        ...flagsAt(history, t),
+        finalObs: finalObsAt(history, t),
+      };
       same(`add() of tick ${t}`, writer.add(step), history.lanes);
     }
     checkLive(buffer, places);
@@ -182,7 +208,10 @@ export function withHistory(
   });
 }
 
-/** What read() gives of a whole history: the steps and final observations that are in the ring, and nothing older. */
+/**
+ * What read() gives of a whole history: the steps and final observations that are in the ring, and
+ * nothing older.
+ */
 function checkLive(buffer: ReturnType<typeof create>, places: Places): void {
   const { history } = places;
   const firsts = acrossLanes(history, ({ firstLive }) => (places.roomy ? 0 : firstLive.cells));
@@ -193,7 +222,9 @@ function checkLive(buffer: ReturnType<typeof create>, places: Places): void {
   same('size', buffer.size, live.length);
   const found = columnsOf(buffer.read(live.map(({ id }) => id)));
   const compare = (column: string, of: (lane: HistoryLane, tick: number) => number) =>
-    sameRows(`read(): ${column}`, found[column], live, ({ lane, tick }) => of(history.lane[lane]!, tick));
+    sameRows(`read(): ${column}`, found[column], live, ({ lane, tick }) =>
+      of(history.lane[lane]!, tick),
+    );
   const startOf = (lane: HistoryLane, tick: number) =>
     lane.episodes.find(([first, last]) => first <= tick && tick <= last)?.[0] ?? Number.NaN;
   compare('obs', (lane, tick) => lane.obs[tick]!);
@@ -206,13 +237,22 @@ function checkLive(buffer: ReturnType<typeof create>, places: Places): void {
 
   const ends = live.filter(({ lane, tick }) => places.finals[lane]![tick] !== null);
   const finals = columnsOf(buffer.read(ends.map(({ lane, tick }) => places.finals[lane]![tick]!)));
-  sameRows('read(): obs after', finals.obs, ends, ({ lane, tick }) => history.lane[lane]!.final[tick]!);
+  sameRows(
+    'read(): obs after',
+    finals.obs,
+    ends,
+    ({ lane, tick }) => history.lane[lane]!.final[tick]!,
+  );
   sameRows('read(): final after', finals.final, ends, () => 1);
 
   for (const [lane, first] of firsts.entries())
     for (let tick = 0; tick < first; tick++) {
       const row = places.row(lane, tick);
-      refused(`read() of ${rowName(row)}, which is overwritten,`, () => buffer.read([row.id]), RangeError);
+      refused(
+        `read() of ${rowName(row)}, which is overwritten,`,
+        () => buffer.read([row.id]),
+        RangeError,
+      );
     }
 }
 
@@ -227,7 +267,9 @@ export function sameRows<R extends Row>(
   const wanted = rows.flatMap((row) => {
     const of = [expected(row)].flat();
     if (of.length !== width || of.some((each) => typeof each !== 'number'))
-      throw new Difference(`${what} of ${rowName(row)}: the file has ${JSON.stringify(of)}, ${width} numbers expected`);
+      throw new Difference(
+        `${what} of ${rowName(row)}: the file has ${JSON.stringify(of)}, ${width} numbers expected`,
+      );
     return of as number[];
   });
   const name = (i: number) => {
@@ -244,8 +286,8 @@ interface Viewed {
 }
 
 /**
- * The rows whose contents can be looked at. In the ring these are the drawable ones, which are checked to be so. Where there
- * is room for all: those of `stored` that have a next observation.
+ * The rows whose contents can be looked at. In the ring these are the drawable ones, which are
+ * checked to be so. Where there is room for all: those of `stored` that have a next observation.
  */
 export function rowsToCheck(what: string, viewed: Viewed, lanes: readonly Layouts[]): Row[] {
   const { buffer, view, places } = viewed;
@@ -259,8 +301,15 @@ export function rowsToCheck(what: string, viewed: Viewed, lanes: readonly Layout
   return places.rows(lanes.map(({ stored }) => stored)).filter(({ id }) => ids.has(id));
 }
 
-/** The rows of `ticks`, one list per lane, may be drawn and no others: counted, listed in order, refused by transitionsAt(). */
-function checkDrawable(what: string, { buffer, view, places }: Viewed, ticks: readonly (readonly number[])[]): Row[] {
+/**
+ * The rows of `ticks`, one list per lane, may be drawn and no others: counted, listed in order,
+ * refused by transitionsAt().
+ */
+function checkDrawable(
+  what: string,
+  { buffer, view, places }: Viewed,
+  ticks: readonly (readonly number[])[],
+): Row[] {
   const { history } = places;
   const rows = places.rows(ticks);
   const ids = buffer.drawableIds(view);
@@ -272,7 +321,11 @@ function checkDrawable(what: string, { buffer, view, places }: Viewed, ticks: re
   same(`${what}: drawable()`, buffer.drawable(view), rows.length);
 
   const refuse = (name: string, id: number) =>
-    refused(`${what}: transitionsAt() of ${name}`, () => buffer.transitionsAt({ view, ids: [id] }), RangeError);
+    refused(
+      `${what}: transitionsAt() of ${name}`,
+      () => buffer.transitionsAt({ view, ids: [id] }),
+      RangeError,
+    );
   for (let lane = 0; lane < history.lanes; lane++) {
     const drawable = new Set(ticks[lane]);
     for (let tick = 0; tick < history.ticks; tick++) {

@@ -1,6 +1,7 @@
 /**
- * Which cases a golden file has, and what checks each of them. A section is a list of cases of one kind; in the section
- * `cases` each case may name its own. What no line here names is unknown: it is told, never passed over.
+ * Which cases a golden file has, and what checks each of them. A section is a list of cases of one
+ * kind; in the section `cases` each case may name its own. What no line here names is unknown: it
+ * is told, never passed over.
  */
 import { type BookkeepingCase, checkBookkeeping } from './bookkeeping.ts';
 import { Difference } from './differences.ts';
@@ -55,7 +56,10 @@ interface Kind {
 }
 
 /** A case is what its file says it is; one that is not fails where it is looked at. */
-const kind = <C>(name: (golden: C) => string, check: (golden: C) => void | Promise<void>): Kind => ({
+const kind = <C>(
+  name: (golden: C) => string,
+  check: (golden: C) => void | Promise<void>,
+): Kind => ({
   name: (golden) => name(golden as C),
   check: (golden) => check(golden as C),
 });
@@ -90,7 +94,8 @@ const sections: Readonly<Record<string, Kind>> = {
 
 const halo = kind<HaloCase>(({ name }) => name, checkHalo);
 /** By what a case of the section `cases` says of its kind. */
-const learnt = (check: (golden: LayerCase) => Promise<void>): Kind => kind<LayerCase>(({ id }) => id, check);
+const learnt = (check: (golden: LayerCase) => Promise<void>): Kind =>
+  kind<LayerCase>(({ id }) => id, check);
 const named: Readonly<Record<string, Kind>> = {
   scalar: halo,
   vector: halo,
@@ -113,7 +118,9 @@ const named: Readonly<Record<string, Kind>> = {
   optimizer: learnt(checkOptimizer),
   'normalizer.empirical': learnt(checkEmpirical),
   'normalizer.running_mean_std': learnt(checkRunning),
-  ...Object.fromEntries(updateKinds.map((name) => [name, kind<UpdateCase>(({ id }) => id, checkUpdate)])),
+  ...Object.fromEntries(
+    updateKinds.map((name) => [name, kind<UpdateCase>(({ id }) => id, checkUpdate)]),
+  ),
   polyak: learnt(checkPolyak),
   clip_grad_norm: learnt(checkClip),
 };
@@ -130,8 +137,10 @@ const own = <T>(table: Readonly<Record<string, T>>, key: string): T | undefined 
 
 function kindOf(section: string, golden: unknown): { kind: Kind | undefined; called: string } {
   if (section !== 'cases') return { kind: own(sections, section), called: section };
-  if (!isObject(golden)) return { kind: undefined, called: `${section} of ${JSON.stringify(golden)}` };
-  if (golden.kind !== undefined) return { kind: own(named, String(golden.kind)), called: String(golden.kind) };
+  if (!isObject(golden))
+    return { kind: undefined, called: `${section} of ${JSON.stringify(golden)}` };
+  if (golden.kind !== undefined)
+    return { kind: own(named, String(golden.kind)), called: String(golden.kind) };
   return { kind: 'indicesSha256' in golden ? nameless : undefined, called: 'cases without a kind' };
 }
 
@@ -145,11 +154,15 @@ function nameOf(kind: Kind, golden: unknown): string {
   }
 }
 
-/** Sections with the names that the tables use: `prioritized` is one of sections. Anything else that holds values is one. */
+/**
+ * Sections with the names that the tables use: `prioritized` is one of sections. Anything else that
+ * holds values is one.
+ */
 function sectionsOf(file: Json): [string, unknown][] {
   return Object.entries(file).flatMap(([name, value]) => {
     if (noSections.includes(name) || typeof value !== 'object' || value === null) return [];
-    const nested = isObject(value) && Object.keys(sections).some((each) => each.startsWith(`${name}.`));
+    const nested =
+      isObject(value) && Object.keys(sections).some((each) => each.startsWith(`${name}.`));
     if (!nested) return [[name, value] as [string, unknown]];
     return Object.entries(value).map(([inner, of]): [string, unknown] => [`${name}.${inner}`, of]);
   });
@@ -168,9 +181,14 @@ export function contentsOf(file: unknown): Contents {
     for (const [i, golden] of list.entries()) {
       const { kind, called } = kindOf(section, golden);
       if (kind === undefined) unknown.set(called, (unknown.get(called) ?? 0) + 1);
-      else cases.push({ name: `${section}[${i}] (${nameOf(kind, golden)})`, check: () => kind.check(golden, file) });
+      else
+        cases.push({
+          name: `${section}[${i}] (${nameOf(kind, golden)})`,
+          check: () => kind.check(golden, file),
+        });
     }
   }
-  if (cases.length === 0 && unknown.size === 0) throw new Difference('there is no section with cases in it');
+  if (cases.length === 0 && unknown.size === 0)
+    throw new Difference('there is no section with cases in it');
   return { cases, unknown };
 }

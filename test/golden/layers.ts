@@ -1,4 +1,7 @@
-/** Cases of layers, losses and what optimisers share: `learners_torch.json`, through layers and ops on the host device. */
+/**
+ * Cases of layers, losses and what optimisers share: `learners_torch.json`, through layers and ops
+ * on the host device.
+ */
 
 import { Adam, type Layer, layerNorm, linear, Network, ops } from '../../src/entries/learner.ts';
 import { openDevice, type Stream, type Tensor } from '../../src/index.ts';
@@ -124,7 +127,11 @@ export const checkSoftmax =
     const { stream } = bench;
     const [x, dy] = [bench.of(inputs.x), bench.of(inputs.upstream)];
     const [rows, columns] = x.shape as [number, number];
-    const [y, dx, sums] = [bench.floats([rows, columns]), bench.floats([rows, columns]), bench.floats([rows, 1])];
+    const [y, dx, sums] = [
+      bench.floats([rows, columns]),
+      bench.floats([rows, columns]),
+      bench.floats([rows, 1]),
+    ];
     if (logarithm) ops.logSoftmax(stream, y, x);
     else ops.softmax(stream, y, x);
     await compare('output', y, outputs.output);
@@ -148,7 +155,11 @@ export async function checkCrossEntropy({ inputs, outputs }: LayerCase): Promise
   const { stream } = bench;
   const [x, target] = [bench.of(inputs.x), bench.of(inputs.target)];
   const [rows, columns] = x.shape as [number, number];
-  const [logs, terms, loss] = [bench.floats([rows, columns]), bench.floats([rows, 1]), bench.floats([])];
+  const [logs, terms, loss] = [
+    bench.floats([rows, columns]),
+    bench.floats([rows, 1]),
+    bench.floats([]),
+  ];
   const factor = bench.floats([], [-1 / rows]);
   ops.logSoftmax(stream, logs, x);
   ops.mul(stream, logs, logs, target);
@@ -168,7 +179,10 @@ export async function checkCrossEntropy({ inputs, outputs }: LayerCase): Promise
 
 /** Means of f(x − target): its value and its slope as ops on d. */
 const meanLoss =
-  (value: (bench: Bench, out: Floats, d: Floats, config: LayerCase['config']) => void, slope: typeof value) =>
+  (
+    value: (bench: Bench, out: Floats, d: Floats, config: LayerCase['config']) => void,
+    slope: typeof value,
+  ) =>
   async ({ config, inputs, outputs }: LayerCase): Promise<void> => {
     using bench = new Bench();
     const { stream } = bench;
@@ -189,8 +203,14 @@ export const checkMse = meanLoss(
   ({ stream }, out, d) => ops.square(stream, out, d),
   ({ stream }, out, d) => ops.add(stream, out, d, d),
 );
-/** delta · (|d| − delta / 2) where |d| is beyond delta, else d² / 2: (|d| − ½ min(|d|, delta)) · min(|d|, delta). */
-const huber = (delta: (config: LayerCase['config']) => number, scale: (config: LayerCase['config']) => number) =>
+/**
+ * delta · (|d| − delta / 2) where |d| is beyond delta, else d² / 2: (|d| − ½ min(|d|, delta)) ·
+ * min(|d|, delta).
+ */
+const huber = (
+  delta: (config: LayerCase['config']) => number,
+  scale: (config: LayerCase['config']) => number,
+) =>
   meanLoss(
     (bench, out, d, config) => {
       const { stream } = bench;
@@ -224,7 +244,11 @@ export async function checkPolyak({ config, inputs, outputs }: LayerCase): Promi
   const tau = config.tau as number;
   for (const k of counted(inputs, 'source')) {
     const reals = [tau, 1 - tau] as const;
-    bench.stream.launch('axpby', { tensors: [target, bench.of(inputs[`source_${k}`])], wholes: [target.size], reals });
+    bench.stream.launch('axpby', {
+      tensors: [target, bench.of(inputs[`source_${k}`])],
+      wholes: [target.size],
+      reals,
+    });
     await compare(`target_${k}`, target, outputs[`target_${k}`]);
   }
 }

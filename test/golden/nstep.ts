@@ -1,6 +1,13 @@
 /** Cases of the section `nstep`: transitions of up to n steps, for each gamma. */
 import { columnsOf, rounded, sameList } from './differences.ts';
-import { type History, type Layouts, type Row, rowsToCheck, sameRows, withHistory } from './histories.ts';
+import {
+  type History,
+  type Layouts,
+  type Row,
+  rowsToCheck,
+  sameRows,
+  withHistory,
+} from './histories.ts';
 
 interface NstepLane {
   /** the tick that each element of the other columns is of */
@@ -40,14 +47,25 @@ export function checkNstep(golden: NstepCase, history: History): void {
       const view = buffer.transitions({ nStep: golden.n, gamma: Number(gamma) });
       const rows = rowsToCheck(`gamma ${gamma}`, { buffer, view, places }, layouts);
       const got = columnsOf(buffer.transitionsAt({ view, ids: rows.map(({ id }) => id) }));
-      const column = (name: string, of: (lane: NstepLane) => number[] | undefined, float32 = false) => {
+      const column = (
+        name: string,
+        of: (lane: NstepLane) => number[] | undefined,
+        float32 = false,
+      ) => {
         const expected = ({ lane, tick }: Row) => {
           const columns = golden.lanes[lane]!;
           return of(columns)?.[columns.row.indexOf(tick)];
         };
-        sameRows(`gamma ${gamma}: ${name}`, got[name], rows, expected, float32 ? { tolerance } : {});
+        sameRows(
+          `gamma ${gamma}: ${name}`,
+          got[name],
+          rows,
+          expected,
+          float32 ? { tolerance } : {},
+        );
       };
-      const own = (name: string, of: (row: Row) => number) => sameRows(`gamma ${gamma}: ${name}`, got[name], rows, of);
+      const own = (name: string, of: (row: Row) => number) =>
+        sameRows(`gamma ${gamma}: ${name}`, got[name], rows, of);
       own('ids', ({ id }) => id);
       own('obs', ({ lane, tick }) => history.lane[lane]!.obs[tick]!);
       own('tick', ({ tick }) => tick + 1);

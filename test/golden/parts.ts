@@ -1,4 +1,7 @@
-/** Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimisers, normalisers. */
+/**
+ * Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimisers,
+ * normalisers.
+ */
 
 import {
   Adam,
@@ -24,7 +27,10 @@ export const corrections: Readonly<Record<string, GaussianOptions['correction']>
   '2 * (log 2 - u - softplus(-2 u))': 'exact',
 };
 
-const filled = (n: number, value: number): Numbers => ({ shape: [n], data: new Array<number>(n).fill(value) });
+const filled = (n: number, value: number): Numbers => ({
+  shape: [n],
+  data: new Array<number>(n).fill(value),
+});
 
 export async function checkGaussian({ id, config, inputs, outputs }: LayerCase): Promise<void> {
   using bench = new Bench();
@@ -70,7 +76,14 @@ export async function checkGaussian({ id, config, inputs, outputs }: LayerCase):
     ops.add(stream, logProb, logProb, bench.floats([], [logScale]));
   }
   await compare('log_prob', logProb, outputs.log_prob, 4e-6);
-  gaussian.backward(stream, dOut, out, noise, bench.of(inputs.upstream_action), bench.of(inputs.upstream_log_prob));
+  gaussian.backward(
+    stream,
+    dOut,
+    out,
+    noise,
+    bench.of(inputs.upstream_action),
+    bench.of(inputs.upstream_log_prob),
+  );
   const half = (offset: number) => {
     const copy = bench.floats([rows, n]);
     ops.convert(stream, copy, dOut.view({ shape: [rows, n], offset, strides: [2 * n, 1] }));
@@ -135,7 +148,14 @@ export async function checkC51({ config, inputs, outputs }: LayerCase): Promise<
     [-30, '_clamped'],
   ] as const) {
     stream.launch('categorical_loss', {
-      tensors: [d, terms, off, logits, bench.of(outputs.projected as Numbers), bench.floats([1], [1])],
+      tensors: [
+        d,
+        terms,
+        off,
+        logits,
+        bench.of(outputs.projected as Numbers),
+        bench.floats([1], [1]),
+      ],
       wholes: [rows, atoms, atoms, 1, atoms, 0],
       reals: [floor, 1 / rows, low, high],
     });
@@ -149,7 +169,14 @@ export async function checkC51({ config, inputs, outputs }: LayerCase): Promise<
   await compare('q_value', mean, outputs.q_value, 1e-5);
   const dy = bench.floats([rows, 1], new Array(rows).fill(1 / rows));
   layer.backward(stream, {
-    ...{ parameters: [], x: logits, y: mean, kept: undefined, dy, dx: d, gradients: [], scratch: undefined },
+    parameters: [],
+    x: logits,
+    y: mean,
+    kept: undefined,
+    dy,
+    dx: d,
+    gradients: [],
+    scratch: undefined,
   });
   await compare('grad_logits_of_mean_q_value', d, outputs.grad_logits_of_mean_q_value, 1e-5);
 }
@@ -161,8 +188,12 @@ export async function checkOptimizer({ config, inputs, outputs }: LayerCase): Pr
   const parameters = bench.of(inputs.param);
   const adam = bench.keep(
     new Adam(bench.device, parameters, {
-      ...{ learningRate: told.lr as number, beta1, beta2, epsilon: told.eps as number },
-      ...{ weightDecay: told.weight_decay as number, decoupled: told.decoupled as boolean },
+      learningRate: told.lr as number,
+      beta1,
+      beta2,
+      epsilon: told.eps as number,
+      weightDecay: told.weight_decay as number,
+      decoupled: told.decoupled as boolean,
     }),
   );
   for (const k of counted(inputs, 'grad')) {
@@ -202,7 +233,10 @@ const checkNormaliser =
       await compare(`std_${k}`, std, outputs[`std_${k}`], 1e-5);
     }
   };
-export const checkEmpirical = checkNormaliser(({ eps }) => ({ form: 'deviation', epsilon: eps as number }));
+export const checkEmpirical = checkNormaliser(({ eps }) => ({
+  form: 'deviation',
+  epsilon: eps as number,
+}));
 export const checkRunning = checkNormaliser(({ epsilon, clip }) => ({
   epsilon: epsilon as number,
   clip: clip as number,

@@ -1,4 +1,7 @@
-/** Cases of the section `prioritized`: draws by seed and by mass, their probabilities and weights, on boundaries too. */
+/**
+ * Cases of the section `prioritized`: draws by seed and by mass, their probabilities and weights,
+ * on boundaries too.
+ */
 import { prioritizedIndices } from '../../src/index.ts';
 import { Difference, refused, relative, same, sameList } from './differences.ts';
 
@@ -53,7 +56,9 @@ export function checkDraws(golden: DrawsCase): void {
     there.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
   );
   const masses = Float64Array.from(golden.uniforms, (uniform) => uniform * golden.total);
-  sameList("the file's uniforms × total, masses", golden.masses, masses, { tolerance: relative(1e-15) });
+  sameList("the file's uniforms × total, masses", golden.masses, masses, {
+    tolerance: relative(1e-15),
+  });
 
   for (const { beta, ...weights } of golden.weights) {
     for (const normalise of normalisations) {
@@ -64,7 +69,10 @@ export function checkDraws(golden: DrawsCase): void {
         sameList(`${what}: weights`, got.weights, weights[normalise], { tolerance });
       };
       compare('seed', prioritizedIndices({ seed, count, leaves, beta, normalise }));
-      compare('masses', prioritizedIndices({ masses: Float64Array.from(golden.masses), leaves, beta, normalise }));
+      compare(
+        'masses',
+        prioritizedIndices({ masses: Float64Array.from(golden.masses), leaves, beta, normalise }),
+      );
     }
   }
 }
@@ -85,7 +93,9 @@ export function checkRefused(golden: RefusedCase): void {
   for (const normalise of normalisations)
     for (const draws of [{ seed: 1, count: 1 }, { masses }]) {
       const what = `a draw by ${Object.keys(draws).join(' and ')}, ${normalise},`;
-      const error = refused(what, () => prioritizedIndices({ ...draws, leaves, beta: 0.4, normalise }));
+      const error = refused(what, () =>
+        prioritizedIndices({ ...draws, leaves, beta: 0.4, normalise }),
+      );
       // An error of the library's own, not a mishap.
       if (!('code' in error && String(error.code).startsWith('ERR_HOTSLOT_')))
         throw new Difference(`${what} was refused by ${error}, which has no code of Hotslot's`);

@@ -1,4 +1,7 @@
-/** Cases of `sample_torch.json`: uniform draws, and the rows that are packed from them, by their hashes. */
+/**
+ * Cases of `sample_torch.json`: uniform draws, and the rows that are packed from them, by their
+ * hashes.
+ */
 import { createHash } from 'node:crypto';
 import { ReplayBuffer, uniformIndices } from '../../src/index.ts';
 import { same, sameList } from './differences.ts';
@@ -23,7 +26,10 @@ function sha256(array: Float32Array | Uint8Array | BigInt64Array): string {
 }
 
 function storage(size: number, width: number): Float32Array {
-  return Float32Array.from({ length: size * width }, (_, k) => (Math.imul(k, 2654435761) >>> 0) / 2 ** 32 - 0.5);
+  return Float32Array.from(
+    { length: size * width },
+    (_, k) => (Math.imul(k, 2654435761) >>> 0) / 2 ** 32 - 0.5,
+  );
 }
 
 export const sampleName = ({ seed, size, count, width }: SampleCase): string =>

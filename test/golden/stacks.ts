@@ -1,12 +1,24 @@
-/** Cases of the section `stacks`: the last k frames of an observation and of the next one, under both ways of padding. */
+/**
+ * Cases of the section `stacks`: the last k frames of an observation and of the next one, under
+ * both ways of padding.
+ */
 import { columnsOf } from './differences.ts';
-import { type History, type Layouts, type Row, rowsToCheck, sameRows, withHistory } from './histories.ts';
+import {
+  type History,
+  type Layouts,
+  type Row,
+  rowsToCheck,
+  sameRows,
+  withHistory,
+} from './histories.ts';
 
 interface StacksLane {
   /** the tick that each element of the other columns is of */
   row: number[];
   drawable: Layouts;
-  /** k frames a row, the oldest first; before the episode its first observation (repeat) or 0 (zero) */
+  /**
+   * k frames a row, the oldest first; before the episode its first observation (repeat) or 0 (zero)
+   */
   obsRepeat: number[][];
   obsZero: number[][];
   nextRepeat: number[][];

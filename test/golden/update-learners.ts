@@ -1,4 +1,7 @@
-/** The learner of each kind of update cases, with the options that the file's configuration comes to. */
+/**
+ * The learner of each kind of update cases, with the options that the file's configuration comes
+ * to.
+ */
 
 import {
   type ActorCriticOptions,
@@ -21,13 +24,22 @@ export type Config = Readonly<Record<string, number>> & {
 function needed(golden: UpdateCase, names: readonly string[]): void {
   const config = golden.config as Readonly<Record<string, unknown>>;
   const optimizer = (config.optimizer ?? {}) as Readonly<Record<string, unknown>>;
-  for (const name of names) if (config[name] === undefined) throw new Difference(`the file's config lacks '${name}'`);
+  for (const name of names)
+    if (config[name] === undefined) throw new Difference(`the file's config lacks '${name}'`);
   for (const name of ['betas', 'eps', 'weight_decay', 'kind'])
-    if (optimizer[name] === undefined) throw new Difference(`the file's config.optimizer lacks '${name}'`);
+    if (optimizer[name] === undefined)
+      throw new Difference(`the file's config.optimizer lacks '${name}'`);
 }
 
-/** The number of the first step, from which those are counted that move the actor, or the targets: as every step of the file says. */
-function firstUpdateOf({ config, steps }: UpdateCase, actorEvery: number, targetEvery: number): number {
+/**
+ * The number of the first step, from which those are counted that move the actor, or the targets:
+ * as every step of the file says.
+ */
+function firstUpdateOf(
+  { config, steps }: UpdateCase,
+  actorEvery: number,
+  targetEvery: number,
+): number {
   const fits = (first: number) =>
     steps.every(({ expect: { events }, target_update: follows }, i) => {
       const due = (every: number) => (first + i) % every === 0;
@@ -37,7 +49,8 @@ function firstUpdateOf({ config, steps }: UpdateCase, actorEvery: number, target
   const told = config.first_step as number | undefined;
   if (told !== undefined && fits(told)) return told;
   const first = Array.from({ length: actorEvery * targetEvery }, (_, i) => i).find(fits);
-  if (first === undefined) throw new Difference('the actor, or the targets, do not move every so many steps');
+  if (first === undefined)
+    throw new Difference('the actor, or the targets, do not move every so many steps');
   return first;
 }
 
@@ -61,22 +74,37 @@ function hiddenOf(golden: UpdateCase, which: 'actor' | 'q'): number[] {
   return weights.slice(0, weights.length - heads).map(({ shape }) => shape[0] as number);
 }
 
-function common(golden: UpdateCase, config: Config, every = config.policy_frequency): ActorCriticOptions {
+function common(
+  golden: UpdateCase,
+  config: Config,
+  every = config.policy_frequency,
+): ActorCriticOptions {
   needed(golden, ['batch', 'obs', 'act', 'gamma', 'tau']);
   if (every === undefined) throw new Difference("the file's config lacks 'policy_frequency'");
   // TD3's targets move with its actor.
   const targetEvery = golden.kind === 'update.td3' ? every : (config.target_network_frequency ?? 1);
   const { actor_lr, critic_lr, lr, policy_lr, q_lr, max_grad_norm: most, weight_decay } = config;
   const critics = Object.keys(golden.init).filter((name) => /^q\d+$/.test(name)).length;
-  const clips = most !== undefined && most > 0 && !(golden.kind === 'update.fast_td3' && !(weight_decay! > 0));
+  const clips =
+    most !== undefined && most > 0 && !(golden.kind === 'update.fast_td3' && !(weight_decay! > 0));
   const options: ActorCriticOptions = {
-    ...{ obsDim: config.obs!, actionDim: config.act!, batchSize: config.batch!, tau: config.tau!, critics },
-    ...{ actorHidden: hiddenOf(golden, 'actor'), criticHidden: hiddenOf(golden, 'q') },
+    obsDim: config.obs!,
+    actionDim: config.act!,
+    batchSize: config.batch!,
+    tau: config.tau!,
+    critics,
+    actorHidden: hiddenOf(golden, 'actor'),
+    criticHidden: hiddenOf(golden, 'q'),
     ...(config.critic_obs !== undefined && { criticObsDim: config.critic_obs }),
     ...(config.action_low !== undefined && { actionLow: config.action_low }),
     ...(config.action_high !== undefined && { actionHigh: config.action_high }),
     ...(config.atoms !== undefined && {
-      critic: { kind: 'categorical' as const, atoms: config.atoms, min: config.v_min!, max: config.v_max! },
+      critic: {
+        kind: 'categorical' as const,
+        atoms: config.atoms,
+        min: config.v_min!,
+        max: config.v_max!,
+      },
     }),
     ...gammaOf(golden, config),
     actorOptimiser: adamOf(config, actor_lr ?? policy_lr ?? lr),
@@ -90,28 +118,42 @@ function common(golden: UpdateCase, config: Config, every = config.policy_freque
 }
 
 /** Learned, or fixed: as the first log alpha says, where the file has one. */
-function temperatureOf({ init }: UpdateCase, config: Config, targetEntropy: number): Partial<SacOptions> {
+function temperatureOf(
+  { init }: UpdateCase,
+  config: Config,
+  targetEntropy: number,
+): Partial<SacOptions> {
   if (config.autotune) return { temperature: 'auto', targetEntropy };
   const log = init.log_alpha?.[0] ?? config.log_alpha_init;
   return { temperature: log === undefined ? config.alpha! : Math.exp(log) };
 }
 
 /** A step's discount, where rows do not bring their own: by how many steps each of them is. */
-const gammaOf = ({ steps: [first] }: UpdateCase, { gamma, n_steps: steps = 1 }: Config): { gamma?: number } =>
-  first?.batch.n_steps ? {} : { gamma: gamma! ** steps };
+const gammaOf = (
+  { steps: [first] }: UpdateCase,
+  { gamma, n_steps: steps = 1 }: Config,
+): { gamma?: number } => (first?.batch.n_steps ? {} : { gamma: gamma! ** steps });
 
-export const makers: Readonly<Record<string, (device: Device, golden: UpdateCase, config: Config) => Learner>> = {
+export const makers: Readonly<
+  Record<string, (device: Device, golden: UpdateCase, config: Config) => Learner>
+> = {
   'update.dqn': (device, golden, config) =>
     new DqnLearner(device, {
-      ...{ obsDim: config.obs!, actions: config.actions!, hidden: hiddenOf(golden, 'q'), batchSize: config.batch! },
-      ...{ double: Boolean(config.double), tau: config.tau!, ...adamOf(config, config.lr) },
+      obsDim: config.obs!,
+      actions: config.actions!,
+      hidden: hiddenOf(golden, 'q'),
+      batchSize: config.batch!,
+      double: Boolean(config.double),
+      tau: config.tau!,
+      ...adamOf(config, config.lr),
       ...(config.per_row_discount ? {} : { gamma: config.gamma! }),
       ...(config.max_grad_norm! > 0 && { maxGradNorm: config.max_grad_norm! }),
     }),
   'update.td3': (device, golden, config) =>
     new Td3Learner(device, {
       ...common(golden, config),
-      ...{ policyNoise: config.policy_noise!, noiseClip: config.noise_clip! },
+      policyNoise: config.policy_noise!,
+      noiseClip: config.noise_clip!,
     }),
   'update.sac': (device, golden, config) =>
     new SacLearner(device, {
@@ -123,7 +165,10 @@ export const makers: Readonly<Record<string, (device: Device, golden: UpdateCase
   'update.fast_sac': (device, golden, config) =>
     new SacLearner(device, {
       ...common(golden, config),
-      ...{ layerNorm: Boolean(config.layer_norm), activation: 'silu', meanClamp: 10, correction: 'split' },
+      layerNorm: Boolean(config.layer_norm),
+      activation: 'silu',
+      meanClamp: 10,
+      correction: 'split',
       logStd: { form: 'tanh', min: config.log_std_min!, max: config.log_std_max! },
       ...temperatureOf(golden, config, -config.act! * config.target_entropy_ratio!),
       temperatureOptimiser: { ...adamOf(config, config.alpha_lr), weightDecay: 0 },
@@ -131,14 +176,20 @@ export const makers: Readonly<Record<string, (device: Device, golden: UpdateCase
   'update.fast_td3': (device, golden, config) =>
     new Td3Learner(device, {
       ...common(golden, config),
-      ...{ policyNoise: config.policy_noise!, noiseClip: config.noise_clip!, targetActor: false },
+      policyNoise: config.policy_noise!,
+      noiseClip: config.noise_clip!,
+      targetActor: false,
       clippedDouble: Boolean(config.use_cdq),
-      ...(config.obs_normalization && { normaliser: { form: 'deviation' as const, epsilon: config.norm_eps! } }),
+      ...(config.obs_normalization && {
+        normaliser: { form: 'deviation' as const, epsilon: config.norm_eps! },
+      }),
     }),
   'update.fast_td3_own': (device, golden, config) =>
     new Td3Learner(device, {
       ...common(golden, config, config.policy_frequency ?? 2),
-      ...{ policyNoise: config.policy_noise!, noiseClip: config.noise_clip!, targetActor: false },
+      policyNoise: config.policy_noise!,
+      noiseClip: config.noise_clip!,
+      targetActor: false,
       clippedDouble: Boolean(config.use_cdq),
     }),
 };

@@ -1,4 +1,7 @@
-/** Cases of whole updates, through the learners: losses, gradients, norms, scalars and parameters after each step. */
+/**
+ * Cases of whole updates, through the learners: losses, gradients, norms, scalars and parameters
+ * after each step.
+ */
 
 import type { Adam, EventRecord, Learner, LearnerState } from '../../src/entries/learner.ts';
 import type { Tensor } from '../../src/index.ts';
@@ -39,7 +42,12 @@ export interface UpdateCase {
 const PARAMETERS = 5e-6;
 const PART = 2e-5;
 
-function compare(what: string, got: ArrayLike<number>, wanted: ArrayLike<number>, tolerance?: number): void {
+function compare(
+  what: string,
+  got: ArrayLike<number>,
+  wanted: ArrayLike<number>,
+  tolerance?: number,
+): void {
   const most = Array.from(wanted).reduce((least, value) => Math.max(least, Math.abs(value)), 1e-30);
   sameList(what, got, wanted, { tolerance: () => tolerance ?? PART * most });
 }
@@ -60,8 +68,8 @@ function placesOf(name: string): string {
 }
 
 /**
- * The file's tensors in the learner's order: as they are, but that what it has as two last layers, the mean's and the deviation's,
- * is one, with the halves of its rows.
+ * The file's tensors in the learner's order: as they are, but that what it has as two last layers,
+ * the mean's and the deviation's, is one, with the halves of its rows.
  */
 function inOrder(layout: UpdateCase['layout'][string], flat: readonly number[]): number[] {
   const part = ({ shape, offset }: { shape: number[]; offset: number }) =>
@@ -78,7 +86,8 @@ function inOrder(layout: UpdateCase['layout'][string], flat: readonly number[]):
   return [...before, ...part(mean), ...part(deviation), ...part(meanBias), ...part(deviationBias)];
 }
 
-const layoutOf = ({ layout }: UpdateCase, name: string) => layout[name.startsWith('actor') ? 'actor' : 'q'] ?? [];
+const layoutOf = ({ layout }: UpdateCase, name: string) =>
+  layout[name.startsWith('actor') ? 'actor' : 'q'] ?? [];
 
 /** The state with the file's numbers put in. */
 function begun(golden: UpdateCase, state: LearnerState): LearnerState {
@@ -86,7 +95,8 @@ function begun(golden: UpdateCase, state: LearnerState): LearnerState {
   for (const [name, flat] of Object.entries(golden.init)) {
     if (name === 'log_alpha') {
       // A fixed one is an option.
-      if (state.logAlpha) next.logAlpha = { dtype: 'float32', shape: [1], data: Float32Array.from(flat) };
+      if (state.logAlpha)
+        next.logAlpha = { dtype: 'float32', shape: [1], data: Float32Array.from(flat) };
       continue;
     }
     const place = placesOf(name);
@@ -98,14 +108,17 @@ function begun(golden: UpdateCase, state: LearnerState): LearnerState {
       at += entry.data.length;
       next[key] = { ...entry, data };
     }
-    if (at !== ordered.length) throw new Difference(`${name} has ${ordered.length} numbers, the learner ${at}`);
+    if (at !== ordered.length)
+      throw new Difference(`${name} has ${ordered.length} numbers, the learner ${at}`);
   }
   return next;
 }
 
 /** A network's numbers out of a state. */
 const vector = (state: LearnerState, place: string): number[] =>
-  Object.entries(state).flatMap(([key, { data }]) => (key.startsWith(`${place}.`) ? Array.from(data, Number) : []));
+  Object.entries(state).flatMap(([key, { data }]) =>
+    key.startsWith(`${place}.`) ? Array.from(data, Number) : [],
+  );
 
 const fields: Readonly<Record<string, string>> = {
   next_obs: 'nextObs',
@@ -133,7 +146,8 @@ async function checkStep(
   const { stream } = bench;
   const rows = batch.obs!.shape[0]!;
   const columns: Record<string, Floats> = {};
-  for (const [name, numbers] of Object.entries(batch)) columns[fields[name] ?? name] = bench.of(numbers);
+  for (const [name, numbers] of Object.entries(batch))
+    columns[fields[name] ?? name] = bench.of(numbers);
   if (columns.discounts) {
     const { discounts, dones } = batch as Record<'discounts' | 'dones', Numbers>;
     columns.discounts = bench.floats(
@@ -142,7 +156,11 @@ async function checkStep(
     );
   }
   if (batch.n_steps) {
-    const { n_steps: steps, dones, truncated } = batch as Record<'n_steps' | 'dones' | 'truncated', Numbers>;
+    const {
+      n_steps: steps,
+      dones,
+      truncated,
+    } = batch as Record<'n_steps' | 'dones' | 'truncated', Numbers>;
     const gamma = golden.config.gamma as number;
     const goesOn = (i: number) => Math.min(1, 1 - dones.data[i]! + (truncated?.data[i] ?? 0));
     columns.discounts = bench.floats(
@@ -153,14 +171,22 @@ async function checkStep(
   }
   columns.truncated ??= bench.floats([rows]);
   const draws = Object.fromEntries(
-    Object.values(noise).map((numbers, i) => [learner.draws[i]?.name ?? `draw ${i}`, bench.of(numbers)]),
+    Object.values(noise).map((numbers, i) => [
+      learner.draws[i]?.name ?? `draw ${i}`,
+      bench.of(numbers),
+    ]),
   );
   const events = eventsOf(expect.events);
-  if (!events.some(([name]) => name === 'q')) throw new Difference('the file tells no event of the critics');
+  if (!events.some(([name]) => name === 'q'))
+    throw new Difference('the file tells no event of the critics');
   const record: Record<string, Required<EventRecord>> = {};
   for (const [name, { grads }] of events) {
     const size = Object.values(grads).reduce((sum, { length }) => sum + length, 0);
-    record[name] = { loss: bench.floats([1]), norm: bench.floats([1]), gradient: bench.floats([size]) };
+    record[name] = {
+      loss: bench.floats([1]),
+      norm: bench.floats([1]),
+      gradient: bench.floats([size]),
+    };
   }
   const out = bench.floats([learner.scalars.length]);
   learner.update(stream, columns, out, { draws, record });
@@ -177,7 +203,8 @@ async function checkStep(
   const state = await learner.state();
   const networks = Object.keys(golden.init).filter((name) => name !== 'log_alpha');
   for (const name of networks)
-    if (!expect.params[name]) throw new Difference(`the file does not say what ${name} is after the update`);
+    if (!expect.params[name])
+      throw new Difference(`the file does not say what ${name} is after the update`);
   for (const [name, flat] of Object.entries(expect.params)) {
     const ordered = inOrder(layoutOf(golden, name), flat);
     compare(`${name} after the update`, vector(state, placesOf(name)), ordered, PARAMETERS);
@@ -196,10 +223,14 @@ async function checkStep(
     const wanted = expect.scalars[name];
     if (wanted !== undefined && got !== undefined) compare(name, [got], [wanted]);
   }
-  const statistics = { norm_mean: state['normaliser.mean'], norm_var: state['normaliser.variance'] };
+  const statistics = {
+    norm_mean: state['normaliser.mean'],
+    norm_var: state['normaliser.variance'],
+  };
   for (const [name, entry] of Object.entries(statistics)) {
     const wanted = expect.aux?.[name] as Numbers | number[] | undefined;
-    if (wanted && entry) compare(name, Array.from(entry.data, Number), Array.isArray(wanted) ? wanted : wanted.data);
+    if (wanted && entry)
+      compare(name, Array.from(entry.data, Number), Array.isArray(wanted) ? wanted : wanted.data);
   }
 }
 

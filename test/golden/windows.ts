@@ -1,6 +1,16 @@
-/** Cases of the section `windows`: which places each rule allows, and what lies in some of their windows. */
+/**
+ * Cases of the section `windows`: which places each rule allows, and what lies in some of their
+ * windows.
+ */
 import { columnsOf, Difference } from './differences.ts';
-import { type History, type Layouts, type Row, rowsToCheck, sameRows, withHistory } from './histories.ts';
+import {
+  type History,
+  type Layouts,
+  type Row,
+  rowsToCheck,
+  sameRows,
+  withHistory,
+} from './histories.ts';
 
 interface Contents {
   lane: number;
@@ -25,7 +35,9 @@ export interface WindowsCase {
   rules: { rule: 'full' | 'tail' | 'anchor'; lanes: Layouts[]; contents: Contents[] }[];
 }
 
-/** Every window's observations: those of its steps, the one after the last of them, zeros elsewhere. */
+/**
+ * Every window's observations: those of its steps, the one after the last of them, zeros elsewhere.
+ */
 function observations({ obs, next, valid }: Contents): number[] {
   const all = [...obs.map(() => 0), 0];
   valid.forEach((there, i) => {
@@ -33,7 +45,9 @@ function observations({ obs, next, valid }: Contents): number[] {
       throw new Difference(`the file's padding at [${i}] is ${obs[i]} and ${next[i]}, expected 0`);
     if (there !== 1) return;
     if (i > 0 && valid[i - 1] === 1 && obs[i] !== next[i - 1])
-      throw new Difference(`the file's next[${i - 1}] is ${next[i - 1]}, its obs[${i}] is ${obs[i]}`);
+      throw new Difference(
+        `the file's next[${i - 1}] is ${next[i - 1]}, its obs[${i}] is ${obs[i]}`,
+      );
     all[i] = obs[i]!;
     all[i + 1] = next[i]!;
   });
@@ -49,8 +63,11 @@ export function checkWindows(golden: WindowsCase, history: History): void {
       const all = contents.map((each) => ({ ...places.row(each.lane, each.at), each }));
       const rows = all.filter(({ id }) => there.has(id));
       const got = columnsOf(buffer.transitionsAt({ view, ids: rows.map(({ id }) => id) }));
-      const column = (name: string, width: number, of: (each: Contents, row: Row) => number | number[]) =>
-        sameRows(`${rule}: ${name}`, got[name], rows, (row) => of(row.each, row), { width });
+      const column = (
+        name: string,
+        width: number,
+        of: (each: Contents, row: Row) => number | number[],
+      ) => sameRows(`${rule}: ${name}`, got[name], rows, (row) => of(row.each, row), { width });
       const steps = burnIn + length;
       column('ids', 1, (_, row) => row.id);
       column('steps', 1, ({ valid }) => valid.filter((there) => there === 1).length);

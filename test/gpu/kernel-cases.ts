@@ -1,6 +1,7 @@
 /**
- * One launch of every kernel whose result does not depend on who adds up first: arguments with tails, strides, subnormal
- * numbers, both zeros and what lies outside. Kernels are elementwise, or add in one order on every family.
+ * One launch of every kernel whose result does not depend on who adds up first: arguments with
+ * tails, strides, subnormal numbers, both zeros and what lies outside. Kernels are elementwise, or
+ * add in one order on every family.
  */
 import { type ArrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { Random } from '../../src/base/random.ts';
@@ -29,7 +30,8 @@ export function awkward(n: number, seed: number): Float32Array {
 }
 
 const stale = (n: number) => new Float32Array(n).fill(-7);
-const indices = (n: number, below: number) => Int32Array.from({ length: n }, (_, i) => ((i * 7919) % (below + 2)) - 1);
+const indices = (n: number, below: number) =>
+  Int32Array.from({ length: n }, (_, i) => ((i * 7919) % (below + 2)) - 1);
 const wholeFloats = (n: number, below: number) => Float32Array.from(indices(n, below));
 
 // More elements than a grid has threads on the largest GPUs, and no multiple of anything.
@@ -45,7 +47,8 @@ function convert(dtype: DType, reals: readonly number[]): LaunchCase {
   const words = new Uint32Array(x.buffer, 0, Math.floor(x.byteLength / 4));
   for (let i = 0; i < words.length; i++) words[i] = numbers.below(2 ** 32);
   if (x instanceof Float64Array) {
-    for (let i = 0; i < x.length; i++) if (i % 7 > 0) x[i] = numbers.between(-2, 2) * 2 ** (numbers.below(290) - 155);
+    for (let i = 0; i < x.length; i++)
+      if (i % 7 > 0) x[i] = numbers.between(-2, 2) * 2 ** (numbers.below(290) - 155);
   }
   return {
     tensors: [stale(area), x],
@@ -55,7 +58,10 @@ function convert(dtype: DType, reals: readonly number[]): LaunchCase {
   };
 }
 
-/** Windows in wider rows, some shorter and some of lengths that are none; every third step is at its goal, some just beside. */
+/**
+ * Windows in wider rows, some shorter and some of lengths that are none; every third step is at its
+ * goal, some just beside.
+ */
 function goals(n: number, d: number, threshold: number): LaunchCase {
   const [achieved, goal] = [awkward(rows * (n * d + 5), 25), awkward(rows * (d + 1), 26)];
   for (let i = 0; i < rows; i++)
@@ -65,14 +71,25 @@ function goals(n: number, d: number, threshold: number): LaunchCase {
         achieved[i * (n * d + 5) + at] = (goal[i * (d + 1) + (at % d)] as number) + off;
       }
   return {
-    tensors: [stale(rows * 2), achieved, goal, Int32Array.from({ length: rows * 3 }, (_, i) => (i % (n + 3)) - 1)],
+    tensors: [
+      stale(rows * 2),
+      achieved,
+      goal,
+      Int32Array.from({ length: rows * 3 }, (_, i) => (i % (n + 3)) - 1),
+    ],
     wholes: [rows, n, d, 2, n * d + 5, d + 1, 3],
     reals: [0.97, threshold],
   };
 }
 
-/** Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a grid is wide. */
-function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pack' | 'unpack'): LaunchCase {
+/**
+ * Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a
+ * grid is wide.
+ */
+function halo(
+  dtype: 'uint8' | 'uint16' | 'float32' | 'float64',
+  direction: 'pack' | 'unpack',
+): LaunchCase {
   const numbers = new Random(31);
   const elements = 80_021;
   const filled = (n: number) =>
@@ -82,8 +99,18 @@ function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pac
   const moves = Array.from({ length: 10 }, (_, array) => {
     const signs = extents.map((_, d) => ((array >> d) & 1 ? -1 : 1));
     const steps = [37 * 85 + array, 85, 1].map((step, d) => step * (signs[d] as number));
-    const base = steps.reduce((sum, step, d) => (step < 0 ? sum - step * ((extents[d] as number) - 1) : sum), array);
-    return { array, buffer: array * count, base, extents, steps, negate: array % 3 === 1 && direction === 'pack' };
+    const base = steps.reduce(
+      (sum, step, d) => (step < 0 ? sum - step * ((extents[d] as number) - 1) : sum),
+      array,
+    );
+    return {
+      array,
+      buffer: array * count,
+      base,
+      extents,
+      steps,
+      negate: array % 3 === 1 && direction === 'pack',
+    };
   });
   const arrays = moves.map(() => filled(elements));
   const total = 10 * count;
@@ -93,12 +120,24 @@ function halo(dtype: 'uint8' | 'uint16' | 'float32' | 'float64', direction: 'pac
   };
 }
 
-export const kernelCases: readonly (readonly [title: string, kernel: string, launch: LaunchCase])[] = [
-  ['scales and adds', 'axpby', { tensors: [awkward(many, 1), awkward(many, 2)], wholes: [many], reals: [0.3, 0.7] }],
+export const kernelCases: readonly (readonly [
+  title: string,
+  kernel: string,
+  launch: LaunchCase,
+])[] = [
+  [
+    'scales and adds',
+    'axpby',
+    { tensors: [awkward(many, 1), awkward(many, 2)], wholes: [many], reals: [0.3, 0.7] },
+  ],
   [
     'does not read what beta 0 drops',
     'axpby',
-    { tensors: [new Float32Array(99).fill(Number.NaN), awkward(99, 2)], wholes: [99], reals: [1.7, 0] },
+    {
+      tensors: [new Float32Array(99).fill(Number.NaN), awkward(99, 2)],
+      wholes: [99],
+      reals: [1.7, 0],
+    },
   ],
   [
     'columns of packed rows',
@@ -116,7 +155,10 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
   [
     'one column each, NaN outside',
     'gather_columns',
-    { tensors: [stale(rows), awkward(area, 5), wholeFloats(rows * 2, columns)], wholes: [rows, columns, wide, 2] },
+    {
+      tensors: [stale(rows), awkward(area, 5), wholeFloats(rows * 2, columns)],
+      wholes: [rows, columns, wide, 2],
+    },
   ],
   ...acts.map(
     (name, act) =>
@@ -174,7 +216,13 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         delta ? 'Huber' : 'squared',
         'td_loss',
         {
-          tensors: [stale(rows * 5), stale(rows * 2), awkward(rows * 5, 14), awkward(rows, 15), wholeFloats(rows, 5)],
+          tensors: [
+            stale(rows * 5),
+            stale(rows * 2),
+            awkward(rows * 5, 14),
+            awkward(rows, 15),
+            wholeFloats(rows, 5),
+          ],
           wholes: [rows, 5, 5, 5, 1],
           reals: [delta, 1 / rows],
         },
@@ -207,8 +255,13 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         'td_loss_weighted',
         {
           tensors: [
-            ...[stale(rows * 5), stale(rows * 2), stale(rows * 2), awkward(rows * 5, 14), awkward(rows, 15)],
-            ...[wholeFloats(rows, 5), random(rows * 3, 28)],
+            stale(rows * 5),
+            stale(rows * 2),
+            stale(rows * 2),
+            awkward(rows * 5, 14),
+            awkward(rows, 15),
+            wholeFloats(rows, 5),
+            random(rows * 3, 28),
           ],
           wholes: [rows, 5, 5, 2, 5, 1, apart],
           reals: [delta, 1 / rows],
@@ -230,14 +283,23 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
   ).flatMap(([n, width, apart]) =>
     [0.5, 0].map((beta) => {
       const out = beta === 0 ? new Float32Array(width).fill(Number.NaN) : awkward(width, 16);
-      const launch = { tensors: [out, awkward(n * apart, 17)], wholes: [n, width, apart], reals: [1 / n, beta] };
+      const launch = {
+        tensors: [out, awkward(n * apart, 17)],
+        wholes: [n, width, apart],
+        reals: [1 / n, beta],
+      };
       return [`${n} × ${width}, beta ${beta}`, 'column_sums', launch] as const;
     }),
   ),
   ...[1, 2047, 2049, 10_007, many].map(
-    (n) => [`of ${n}`, 'grad_norm', { tensors: [stale(256), awkward(n, 18)], wholes: [n] }] as const,
+    (n) =>
+      [`of ${n}`, 'grad_norm', { tensors: [stale(256), awkward(n, 18)], wholes: [n] }] as const,
   ),
-  ['a norm too large', 'clip_scale', { tensors: [stale(4), random(256, 19).map(Math.abs)], reals: [0.5] }],
+  [
+    'a norm too large',
+    'clip_scale',
+    { tensors: [stale(4), random(256, 19).map(Math.abs)], reals: [0.5] },
+  ],
   [
     'at step 1000',
     'adam_advance',
@@ -267,7 +329,11 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
       [
         'across the low word',
         kernel as string,
-        { tensors: [stale(many), Int32Array.of(77, -3, -9, 4)], wholes: [many], reals: reals as number[] },
+        {
+          tensors: [stale(many), Int32Array.of(77, -3, -9, 4)],
+          wholes: [many],
+          reals: reals as number[],
+        },
       ] as const,
   ),
   ...(['uint8', 'uint16', 'float32', 'float64'] as const).flatMap((dtype) =>
@@ -281,7 +347,10 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
         [1, 0],
         [1 / 255, -0.5],
       ] as const
-    ).map((reals) => [`${dtype} · ${reals[0]} + ${reals[1]}`, 'convert', convert(dtype, reals)] as const),
+    ).map(
+      (reals) =>
+        [`${dtype} · ${reals[0]} + ${reals[1]}`, 'convert', convert(dtype, reals)] as const,
+    ),
   ),
   ...(
     [
@@ -289,7 +358,9 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
       [3, 2, 0.9],
       [5, 1, 0],
     ] as const
-  ).map(([n, d, threshold]) => [`${n} steps of ${d}`, 'goal_reward', goals(n, d, threshold)] as const),
+  ).map(
+    ([n, d, threshold]) => [`${n} steps of ${d}`, 'goal_reward', goals(n, d, threshold)] as const,
+  ),
   [
     'round the ring',
     'draw_places',
@@ -335,7 +406,9 @@ export const kernelCases: readonly (readonly [title: string, kernel: string, lau
     {
       tensors: [
         Uint32Array.from({ length: 99 * 20 }, (_, i) => i * 7),
-        Uint32Array.from({ length: 50 * 21 }, (_, i) => (i < 40 * 20 ? i * 2_654_435_761 : (i * 7) % 99)),
+        Uint32Array.from({ length: 50 * 21 }, (_, i) =>
+          i < 40 * 20 ? i * 2_654_435_761 : (i * 7) % 99,
+        ),
         Int32Array.of(40),
       ],
       wholes: [50, 20, 99, 3],

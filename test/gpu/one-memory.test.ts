@@ -1,6 +1,7 @@
 /**
- * Launches whose tensors share memory. A kernel that writes elements of a tensor it reads is refused, unless it may write its output
- * over that input: then it leaves what it leaves with tensors of their own. The wanted answer comes from each byte of the tensors.
+ * Launches whose tensors share memory. A kernel that writes elements of a tensor it reads is
+ * refused, unless it may write its output over that input: then it leaves what it leaves with
+ * tensors of their own. The wanted answer comes from each byte of the tensors.
  */
 import { expect } from 'chai';
 import { dtypes, type TypedArray } from '../../src/base/dtype.ts';
@@ -22,8 +23,16 @@ interface Reach {
 }
 
 function reachOf(kernel: string, { wholes = [], reals = [] }: LaunchCase): Reach[] {
-  const list = nativeKernels().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
-  return Array.from({ length: list.length / 2 }, (_, i) => ({ bytes: list[2 * i]!, step: list[2 * i + 1]! }));
+  const list = nativeKernels().kernelReach(
+    kernel,
+    Float64Array.of(...wholes, ...reals),
+    wholes.length,
+    reals.length,
+  );
+  return Array.from({ length: list.length / 2 }, (_, i) => ({
+    bytes: list[2 * i]!,
+    step: list[2 * i + 1]!,
+  }));
 }
 
 /** 1 for each byte that a launch touches, from the tensor's first one on. */
@@ -50,7 +59,10 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
     device = openDevice(TESTED);
   });
 
-  /** Launches with tensor `moved` beginning `shift` bytes behind tensor `fixed`; what every tensor is behind that. */
+  /**
+   * Launches with tensor `moved` beginning `shift` bytes behind tensor `fixed`; what every tensor
+   * is behind that.
+   */
   async function launched(
     kernel: string,
     { tensors, dtypes: own = [], wholes = [], reals = [] }: LaunchCase,
@@ -62,24 +74,48 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
     tensors.forEach(({ byteLength }, i) => {
       if (i === moved) return;
       places[i] = end;
-      end += upToUnit(byteLength) + (i === fixed ? upToUnit(Math.max(0, shift) + tensors[moved]!.byteLength) : UNIT);
+      end +=
+        upToUnit(byteLength) +
+        (i === fixed ? upToUnit(Math.max(0, shift) + tensors[moved]!.byteLength) : UNIT);
     });
     if (moved >= 0) places[moved] = places[fixed]! + shift;
     using memory = device.allocate({ shape: [end], dtype: 'uint8' });
-    const part = (i: number) => memory.view({ shape: [tensors[i]!.byteLength], offset: places[i]! });
-    const bytes = ({ buffer, byteOffset, byteLength }: TypedArray) => new Uint8Array(buffer, byteOffset, byteLength);
+    const part = (i: number) =>
+      memory.view({ shape: [tensors[i]!.byteLength], offset: places[i]! });
+    const bytes = ({ buffer, byteOffset, byteLength }: TypedArray) =>
+      new Uint8Array(buffer, byteOffset, byteLength);
     // The memory that two tensors share has the values of the one that is read.
-    tensors.forEach((values, i) => void (i === fixed || part(i).write(bytes(values) as Uint8Array<ArrayBuffer>)));
+    tensors.forEach(
+      (values, i) => void (i === fixed || part(i).write(bytes(values) as Uint8Array<ArrayBuffer>)),
+    );
     const fields = tensors.flatMap((values, i) => {
       const dtype = new CpuTensor(values, [values.length], own[i]).dtype;
-      return [memory.handle, memory.byteOffset + places[i]!, values.byteLength, dtypes[dtype].code, -1, 2 ** 52];
+      return [
+        memory.handle,
+        memory.byteOffset + places[i]!,
+        values.byteLength,
+        dtypes[dtype].code,
+        -1,
+        2 ** 52,
+      ];
     });
     const numbers = Float64Array.of(...fields, ...wholes, ...reals);
-    nativeKernels().launch(stream.handle, kernel, numbers, tensors.length, wholes.length, reals.length);
+    nativeKernels().launch(
+      stream.handle,
+      kernel,
+      numbers,
+      tensors.length,
+      wholes.length,
+      reals.length,
+    );
     const got: TypedArray[] = [];
     for (const [i, values] of tensors.entries()) {
       const raw = (await part(i).toArray(stream)) as Uint8Array;
-      got.push(new (values.constructor as Uint32ArrayConstructor)(raw.slice().buffer) as unknown as TypedArray);
+      got.push(
+        new (values.constructor as Uint32ArrayConstructor)(
+          raw.slice().buffer,
+        ) as unknown as TypedArray,
+      );
     }
     return got;
   }
@@ -108,9 +144,19 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
             if (!((writes >> written) & 1) || written === other) continue;
             const { step, bytes } = reach[written]!;
             const beside = upToUnit(((bytes - 1) % (step || bytes)) + 1);
-            for (const shift of [0, UNIT, -UNIT, beside, upToUnit(launch.tensors[written]!.byteLength)]) {
+            for (const shift of [
+              0,
+              UNIT,
+              -UNIT,
+              beside,
+              upToUnit(launch.tensors[written]!.byteLength),
+            ]) {
               const what = `tensor ${other} ${shift} bytes behind tensor ${written}`;
-              const inIt = written === 0 && ((inPlace >> other) & 1) === 1 && shift === 0 && sameMarks(own, its);
+              const inIt =
+                written === 0 &&
+                ((inPlace >> other) & 1) === 1 &&
+                shift === 0 &&
+                sameMarks(own, its);
               const act = () => launched(kernel, launch, { fixed: written, moved: other, shift });
               if (meet(own, its, shift) && !inIt) {
                 const { code, message } = await act().then(
@@ -138,7 +184,8 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
         for (const launch of launches) {
           const reach = reachOf(kernel, launch);
           for (let other = 1; other < reach.length; other++) {
-            if (!((inPlace >> other) & 1) || !sameMarks(touched(reach[0]!), touched(reach[other]!))) continue;
+            if (!((inPlace >> other) & 1) || !sameMarks(touched(reach[0]!), touched(reach[other]!)))
+              continue;
             // What an output has before the launch is what the input has.
             const tensors = launch.tensors.map((values, i) => {
               if (i > 0) return values;

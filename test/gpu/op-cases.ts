@@ -1,11 +1,23 @@
-/** One launch of every kernel of ops, networks and learners, with awkward numbers in tensors as large as the numbers ask for. */
+/**
+ * One launch of every kernel of ops, networks and learners, with awkward numbers in tensors as
+ * large as the numbers ask for.
+ */
 import { type KernelName, kernels } from '../../src/device/kernels.ts';
 import { nativeKernels } from '../../src/device/native.ts';
 import { awkward, type LaunchCase, random } from './kernel-cases.ts';
 
 /** Tensors of the sizes that the core asks for; every other one of numbers from −1 to 1. */
-function sized(kernel: KernelName, wholes: readonly number[], reals: readonly number[]): LaunchCase {
-  const reach = nativeKernels().kernelReach(kernel, Float64Array.of(...wholes, ...reals), wholes.length, reals.length);
+function sized(
+  kernel: KernelName,
+  wholes: readonly number[],
+  reals: readonly number[],
+): LaunchCase {
+  const reach = nativeKernels().kernelReach(
+    kernel,
+    Float64Array.of(...wholes, ...reals),
+    wholes.length,
+    reals.length,
+  );
   const tensors = kernels[kernel].tensors.map((name, i) => {
     const n = Math.ceil((reach[2 * i] as number) / 4);
     if (name === 'ends') return Int32Array.from({ length: n }, (_, part) => 17 * (part + 1));
@@ -22,10 +34,17 @@ function sized(kernel: KernelName, wholes: readonly number[], reals: readonly nu
 const [rows, columns] = [37, 53];
 const unary = Array.from({ length: 17 }, (_, op) => op);
 
-const all: readonly (readonly [kernel: KernelName, wholes: readonly number[], reals?: readonly number[]])[] = [
+const all: readonly (readonly [
+  kernel: KernelName,
+  wholes: readonly number[],
+  reals?: readonly number[],
+])[] = [
   ...unary.map((op) => ['unary', [rows, columns, 54, 55, op]] as const),
   ...unary.map((op) => ['unary_backward', [rows, columns, 54, 55, 56, op]] as const),
-  ...Array.from({ length: 12 }, (_, op) => ['binary', [rows, columns, 54, 55, 1, 0, 1, op]] as const),
+  ...Array.from(
+    { length: 12 },
+    (_, op) => ['binary', [rows, columns, 54, 55, 1, 0, 1, op]] as const,
+  ),
   ['where', [rows, columns, 54, 0, 1, 55, 1, 1, 0]],
   ['clip', [rows, columns, 54, 55], [-0.5, 0.25]],
   ...[0, 1, 2, 3, 4].map((op) => ['reduce_rows', [rows, 301, 2, 303, op], [0.5]] as const),
@@ -34,7 +53,9 @@ const all: readonly (readonly [kernel: KernelName, wholes: readonly number[], re
   ['layer_norm', [rows, 301, 302, 303], [1e-5]],
   ['layer_norm_backward', [rows, 301, 302, 303, 304, 305]],
   ...[-1, 9, 12, 13].map((op) => ['norm_act', [rows, 301, 302, 303, op], [1e-5]] as const),
-  ...[-1, 9, 12, 13].map((op) => ['norm_act_backward', [rows, 301, 302, 303, 304, 305, op]] as const),
+  ...[-1, 9, 12, 13].map(
+    (op) => ['norm_act_backward', [rows, 301, 302, 303, 304, 305, op]] as const,
+  ),
   ['squashed_gaussian', [rows, 7, 8, 15, 0, 0], [-5, 2, 1e30]],
   ['squashed_gaussian', [rows, 7, 8, 15, 1, 3], [-5, 2, 3]],
   ['squashed_gaussian_backward', [rows, 7, 15, 16, 8, 1, 1, 2], [-5, 2, 3, 0.25]],
@@ -64,6 +85,9 @@ const alike: typeof all = [
 ];
 
 const cases = (of: typeof all) =>
-  of.map(([kernel, wholes, reals = []]) => [`[${wholes}]`, kernel, sized(kernel, wholes, reals)] as const);
+  of.map(
+    ([kernel, wholes, reals = []]) =>
+      [`[${wholes}]`, kernel, sized(kernel, wholes, reals)] as const,
+  );
 export const opCases = cases(all);
 export const inPlaceCases = cases(alike);

@@ -1,4 +1,7 @@
-/** Memory that a driver pins in place: that it does, that it lets go, and that it takes no byte twice. */
+/**
+ * Memory that a driver pins in place: that it does, that it lets go, and that it takes no byte
+ * twice.
+ */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
 import { nativeEvents, nativeHandles } from '../../src/device/native.ts';
@@ -49,13 +52,16 @@ describe(`pinned memory of ${TESTED}`, () => {
     for (let i = 0; i < 50; i++) cycle();
     nativeHandles().releaseFailures();
     const [handles, { free }] = [openHandles(), device.memoryInfo()];
-    /** The driver refuses what is pinned already: each cycle shows that the one before has let go. */
+    /**
+     * The driver refuses what is pinned already: each cycle shows that the one before has let go.
+     */
     const growth = () => {
       const { rss } = process.memoryUsage();
       for (let i = 0; i < 1000; i++) cycle();
       return process.memoryUsage().rss - rss;
     };
-    // A cycle that kept its megabyte, or a page of books about it, would show each time. What V8 compiles shows once.
+    // A cycle that kept its megabyte, or a page of books about it, would show each time. What V8
+    // compiles shows once.
     const all = [growth()];
     while (all.length < 4 && Math.min(...all) > 16 * 2 ** 20) all.push(growth());
     expect(Math.min(...all), `host memory: ${all}`).to.be.at.most(16 * 2 ** 20);
@@ -127,7 +133,8 @@ describe(`pinned memory of ${TESTED}`, () => {
     host.close();
     const again = device.registerHost(memory);
     expect(again.kind).to.equal('registered');
-    // The main thread does not wait for the actor: the driver refuses other bytes in the same pages.
+    // The main thread does not wait for the actor: the driver refuses other bytes in the same
+    // pages.
     again.close();
     refusesWith(...ALREADY, () => device.registerHost(memory.subarray(PAGE)));
     submitter.submit(0, PAGE);
@@ -174,7 +181,8 @@ describe(`pinned memory of ${TESTED}`, () => {
     using memory = device.registerHost(pages(1024));
     using target = device.allocate({ shape: [1024 * PAGE], dtype: 'uint8' });
     latch.hold(stream);
-    for (let i = 0; i < 8; i++) stream.copy(target, memory.tensor({ shape: [1024 * PAGE], dtype: 'uint8' }));
+    for (let i = 0; i < 8; i++)
+      stream.copy(target, memory.tensor({ shape: [1024 * PAGE], dtype: 'uint8' }));
     // Behind a stream that is held, enqueueing came back.
     expect(stream.query()).to.equal(false);
     latch.open();

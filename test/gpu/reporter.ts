@@ -1,6 +1,7 @@
 /**
- * Writes what mocha does as it happens, a JSON object per line into the file that HOTSLOT_TEST_REPORT names: a process that a
- * driver takes down, or that hangs in it, has still told how far it came.
+ * Writes what mocha does as it happens, a JSON object per line into the file that
+ * HOTSLOT_TEST_REPORT names: a process that a driver takes down, or that hangs in it, has still
+ * told how far it came.
  */
 import { appendFileSync } from 'node:fs';
 

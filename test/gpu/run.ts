@@ -1,4 +1,7 @@
-/** `npm run test:gpu -- [device]`: everything that a real device has to show, in processes of their own, with one verdict. */
+/**
+ * `npm run test:gpu -- [device]`: everything that a real device has to show, in processes of their
+ * own, with one verdict.
+ */
 import { parseArgs } from 'node:util';
 import { listDevices } from '../../src/index.ts';
 import { parts, type Result, runUnit } from './units.ts';
@@ -32,8 +35,15 @@ function commandLine() {
     if (unknown !== undefined) throw new Refusal(`there is no part '${unknown}'\n${usage}`);
     const limit = Number(values.limit);
     if (!(limit > 0)) throw new Refusal(`--limit must be a number above 0, got '${values.limit}'`);
-    if (positionals.length > 1) throw new Refusal(`one device at a time, got ${positionals.join(' ')}`);
-    return { chosen, limitMs: limit * 1000, once: values.once, json: values.json, device: positionals[0] };
+    if (positionals.length > 1)
+      throw new Refusal(`one device at a time, got ${positionals.join(' ')}`);
+    return {
+      chosen,
+      limitMs: limit * 1000,
+      once: values.once,
+      json: values.json,
+      device: positionals[0],
+    };
   } catch (error) {
     throw error instanceof Refusal ? error : new Refusal(`${(error as Error).message}\n${usage}`);
   }
@@ -45,9 +55,14 @@ function chooseDevice(name: string | undefined) {
   const available = all.filter((each) => each.available);
   const device = name === undefined ? available[0] : available.find((each) => each.name === name);
   if (device) return device;
-  const reasons = all.filter((each) => !each.available).map((each) => `${each.name}: ${each.reason}`);
+  const reasons = all
+    .filter((each) => !each.available)
+    .map((each) => `${each.name}: ${each.reason}`);
   const there = available.map((each) => each.name).join(', ');
-  const wanted = name === undefined ? 'there is no accelerator to test' : `there is no accelerator '${name}' to test`;
+  const wanted =
+    name === undefined
+      ? 'there is no accelerator to test'
+      : `there is no accelerator '${name}' to test`;
   throw new Refusal([`${wanted}${there ? `; there is ${there}` : ''}`, ...reasons].join('\n  '));
 }
 
@@ -57,7 +72,9 @@ function print({ part, unit, passes, pending, failures, seconds }: Result): void
     failures.length > 0 && `${failures.length} failed`,
     pending > 0 && `${pending} left out`,
   ];
-  console.log(`${part.padEnd(9)} ${unit.padEnd(56)} ${counts.filter(Boolean).join(', ')}  ${seconds.toFixed(1)} s`);
+  console.log(
+    `${part.padEnd(9)} ${unit.padEnd(56)} ${counts.filter(Boolean).join(', ')}  ${seconds.toFixed(1)} s`,
+  );
   for (const { title, error, alone } of failures) {
     console.log(
       `    ${title}${alone ? ` (alone it ${alone})` : ''}\n      ${error.split('\n').slice(0, 6).join('\n      ')}`,
@@ -79,7 +96,8 @@ async function main(): Promise<number> {
       else print(result);
     }
   }
-  const sum = (of: (result: Result) => number) => results.reduce((total, result) => total + of(result), 0);
+  const sum = (of: (result: Result) => number) =>
+    results.reduce((total, result) => total + of(result), 0);
   const failed = sum(({ failures }) => failures.length);
   const summary = {
     summary: true,

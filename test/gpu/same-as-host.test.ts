@@ -1,12 +1,20 @@
 /**
- * A device against the host device: the same bits (NaN for NaN) out of every kernel that adds nothing up in another order, matrix products
- * within their error bound, the same batches, and a whole training run within rounding. Where the tested device is the host
- * device or made of it (a software driver), everything is exact.
+ * A device against the host device: the same bits (NaN for NaN) out of every kernel that adds
+ * nothing up in another order, matrix products within their error bound, the same batches, and a
+ * whole training run within rounding. Where the tested device is the host device or made of it (a
+ * software driver), everything is exact.
  */
 import { expect } from 'chai';
 import type { TypedArray } from '../../src/base/dtype.ts';
 import { DqnLearner } from '../../src/entries/learner.ts';
-import { CpuTensor, type Device, listDevices, openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
+import {
+  CpuTensor,
+  type Device,
+  listDevices,
+  openDevice,
+  ReplayBuffer,
+  ReplayPipeline,
+} from '../../src/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
 import { launchAnything } from '../rig/launch.ts';
@@ -20,7 +28,8 @@ const DEVICE = ON_HOST ? 'host:1' : TESTED;
 const description = listDevices().find(({ name }) => name === DEVICE)?.description ?? '';
 const EXACT = ON_HOST || description.startsWith('Hotslot software driver');
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) => Buffer.from(buffer, byteOffset, byteLength);
+const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) =>
+  Buffer.from(buffer, byteOffset, byteLength);
 
 /** Fails at the first element that differs; NaN is the same as NaN. */
 function expectSameBits(got: TypedArray, want: TypedArray, what: string): void {
@@ -37,7 +46,10 @@ async function launched(
   const stream = device.createStream();
   const made = tensors.map((values, i) =>
     device
-      .allocate({ shape: [values.length], dtype: new CpuTensor(values, [values.length], dtypes?.[i]).dtype })
+      .allocate({
+        shape: [values.length],
+        dtype: new CpuTensor(values, [values.length], dtypes?.[i]).dtype,
+      })
       .write(values, stream),
   );
   launchAnything(stream, kernel, { tensors: made, ...numbers });
@@ -57,9 +69,14 @@ describe(`${DEVICE} against ${HOST}`, () => {
 
   for (const [title, kernel, launch] of [...kernelCases, ...opCases]) {
     it(`${kernel} has the same bits: ${title}`, async () => {
-      const [got, want] = [await launched(device, kernel, launch), await launched(host, kernel, launch)];
+      const [got, want] = [
+        await launched(device, kernel, launch),
+        await launched(host, kernel, launch),
+      ];
       want.forEach((values, i) => void expectSameBits(got[i]!, values, `${kernel}, tensor ${i}`));
-      const changed = want.some((values, i) => !bytesOf(values).equals(bytesOf(launch.tensors[i]!)));
+      const changed = want.some(
+        (values, i) => !bytesOf(values).equals(bytesOf(launch.tensors[i]!)),
+      );
       expect(changed, 'the kernel writes something').to.equal(true);
     });
   }
@@ -83,8 +100,9 @@ describe(`${DEVICE} against ${HOST}`, () => {
     }
   });
 
-  // Of an element of alpha·A·B + beta·C in float32: k products and as many sums, three operations more, each off by at most one
-  // part in 2²⁴ of the sizes added up, whatever their order and whether fused or not. Products in fewer bits would be far off.
+  // Of an element of alpha·A·B + beta·C in float32: k products and as many sums, three operations
+  // more, each off by at most one part in 2²⁴ of the sizes added up, whatever their order and
+  // whether fused or not. Products in fewer bits would be far off.
   const unit = 2 ** -24;
   const shapes = [
     [1, 1, 1],
@@ -116,14 +134,16 @@ describe(`${DEVICE} against ${HOST}`, () => {
             let sum = beta * c[i * n + j]!;
             let size = Math.abs(sum);
             for (let p = 0; p < k; p++) {
-              const product = alpha * a[transA ? p * m + i : i * k + p]! * b[transB ? j * k + p : p * n + j]!;
+              const product =
+                alpha * a[transA ? p * m + i : i * k + p]! * b[transB ? j * k + p : p * n + j]!;
               sum += product;
               size += Math.abs(product);
             }
             for (const [name, values] of [[DEVICE, got] as const, [HOST, same] as const]) {
               const off = Math.abs(values[i * n + j]! - sum);
               const allowed = 1.01 * (k + 3) * unit * size;
-              if (!(off <= allowed)) expect.fail(`${name}: C[${i}, ${j}] is off by ${off}, allowed ${allowed}`);
+              if (!(off <= allowed))
+                expect.fail(`${name}: C[${i}, ${j}] is off by ${off}, allowed ${allowed}`);
             }
           }
         }
@@ -169,16 +189,23 @@ describe(`${DEVICE} against ${HOST}`, () => {
     };
     const [got, want] = [await batches(DEVICE), await batches(HOST)];
     expect(got.length).to.equal(20 * 6);
-    want.forEach((values, i) => void expectSameBits(got[i]!, values, `tick ${Math.floor(i / 6)}, field ${i % 6}`));
+    want.forEach(
+      (values, i) =>
+        void expectSameBits(got[i]!, values, `tick ${Math.floor(i / 6)}, field ${i % 6}`),
+    );
   });
 
   const updates = 200;
   const batchSize = 16;
   const rate = 0.01;
-  /** Adam divides by √v + epsilon: this large, a gradient's rounding moves a weight by no more than rate / epsilon times it. */
+  /**
+   * Adam divides by √v + epsilon: this large, a gradient's rounding moves a weight by no more than
+   * rate / epsilon times it.
+   */
   const epsilon = 0.1;
-  // Products of up to 32 terms leave gradients of size 1 uncertain by some 32 · 2⁻²⁴ = 2e-6, so an update moves a weight by
-  // 2e-7 more or less, and two hundred of them by 4e-5 if they all err alike. Twice that is allowed.
+  // Products of up to 32 terms leave gradients of size 1 uncertain by some 32 · 2⁻²⁴ = 2e-6, so an
+  // update moves a weight by 2e-7 more or less, and two hundred of them by 4e-5 if they all err
+  // alike. Twice that is allowed.
   const tolerance = 1e-4;
 
   /** Losses tick by tick and the weights behind the last. */
@@ -204,7 +231,9 @@ describe(`${DEVICE} against ${HOST}`, () => {
     });
     const scalars: number[] = [];
     pipeline.on('tick', (tick) => scalars.push(tick.scalars.loss!, tick.scalars.meanQ!));
-    pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
+    pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+      scalars: learner.scalars,
+    });
     await pipeline.run({ ticks: updates / 4 });
     const weights = await learner.parameters.toArray();
     const target = await learner.target.toArray();
@@ -219,8 +248,11 @@ describe(`${DEVICE} against ${HOST}`, () => {
       if (EXACT) expectSameBits(got[part], want[part], part);
       else expectClose(got[part], Array.from(want[part]), tolerance, part);
     }
-    // The tolerance is narrow enough to tell: one part in a hundred of the learning rate is further away.
+    // The tolerance is narrow enough to tell: one part in a hundred of the learning rate is further
+    // away.
     const other = await train(HOST, rate * 1.01);
-    expect(() => expectClose(other.weights, Array.from(want.weights), tolerance, 'weights')).to.throw('off by');
+    expect(() =>
+      expectClose(other.weights, Array.from(want.weights), tolerance, 'weights'),
+    ).to.throw('off by');
   });
 });

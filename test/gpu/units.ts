@@ -1,6 +1,7 @@
 /**
- * What `npm run test:gpu` runs, and how: each unit is a mocha process of its own, so that a device lost in one does not spoil
- * the next. What fails runs once more alone, which tells a cause from what came after it.
+ * What `npm run test:gpu` runs, and how: each unit is a mocha process of its own, so that a device
+ * lost in one does not spoil the next. What fails runs once more alone, which tells a cause from
+ * what came after it.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -42,7 +43,17 @@ export interface Result {
 
 const contract = 'dist/test/device/contract.test.js';
 /** What is built on devices and has tests of its own. */
-const above = ['actors', 'pipeline', 'learner', 'trace', 'transfer', 'memory', 'graph', 'linop', 'halo'];
+const above = [
+  'actors',
+  'pipeline',
+  'learner',
+  'trace',
+  'transfer',
+  'memory',
+  'graph',
+  'linop',
+  'halo',
+];
 
 const tests = (folder: string) =>
   readdirSync(join(root, 'dist/test', folder))
@@ -59,9 +70,15 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
       files: [contract],
       title: `device contract on ${device} ${section}`,
     })),
-  pinned: () => [{ part: 'pinned', name: 'pinned memory', files: ['dist/test/gpu/pinned.test.js'] }],
+  pinned: () => [
+    { part: 'pinned', name: 'pinned memory', files: ['dist/test/gpu/pinned.test.js'] },
+  ],
   same: (device) => {
-    const unit = { part: 'same', name: 'same as the host', files: ['dist/test/gpu/same-as-host.test.js'] };
+    const unit = {
+      part: 'same',
+      name: 'same as the host',
+      files: ['dist/test/gpu/same-as-host.test.js'],
+    };
     const own = { ...unit, name: `${unit.name}, own products`, env: { HOTSLOT_CUBLAS: 'none' } };
     return device.startsWith('cuda') ? [unit, own] : [unit];
   },
@@ -69,7 +86,9 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
   above: () => above.map((folder) => ({ part: 'above', name: folder, files: tests(folder) })),
   lost: async (device) => {
     const files = [contract, ...above.flatMap(tests)];
-    const { told } = await runMocha(device, { part: 'lost', name: 'all', files }, 60_000, ['--dry-run']);
+    const { told } = await runMocha(device, { part: 'lost', name: 'all', files }, 60_000, [
+      '--dry-run',
+    ]);
     return (
       told
         .filter(({ kind, title }) => kind === 'pending' && title.endsWith(ALONE))
@@ -86,13 +105,19 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
   },
 };
 
-/** HOTSLOT_TEST_STACKS names a file that takes what hanging processes were doing: a few of them, for it takes seconds. */
+/**
+ * HOTSLOT_TEST_STACKS names a file that takes what hanging processes were doing: a few of them, for
+ * it takes seconds.
+ */
 let noted = 0;
 function noteStacks(unit: string, pid: number | undefined): void {
   const file = process.env.HOTSLOT_TEST_STACKS;
   if (!file || pid === undefined || ++noted > 4) return;
   const script = join(root, 'bench/gpu/stacks.sh');
-  const { stdout } = spawnSync('bash', [script, String(pid)], { encoding: 'utf8', timeout: 15_000 });
+  const { stdout } = spawnSync('bash', [script, String(pid)], {
+    encoding: 'utf8',
+    timeout: 15_000,
+  });
   appendFileSync(file, `== ${unit}, over its limit\n${stdout}`);
 }
 
@@ -110,7 +135,8 @@ async function runMocha(
     [
       '--enable-source-maps',
       ...mocha,
-      ...['--reporter', fileURLToPath(new URL('./reporter.js', import.meta.url))],
+      '--reporter',
+      fileURLToPath(new URL('./reporter.js', import.meta.url)),
       ...options,
       ...(unit.title ? ['--fgrep', unit.title] : []),
       ...unit.files,
@@ -118,7 +144,8 @@ async function runMocha(
     {
       cwd: root,
       env: {
-        // Streams share so many queues to a GPU, eight unless told: the contract holds eight beside one that goes on.
+        // Streams share so many queues to a GPU, eight unless told: the contract holds eight beside
+        // one that goes on.
         CUDA_DEVICE_MAX_CONNECTIONS: '32',
         GPU_MAX_HW_QUEUES: '32',
         ...process.env,
@@ -152,7 +179,9 @@ async function runMocha(
     // it ended before the first test
   }
   rmSync(folder, { recursive: true, force: true });
-  const why = late ? `did not end within ${limitMs / 1000} s` : `ended with ${signal ?? `status ${status}`}`;
+  const why = late
+    ? `did not end within ${limitMs / 1000} s`
+    : `ended with ${signal ?? `status ${status}`}`;
   return { told, how: `the process ${why}\n${stderr}` };
 }
 
@@ -161,8 +190,16 @@ const failuresOf = (told: readonly Told[]): Failure[] =>
     .filter(({ kind }) => kind === 'fail')
     .map(({ title, hook, error = '' }) => ({ title: hook ? `${title}, ${hook}` : title, error }));
 
-/** Tests that a hanging process or a failing hook kept from running, each in a process of its own; and what they told. */
-async function runRest(device: string, unit: Unit, told: readonly Told[], limitMs: number): Promise<Told[]> {
+/**
+ * Tests that a hanging process or a failing hook kept from running, each in a process of its own;
+ * and what they told.
+ */
+async function runRest(
+  device: string,
+  unit: Unit,
+  told: readonly Told[],
+  limitMs: number,
+): Promise<Told[]> {
   const seen = new Set(told.map(({ title }) => title));
   const all = (await runMocha(device, unit, limitMs, ['--dry-run'])).told;
   const rest = all.filter(({ kind, title }) => kind === 'pass' && !seen.has(title));
@@ -170,16 +207,22 @@ async function runRest(device: string, unit: Unit, told: readonly Told[], limitM
   for (const { title, file } of rest) {
     const { told: own, how } = await runMocha(device, { ...unit, title, files: [file] }, limitMs);
     more.push(...own.filter(({ kind }) => kind !== 'end'));
-    if (!own.some(({ kind }) => kind === 'end')) more.push({ kind: 'fail', title, file, error: how });
+    if (!own.some(({ kind }) => kind === 'end'))
+      more.push({ kind: 'fail', title, file, error: how });
   }
   return more;
 }
 
 /**
- * Never rejects for what a test does. `once`: nothing runs again alone, and what a hanging test kept from running in its own file
- * does not. The files behind it run in a process of their own.
+ * Never rejects for what a test does. `once`: nothing runs again alone, and what a hanging test
+ * kept from running in its own file does not. The files behind it run in a process of their own.
  */
-export async function runUnit(device: string, unit: Unit, limitMs: number, once = false): Promise<Result> {
+export async function runUnit(
+  device: string,
+  unit: Unit,
+  limitMs: number,
+  once = false,
+): Promise<Result> {
   const again = !once && !unit.env?.HOTSLOT_TEST_ALONE;
   const begin = performance.now();
   const told: Told[] = [];
@@ -192,13 +235,24 @@ export async function runUnit(device: string, unit: Unit, limitMs: number, once 
     // Whatever had begun last is the cause.
     const last = own.filter(({ kind }) => kind === 'begin').at(-1);
     const at = files.findIndex((file) => last?.file.endsWith(file));
-    told.push({ kind: 'fail', title: last?.title ?? unit.name, file: last?.file ?? files[0]!, error: how });
+    told.push({
+      kind: 'fail',
+      title: last?.title ?? unit.name,
+      file: last?.file ?? files[0]!,
+      error: how,
+    });
     // Nothing had begun: the next process would fare no better.
     files = at < 0 ? [] : files.slice(at + 1);
   }
   if (whole && told.length === 1)
-    told.push({ kind: 'fail', title: unit.name, file: unit.files[0]!, error: 'no test of this name' });
-  if (again && (!whole || told.some(({ hook }) => hook))) told.push(...(await runRest(device, unit, told, limitMs)));
+    told.push({
+      kind: 'fail',
+      title: unit.name,
+      file: unit.files[0]!,
+      error: 'no test of this name',
+    });
+  if (again && (!whole || told.some(({ hook }) => hook)))
+    told.push(...(await runRest(device, unit, told, limitMs)));
   const failures = failuresOf(told);
   if (again) {
     for (const [i, { title, file }] of told
@@ -206,7 +260,8 @@ export async function runUnit(device: string, unit: Unit, limitMs: number, once 
       .slice(0, 8)
       .entries()) {
       const { told: own } = await runMocha(device, { ...unit, title, files: [file] }, limitMs);
-      const passes = own.some(({ kind }) => kind === 'pass') && !own.some(({ kind }) => kind === 'fail');
+      const passes =
+        own.some(({ kind }) => kind === 'pass') && !own.some(({ kind }) => kind === 'fail');
       Object.assign(failures[i]!, { alone: passes ? 'passes' : 'fails' });
     }
   }

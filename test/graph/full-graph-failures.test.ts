@@ -1,6 +1,12 @@
-/** What may be asked of a wrapper at a wrong moment, and functions, iterators and streams that fail. */
+/**
+ * What may be asked of a wrapper at a wrong moment, and functions, iterators and streams that fail.
+ */
 import { expect } from 'chai';
-import { FullGraphWrapper, getSharedCaptureStream, type IterationFunction } from '../../src/entries/graph.ts';
+import {
+  FullGraphWrapper,
+  getSharedCaptureStream,
+  type IterationFunction,
+} from '../../src/entries/graph.ts';
 import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { add, valuesOf } from '../rig/tensors.ts';
@@ -41,7 +47,10 @@ describe('graph/full-graph-wrapper', () => {
       allowed = true;
       wrapper.resetGraph('training');
       for (let i = 0; i < 2; i++) wrapper.run(given([batch(1, 1)].values()));
-      expect([wrapper.graph.training === null, wrapper.reason.training]).to.deep.equal([false, null]);
+      expect([wrapper.graph.training === null, wrapper.reason.training]).to.deep.equal([
+        false,
+        null,
+      ]);
       expect(await valuesOf(rig.sum)).to.deep.equal([6, 6]);
     });
 
@@ -55,7 +64,11 @@ describe('graph/full-graph-wrapper', () => {
         return addAll(args, context);
       });
       for (let i = 0; i < 3; i++) wrapper.run(given([batch(1, 1)].values()));
-      expect([broken, wrapper.currIter('training'), await valuesOf(rig.sum)]).to.deep.equal([2, 3, [3, 3]]);
+      expect([broken, wrapper.currIter('training'), await valuesOf(rig.sum)]).to.deep.equal([
+        2,
+        3,
+        [3, 3],
+      ]);
       expect((wrapper.reason.training?.cause as Error).message).to.equal('once');
     });
 
@@ -127,7 +140,10 @@ describe('graph/full-graph-wrapper', () => {
           await good.synchronize();
         }
         using other = rig.device.createStream();
-        expect((await valuesOf(rig.sum, other))[0], `${warmupSteps} warm-up steps`).to.be.within(3, 4);
+        expect((await valuesOf(rig.sum, other))[0], `${warmupSteps} warm-up steps`).to.be.within(
+          3,
+          4,
+        );
         const innocent = wrap(() => null, { warmupSteps: 0 });
         innocent.run(given(null));
         expect(innocent.reason.training).to.equal(null);
@@ -154,7 +170,9 @@ describe('graph/full-graph-wrapper', () => {
 
     it('an iterator that ends early is told with its microbatch, and nothing has run', async () => {
       const wrapper = wrap();
-      const error = refusal(() => wrapper.run(given([batch(1, 1)].values(), { numMicrobatches: 3 })));
+      const error = refusal(() =>
+        wrapper.run(given([batch(1, 1)].values(), { numMicrobatches: 3 })),
+      );
       expect([error.code, error.message]).to.deep.equal([
         'ERR_HOTSLOT_RANGE',
         'the data iterator ended at microbatch 1 of 3 (training): it must give 3 for every iteration',
@@ -177,7 +195,10 @@ describe('graph/full-graph-wrapper', () => {
         [[], 'got 0 arguments'],
         [[null], 'got null'],
         [[{ ...all, seqLen: 3 }], "there is no 'seqLen'"],
-        [[{ model: null, dataIterator: null, numMicrobatches: 1, seqLength: 2 }], "'forwardOnly' is missing"],
+        [
+          [{ model: null, dataIterator: null, numMicrobatches: 1, seqLength: 2 }],
+          "'forwardOnly' is missing",
+        ],
         [[{ ...all, numMicrobatches: 0 }], 'got 0'],
         [[{ ...all, seqLength: 1.5 }], 'got 1.5'],
         [[{ ...all, forwardOnly: 1 }], 'got 1'],
@@ -197,7 +218,9 @@ describe('graph/full-graph-wrapper', () => {
       ] as const)
         expect(refusal(() => wrap(addAll, options as never)).message).to.include(words);
       expect(refusal(() => new FullGraphWrapper(null as never)).message).to.include('got null');
-      expect(refusal(() => wrapper.currIter('testing' as never)).message).to.include("got 'testing'");
+      expect(refusal(() => wrapper.currIter('testing' as never)).message).to.include(
+        "got 'testing'",
+      );
       wrapper.close();
       wrapper.close();
       expect(refusal(() => wrapper.run(given(null))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');

@@ -21,9 +21,15 @@ describe('graph/full-graph-wrapper', () => {
       run([batch(1, 1)]);
       run([batch(1, 1)]);
       for (const [call, words] of [
-        [() => run([batch(1, 1, 1)]), "'x' of microbatch 0, iterator 0 is float32 3 instead of float32 2"],
+        [
+          () => run([batch(1, 1, 1)]),
+          "'x' of microbatch 0, iterator 0 is float32 3 instead of float32 2",
+        ],
         [() => run([{ x: new Float64Array(2) }]), 'is float64 2 instead of float32 2'],
-        [() => run([{ y: new Float32Array(2) }]), "'x' of microbatch 0, iterator 0 is missing instead of float32 2"],
+        [
+          () => run([{ y: new Float32Array(2) }]),
+          "'x' of microbatch 0, iterator 0 is missing instead of float32 2",
+        ],
         [
           () => run([batch(1, 1), batch(1, 1)], { numMicrobatches: 2 }),
           '2 microbatches of sequence length 2 instead of 1',
@@ -33,7 +39,10 @@ describe('graph/full-graph-wrapper', () => {
         [() => run([batch(1, 1)], { model: modelOf('other') }), 'another model'],
       ] as const) {
         const error = refusal(call as () => unknown);
-        expect([error.code, error.message.includes(words)], error.message).to.deep.equal(['ERR_HOTSLOT_RANGE', true]);
+        expect([error.code, error.message.includes(words)], error.message).to.deep.equal([
+          'ERR_HOTSLOT_RANGE',
+          true,
+        ]);
         expect(error.message).to.include("resetGraph('training')");
       }
       run([{ ...batch(1, 1), more: new Float32Array(3) }]);
@@ -83,7 +92,8 @@ describe('graph/full-graph-wrapper', () => {
         array.fill(50);
         yield batch(...(long ? [10, 10, 10] : [10, 10]));
       };
-      for (const long of [false, true, false, true]) wrapper.run(given(data(long), { numMicrobatches: 2 }));
+      for (const long of [false, true, false, true])
+        wrapper.run(given(data(long), { numMicrobatches: 2 }));
       expect(await valuesOf(rig.sum)).to.deep.equal([44, 44]);
     });
 
@@ -99,7 +109,9 @@ describe('graph/full-graph-wrapper', () => {
     });
 
     const withOptionalY: IterationFunction<unknown, unknown> = ({ dataIterator }, { stream }) => {
-      const { x, y } = (dataIterator as Iterator<Batch & { y?: Tensor }>).next().value as Batch & { y?: Tensor };
+      const { x, y } = (dataIterator as Iterator<Batch & { y?: Tensor }>).next().value as Batch & {
+        y?: Tensor;
+      };
       add(stream, rig.sum, x);
       if (y) add(stream, rig.sum, y);
       return null;
@@ -127,7 +139,8 @@ describe('graph/full-graph-wrapper', () => {
         wrapper.run(given([first].values()));
         wrapper.run(given([batch(1, 1)].values()));
         wrapper.run(given([withY(100)].values()));
-        // The graph without y does not see it: a key that is new after the capture changes no shape.
+        // The graph without y does not see it: a key that is new after the capture changes no
+        // shape.
         const second = 'y' in first ? 1 + 10 + 1 + 1 + 100 : 1 + 1 + 1;
         expect(await valuesOf(rig.sum)).to.deep.equal([second, second]);
       }
@@ -136,7 +149,11 @@ describe('graph/full-graph-wrapper', () => {
     it('may change while iterations are eager', async () => {
       const wrapper = wrap(
         ({ dataIterator }, { stream }) => {
-          add(stream, rig.sum, ((dataIterator as Iterator<Batch>).next().value as Batch).x.view({ shape: [2] }));
+          add(
+            stream,
+            rig.sum,
+            ((dataIterator as Iterator<Batch>).next().value as Batch).x.view({ shape: [2] }),
+          );
           return null;
         },
         { warmupSteps: 2 },
@@ -144,7 +161,10 @@ describe('graph/full-graph-wrapper', () => {
       wrapper.run(given([batch(1, 1)].values()));
       wrapper.run(given([batch(1, 1, 1)].values()));
       wrapper.run(given([batch(1, 1, 1)].values()));
-      expect([wrapper.graph.training === null, await valuesOf(rig.sum)]).to.deep.equal([false, [3, 3]]);
+      expect([wrapper.graph.training === null, await valuesOf(rig.sum)]).to.deep.equal([
+        false,
+        [3, 3],
+      ]);
     });
   });
 
@@ -152,14 +172,15 @@ describe('graph/full-graph-wrapper', () => {
     it('forgets graph, result and counter of one stage, keeps its buffers, and captures anew', async () => {
       const wrapper = wrap();
       for (let i = 0; i < 2; i++)
-        for (const forwardOnly of [false, true]) wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
+        for (const forwardOnly of [false, true])
+          wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
       const buffers = wrapper.dataRead.training;
       wrapper.resetGraph('training');
-      expect([wrapper.currIteration, wrapper.graph.training, wrapper.result.training]).to.deep.equal([
-        { training: 0, validation: 2 },
-        null,
-        null,
-      ]);
+      expect([
+        wrapper.currIteration,
+        wrapper.graph.training,
+        wrapper.result.training,
+      ]).to.deep.equal([{ training: 0, validation: 2 }, null, null]);
       expect(wrapper.graph.validation).to.not.equal(null);
       for (let i = 0; i < 3; i++) wrapper.run(given([batch(1, 1)].values()));
       expect(wrapper.dataRead.training, 'the same tensors').to.deep.equal(buffers);
@@ -172,8 +193,12 @@ describe('graph/full-graph-wrapper', () => {
       const wrapper = wrap();
       for (let i = 0; i < 2; i++) wrapper.run(given([batch(1, 1)].values()));
       wrapper.resetGraph('training');
-      for (let i = 0; i < 3; i++) wrapper.run(given([batch(1, 1), batch(2, 2)].values(), { numMicrobatches: 2 }));
-      expect([wrapper.graph.training === null, await valuesOf(rig.sum)]).to.deep.equal([false, [11, 11]]);
+      for (let i = 0; i < 3; i++)
+        wrapper.run(given([batch(1, 1), batch(2, 2)].values(), { numMicrobatches: 2 }));
+      expect([wrapper.graph.training === null, await valuesOf(rig.sum)]).to.deep.equal([
+        false,
+        [11, 11],
+      ]);
     });
 
     it('may come while replays run', async () => {

@@ -39,7 +39,10 @@ describe('graph/full-graph-wrapper', () => {
     it(`a function that deletes and swaps keys of its batch spoils nothing, ${warmupSteps} warm-up steps`, async () => {
       const wrapper = wrap(
         ({ dataIterator }, { stream }) => {
-          const each = (dataIterator as Iterator<TensorStruct>).next().value as Record<string, Tensor | undefined>;
+          const each = (dataIterator as Iterator<TensorStruct>).next().value as Record<
+            string,
+            Tensor | undefined
+          >;
           [each.x, each.y] = [each.y, each.x];
           add(stream, rig.sum, each.y as Tensor);
           delete each.y;
@@ -63,7 +66,10 @@ describe('graph/full-graph-wrapper', () => {
     run(false, 1);
     const captured = run(false, 1);
     expect(run(false, 1)).to.equal(captured);
-    expect([wrapper.graph.training === null, wrapper.graph.validation]).to.deep.equal([false, null]);
+    expect([wrapper.graph.training === null, wrapper.graph.validation]).to.deep.equal([
+      false,
+      null,
+    ]);
     run(true, 10);
     const validation = run(true, 10);
     expect(run(true, 10)).to.equal(validation);
@@ -84,16 +90,29 @@ describe('graph/full-graph-wrapper', () => {
       );
     expect(await valuesOf(rig.sum)).to.deep.equal([9, 33]);
     expect(rig.calls).to.equal(2);
-    expect(wrapper.dataRead.training?.map((each) => each?.length ?? null)).to.deep.equal([2, null, 2]);
+    expect(wrapper.dataRead.training?.map((each) => each?.length ?? null)).to.deep.equal([
+      2,
+      null,
+      2,
+    ]);
     const alone = wrap();
     for (let i = 0; i < 3; i++) alone.run(given(null));
-    expect(alone.graph.training, 'an iterator that is null gives null, and is captured like others').to.not.equal(null);
+    expect(
+      alone.graph.training,
+      'an iterator that is null gives null, and is captured like others',
+    ).to.not.equal(null);
   });
 
   it('hands model, counts, stream and pool to the function', () => {
     const seen: unknown[] = [];
     const wrapper = wrap((args, context) => {
-      seen.push([args.model, args.numMicrobatches, args.seqLength, args.forwardOnly, context.stream.handle]);
+      seen.push([
+        args.model,
+        args.numMicrobatches,
+        args.seqLength,
+        args.forwardOnly,
+        context.stream.handle,
+      ]);
       expect(context.device.currentStream.handle).to.equal(context.stream.handle);
       expect(context.pool.allocate({ shape: [3] }).shape).to.deep.equal([3]);
       return null;
@@ -205,14 +224,19 @@ describe('graph/full-graph-wrapper', () => {
       return context.pool.handle;
     };
     const shared = wrap(withTemporary, { useSingleMempool: true });
-    const pools = [false, true].map((forwardOnly) => shared.run(given([batch(1, 1)].values(), { forwardOnly })));
+    const pools = [false, true].map((forwardOnly) =>
+      shared.run(given([batch(1, 1)].values(), { forwardOnly })),
+    );
     const { handle } = getSharedGraphPool(rig.device);
     expect(pools).to.deep.equal([handle, handle]);
     shared.run(given([batch(1, 1)].values()));
     const { bytes } = getSharedGraphPool(rig.device);
     expect(bytes).to.be.at.least(400_000);
-    for (let i = 0; i < 3; i++) shared.run(given([batch(1, 1)].values(), { forwardOnly: i % 2 === 0 }));
-    expect(getSharedGraphPool(rig.device).bytes, 'every graph finds the same memory').to.equal(bytes);
+    for (let i = 0; i < 3; i++)
+      shared.run(given([batch(1, 1)].values(), { forwardOnly: i % 2 === 0 }));
+    expect(getSharedGraphPool(rig.device).bytes, 'every graph finds the same memory').to.equal(
+      bytes,
+    );
     const apart = wrap(withTemporary);
     const [training, validation] = [false, true].map((forwardOnly) =>
       apart.run(given([batch(1, 1)].values(), { forwardOnly })),
@@ -224,12 +248,18 @@ describe('graph/full-graph-wrapper', () => {
   itAll('close() closes a graph that an actor replays, and the actor frees it', async () => {
     const before = openHandles();
     const wrapper = wrap(addAll, { warmupSteps: 0 });
-    for (const forwardOnly of [false, true]) wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
+    for (const forwardOnly of [false, true])
+      wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
     using stream = rig.device.createStream();
     using spent = rig.device.createEvent();
     const { handle } = wrapper.graph.training as GraphExec;
     const times = new Float64Array(2);
-    const replayer = newReplayer({ stream: stream.handle, spent: [spent.handle], graphs: [handle], times });
+    const replayer = newReplayer({
+      stream: stream.handle,
+      spent: [spent.handle],
+      graphs: [handle],
+      times,
+    });
     // The actor's stream has no order with the one of the runs above, and writes the same sum.
     await rig.device.currentStream.synchronize();
     wrapper.close();

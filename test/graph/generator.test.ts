@@ -25,7 +25,10 @@ describe('graph/generator', () => {
     using stream = device.createStream();
     const draw = (generator: DeviceGenerator) => {
       generator.uniform(device.currentStream, out.view({ shape: [13] }));
-      generator.normal(device.currentStream, out.view({ shape: [11], offset: 13 }), { mean: 1, deviation: 2 });
+      generator.normal(device.currentStream, out.view({ shape: [11], offset: 13 }), {
+        mean: 1,
+        deviation: 2,
+      });
     };
     const row = (i: number) => history.view({ shape: [draws], offset: i * draws });
     for (let i = 0; i < runs; i++)
@@ -42,7 +45,9 @@ describe('graph/generator', () => {
     }
     const replayed = await valuesOf(history, stream);
     expect(replayed).to.deep.equal(wanted);
-    const rows = new Set(Array.from({ length: runs }, (_, i) => replayed.slice(i * draws, (i + 1) * draws).join()));
+    const rows = new Set(
+      Array.from({ length: runs }, (_, i) => replayed.slice(i * draws, (i + 1) * draws).join()),
+    );
     expect(rows.size, 'runs that differ').to.equal(runs);
     const state = { seed: 2n ** 40n + 5n, offset: BigInt(runs * (4 + 3)) };
     expect([await captured.state(stream), await eager.state(stream)]).to.deep.equal([state, state]);
@@ -52,7 +57,9 @@ describe('graph/generator', () => {
     using generator = new DeviceGenerator(device, { seed: 3 });
     using out = device.allocate({ shape: [5] });
     const stream = device.currentStream;
-    using exec = captureGraph(device, { what: 'the test', pool: null }, (on) => generator.uniform(on, out)).exec;
+    using exec = captureGraph(device, { what: 'the test', pool: null }, (on) =>
+      generator.uniform(on, out),
+    ).exec;
     stream.replay(exec);
     const kept = await generator.state();
     expect(kept).to.deep.equal({ seed: 3n, offset: 2n });
@@ -92,18 +99,30 @@ describe('graph/generator', () => {
       [2n ** 64n, 'got 18446744073709551616'],
       ['1', "string ('1')"],
     ] as const)
-      expect(refusal(() => new DeviceGenerator(device, { seed: seed as number })).message).to.include(words);
+      expect(
+        refusal(() => new DeviceGenerator(device, { seed: seed as number })).message,
+      ).to.include(words);
     using generator = new DeviceGenerator(device);
     using out = device.allocate({ shape: [4] });
     using whole = device.allocate({ shape: [4], dtype: 'int32' });
     const stream = device.currentStream;
-    const refuses = (call: () => void, words: string) => expect(refusal(call).message).to.include(words);
-    refuses(() => generator.uniform(stream, out, { low: 1, high: 1 }), 'low must be below high, got 1 and 1');
-    refuses(() => generator.normal(stream, out, { deviation: -1 }), 'deviation must be within [0, 1e+30], got -1');
+    const refuses = (call: () => void, words: string) =>
+      expect(refusal(call).message).to.include(words);
+    refuses(
+      () => generator.uniform(stream, out, { low: 1, high: 1 }),
+      'low must be below high, got 1 and 1',
+    );
+    refuses(
+      () => generator.normal(stream, out, { deviation: -1 }),
+      'deviation must be within [0, 1e+30], got -1',
+    );
     refuses(() => generator.normal(stream, out, { std: 1 } as never), "unknown option 'std'");
     refuses(() => generator.uniform(stream, whole as never), 'got int32');
     refuses(() => generator.uniform(stream, out.view({ shape: [2], strides: [2] })), 'strides [2]');
-    refuses(() => generator.restore({ seed: 1n } as never), 'offset must be a whole number, got undefined');
+    refuses(
+      () => generator.restore({ seed: 1n } as never),
+      'offset must be a whole number, got undefined',
+    );
     generator.close();
     expect(refusal(() => generator.uniform(stream, out)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });

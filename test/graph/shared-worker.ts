@@ -1,7 +1,12 @@
 /** Another thread that shares a device's capture stream and graph pool. */
 
 import { onCaptureStream } from '../../src/device/graph/shared.ts';
-import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
+import {
+  FullGraphWrapper,
+  getGraphPool,
+  getSharedCaptureStream,
+  getSharedGraphPool,
+} from '../../src/entries/graph.ts';
 import { openDevice } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 
@@ -39,11 +44,18 @@ const tasks = {
       (_, { stream, pool }) => {
         const temporary = pool.allocate({ shape: [256] });
         stream.fill(temporary, value);
-        for (let i = 0; i < 4; i++) stream.launch('axpby', { tensors: [sum, temporary], wholes: [256], reals: [1, 1] });
+        for (let i = 0; i < 4; i++)
+          stream.launch('axpby', { tensors: [sum, temporary], wholes: [256], reals: [1, 1] });
       },
       { device, warmupSteps: 3, useSingleMempool: true },
     );
-    const options = { model: null, dataIterator: null, numMicrobatches: 1, seqLength: 1, forwardOnly: false };
+    const options = {
+      model: null,
+      dataIterator: null,
+      numMicrobatches: 1,
+      seqLength: 1,
+      forwardOnly: false,
+    };
     for (let i = 0; i < runs; i++) wrapper.run(options);
     getGraphPool(device, false).close();
     return [...new Set(await sum.toArray())];

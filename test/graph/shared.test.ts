@@ -1,7 +1,15 @@
-/** One capture stream and one pool per device, between threads: alike, one at a time, and free again whatever happens. */
+/**
+ * One capture stream and one pool per device, between threads: alike, one at a time, and free again
+ * whatever happens.
+ */
 import { expect } from 'chai';
 import { captureGraph, onCaptureStream } from '../../src/device/graph/shared.ts';
-import { FullGraphWrapper, getGraphPool, getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
+import {
+  FullGraphWrapper,
+  getGraphPool,
+  getSharedCaptureStream,
+  getSharedGraphPool,
+} from '../../src/entries/graph.ts';
 import { type Device, openDevice } from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { Latch } from '../rig/latch.ts';
@@ -22,7 +30,12 @@ describe('graph/shared', () => {
   afterEach(() => device.close());
 
   const thread = (task: Sharing['task'], more: Partial<Sharing> = {}) =>
-    new TestThread<Sharing>(new URL('./shared-worker.js', import.meta.url), { task, name: TESTED, words, ...more });
+    new TestThread<Sharing>(new URL('./shared-worker.js', import.meta.url), {
+      task,
+      name: TESTED,
+      words,
+      ...more,
+    });
   const go = () => {
     Atomics.store(words, 0, 1);
     Atomics.notify(words, 0);
@@ -67,7 +80,13 @@ describe('graph/shared', () => {
     ]);
     expect(performance.now() - begin).to.be.at.least(40);
     using wrapper = new FullGraphWrapper(() => null, { device });
-    const options = { model: null, dataIterator: null, numMicrobatches: 1, seqLength: 1, forwardOnly: false };
+    const options = {
+      model: null,
+      dataIterator: null,
+      numMicrobatches: 1,
+      seqLength: 1,
+      forwardOnly: false,
+    };
     expect(refusal(() => wrapper.run(options)).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
     expect([wrapper.currIter('training'), wrapper.reason.training]).to.deep.equal([0, null]);
     go();
@@ -80,8 +99,10 @@ describe('graph/shared', () => {
     await other.next();
     await other.terminate();
     using out = device.allocate({ shape: [4] });
-    using exec = captureGraph(device, { what: 'the test', pool: getSharedGraphPool(device) }, (stream) =>
-      stream.fill(out, 3),
+    using exec = captureGraph(
+      device,
+      { what: 'the test', pool: getSharedGraphPool(device) },
+      (stream) => stream.fill(out, 3),
     ).exec;
     device.currentStream.replay(exec);
     expect(await valuesOf(out)).to.deep.equal([3, 3, 3, 3]);
@@ -115,7 +136,10 @@ describe('graph/shared', () => {
     if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU a failure is the whole device's
     using wrapper = new FullGraphWrapper<unknown, null>(
       (args, { stream }) => {
-        stream.launch(args.model === 'bad' ? 'fail' : 'spin', args.model === 'bad' ? {} : { wholes: [1] });
+        stream.launch(
+          args.model === 'bad' ? 'fail' : 'spin',
+          args.model === 'bad' ? {} : { wholes: [1] },
+        );
         return null;
       },
       { device, warmupSteps: 10 },

@@ -1,4 +1,7 @@
-/** Static buffers: the same tensors for every load, copied on a stream of the loader's with waits both ways. */
+/**
+ * Static buffers: the same tensors for every load, copied on a stream of the loader's with waits
+ * both ways.
+ */
 import { expect } from 'chai';
 import { newSubmitter, TransferMode } from '../../src/device/transfer/native.ts';
 import { StaticBufferLoader } from '../../src/entries/graph.ts';
@@ -27,13 +30,31 @@ describe('graph/static-buffer-loader', () => {
   });
 
   it('gives the same buffers for a microbatch of a stage, with the newest data', async () => {
-    const first = loader.load({ obs: new Float32Array([1, 2]), deep: [{ a: new Int32Array([3]) }] }, 'training', 0);
-    const other = loader.load({ obs: new Float32Array([5, 6]), deep: [{ a: new Int32Array([7]) }] }, 'training', 1);
+    const first = loader.load(
+      { obs: new Float32Array([1, 2]), deep: [{ a: new Int32Array([3]) }] },
+      'training',
+      0,
+    );
+    const other = loader.load(
+      { obs: new Float32Array([5, 6]), deep: [{ a: new Int32Array([7]) }] },
+      'training',
+      1,
+    );
     const check = loader.load({ obs: new Float32Array([8]) }, 'validation', 0);
-    const again = loader.load({ obs: new Float32Array([9, 9]), deep: [{ a: new Int32Array([9]) }] }, 'training', 0);
-    const tensors = ({ obs, deep }: Record<string, unknown>) => [obs, (deep as { a: Tensor }[] | undefined)?.[0]?.a];
+    const again = loader.load(
+      { obs: new Float32Array([9, 9]), deep: [{ a: new Int32Array([9]) }] },
+      'training',
+      0,
+    );
+    const tensors = ({ obs, deep }: Record<string, unknown>) => [
+      obs,
+      (deep as { a: Tensor }[] | undefined)?.[0]?.a,
+    ];
     for (const each of [again, loader.staticBuffers.training[0]!])
-      expect(tensors(each).map((tensor, i) => tensor === tensors(first)[i])).to.deep.equal([true, true]);
+      expect(tensors(each).map((tensor, i) => tensor === tensors(first)[i])).to.deep.equal([
+        true,
+        true,
+      ]);
     expect(loader.staticBuffers.training[1]?.obs).to.equal(other.obs);
     expect(loader.staticBuffers.validation[0]?.obs).to.equal(check.obs);
     expect(await valuesOf(first.obs as Tensor)).to.deep.equal([9, 9]);
@@ -45,7 +66,11 @@ describe('graph/static-buffer-loader', () => {
   it('takes new keys later, and an array of one object for the object', async () => {
     const first = loader.load([{ obs: new Float32Array([1]) }], 'training', 0);
     const obs = first.obs;
-    const again = loader.load({ obs: new Float32Array([2]), reward: new Float32Array([3]) }, 'training', 0);
+    const again = loader.load(
+      { obs: new Float32Array([2]), reward: new Float32Array([3]) },
+      'training',
+      0,
+    );
     expect(again.obs).to.equal(obs);
     expect(await valuesOf(again.reward as Tensor)).to.deep.equal([3]);
     expect(await valuesOf(again.obs as Tensor)).to.deep.equal([2]);
@@ -53,7 +78,11 @@ describe('graph/static-buffer-loader', () => {
 
   it('gives structures that callers may change: the next load goes where the first one went', async () => {
     const load = (x: number) =>
-      loader.load({ obs: new Float32Array([x]), deep: [{ a: new Float32Array([x]) }] }, 'training', 0);
+      loader.load(
+        { obs: new Float32Array([x]), deep: [{ a: new Float32Array([x]) }] },
+        'training',
+        0,
+      );
     const first = load(1);
     const { obs, deep } = first as { obs: Tensor; deep: { a?: Tensor }[] };
     const a = deep[0]!.a as Tensor;
@@ -70,7 +99,11 @@ describe('graph/static-buffer-loader', () => {
 
   it('takes later keys with names that every object has', async () => {
     loader.load({ obs: new Float32Array([1]) }, 'training', 0);
-    const later = { obs: new Float32Array([1]), toString: new Float32Array([2]), constructor: new Float32Array([3]) };
+    const later = {
+      obs: new Float32Array([1]),
+      toString: new Float32Array([2]),
+      constructor: new Float32Array([3]),
+    };
     const buffers = loader.load(later, 'training', 0);
     expect(await valuesOf(buffers.toString as unknown as Tensor)).to.deep.equal([2]);
     expect(await valuesOf(buffers.constructor as unknown as Tensor)).to.deep.equal([3]);
@@ -82,8 +115,13 @@ describe('graph/static-buffer-loader', () => {
     const obs = new Float32Array([1]);
     loader.load({ obs }, 'training', 0);
     const { later } = loader.load({ obs, later: obs }, 'training', 0);
-    expect(refusal(() => loader.load({ obs, other: closed }, 'training', 0)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-    expect([loader.staticBuffers.training[0]?.later === later, (later as Tensor).closed]).to.deep.equal([true, false]);
+    expect(refusal(() => loader.load({ obs, other: closed }, 'training', 0)).code).to.equal(
+      'ERR_HOTSLOT_STATE_CLOSED',
+    );
+    expect([
+      loader.staticBuffers.training[0]?.later === later,
+      (later as Tensor).closed,
+    ]).to.deep.equal([true, false]);
   });
 
   it('waits for work that still reads a buffer, and later work waits for the copy; the caller never does', async () => {
@@ -142,13 +180,19 @@ describe('graph/static-buffer-loader', () => {
       // it had failed before
     }
     using good = device.createStream();
-    const buffers = device.withStream(good, () => loader.load({ obs: new Float32Array([3]) }, 'training', 0));
+    const buffers = device.withStream(good, () =>
+      loader.load({ obs: new Float32Array([3]) }, 'training', 0),
+    );
     expect(await valuesOf(buffers.obs as Tensor, good)).to.deep.equal([3]);
   });
 
   itAll('close() closes a buffer that an actor uses, and the actor frees it', () => {
     const before = openHandles();
-    const { obs } = loader.load({ obs: new Float32Array(2), next: new Float32Array(2) }, 'training', 0) as {
+    const { obs } = loader.load(
+      { obs: new Float32Array(2), next: new Float32Array(2) },
+      'training',
+      0,
+    ) as {
       obs: Tensor;
     };
     using stream = device.createStream();
@@ -177,9 +221,15 @@ describe('graph/static-buffer-loader', () => {
     loader.load({ obs, reward: obs }, 'training', 0);
     for (const [call, words] of [
       [() => loader.load({ obs }, 'training', 2), 'microbatch 2 of training skips: 1 were loaded'],
-      [() => loader.load({ obs }, 'validation', 1), 'microbatch 1 of validation skips: 0 were loaded'],
+      [
+        () => loader.load({ obs }, 'validation', 1),
+        'microbatch 1 of validation skips: 0 were loaded',
+      ],
       [() => loader.load({ obs }, 'training', -1), 'got -1'],
-      [() => loader.load({ obs }, 'testing' as never, 0), "'training' or 'validation', got 'testing'"],
+      [
+        () => loader.load({ obs }, 'testing' as never, 0),
+        "'training' or 'validation', got 'testing'",
+      ],
       [() => loader.load({ obs }, 'training', 0), "training microbatch 0 has no 'reward'"],
       [
         () => loader.load({ obs: new Float32Array(3), reward: obs }, 'training', 0),
@@ -192,6 +242,8 @@ describe('graph/static-buffer-loader', () => {
       expect(refusal(call as () => unknown).message).to.include(words);
     expect(loader.staticBuffers.training).to.have.length(1);
     loader.close();
-    expect(refusal(() => loader.load({ obs }, 'training', 0)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect(refusal(() => loader.load({ obs }, 'training', 0)).code).to.equal(
+      'ERR_HOTSLOT_STATE_CLOSED',
+    );
   });
 });

@@ -31,12 +31,21 @@ describe('graph/struct', () => {
       image: { pixels: Tensor; mask: Tensor[] };
       grid: Tensor;
     } & Record<string, unknown>;
-    expect([copy.grid.shape, copy.grid.dtype, copy.image.pixels.shape]).to.deep.equal([[2, 2], 'int32', [3]]);
+    expect([copy.grid.shape, copy.grid.dtype, copy.image.pixels.shape]).to.deep.equal([
+      [2, 2],
+      'int32',
+      [3],
+    ]);
     expect(await valuesOf(copy.image.pixels)).to.deep.equal([1, 2, 3]);
     expect(await valuesOf(copy.image.mask[0] as Tensor)).to.deep.equal([9]);
     expect(await valuesOf(copy.image.mask[1] as Tensor)).to.deep.equal([1, 2]);
     expect(copy.image.mask[1]).to.not.equal(own);
-    expect([copy.step, copy.none, copy.callback, copy.date]).to.deep.equal([3, null, callback, date]);
+    expect([copy.step, copy.none, copy.callback, copy.date]).to.deep.equal([
+      3,
+      null,
+      callback,
+      date,
+    ]);
     closeTensorsIn(copy);
   });
 
@@ -50,9 +59,16 @@ describe('graph/struct', () => {
       n: number;
     };
     const [a, inner] = [target.a, target.list[0]];
-    cloneTensorsInStruct(target, { a: new Float32Array([5, 6]), list: [new Int32Array([7])], n: 2 });
+    cloneTensorsInStruct(target, {
+      a: new Float32Array([5, 6]),
+      list: [new Int32Array([7])],
+      n: 2,
+    });
     expect([target.a === a, target.list[0] === inner, target.n]).to.deep.equal([true, true, 2]);
-    expect([await valuesOf(target.a), await valuesOf(target.list[0] as Tensor)]).to.deep.equal([[5, 6], [7]]);
+    expect([await valuesOf(target.a), await valuesOf(target.list[0] as Tensor)]).to.deep.equal([
+      [5, 6],
+      [7],
+    ]);
     closeTensorsIn(target);
   });
 
@@ -60,12 +76,15 @@ describe('graph/struct', () => {
     const holes = [new Float32Array([1])];
     holes[2] = new Float32Array([3]);
     const odd = { toString: new Float32Array([4]), constructor: new Float32Array([5]) };
-    const copy = copyTensorsInStruct({ holes, odd }, device) as unknown as { holes: Tensor[]; odd: typeof odd };
+    const copy = copyTensorsInStruct({ holes, odd }, device) as unknown as {
+      holes: Tensor[];
+      odd: typeof odd;
+    };
     expect([copy.holes.length, 1 in copy.holes]).to.deep.equal([3, false]);
     expect(await valuesOf(copy.holes[2] as Tensor)).to.deep.equal([3]);
-    expect(refusal(() => cloneTensorsInStruct(copy.odd, { valueOf: odd.toString })).message).to.include(
-      'valueOf is a tensor of float32 1, the target has none there',
-    );
+    expect(
+      refusal(() => cloneTensorsInStruct(copy.odd, { valueOf: odd.toString })).message,
+    ).to.include('valueOf is a tensor of float32 1, the target has none there');
     cloneTensorsInStruct(copy.odd, odd);
     expect(await valuesOf(copy.odd.constructor as unknown as Tensor)).to.deep.equal([5]);
     closeTensorsIn(copy);
@@ -73,7 +92,9 @@ describe('graph/struct', () => {
 
   it('gives every place a path of its own', () => {
     const f = new Float32Array(1);
-    const paths = [...tensorsIn({ a: { b: f, 'c d': [f] }, 'a.b': f, 'a[0]': f, '': f })].map(([path]) => path);
+    const paths = [...tensorsIn({ a: { b: f, 'c d': [f] }, 'a.b': f, 'a[0]': f, '': f })].map(
+      ([path]) => path,
+    );
     expect(paths).to.deep.equal(['a.b', 'a["c d"][0]', '["a.b"]', '["a[0]"]', '[""]']);
   });
 
@@ -82,7 +103,10 @@ describe('graph/struct', () => {
     const values = new Float32Array([1, 2]);
     using latch = new Latch(device).hold(stream);
     const given = await tensorOf(device, [3]);
-    const copy = copyTensorsInStruct({ values, given }, device, stream) as unknown as Record<string, Tensor>;
+    const copy = copyTensorsInStruct({ values, given }, device, stream) as unknown as Record<
+      string,
+      Tensor
+    >;
     values.fill(9);
     given.close();
     latch.open();
@@ -104,20 +128,36 @@ describe('graph/struct', () => {
       expect(refusal(() => copyTensorsInStruct(bad as never, device)).message).to.match(words);
       expect(refusal(() => cloneTensorsInStruct({}, bad as never)).message).to.match(words);
     }
-    const target = copyTensorsInStruct({ a: new Float32Array([1]), deep: { b: new Float32Array(2) } }, device);
+    const target = copyTensorsInStruct(
+      { a: new Float32Array([1]), deep: { b: new Float32Array(2) } },
+      device,
+    );
     const fits = { a: new Float32Array([9]) };
     for (const [src, words] of [
-      [{ ...fits, deep: { b: new Float32Array(3) } }, "deep.b is float32 3, the target's is float32 2"],
-      [{ ...fits, deep: { b: new Float64Array(2) } }, "deep.b is float64 2, the target's is float32 2"],
-      [{ ...fits, deep: { c: new Float32Array(2) } }, 'deep.c is a tensor of float32 2, the target has none there'],
+      [
+        { ...fits, deep: { b: new Float32Array(3) } },
+        "deep.b is float32 3, the target's is float32 2",
+      ],
+      [
+        { ...fits, deep: { b: new Float64Array(2) } },
+        "deep.b is float64 2, the target's is float32 2",
+      ],
+      [
+        { ...fits, deep: { c: new Float32Array(2) } },
+        'deep.c is a tensor of float32 2, the target has none there',
+      ],
       [{ ...fits, deep: [new Float32Array(2)] }, 'deep is an array'],
       [{ ...fits, other: {} }, 'other is an array or object, the target has none there'],
     ] as const)
       expect(refusal(() => cloneTensorsInStruct(target, src)).message).to.include(words);
     const tuple = Object.freeze([new Float32Array(1)]);
-    expect(refusal(() => cloneTensorsInStruct(tuple, [new Float32Array(1)])).message).to.include('tuple');
+    expect(refusal(() => cloneTensorsInStruct(tuple, [new Float32Array(1)])).message).to.include(
+      'tuple',
+    );
     expect(await valuesOf(target.a as unknown as Tensor), 'nothing was written').to.deep.equal([1]);
     closeTensorsIn(target);
-    expect(refusal(() => copyTensorsInStruct({ a: target.a }, device)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect(refusal(() => copyTensorsInStruct({ a: target.a }, device)).code).to.equal(
+      'ERR_HOTSLOT_STATE_CLOSED',
+    );
   });
 });

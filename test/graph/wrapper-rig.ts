@@ -1,4 +1,7 @@
-/** What tests of FullGraphWrapper share: a sum on the device, a function that adds to it, wrappers that are always closed. */
+/**
+ * What tests of FullGraphWrapper share: a sum on the device, a function that adds to it, wrappers
+ * that are always closed.
+ */
 import { expect } from 'chai';
 import { captureGraph } from '../../src/device/graph/shared.ts';
 import {
@@ -18,7 +21,10 @@ export type Batch = { x: Tensor };
 
 export const batch = (...x: number[]): TensorStruct => ({ x: new Float32Array(x) });
 
-export const given = (dataIterator: IterationOptions['dataIterator'], more: Partial<IterationOptions> = {}) => ({
+export const given = (
+  dataIterator: IterationOptions['dataIterator'],
+  more: Partial<IterationOptions> = {},
+) => ({
   model: null,
   dataIterator,
   numMicrobatches: 1,
@@ -27,7 +33,10 @@ export const given = (dataIterator: IterationOptions['dataIterator'], more: Part
   ...more,
 });
 
-/** Made within one describe(): its device and sum are fresh for each test, which leaves as many handles as it found. */
+/**
+ * Made within one describe(): its device and sum are fresh for each test, which leaves as many
+ * handles as it found.
+ */
 export class WrapperRig {
   #device: Device | undefined;
   #sum: Tensor | undefined;
@@ -38,11 +47,14 @@ export class WrapperRig {
   constructor() {
     let held: Device;
     let openBefore: Record<string, number>;
-    // What belongs to the device itself stays as long as any thread has it open: made before handles are counted.
+    // What belongs to the device itself stays as long as any thread has it open: made before
+    // handles are counted.
     before(() => {
       held = openDevice(TESTED);
       const pool = getSharedGraphPool(held);
-      captureGraph(held, { what: 'nothing', pool }, () => pool.allocate({ shape: [200_000] })).exec.close();
+      captureGraph(held, { what: 'nothing', pool }, () =>
+        pool.allocate({ shape: [200_000] }),
+      ).exec.close();
     });
     after(() => held.close());
     beforeEach(() => {
@@ -75,7 +87,10 @@ export class WrapperRig {
     return { sum: this.sum };
   };
 
-  readonly wrap = (fn: IterationFunction<unknown, unknown> = this.addAll, options: FullGraphOptions = {}) => {
+  readonly wrap = (
+    fn: IterationFunction<unknown, unknown> = this.addAll,
+    options: FullGraphOptions = {},
+  ) => {
     const wrapper = new FullGraphWrapper<unknown, unknown>(fn, { device: this.device, ...options });
     this.#wrappers.push(wrapper);
     return wrapper;

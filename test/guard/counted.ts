@@ -1,4 +1,7 @@
-/** Native functions that count their calls and the bytes they are told to copy. For a process of its own, before anything loads. */
+/**
+ * Native functions that count their calls and the bytes they are told to copy. For a process of its
+ * own, before anything loads.
+ */
 import { basename } from 'node:path';
 
 type Native = (this: unknown, ...args: unknown[]) => unknown;
@@ -60,7 +63,9 @@ function countedClass(name: string, Plain: new (...args: unknown[]) => object): 
     if (method === 'constructor') continue;
     const plain = (Plain.prototype as Record<string, unknown>)[method];
     if (typeof plain === 'function')
-      Object.defineProperty(Counted.prototype, method, { value: counted(`${name}.${method}`, plain as Native) });
+      Object.defineProperty(Counted.prototype, method, {
+        value: counted(`${name}.${method}`, plain as Native),
+      });
   }
   return Counted;
 }
@@ -75,15 +80,23 @@ export function countAddons(): void {
   };
 }
 
-/** An addon's exports, or its functions of one subject, as they count; functions are named after the addon. */
+/**
+ * An addon's exports, or its functions of one subject, as they count; functions are named after the
+ * addon.
+ */
 function countedObject(name: string, plain: Record<string, unknown>): Record<string, unknown> {
   const made: Record<string, unknown> = {};
   for (const [key, each] of Object.entries(plain)) {
-    const isClass = typeof each === 'function' && Object.getOwnPropertyNames(each.prototype ?? {}).length > 1;
+    const isClass =
+      typeof each === 'function' && Object.getOwnPropertyNames(each.prototype ?? {}).length > 1;
     if (isClass) made[key] = countedClass(key, each as new (...args: unknown[]) => object);
     else if (typeof each === 'function') made[key] = counted(`${name}.${key}`, each as Native);
     // An external has no prototype.
-    else if (typeof each === 'object' && each !== null && Object.getPrototypeOf(each) === Object.prototype)
+    else if (
+      typeof each === 'object' &&
+      each !== null &&
+      Object.getPrototypeOf(each) === Object.prototype
+    )
       made[key] = countedObject(name, each as Record<string, unknown>);
     else made[key] = each;
   }

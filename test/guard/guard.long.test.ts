@@ -1,6 +1,7 @@
 /**
- * What a tick costs in numbers that no busy machine changes: native calls, bytes copied, driver calls, bytes of JavaScript's heap,
- * instructions. Each is compared with known.json, and fails when it got worse.
+ * What a tick costs in numbers that no busy machine changes: native calls, bytes copied, driver
+ * calls, bytes of JavaScript's heap, instructions. Each is compared with known.json, and fails when
+ * it got worse.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -18,8 +19,13 @@ function probed(args: readonly string[], mode: Mode | null = null, program = pro
   // Nothing is collected between two looks: all that is taken still counts.
   const young = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
   const env = mode ? environmentOf(mode) : { ...process.env, HOTSLOT_TEST_DEVICE: 'host:0' };
-  const done = spawnSync(process.execPath, [...young, program, ...args], { encoding: 'utf8', env, timeout: 120_000 });
-  if (done.status !== 0) throw new Error(`the probe ended with ${done.status ?? done.signal}:\n${done.stderr}`);
+  const done = spawnSync(process.execPath, [...young, program, ...args], {
+    encoding: 'utf8',
+    env,
+    timeout: 120_000,
+  });
+  if (done.status !== 0)
+    throw new Error(`the probe ended with ${done.status ?? done.signal}:\n${done.stderr}`);
   return JSON.parse(done.stdout) as Costs;
 }
 
@@ -48,11 +54,16 @@ describe('what a tick costs', function () {
   it('tells what got worse, what got better and what is new', () => {
     const before = { calls: { copy: 2, record: 4 }, bytes: { copy: 100 } };
     expect(changes(before, before, 0)).to.deep.equal({ worse: [], better: [] });
-    expect(changes(before, { calls: { copy: 3, record: 4, wait: 1 }, bytes: { copy: 100 } }, 0)).to.deep.equal({
+    expect(
+      changes(before, { calls: { copy: 3, record: 4, wait: 1 }, bytes: { copy: 100 } }, 0),
+    ).to.deep.equal({
       worse: ['calls, copy: 3, was 2', 'calls, wait: 1, was 0'],
       better: [],
     });
-    expect(changes(before, { ...before, bytes: { copy: 102 } }, 0.03)).to.deep.equal({ worse: [], better: [] });
+    expect(changes(before, { ...before, bytes: { copy: 102 } }, 0.03)).to.deep.equal({
+      worse: [],
+      better: [],
+    });
     expect(changes(before, { ...before, bytes: { copy: 90 } }, 0.03)).to.deep.equal({
       worse: [],
       better: ['bytes, copy: 90, was 100'],
@@ -81,17 +92,25 @@ describe('what a tick costs', function () {
 
   for (const kind of ['rows', 'prioritized'])
     itAll(`bytes of JavaScript's heap: ${kind}`, function () {
-      // What is taken depends on what the engine compiles, and on a busy machine on when: a table for each engine, and room.
+      // What is taken depends on what the engine compiles, and on a busy machine on when: a table
+      // for each engine, and room.
       const engine = `V8 ${process.versions.v8.split('.').slice(0, 2).join('.')}`;
       const part = `heap of a tick, ${kind}, ${engine}`;
-      if (!renewing() && !(part in known())) leave(this, `nothing is known for ${engine}: ${RENEW}`);
-      compare(part, { bytes: probed(['heap', kind]) as unknown as Record<string, number> }, 0.15, true);
+      if (!renewing() && !(part in known()))
+        leave(this, `nothing is known for ${engine}: ${RENEW}`);
+      compare(
+        part,
+        { bytes: probed(['heap', kind]) as unknown as Record<string, number> },
+        0.15,
+        true,
+      );
     });
 
   itAll('instructions of native code', function () {
     leave(this, missingCallgrind());
     const part = `instructions, ${compiled()}`;
-    if (!renewing() && !(part in known())) leave(this, `nothing is known for ${compiled()}: ${RENEW}`);
+    if (!renewing() && !(part in known()))
+      leave(this, `nothing is known for ${compiled()}: ${RENEW}`);
     compare(part, { pieces: countInstructions() }, 0.03);
   });
 });

@@ -1,4 +1,7 @@
-/** Instructions of pieces of native code, as callgrind counts them: the same in every run of one build. */
+/**
+ * Instructions of pieces of native code, as callgrind counts them: the same in every run of one
+ * build.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +18,8 @@ const said = (program: string, ...args: string[]) =>
 /** Why nothing can be counted here, or null. */
 export function missingCallgrind(): string | null {
   if (spawnSync(compiler, ['--version']).error) return `${compiler} is not installed`;
-  if (spawnSync('valgrind', ['--version']).error) return 'valgrind is not installed (Debian: valgrind)';
+  if (spawnSync('valgrind', ['--version']).error)
+    return 'valgrind is not installed (Debian: valgrind)';
   const probe = spawnSync(compiler, ['-fsyntax-only', '-x', 'c++', '-'], {
     input: '#include <valgrind/callgrind.h>\n',
   });
@@ -23,10 +27,11 @@ export function missingCallgrind(): string | null {
 }
 
 /**
- * Whose instructions: another compiler makes others. The processor does not matter: valgrind shows programs one with AVX2 and
- * without AVX-512, whatever is beneath, so the same loops are chosen.
+ * Whose instructions: another compiler makes others. The processor does not matter: valgrind shows
+ * programs one with AVX2 and without AVX-512, whatever is beneath, so the same loops are chosen.
  */
-export const compiled = (): string => `${compiler} ${said(compiler, '-dumpfullversion')} for ${process.arch}`;
+export const compiled = (): string =>
+  `${compiler} ${said(compiler, '-dumpfullversion')} for ${process.arch}`;
 
 /** Instructions of one of each piece. */
 export function countInstructions(): Record<string, number> {
@@ -35,7 +40,8 @@ export function countInstructions(): Record<string, number> {
   try {
     const file = `--callgrind-out-file=${join(folder, 'counts')}`;
     const done = spawnSync('valgrind', ['--tool=callgrind', file, program], { encoding: 'utf8' });
-    if (done.status !== 0) throw new Error(`the pieces ended with ${done.status ?? done.signal}:\n${done.stderr}`);
+    if (done.status !== 0)
+      throw new Error(`the pieces ended with ${done.status ?? done.signal}:\n${done.stderr}`);
     const counts: Record<string, number> = {};
     for (const name of readdirSync(folder).sort()) {
       const text = readFileSync(join(folder, name), 'utf8');

@@ -1,6 +1,7 @@
-// What a tick's native work is made of, each piece a few times, for a count of its instructions: under callgrind a
-// piece's counts are dumped under its name, see instructions.ts. A processor's clock would say how busy the machine is;
-// this says what the code does. Without valgrind it only runs.
+// What a tick's native work is made of, each piece a few times, for a count of its instructions:
+// under callgrind a piece's counts are dumped under its name, see instructions.ts. A processor's
+// clock would say how busy the machine is; this says what the code does. Without valgrind it only
+// runs.
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -52,7 +53,8 @@ void gathers(const char* name, uint32_t row_bytes, uint64_t count) {
   rows::draw(1, capacity, indices.data(), count);
   piece(name, [&](int) {
     rows::GatherJob job;
-    rows::gather(rows.source, job, indices.data(), count, out.data, 0, rows::should_stream(bytes), rows::Hands::one);
+    rows::gather(rows.source, job, indices.data(), count, out.data, 0, rows::should_stream(bytes),
+                 rows::Hands::one);
   });
 }
 
@@ -74,7 +76,8 @@ void adds() {
 
 void draws() {
   std::vector<uint32_t> indices(4096);
-  piece("draw-4096-indices", [&](int i) { rows::draw(uint64_t(i), 1'000'003, indices.data(), indices.size()); });
+  piece("draw-4096-indices",
+        [&](int i) { rows::draw(uint64_t(i), 1'000'003, indices.data(), indices.size()); });
 }
 
 void philox() {
@@ -121,10 +124,13 @@ void prioritized() {
   for (uint64_t i = 0; i < count; ++i) given[i] = float(i % 17) / 4;
   const auto draw = [&](int i) {
     view.look_around();
-    if (view.draw(request, uint64_t(i)) == View::Result::empty || view.gather(0) != View::Result::done) std::abort();
+    if (view.draw(request, uint64_t(i)) == View::Result::empty ||
+        view.gather(0) != View::Result::done)
+      std::abort();
   };
   piece("prioritized-256-drawn", draw);
-  piece("prioritized-256-updated", [&](int) { view.tree()->update(view.drawable(), drawn, given.data(), count); });
+  piece("prioritized-256-updated",
+        [&](int) { view.tree()->update(view.drawable(), drawn, given.data(), count); });
   piece("write-8-steps", [&](int) { pen.add(); });
 }
 

@@ -1,7 +1,8 @@
 /**
- * In a process of its own: the four actors, stepped in one thread on one tick after the other, and what a tick cost that is the same
- * in every run. `calls`: native calls and the bytes they copy, and calls of the software driver where there is one. `heap`: bytes
- * that a tick takes from JavaScript's heap (--expose-gc, and a young generation that holds all of it).
+ * In a process of its own: the four actors, stepped in one thread on one tick after the other, and
+ * what a tick cost that is the same in every run. `calls`: native calls and the bytes they copy,
+ * and calls of the software driver where there is one. `heap`: bytes that a tick takes from
+ * JavaScript's heap (--expose-gc, and a young generation that holds all of it).
  */
 import { getHeapStatistics } from 'node:v8';
 import type { Actor } from '../../src/engine/pipeline/actors.ts';
@@ -29,7 +30,12 @@ function lanes() {
     const flags = { terminated: new Uint8Array(4).fill(at), truncated: new Uint8Array(4) };
     writer.add({ obs, finalObs: obs, rewards: new Float32Array(4).fill(1), ...flags });
   }
-  return new BatchSource({ buffer, view: buffer.transitions(), sampler: prioritized(), sampleCount: SAMPLE });
+  return new BatchSource({
+    buffer,
+    view: buffer.transitions(),
+    sampler: prioritized(),
+    sampleCount: SAMPLE,
+  });
 }
 
 const bench =
@@ -44,10 +50,14 @@ const step = (role: number) => void actors[role]!.work();
 const [pack, submit, poll, replay] = [0, 1, 2, 3] as const;
 const copied = slots.backend.share().copied;
 const spent = slots.spent.map((event) => (event as unknown as { handle: number }).handle);
-const waitFor = (event: number) => uncounted(() => nativeEvents().waitEvent(slots.device.handle, event, 10_000));
+const waitFor = (event: number) =>
+  uncounted(() => nativeEvents().waitEvent(slots.device.handle, event, 10_000));
 
 let at = 0;
-/** One tick, and nothing under way at its end: whoever polls finds what it looks for at its first look. */
+/**
+ * One tick, and nothing under way at its end: whoever polls finds what it looks for at its first
+ * look.
+ */
 function tick(): void {
   const slot = at++ % 2;
   step(pack);
@@ -71,8 +81,11 @@ const ticks = (many: number) => {
 /** Of each name what a tick has: the middle of many, for looks at a device may be one more. */
 function middleOf(all: readonly Record<string, number>[]): Record<string, number> {
   const names = [...new Set(all.flatMap((one) => Object.keys(one)))].sort();
-  const middle = (name: string) => all.map((one) => one[name] ?? 0).sort((a, b) => a - b)[all.length >> 1]!;
-  return Object.fromEntries(names.map((name) => [name, middle(name)]).filter(([, count]) => count !== 0));
+  const middle = (name: string) =>
+    all.map((one) => one[name] ?? 0).sort((a, b) => a - b)[all.length >> 1]!;
+  return Object.fromEntries(
+    names.map((name) => [name, middle(name)]).filter(([, count]) => count !== 0),
+  );
 }
 
 async function calls(): Promise<object> {
@@ -82,10 +95,15 @@ async function calls(): Promise<object> {
     const before = driver && counts(driver.calls());
     const tally = tallyOf(tick);
     const after = driver && counts(driver.calls());
-    const asked = Object.entries(after ?? {}).map(([name, count]) => [name, count - (before?.[name] ?? 0)] as const);
-    // How often one has to ask whether something is over is the device's affair, and so is what each question brings along.
+    const asked = Object.entries(after ?? {}).map(
+      ([name, count]) => [name, count - (before?.[name] ?? 0)] as const,
+    );
+    // How often one has to ask whether something is over is the device's affair, and so is what
+    // each question brings along.
     const driven = Object.fromEntries(
-      asked.filter(([name]) => !/Query|Synchronize|CtxGetCurrent|GetDevice$|ThreadExchange/.test(name)),
+      asked.filter(
+        ([name]) => !/Query|Synchronize|CtxGetCurrent|GetDevice$|ThreadExchange/.test(name),
+      ),
     );
     return { ...tally, driven };
   });

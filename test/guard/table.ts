@@ -1,4 +1,7 @@
-/** What a tick is known to cost, test/guard/known.json: the table that the guard compares with, and how it is renewed. */
+/**
+ * What a tick is known to cost, test/guard/known.json: the table that the guard compares with, and
+ * how it is renewed.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -10,7 +13,8 @@ export type Known = Record<string, Costs>;
 
 export const known = (): Known => JSON.parse(readFileSync(file, 'utf8')) as Known;
 
-export const RENEW = 'HOTSLOT_GUARD=renew node dist/test/rig/run.js all dist/test/guard/guard.long.test.js';
+export const RENEW =
+  'HOTSLOT_GUARD=renew node dist/test/rig/run.js all dist/test/guard/guard.long.test.js';
 
 /** Whether this run writes the table anew instead of comparing. */
 export const renewing = (): boolean => process.env.HOTSLOT_GUARD === 'renew';
@@ -30,13 +34,16 @@ export interface Changes {
 }
 
 /**
- * `tolerance`: how much more or less is still the same. What the table does not know is worse. What is better would be let get
- * worse again: the table is renewed then.
+ * `tolerance`: how much more or less is still the same. What the table does not know is worse. What
+ * is better would be let get worse again: the table is renewed then.
  */
 export function changes(before: Costs, now: Costs, tolerance: number): Changes {
   const found = { worse: [] as string[], better: [] as string[] };
   for (const group of new Set([...Object.keys(before), ...Object.keys(now)])) {
-    for (const name of new Set([...Object.keys(before[group] ?? {}), ...Object.keys(now[group] ?? {})])) {
+    for (const name of new Set([
+      ...Object.keys(before[group] ?? {}),
+      ...Object.keys(now[group] ?? {}),
+    ])) {
       const [was, is] = [before[group]?.[name] ?? 0, now[group]?.[name] ?? 0];
       const line = `${group}, ${name}: ${told(is)}, was ${told(was)}`;
       if (is > was * (1 + tolerance)) found.worse.push(line);

@@ -1,6 +1,7 @@
 /**
- * In a process of its own, on a software driver: ticks of an autonomous run whose actors have threads of their own. Prints the calls of the
- * driver for a tick, without questions: how often those are asked is the device's affair.
+ * In a process of its own, on a software driver: ticks of an autonomous run whose actors have
+ * threads of their own. Prints the calls of the driver for a tick, without questions: how often
+ * those are asked is the device's affair.
  */
 import { openDevice, ReplayPipeline } from '../../src/index.ts';
 import { counts, software } from '../drivers/talk.ts';
@@ -10,7 +11,11 @@ import { TESTED } from '../rig/tested-device.ts';
 const TICKS = 500;
 
 await using device = openDevice(TESTED);
-const pipeline = await ReplayPipeline.open({ buffer: filled(), device: device.name, sampleCount: SAMPLE });
+const pipeline = await ReplayPipeline.open({
+  buffer: filled(),
+  device: device.name,
+  sampleCount: SAMPLE,
+});
 counter(pipeline);
 const driver = await software();
 await pipeline.run({ ticks: 100 });

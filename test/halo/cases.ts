@@ -7,9 +7,12 @@ import type { HaloCase } from '../golden/halo.ts';
 const fixture = new URL('../../../test/fixtures/halo_ndsl.json', import.meta.url);
 export const golden: HaloCase[] = JSON.parse(readFileSync(fixture, 'utf8')).cases;
 
-// ---- the plain reference ---------------------------------------------------------------------------------------------
+// ---- the plain reference ------------------------------------------------------------------------
 
-/** Where a range's elements lie in the array, in row-major order after n counter-clockwise quarter turns. */
+/**
+ * Where a range's elements lie in the array, in row-major order after n counter-clockwise quarter
+ * turns.
+ */
 export function walked(spec: QuantityHaloSpec, slices: readonly HaloRange[], n: number): number[] {
   const [x, y] = [spec.xDim, spec.yDim];
   const extents = slices.map(([start, stop]) => stop - start);
@@ -45,7 +48,10 @@ export function walked(spec: QuantityHaloSpec, slices: readonly HaloRange[], n: 
 const turnsOf = (rotation: number) => (((-rotation % 4) + 4) % 4) as 0 | 1 | 2 | 3;
 
 /** What leaves: one array per descriptor, or x and y of each. */
-export function packedBy(specs: readonly HaloExchangeSpec[][], data: readonly TypedArray[][]): TypedArray {
+export function packedBy(
+  specs: readonly HaloExchangeSpec[][],
+  data: readonly TypedArray[][],
+): TypedArray {
   const out: (number | bigint)[] = [];
   specs.forEach((components, i) => {
     const n = turnsOf(components[0]!.packClockwiseRotation);

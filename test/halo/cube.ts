@@ -5,7 +5,9 @@ import { fromOrigin, level } from './plain-exchange.ts';
 
 type Vector = readonly [number, number, number];
 const plus = (...terms: [number, Vector][]) =>
-  [0, 1, 2].map((d) => terms.reduce((sum, [factor, v]) => sum + factor * (v[d] as number), 0)) as unknown as Vector;
+  [0, 1, 2].map((d) =>
+    terms.reduce((sum, [factor, v]) => sum + factor * (v[d] as number), 0),
+  ) as unknown as Vector;
 const dot = (a: Vector, b: Vector) => a.reduce((sum, at, d) => sum + at * (b[d] as number), 0);
 
 /** The cube's faces from outside, written down by hand: outward normal, x, y. */
@@ -52,15 +54,23 @@ export class Cube {
     this.cells = cells;
     this.half = topology.layout[0] * cells;
   }
-  /** Position of an index and the directions of its axes; what lies beyond one edge of the face is folded over it. */
-  at(spec: QuantityHaloSpec, rank: number, index: number[]): { position: Vector; axes: Vector[] } | null {
+  /**
+   * Position of an index and the directions of its axes; what lies beyond one edge of the face is
+   * folded over it.
+   */
+  at(
+    spec: QuantityHaloSpec,
+    rank: number,
+    index: number[],
+  ): { position: Vector; axes: Vector[] } | null {
     const { face, column, row } = this.topology.places[rank] as HaloTopology['places'][number];
     const u = 2 * (column * this.cells + fromOrigin(spec, index, spec.xDim)) - this.half;
     const v = 2 * (row * this.cells + fromOrigin(spec, index, spec.yDim)) - this.half;
     const [normal, x, y] = faces[face] as (typeof faces)[number];
     const beyond = [u, v].map((at) => Math.max(0, Math.abs(at) - this.half)) as [number, number];
     if (beyond[0] > 0 && beyond[1] > 0) return null;
-    const into = (at: number, axis: Vector, out: number) => (out > 0 ? plus([-Math.sign(at), normal]) : axis);
+    const into = (at: number, axis: Vector, out: number) =>
+      out > 0 ? plus([-Math.sign(at), normal]) : axis;
     return {
       position: plus(
         [this.half - beyond[0] - beyond[1], normal],
@@ -96,6 +106,9 @@ export class Cube {
 }
 /** A number unlike those of other lists. */
 export function scatter(numbers: number[]): number {
-  const mixed = numbers.reduce((hash, at) => Math.imul(hash ^ (at + 0x9e37), 0x01000193) ^ (hash >>> 15), 0x811c9dc5);
+  const mixed = numbers.reduce(
+    (hash, at) => Math.imul(hash ^ (at + 0x9e37), 0x01000193) ^ (hash >>> 15),
+    0x811c9dc5,
+  );
   return 1 + (mixed >>> 2);
 }

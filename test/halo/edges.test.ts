@@ -21,8 +21,18 @@ interface Golden {
 
 const fixture = new URL('../../../test/fixtures/halo_ndsl.json', import.meta.url);
 const { cases } = JSON.parse(readFileSync(fixture, 'utf8')) as { cases: Golden[] };
-const specOf = ({ nHalo, name: _, edges: __, descriptors: ___, dtype, dims, shape, strides, origin, extent }: Golden) =>
-  new QuantityHaloSpec({ nPoints: nHalo, dtype, dims, shape, strides, origin, extent });
+const specOf = ({
+  nHalo,
+  name: _,
+  edges: __,
+  descriptors: ___,
+  dtype,
+  dims,
+  shape,
+  strides,
+  origin,
+  extent,
+}: Golden) => new QuantityHaloSpec({ nPoints: nHalo, dtype, dims, shape, strides, origin, extent });
 
 const plane = (more: Partial<ConstructorParameters<typeof QuantityHaloSpec>[0]> = {}) =>
   new QuantityHaloSpec({
@@ -43,7 +53,9 @@ describe('halo/edges', () => {
       each.descriptors.forEach((components, e) => {
         const edge = each.edges[e] as Edge;
         for (const { pack } of components)
-          expect(edgeSlices(spec, edge, { interior: true }), `${each.name} ${edge}`).to.deep.equal(pack);
+          expect(edgeSlices(spec, edge, { interior: true }), `${each.name} ${edge}`).to.deep.equal(
+            pack,
+          );
       });
     }
   });
@@ -57,7 +69,9 @@ describe('halo/edges', () => {
         const alike = edges.filter((other) => other.length === edge.length);
         for (const { unpack } of components) {
           const fitting = alike.filter(
-            (other) => JSON.stringify(edgeSlices(spec, other, { interior: false })) === JSON.stringify(unpack),
+            (other) =>
+              JSON.stringify(edgeSlices(spec, other, { interior: false })) ===
+              JSON.stringify(unpack),
           );
           expect(fitting, `${each.name} ${edge} -> ${JSON.stringify(unpack)}`).to.not.be.empty;
           if (spec.xDim >= 0 && spec.yDim >= 0) {
@@ -72,7 +86,8 @@ describe('halo/edges', () => {
 
   it('gives fewer points from the compute domain outwards', () => {
     const spec = plane({ dims: ['i', 'j_interface', 'k'] });
-    const both = (edge: Edge) => [true, false].map((interior) => edgeSlices(spec, edge, { interior, points: 1 }));
+    const both = (edge: Edge) =>
+      [true, false].map((interior) => edgeSlices(spec, edge, { interior, points: 1 }));
     const k = [1, 4];
     expect(both('N')).to.deep.equal([
       [[2, 7], [6, 7], k],
@@ -98,7 +113,8 @@ describe('halo/edges', () => {
       [2, 8],
       [1, 4],
     ];
-    for (const interior of [true, false]) expect(edgeSlices(spec, 'N', { interior })).to.deep.equal(whole);
+    for (const interior of [true, false])
+      expect(edgeSlices(spec, 'N', { interior })).to.deep.equal(whole);
     expect(edgeSlices(spec, 'NE', { interior: true })).to.deep.equal([[5, 7], ...whole.slice(1)]);
   });
 
@@ -143,16 +159,40 @@ describe('halo/edges', () => {
     const spec = plane();
     const interior = true;
     const calls: [() => unknown, typeof TypeError | typeof RangeError, RegExp][] = [
-      [() => edgeSlices(spec, 'EN' as Edge, { interior }), TypeError, /N, S, E, W, NE, NW, SE, SW, got 'EN'/],
+      [
+        () => edgeSlices(spec, 'EN' as Edge, { interior }),
+        TypeError,
+        /N, S, E, W, NE, NW, SE, SW, got 'EN'/,
+      ],
       [() => edgeSlices(spec, 'toString' as Edge, { interior }), TypeError, /got 'toString'/],
       [() => edgeSlices(spec, ['N'] as never, { interior }), TypeError, /got an array of 1/],
-      [() => edgeSlices(spec, 'N', { interior, points: 3 }), RangeError, /points .* at most 2, got 3/],
+      [
+        () => edgeSlices(spec, 'N', { interior, points: 3 }),
+        RangeError,
+        /points .* at most 2, got 3/,
+      ],
       [() => edgeSlices(spec, 'N', { interior, points: -1 }), RangeError, /got -1/],
       [() => edgeSlices(spec, 'N', { interior, points: 0.5 }), RangeError, /got 0.5/],
-      [() => edgeSlices(spec, 'N', { interior, points: '1' as never }), TypeError, /got string \(1\)/],
-      [() => edgeSlices(spec, 'N', {} as never), TypeError, /interior is true or false, got undefined/],
-      [() => edgeSlices(spec, 'N', { interior, point: 1 } as never), TypeError, /unknown option 'point'/],
-      [() => edgeSlices({ ...spec } as QuantityHaloSpec, 'N', { interior }), TypeError, /got an object/],
+      [
+        () => edgeSlices(spec, 'N', { interior, points: '1' as never }),
+        TypeError,
+        /got string \(1\)/,
+      ],
+      [
+        () => edgeSlices(spec, 'N', {} as never),
+        TypeError,
+        /interior is true or false, got undefined/,
+      ],
+      [
+        () => edgeSlices(spec, 'N', { interior, point: 1 } as never),
+        TypeError,
+        /unknown option 'point'/,
+      ],
+      [
+        () => edgeSlices({ ...spec } as QuantityHaloSpec, 'N', { interior }),
+        TypeError,
+        /got an object/,
+      ],
     ];
     for (const [call, kind, text] of calls) {
       const error = refusal(call);

@@ -1,4 +1,7 @@
-/** Parts that arrive in one memory: the later descriptor stays, on cpu and on devices, in captures too. */
+/**
+ * Parts that arrive in one memory: the later descriptor stays, on cpu and on devices, in captures
+ * too.
+ */
 import { expect } from 'chai';
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { captureGraph } from '../../src/device/graph/shared.ts';
@@ -15,20 +18,37 @@ import { bits } from '../golden/halo.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { unpackInto } from './cases.ts';
-import { close, closeTested, deviceAt, fill, memoryAt, places, tested, valuesAt } from './places.ts';
+import {
+  close,
+  closeTested,
+  deviceAt,
+  fill,
+  memoryAt,
+  places,
+  tested,
+  valuesAt,
+} from './places.ts';
 import { below, dimLists, pick, randomExchange, randomValues } from './random-specs.ts';
 
 /** Of 12 × 4 elements: rows from `first` on, all columns. */
 function rowsFrom(first: number, count: number): HaloExchangeSpec {
   const specification = new QuantityHaloSpec({
-    ...{ nPoints: 0, shape: [12, 4], origin: [0, 0], extent: [12, 4], dims: ['k', 'i'], dtype: 'float32' as const },
+    nPoints: 0,
+    shape: [12, 4],
+    origin: [0, 0],
+    extent: [12, 4],
+    dims: ['k', 'i'],
+    dtype: 'float32' as const,
   });
   const slices: HaloRange[] = [
     [first, first + count],
     [0, 4],
   ];
   return new HaloExchangeSpec({
-    ...{ specification, packSlices: slices, packClockwiseRotation: 0, unpackSlices: slices },
+    specification,
+    packSlices: slices,
+    packClockwiseRotation: 0,
+    unpackSlices: slices,
   });
 }
 
@@ -54,7 +74,10 @@ describe('halo/transformer, where parts that arrive overlap', () => {
             const many = 1 + below(3);
             const values = Array.from({ length: many }, () => randomValues(dtype, longest));
             const memories = values.map((each) => memoryAt(place, each, dtype));
-            const lies = specs.map(() => ({ which: below(many), offset: pick([0, 0, 0, 1, 2, 3]) }));
+            const lies = specs.map(() => ({
+              which: below(many),
+              offset: pick([0, 0, 0, 1, 2, 3]),
+            }));
             shared += Number(new Set(lies.map(({ which }) => which)).size < specs.length);
             const part = <M extends TypedArray | Tensor>(of: readonly M[], i: number): M => {
               const { which, offset } = lies[i]!;
@@ -66,9 +89,11 @@ describe('halo/transformer, where parts that arrive overlap', () => {
                   : memory.subarray(offset, offset + span)
               ) as M;
             };
-            const quantities = specs.map(({ specification: { shape, strides } }, i): HaloQuantity => {
-              return { data: part(memories, i), shape, strides };
-            });
+            const quantities = specs.map(
+              ({ specification: { shape, strides } }, i): HaloQuantity => {
+                return { data: part(memories, i), shape, strides };
+              },
+            );
             using transformer = HaloDataTransformer.get(deviceAt(place), specs);
             const arriving = randomValues(dtype, transformer.length);
             fill(transformer.getUnpackBuffer(), arriving);
@@ -90,7 +115,9 @@ describe('halo/transformer, where parts that arrive overlap', () => {
               arriving,
             );
             for (const [m, memory] of memories.entries())
-              expect(bits(await valuesAt(memory)), `round ${round}, memory ${m}`).to.equal(bits(values[m]!));
+              expect(bits(await valuesAt(memory)), `round ${round}, memory ${m}`).to.equal(
+                bits(values[m]!),
+              );
             close(...memories);
           }
           expect(shared).to.be.above(rounds / 2);
@@ -99,15 +126,24 @@ describe('halo/transformer, where parts that arrive overlap', () => {
 
       it('refuses a part that has two elements in one place', () => {
         const specification = new QuantityHaloSpec({
-          ...{ nPoints: 0, shape: [3, 4], strides: [2, 1], origin: [0, 0], extent: [3, 4] },
-          ...{ dims: ['k', 'i'], dtype: 'int32' as const },
+          nPoints: 0,
+          shape: [3, 4],
+          strides: [2, 1],
+          origin: [0, 0],
+          extent: [3, 4],
+          dims: ['k', 'i'],
+          dtype: 'int32' as const,
         });
         const spec = (columns: HaloRange) =>
           new HaloExchangeSpec({
-            ...{ specification, packSlices: [[0, 3], columns], packClockwiseRotation: 0 },
+            specification,
+            packSlices: [[0, 3], columns],
+            packClockwiseRotation: 0,
             unpackSlices: [[0, 3], columns],
           });
-        const { code, message } = refusal(() => HaloDataTransformer.get(deviceAt(place), [spec([0, 2]), spec([0, 3])]));
+        const { code, message } = refusal(() =>
+          HaloDataTransformer.get(deviceAt(place), [spec([0, 2]), spec([0, 3])]),
+        );
         expect([code, message]).to.deep.equal([
           'ERR_HOTSLOT_RANGE',
           'x[1]: strides [2,1] of [k,i] put two elements of unpackSlices in one place',
@@ -121,19 +157,25 @@ describe('halo/transformer, where parts that arrive overlap', () => {
           ['asyncPack', transformer.getPackBuffer()],
           ['asyncUnpack', transformer.getUnpackBuffer()],
         ] as const)
-          expect(refusal(() => transformer[act]([{ data, shape: [12, 4], strides: [4, 1] }])).message).to.match(
-            /share(s)? memory/,
-          );
+          expect(
+            refusal(() => transformer[act]([{ data, shape: [12, 4], strides: [4, 1] }])).message,
+          ).to.match(/share(s)? memory/);
       });
     });
   }
 
   describe('on a device', () => {
     /** Nodes that capturing the unpacking of these makes. */
-    function launches(device: Device, specs: readonly HaloExchangeSpec[], data: readonly Tensor[]): number {
+    function launches(
+      device: Device,
+      specs: readonly HaloExchangeSpec[],
+      data: readonly Tensor[],
+    ): number {
       using transformer = HaloDataTransformer.get(device, specs);
       const { exec, nodeCount } = captureGraph(device, { what: 'capturing', pool: null }, () =>
-        transformer.asyncUnpack(specs.map((_, i) => ({ data: data[i]!, shape: [12, 4], strides: [4, 1] }))),
+        transformer.asyncUnpack(
+          specs.map((_, i) => ({ data: data[i]!, shape: [12, 4], strides: [4, 1] })),
+        ),
       );
       exec.close();
       return nodeCount;
@@ -151,10 +193,21 @@ describe('halo/transformer, where parts that arrive overlap', () => {
       const down = a.view({ shape: [60], offset: 4 });
       expect(launches(device, two, [a, down]), 'one memory, a row further: apart').to.equal(1);
       expect(launches(device, two, [down, a]), 'one memory, a row before: they meet').to.equal(2);
-      expect(launches(device, [...two, rowsFrom(5, 2)], [a, a, a]), 'the third meets both').to.equal(2);
-      expect(launches(device, [...two, rowsFrom(5, 2)], [a, a, b]), 'the third is elsewhere').to.equal(1);
-      expect(launches(device, [two[0]!, rowsFrom(3, 1), two[1]!, rowsFrom(7, 1)], [a, a, a, a])).to.equal(3);
-      expect(launches(device, [two[0]!, rowsFrom(3, 0), rowsFrom(0, 1)], [a, a, a]), 'an empty part').to.equal(2);
+      expect(
+        launches(device, [...two, rowsFrom(5, 2)], [a, a, a]),
+        'the third meets both',
+      ).to.equal(2);
+      expect(
+        launches(device, [...two, rowsFrom(5, 2)], [a, a, b]),
+        'the third is elsewhere',
+      ).to.equal(1);
+      expect(
+        launches(device, [two[0]!, rowsFrom(3, 1), two[1]!, rowsFrom(7, 1)], [a, a, a, a]),
+      ).to.equal(3);
+      expect(
+        launches(device, [two[0]!, rowsFrom(3, 0), rowsFrom(0, 1)], [a, a, a]),
+        'an empty part',
+      ).to.equal(2);
       close(...arrays);
     });
 

@@ -1,4 +1,6 @@
-/** Where halo tests keep their quantities: on cpu and on the tested device, which is opened once. */
+/**
+ * Where halo tests keep their quantities: on cpu and on the tested device, which is opened once.
+ */
 import { type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { type Device, openDevice, Tensor } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -17,7 +19,11 @@ export const places = ['cpu', TESTED] as const;
 export const deviceAt = (place: string): Device | 'cpu' => (place === 'cpu' ? 'cpu' : tested());
 
 /** Of a place's own memory, with these values; `close` gives it back. */
-export function memoryAt(place: string, values: TypedArray, dtype = dtypeOf(values) as DType): TypedArray | Tensor {
+export function memoryAt(
+  place: string,
+  values: TypedArray,
+  dtype = dtypeOf(values) as DType,
+): TypedArray | Tensor {
   if (place === 'cpu') return values.slice();
   const tensor = tested().allocate({ shape: [values.length], dtype, zeroed: false });
   return tensor.write(values);
@@ -35,5 +41,7 @@ export function fill(buffer: TypedArray | Tensor, values: TypedArray): void {
 }
 
 export function dtypeOf(values: TypedArray): DType {
-  return (Object.keys(dtypes) as DType[]).find((each) => values instanceof dtypes[each].array) as DType;
+  return (Object.keys(dtypes) as DType[]).find(
+    (each) => values instanceof dtypes[each].array,
+  ) as DType;
 }

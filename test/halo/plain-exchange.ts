@@ -1,10 +1,15 @@
-/** An exchange without memory or threads, by the rules alone: every halo cell is compared with what is geometrically there. */
+/**
+ * An exchange without memory or threads, by the rules alone: every halo cell is compared with what
+ * is geometrically there.
+ */
 import { expect } from 'chai';
 import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
 import { type HaloRange, QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
 import type { HaloTopology } from '../../src/extras/halo/topology.ts';
 
-/** One component of what a rank holds: values in row-major order, undefined where nothing is known. */
+/**
+ * One component of what a rank holds: values in row-major order, undefined where nothing is known.
+ */
 interface Component {
   spec: QuantityHaloSpec;
   values: unknown[];
@@ -18,7 +23,9 @@ interface Block {
 export function indices(box: readonly HaloRange[]): number[][] {
   return box.reduce<number[][]>(
     (all, [start, stop]) =>
-      all.flatMap((index) => Array.from({ length: stop - start }, (_, at) => [...index, start + at])),
+      all.flatMap((index) =>
+        Array.from({ length: stop - start }, (_, at) => [...index, start + at]),
+      ),
     [[]],
   );
 }
@@ -42,17 +49,24 @@ function flip({ shape, values }: Block, d: number): Block {
   );
 }
 function swap({ shape, values }: Block, a: number, b: number): Block {
-  const other = <T>(list: T[]) => list.map((at, d) => (d === a ? list[b] : d === b ? list[a] : at) as T);
+  const other = <T>(list: T[]) =>
+    list.map((at, d) => (d === a ? list[b] : d === b ? list[a] : at) as T);
   return block(other(shape), (index) => values[offset(shape, other(index))]);
 }
 
-/** The packer's rules: n = −rotation mod 4 quarter turns of the arrays, then of the vector's components. */
+/**
+ * The packer's rules: n = −rotation mod 4 quarter turns of the arrays, then of the vector's
+ * components.
+ */
 function pack(components: Component[], edge: Edge, rotation: number): unknown[][] {
   const n = (4 - rotation) % 4;
   const turned = components.map(({ spec, values }) => {
     const slices = edgeSlices(spec, edge, { interior: true });
     const shape = slices.map(([start, stop]) => stop - start);
-    const out = { shape, values: indices(slices).map((index) => values[offset(spec.shape, index)]) };
+    const out = {
+      shape,
+      values: indices(slices).map((index) => values[offset(spec.shape, index)]),
+    };
     if (n === 1) return swap(flip(out, spec.xDim), spec.xDim, spec.yDim).values;
     if (n === 3) return swap(flip(out, spec.yDim), spec.xDim, spec.yDim).values;
     return n === 2 ? flip(flip(out, spec.xDim), spec.yDim).values : out.values;
@@ -71,7 +85,8 @@ function unpack(components: Component[], edge: Edge, parts: unknown[][]): void {
     expect(from.length, `${spec.dims} at ${edge}`).to.equal(into.length);
     into.forEach((index, at) => {
       const to = offset(spec.shape, index);
-      if (values[to] !== undefined) throw new Error(`[${index}] of [${spec.dims}] is written twice`);
+      if (values[to] !== undefined)
+        throw new Error(`[${index}] of [${spec.dims}] is written twice`);
       values[to] = from[at];
     });
   });
@@ -79,30 +94,54 @@ function unpack(components: Component[], edge: Edge, parts: unknown[][]): void {
 
 function exchange(topology: HaloTopology, ranks: Component[][]): void {
   const sent = topology.neighbours.flatMap((neighbours, rank) =>
-    neighbours.map((to) => ({ ...to, parts: pack(ranks[rank] as Component[], to.edge, to.clockwiseRotation) })),
+    neighbours.map((to) => ({
+      ...to,
+      parts: pack(ranks[rank] as Component[], to.edge, to.clockwiseRotation),
+    })),
   );
-  for (const { rank, edgeThere, parts } of sent) unpack(ranks[rank] as Component[], edgeThere, parts);
+  for (const { rank, edgeThere, parts } of sent)
+    unpack(ranks[rank] as Component[], edgeThere, parts);
 }
 
-/** Cells of a rank along x and y; the arrays have a margin around their halo which nothing may touch. */
-export function specOf(dims: string[], cells: { i: number; j: number }, nPoints: number): QuantityHaloSpec {
+/**
+ * Cells of a rank along x and y; the arrays have a margin around their halo which nothing may
+ * touch.
+ */
+export function specOf(
+  dims: string[],
+  cells: { i: number; j: number },
+  nPoints: number,
+): QuantityHaloSpec {
   const widths = dims.map((name) => {
     if (name.startsWith('k')) return 2;
     return cells[name[0] as 'i' | 'j'] + (name.endsWith('_interface') ? 1 : 0);
   });
   const before = dims.map((name) => (name.startsWith('k') ? 1 : nPoints + 1));
   const shape = widths.map((width, d) => width + 2 * (before[d] as number));
-  return new QuantityHaloSpec({ nPoints, dims, shape, origin: before, extent: widths, dtype: 'float64' });
+  return new QuantityHaloSpec({
+    nPoints,
+    dims,
+    shape,
+    origin: before,
+    extent: widths,
+    dtype: 'float64',
+  });
 }
 
-/** Where an index lies among the rank's cells: half a cell further for what sits on no interface. */
+/**
+ * Where an index lies among the rank's cells: half a cell further for what sits on no interface.
+ */
 export function fromOrigin(spec: QuantityHaloSpec, index: number[], d: number): number {
   const half = (spec.dims[d] as string).endsWith('_interface') ? 0 : 0.5;
   return (index[d] as number) - (spec.origin[d] as number) + half;
 }
-export const level = (spec: QuantityHaloSpec, index: number[]) => index[spec.dims.indexOf('k')] ?? 0;
+export const level = (spec: QuantityHaloSpec, index: number[]) =>
+  index[spec.dims.indexOf('k')] ?? 0;
 
-/** `points` outside the compute domain in each horizontal dimension, and the whole domain in the others. */
+/**
+ * `points` outside the compute domain in each horizontal dimension, and the whole domain in the
+ * others.
+ */
 export function around(spec: QuantityHaloSpec, points: number): HaloRange[] {
   return spec.origin.map((start, d) => {
     const grown = d === spec.xDim || d === spec.yDim ? points : 0;
@@ -118,7 +157,10 @@ export function check(
 ): number {
   const ranks = topology.places.map((_, rank) =>
     specs.map((spec, component) => {
-      const held: Component = { spec, values: new Array(spec.shape.reduce((n, d) => n * d, 1)).fill(undefined) };
+      const held: Component = {
+        spec,
+        values: new Array(spec.shape.reduce((n, d) => n * d, 1)).fill(undefined),
+      };
       for (const index of indices(around(spec, 0)))
         held.values[offset(spec.shape, index)] = valueAt(rank, component, index);
       return held;
@@ -133,7 +175,9 @@ export function check(
         expected[offset(spec.shape, index)] = valueAt(rank, component, index);
       found += expected.filter((value) => value !== undefined).length;
       if (values.every((value, at) => value === expected[at])) return;
-      expect(values, `rank ${rank}, [${spec.dims}], ${spec.nPoints} points`).to.deep.equal(expected);
+      expect(values, `rank ${rank}, [${spec.dims}], ${spec.nPoints} points`).to.deep.equal(
+        expected,
+      );
     });
   });
   return found;

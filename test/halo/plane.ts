@@ -1,10 +1,14 @@
 /**
- * A doubly periodic plane split over ranks, for tests of the exchange: every cell holds a number that names the exchange, the
- * quantity and the cell, so that whatever arrives late, twice, torn or elsewhere is seen.
+ * A doubly periodic plane split over ranks, for tests of the exchange: every cell holds a number
+ * that names the exchange, the quantity and the cell, so that whatever arrives late, twice, torn or
+ * elsewhere is seen.
  */
 import type { TypedArray } from '../../src/base/dtype.ts';
 import type { HaloQuantity } from '../../src/extras/halo/quantity.ts';
-import { type SharedHaloExchange, shareHaloExchange } from '../../src/extras/halo/shared-exchange.ts';
+import {
+  type SharedHaloExchange,
+  shareHaloExchange,
+} from '../../src/extras/halo/shared-exchange.ts';
 import type { QuantityHaloOptions } from '../../src/extras/halo/spec.ts';
 import { periodicTopology } from '../../src/extras/halo/topology.ts';
 import type { Device, Tensor } from '../../src/index.ts';
@@ -24,7 +28,10 @@ export interface Plane {
 
 export function plane(columns: number, rows: number): Plane {
   const layout = [columns, rows] as const;
-  return { layout, shared: shareHaloExchange({ topology: periodicTopology({ layout }), x: specs() }) };
+  return {
+    layout,
+    shared: shareHaloExchange({ topology: periodicTopology({ layout }), x: specs() }),
+  };
 }
 
 /** One quantity as i, j, k; one with the levels first, spread out in memory. */
@@ -86,7 +93,8 @@ export class Part {
 
   /** What has been sent may be overwritten. */
   spoil(): void {
-    if (this.#tensors.length > 0) for (const each of this.#tensors) each.device.currentStream.fill(each, NOTHING);
+    if (this.#tensors.length > 0)
+      for (const each of this.#tensors) each.device.currentStream.fill(each, NOTHING);
     this.#each((q, at, _i, _j, _k, inside) => {
       if (inside) this.#arrays[q]![at] = NOTHING;
     });
@@ -94,7 +102,8 @@ export class Part {
 
   /** What is wrong with what arrived, or null. */
   async wrong(exchange: number): Promise<string | null> {
-    for (const [q, tensor] of this.#tensors.entries()) this.#arrays[q]!.set((await tensor.toArray()) as Float64Array);
+    for (const [q, tensor] of this.#tensors.entries())
+      this.#arrays[q]!.set((await tensor.toArray()) as Float64Array);
     return this.wrongHere(exchange);
   }
   wrongHere(exchange: number): string | null {
@@ -117,10 +126,16 @@ export class Part {
   }
 
   /** Every cell, in cells from the compute domain's first one. */
-  #each(fn: (q: number, at: number, i: number, j: number, k: number, inside: boolean) => void): void {
+  #each(
+    fn: (q: number, at: number, i: number, j: number, k: number, inside: boolean) => void,
+  ): void {
     for (const [q, points] of POINTS.entries()) {
       const { shape, strides = [shape[1]! * shape[2]!, shape[2]!, 1], dims } = specs()[q]!;
-      const [si, sj, sk] = ['i', 'j', 'k'].map((name) => strides[dims.indexOf(name)]!) as [number, number, number];
+      const [si, sj, sk] = ['i', 'j', 'k'].map((name) => strides[dims.indexOf(name)]!) as [
+        number,
+        number,
+        number,
+      ];
       for (let i = -points; i < NI + points; i++)
         for (let j = -points; j < NJ + points; j++)
           for (let k = 0; k < NK; k++) {

@@ -12,7 +12,8 @@ export function randomValues(dtype: DType, n: number): TypedArray {
   const values = arrayOf(dtype, n);
   for (let i = 0; i < n; i++) {
     const value = below(1 << 30) - (dtype.startsWith('u') ? 0 : 1 << 29);
-    if (values instanceof BigInt64Array || values instanceof BigUint64Array) values[i] = BigInt(value);
+    if (values instanceof BigInt64Array || values instanceof BigUint64Array)
+      values[i] = BigInt(value);
     else values[i] = value;
   }
   return values;
@@ -40,7 +41,15 @@ function randomSpec(dtype: DType, dims: readonly string[]): QuantityHaloSpec {
     strides[d] = step;
     step *= shape[d]! + pick([0, 0, 1]);
   }
-  return new QuantityHaloSpec({ nPoints: 1, shape, strides, origin: dims.map(() => 0), extent: shape, dims, dtype });
+  return new QuantityHaloSpec({
+    nPoints: 1,
+    shape,
+    strides,
+    origin: dims.map(() => 0),
+    extent: shape,
+    dims,
+    dtype,
+  });
 }
 
 function randomSlices({ shape }: QuantityHaloSpec): HaloRange[] {
@@ -56,7 +65,11 @@ function randomSlices({ shape }: QuantityHaloSpec): HaloRange[] {
   });
 }
 
-export function randomExchange(dtype: DType, dims: readonly string[], rotation: number): HaloExchangeSpec {
+export function randomExchange(
+  dtype: DType,
+  dims: readonly string[],
+  rotation: number,
+): HaloExchangeSpec {
   const specification = randomSpec(dtype, dims);
   const slices = randomSlices(specification);
   return new HaloExchangeSpec({

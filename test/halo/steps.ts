@@ -1,4 +1,7 @@
-/** What happens between two lines of a rank's code, and what only a thread that may block can show: updater-step.ts runs it. */
+/**
+ * What happens between two lines of a rank's code, and what only a thread that may block can show:
+ * updater-step.ts runs it.
+ */
 import { systemThreads } from '../../src/base/system-addon.ts';
 import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
@@ -24,7 +27,10 @@ async function pair(then: (pair: Pair) => unknown): Promise<void> {
   await then({ plane: all, parts, first, second });
 }
 
-/** `then` happens right behind the second one's next reading of a word: what has arrived, or whether a rank failed. */
+/**
+ * `then` happens right behind the second one's next reading of a word: what has arrived, or whether
+ * a rank failed.
+ */
 export async function behind(
   what: 'holds' | 'failed',
   then: (pair: Pair) => void,
@@ -40,7 +46,10 @@ export async function behind(
       then(both);
       return answer;
     }
-    Object.defineProperty(ExchangeWords.prototype, what, { ...own, [own.get ? 'get' : 'value']: hooked });
+    Object.defineProperty(ExchangeWords.prototype, what, {
+      ...own,
+      [own.get ? 'get' : 'value']: hooked,
+    });
     try {
       await check(both);
     } finally {
@@ -49,8 +58,14 @@ export async function behind(
   });
 }
 
-/** How the parks of a wait end during which something happens behind a reading: true when the bell had rung by then. */
-export async function parksBehind(what: 'holds' | 'failed', how: 'park' | 'parkAsync'): Promise<boolean[]> {
+/**
+ * How the parks of a wait end during which something happens behind a reading: true when the bell
+ * had rung by then.
+ */
+export async function parksBehind(
+  what: 'holds' | 'failed',
+  how: 'park' | 'parkAsync',
+): Promise<boolean[]> {
   const own = Bell.prototype[how] as (...given: number[]) => boolean | Promise<boolean>;
   const ends: (boolean | Promise<boolean>)[] = [];
   const spy = function (this: Bell, ...given: number[]) {

@@ -2,7 +2,12 @@
 import { expect } from 'chai';
 import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
 import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
-import { cubedSphereTopology, cubeFaces, type HaloTopology, periodicTopology } from '../../src/extras/halo/topology.ts';
+import {
+  cubedSphereTopology,
+  cubeFaces,
+  type HaloTopology,
+  periodicTopology,
+} from '../../src/extras/halo/topology.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { Cube, faces, scatter } from './cube.ts';
@@ -20,7 +25,10 @@ const orders = [
   ['k', 'i', 'j'],
   ['k', 'j', 'i'],
 ];
-/** Where x and y may live: cell centres, the edges that each crosses (C grid) or follows (D grid), corner points. */
+/**
+ * Where x and y may live: cell centres, the edges that each crosses (C grid) or follows (D grid),
+ * corner points.
+ */
 const grids: Record<string, [x: string[], y: string[]]> = {
   A: [[], []],
   B: [
@@ -37,7 +45,9 @@ for (const [name, topologies] of Object.entries({
   periodic: [[1, 1] as const, [1, 2] as const, [2, 1] as const, [3, 2] as const].flatMap((layout) =>
     [true, false].map((corners) => periodicTopology({ layout, corners })),
   ),
-  cube: layouts.flatMap((layout) => [true, false].map((corners) => cubedSphereTopology({ layout, corners }))),
+  cube: layouts.flatMap((layout) =>
+    [true, false].map((corners) => cubedSphereTopology({ layout, corners })),
+  ),
 })) {
   describe(`halo/topology: ${name}`, () => {
     it('who is my neighbour has me as a neighbour, over the same two edges with the opposite turn', () => {
@@ -46,7 +56,9 @@ for (const [name, topologies] of Object.entries({
           for (const { edge, rank: other, edgeThere, clockwiseRotation } of mine) {
             const back = neighbours[other]?.filter((each) => each.edge === edgeThere);
             const opposite = (4 - clockwiseRotation) % 4;
-            expect(back).to.deep.equal([{ edge: edgeThere, rank, edgeThere: edge, clockwiseRotation: opposite }]);
+            expect(back).to.deep.equal([
+              { edge: edgeThere, rank, edgeThere: edge, clockwiseRotation: opposite },
+            ]);
             expect(edgeThere.length).to.equal(edge.length);
           }
         });
@@ -63,7 +75,13 @@ for (const [name, topologies] of Object.entries({
           expect((face * rows + row) * columns + column).to.equal(rank);
           expect([column < columns, row < rows]).to.deep.equal([true, true]);
         });
-        for (const each of [topology, topology.layout, topology.places, topology.neighbours, ...topology.neighbours])
+        for (const each of [
+          topology,
+          topology.layout,
+          topology.places,
+          topology.neighbours,
+          ...topology.neighbours,
+        ])
           expect(Object.isFrozen(each)).to.equal(true);
         for (const each of [...topology.places, ...topology.neighbours.flat()])
           expect(Object.isFrozen(each)).to.equal(true);
@@ -73,7 +91,11 @@ for (const [name, topologies] of Object.entries({
 }
 
 describe('halo/topology: periodic', () => {
-  const undivided = (topology: HaloTopology, spec: QuantityHaloSpec, cells: { i: number; j: number }) => {
+  const undivided = (
+    topology: HaloTopology,
+    spec: QuantityHaloSpec,
+    cells: { i: number; j: number },
+  ) => {
     const [columns, rows] = topology.layout;
     return (rank: number, component: number, index: number[]) => {
       const { column, row } = topology.places[rank] as HaloTopology['places'][number];
@@ -82,7 +104,12 @@ describe('halo/topology: periodic', () => {
         row * cells.j + fromOrigin(spec, index, spec.yDim),
       ];
       const [wide, high] = [columns * cells.i, rows * cells.j];
-      return scatter([2 * ((x + wide) % wide), 2 * ((y + high) % high), level(spec, index), component]);
+      return scatter([
+        2 * ((x + wide) % wide),
+        2 * ((y + high) % high),
+        level(spec, index),
+        component,
+      ]);
     };
   };
   for (const layout of [
@@ -106,14 +133,16 @@ describe('halo/topology: periodic', () => {
   }
 
   it('every rank has eight neighbours, four without corners, and may be its own', () => {
-    expect(periodicTopology({ layout: [3, 2] }).neighbours.map((each) => each.length)).to.deep.equal(Array(6).fill(8));
+    expect(
+      periodicTopology({ layout: [3, 2] }).neighbours.map((each) => each.length),
+    ).to.deep.equal(Array(6).fill(8));
     const alone = periodicTopology({ layout: [1, 1], corners: false }).neighbours;
-    expect(alone.map((each) => each.map(({ edge, rank, edgeThere }) => `${edge} ${rank} ${edgeThere}`))).to.deep.equal([
-      ['N 0 S', 'S 0 N', 'E 0 W', 'W 0 E'],
-    ]);
-    expect(periodicTopology({ layout: [3, 2] }).neighbours[1]?.map(({ rank }) => rank)).to.deep.equal([
-      4, 4, 2, 0, 5, 3, 5, 3,
-    ]);
+    expect(
+      alone.map((each) => each.map(({ edge, rank, edgeThere }) => `${edge} ${rank} ${edgeThere}`)),
+    ).to.deep.equal([['N 0 S', 'S 0 N', 'E 0 W', 'W 0 E']]);
+    expect(
+      periodicTopology({ layout: [3, 2] }).neighbours[1]?.map(({ rank }) => rank),
+    ).to.deep.equal([4, 4, 2, 0, 5, 3, 5, 3]);
   });
 });
 
@@ -130,7 +159,8 @@ describe('halo/topology: cube', () => {
     }
     const over = (face: number) =>
       cubedSphereTopology().neighbours[face]?.map(
-        ({ edge, rank, edgeThere, clockwiseRotation }) => `${edge} ${rank}${edgeThere} ${clockwiseRotation}`,
+        ({ edge, rank, edgeThere, clockwiseRotation }) =>
+          `${edge} ${rank}${edgeThere} ${clockwiseRotation}`,
       );
     expect(over(0)).to.deep.equal(['N 2W 3', 'S 5N 0', 'E 1W 0', 'W 4N 1']);
     expect(over(1)).to.deep.equal(['N 2S 0', 'S 5E 3', 'E 3S 1', 'W 0E 0']);
@@ -140,29 +170,37 @@ describe('halo/topology: cube', () => {
     const [n] = layout;
     // What two cells do is what one and three do.
     const depths = n === 3 ? [3] : setting({ short: [1, 3], all: [1, 2, 3] });
-    itLonger(`every halo point of ${layout.join(' x ')} ranks a face holds what lies over the edge`, () => {
-      const topology = cubedSphereTopology({ layout });
-      for (const points of depths)
-        for (const dims of orders)
-          for (const along of [[], ['i', 'j']]) {
-            const spec = specOf(stagger(dims, along), square(3), points);
-            const found = check(topology, [spec], new Cube(topology, 3).scalar(spec));
-            const levels = dims.includes('k') ? 2 : 1;
-            const side = 3 + along.length / 2 + 2 * points;
-            expect(found).to.equal(levels * (6 * n * n * side * side - 24 * points * points));
-          }
-    });
+    itLonger(
+      `every halo point of ${layout.join(' x ')} ranks a face holds what lies over the edge`,
+      () => {
+        const topology = cubedSphereTopology({ layout });
+        for (const points of depths)
+          for (const dims of orders)
+            for (const along of [[], ['i', 'j']]) {
+              const spec = specOf(stagger(dims, along), square(3), points);
+              const found = check(topology, [spec], new Cube(topology, 3).scalar(spec));
+              const levels = dims.includes('k') ? 2 : 1;
+              const side = 3 + along.length / 2 + 2 * points;
+              expect(found).to.equal(levels * (6 * n * n * side * side - 24 * points * points));
+            }
+      },
+    );
 
     const declare = n === 1 ? it : itAll;
-    declare(`vectors of ${layout.join(' x ')} ranks a face point the same way in space, on every grid`, () => {
-      const topology = cubedSphereTopology({ layout });
-      for (const points of depths)
-        for (const dims of orders)
-          for (const [alongX, alongY] of Object.values(grids)) {
-            const specs = [alongX, alongY].map((along) => specOf(stagger(dims, along), square(3), points));
-            check(topology, specs, new Cube(topology, 3).vector(specs));
-          }
-    });
+    declare(
+      `vectors of ${layout.join(' x ')} ranks a face point the same way in space, on every grid`,
+      () => {
+        const topology = cubedSphereTopology({ layout });
+        for (const points of depths)
+          for (const dims of orders)
+            for (const [alongX, alongY] of Object.values(grids)) {
+              const specs = [alongX, alongY].map((along) =>
+                specOf(stagger(dims, along), square(3), points),
+              );
+              check(topology, specs, new Cube(topology, 3).vector(specs));
+            }
+      },
+    );
   }
 
   it('without corners fills the edges alone', () => {
@@ -170,7 +208,9 @@ describe('halo/topology: cube', () => {
     const spec = specOf(['i', 'j'], square(3), 2);
     const cube = new Cube(topology, 3);
     const value = cube.scalar(spec);
-    check(topology, [spec], (rank, c, index) => (cube.inSubdomain(spec, index) ? value(rank, c, index) : undefined));
+    check(topology, [spec], (rank, c, index) =>
+      cube.inSubdomain(spec, index) ? value(rank, c, index) : undefined,
+    );
   });
 
   it('three faces meet at a corner: nobody is diagonal there, everybody elsewhere', () => {
@@ -188,7 +228,10 @@ describe('halo/topology: cube', () => {
     const sides = (dims: string[]) => {
       const spec = specOf(dims, square(4), 2);
       return ([turnedEdge.edge, turnedEdge.edgeThere] as const).map((edge, there) =>
-        edgeSlices(spec, edge, { interior: there === 0 }).reduce((size, [start, stop]) => size * (stop - start), 1),
+        edgeSlices(spec, edge, { interior: there === 0 }).reduce(
+          (size, [start, stop]) => size * (stop - start),
+          1,
+        ),
       );
     };
     expect(sides(['j', 'i'])).to.deep.equal([8, 8]);
@@ -215,16 +258,32 @@ describe('halo/topology: cube', () => {
 describe('halo/topology', () => {
   it('refuses layouts that cannot be, and options it does not know', () => {
     const calls: [() => unknown, typeof TypeError | typeof RangeError, RegExp][] = [
-      [() => cubedSphereTopology({ layout: [2, 3] }), RangeError, /square, got \[2, 3\]: turned faces .* 2 ranks to 3/],
+      [
+        () => cubedSphereTopology({ layout: [2, 3] }),
+        RangeError,
+        /square, got \[2, 3\]: turned faces .* 2 ranks to 3/,
+      ],
       [() => cubedSphereTopology({ layout: [0, 0] }), RangeError, /columns of the layout .* got 0/],
       [() => periodicTopology({ layout: [2, 1.5] }), RangeError, /rows of the layout .* got 1.5/],
-      [() => cubedSphereTopology({ layout: [2] as never }), TypeError, /layout is \[columns, rows\], got \[2\]/],
+      [
+        () => cubedSphereTopology({ layout: [2] as never }),
+        TypeError,
+        /layout is \[columns, rows\], got \[2\]/,
+      ],
       [() => periodicTopology({ layout: [0] }), RangeError, /columns of the layout .* got 0/],
-      [() => periodicTopology({ layout: 4 as never }), TypeError, /layout is \[columns, rows\], got 4/],
+      [
+        () => periodicTopology({ layout: 4 as never }),
+        TypeError,
+        /layout is \[columns, rows\], got 4/,
+      ],
       [() => periodicTopology({} as never), TypeError, /got undefined/],
       [() => periodicTopology(undefined as never), TypeError, /takes an options object/],
       [() => periodicTopology({ layout: ['2', 1] as never }), TypeError, /got string \(2\)/],
-      [() => cubedSphereTopology({ corners: 1 as never }), TypeError, /corners is true or false, got 1/],
+      [
+        () => cubedSphereTopology({ corners: 1 as never }),
+        TypeError,
+        /corners is true or false, got 1/,
+      ],
       [() => cubedSphereTopology({ corner: false } as never), TypeError, /unknown option 'corner'/],
     ];
     for (const [call, kind, text] of calls) {

@@ -12,7 +12,16 @@ import { decoded, goldenTransformer, repeated } from '../golden/halo.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { golden } from './cases.ts';
-import { close, closeTested, deviceAt, fill, memoryAt, places, tested, valuesAt } from './places.ts';
+import {
+  close,
+  closeTested,
+  deviceAt,
+  fill,
+  memoryAt,
+  places,
+  tested,
+  valuesAt,
+} from './places.ts';
 
 describe('halo/transformer', () => {
   after(closeTested);
@@ -36,7 +45,9 @@ describe('halo/transformer', () => {
           () => transformer.synchronizeSync(),
         ])
           expect(refusal(act).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-        expect((await rejection(transformer.synchronize())).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+        expect((await rejection(transformer.synchronize())).code).to.equal(
+          'ERR_HOTSLOT_STATE_CLOSED',
+        );
         close(data);
       });
 
@@ -74,7 +85,9 @@ describe('halo/transformer', () => {
         expect(said([good, good], [good, good])).to.match(/scalar transformer takes no y/);
         expect(said([good], undefined, vector)).to.match(/needs y too/);
         expect(said([good], [], vector)).to.match(/y has 0 quantities, the transformer 1/);
-        expect(said([good], [{ ...good, shape: [5, 4] }], vector)).to.match(/y\[0\]: its shape is \[5,4\]/);
+        expect(said([good], [{ ...good, shape: [5, 4] }], vector)).to.match(
+          /y\[0\]: its shape is \[5,4\]/,
+        );
         expect(said(undefined)).to.match(/array of quantities/);
         expect(said({ length: 2 })).to.match(/array of quantities as x, got an object/);
         expect(said([good, null])).to.match(/x\[1\] is \{ data, shape\?/);
@@ -86,22 +99,30 @@ describe('halo/transformer', () => {
         expect(said([good, { ...good, strides: [1, 4] }])).to.match(/strides is \[1,4\].*\[5,1\]/);
         expect(said([good, { ...good, dims: ['j', 'i'] }])).to.match(/dims is \[j,i\]/);
         expect(said([good, { ...good, data: [1, 2, 3] }])).to.match(/got an array of 3/);
-        expect(said([good, data])).to.match(/x\[1\] is \{ data, .* got a (Float32Array of 20|Tensor)/);
+        expect(said([good, data])).to.match(
+          /x\[1\] is \{ data, .* got a (Float32Array of 20|Tensor)/,
+        );
         if (place === 'cpu') {
           expect(said([good, { ...good, data: tested().allocate({ shape: [20] }) }])).to.match(
             /Float32Array, got a Tensor/,
           );
         } else {
-          expect(said([good, { ...good, data: new Float32Array(20) }])).to.match(/Tensor, got a Float32Array/);
+          expect(said([good, { ...good, data: new Float32Array(20) }])).to.match(
+            /Tensor, got a Float32Array/,
+          );
           const square = (data as Tensor).view({ shape: [5, 4] });
           expect(said([good, { data: square }])).to.match(/data's shape is \[5,4\]/);
           // What lies otherwise than the specification says is seen whatever is said about it.
           using wide = tested().allocate({ shape: [4, 10] });
           const apart = wide.view({ shape: [4, 5], strides: [10, 1] });
           for (const over of [{}, { shape: [4, 5] }, { shape: [4, 5], strides: [5, 1] }])
-            expect(said([good, { data: apart, ...over }])).to.match(/data's strides is \[10,1\].*\[5,1\]/);
+            expect(said([good, { data: apart, ...over }])).to.match(
+              /data's strides is \[10,1\].*\[5,1\]/,
+            );
           const every = wide.view({ shape: [20], strides: [2] });
-          expect(said([good, { data: every, shape: [4, 5], strides: [5, 1] }])).to.match(/data's shape is \[20\]/);
+          expect(said([good, { data: every, shape: [4, 5], strides: [5, 1] }])).to.match(
+            /data's shape is \[20\]/,
+          );
           const gone = tested().allocate({ shape: [20] });
           gone.close();
           expect(said([good, { ...good, data: gone }])).to.match(/x\[1\]: its data is closed/);
@@ -156,20 +177,27 @@ describe('halo/transformer', () => {
         [3, 5],
         [0, 3],
       ]);
-      expect(exchange({ packClockwiseRotation: 2 ** 60 + 2 ** 10 }).packClockwiseRotation).to.equal(2 ** 60 + 2 ** 10);
+      expect(exchange({ packClockwiseRotation: 2 ** 60 + 2 ** 10 }).packClockwiseRotation).to.equal(
+        2 ** 60 + 2 ** 10,
+      );
       expect(exchange({ packClockwiseRotation: -0 }).packClockwiseRotation).to.deep.equal(0);
       expect([taken.packSize, taken.unpackSize]).to.deep.equal([6, 6]);
     });
 
     it('refuse what does not fit together, with the dimension and the values', () => {
-      const quantity = (over: object) => refusal(() => new QuantityHaloSpec({ ...good, ...over })).message;
+      const quantity = (over: object) =>
+        refusal(() => new QuantityHaloSpec({ ...good, ...over })).message;
       expect(quantity({ itemsize: 8 })).to.match(/itemsize of float32 is 4 bytes, got 8/);
       expect(quantity({ dtype: 'complex64' })).to.match(/unknown dtype 'complex64'/);
       expect(quantity({ nPoints: -1 })).to.match(/nPoints.*-1/);
-      expect(quantity({ shape: [6] })).to.match(/shape has one number per dimension of \[i,j\], got \[6\]/);
+      expect(quantity({ shape: [6] })).to.match(
+        /shape has one number per dimension of \[i,j\], got \[6\]/,
+      );
       expect(quantity({ shape: [6, 2.5] })).to.match(/shape of 'j'.*2\.5/);
       expect(quantity({ strides: [5, -1] })).to.match(/strides of 'j'.*-1/);
-      expect(quantity({ strides: [5, 0] })).to.match(/'j': a stride of 0 puts 5 elements in one place/);
+      expect(quantity({ strides: [5, 0] })).to.match(
+        /'j': a stride of 0 puts 5 elements in one place/,
+      );
       expect(quantity({ origin: [3, 1] })).to.match(
         /'i': a compute domain of 4 from 3 on ends beyond a dimension of 6/,
       );
@@ -184,7 +212,9 @@ describe('halo/transformer', () => {
       expect(quantity({ dims: ['i', ,] })).to.match(/array of names/);
       expect(wrong({ specification: {} })).to.match(/QuantityHaloSpec, got an object/);
       expect(wrong({ packClockwiseRotation: 0.5 })).to.match(/quarter turns, got 0\.5/);
-      expect(wrong({ packSlices: [[0, 6]] })).to.match(/one \[start, stop\] per dimension of \[i,j\], got 1/);
+      expect(wrong({ packSlices: [[0, 6]] })).to.match(
+        /one \[start, stop\] per dimension of \[i,j\], got 1/,
+      );
       expect(
         wrong({
           packSlices: [
@@ -221,17 +251,25 @@ describe('halo/transformer', () => {
 
     it('are refused as a list that is empty, uneven or mixed', () => {
       const said = (x: unknown, y?: unknown) =>
-        refusal(() => HaloDataTransformer.get('cpu', x as HaloExchangeSpec[], y as HaloExchangeSpec[])).message;
-      const doubles = exchange({ specification: new QuantityHaloSpec({ ...good, dtype: 'float64' }) });
+        refusal(() =>
+          HaloDataTransformer.get('cpu', x as HaloExchangeSpec[], y as HaloExchangeSpec[]),
+        ).message;
+      const doubles = exchange({
+        specification: new QuantityHaloSpec({ ...good, dtype: 'float64' }),
+      });
       const whole = exchange({ specification: new QuantityHaloSpec({ ...good, dtype: 'int32' }) });
       expect(said([])).to.match(/at least one HaloExchangeSpec/);
       expect(said(exchange())).to.match(/x is an array of HaloExchangeSpecs/);
-      expect(said([exchange(), undefined])).to.match(/x\[1\] must be a HaloExchangeSpec, got undefined/);
+      expect(said([exchange(), undefined])).to.match(
+        /x\[1\] must be a HaloExchangeSpec, got undefined/,
+      );
       expect(said([exchange()], [])).to.match(/1 of x and 0 of y/);
       expect(said([exchange(), doubles])).to.match(/one dtype; got float32 and float64/);
       expect(said([exchange()], [doubles])).to.match(/float32 and float64/);
       expect(said([whole], [whole])).to.match(/float32 or float64.* got int32/);
-      expect(said([exchange({ packClockwiseRotation: 1 })], [exchange()])).to.match(/turn together.* 1 and 0/);
+      expect(said([exchange({ packClockwiseRotation: 1 })], [exchange()])).to.match(
+        /turn together.* 1 and 0/,
+      );
       expect(
         said([
           exchange({
@@ -244,7 +282,9 @@ describe('halo/transformer', () => {
       ).to.match(/30 elements leave and 25 arrive/);
       const closed = openDevice(TESTED);
       closed.close();
-      expect(refusal(() => HaloDataTransformer.get(closed, [exchange()])).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      expect(refusal(() => HaloDataTransformer.get(closed, [exchange()])).code).to.equal(
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
       expect(refusal(() => HaloDataTransformer.get('gpu' as 'cpu', [exchange()])).message).to.match(
         /opened device, got 'gpu'/,
       );

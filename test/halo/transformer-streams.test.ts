@@ -2,7 +2,12 @@
 import { expect } from 'chai';
 import { dtypes } from '../../src/base/dtype.ts';
 import { captureGraph } from '../../src/device/graph/shared.ts';
-import { HaloDataTransformer, HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/entries/halo.ts';
+import {
+  HaloDataTransformer,
+  HaloExchangeSpec,
+  type HaloRange,
+  QuantityHaloSpec,
+} from '../../src/entries/halo.ts';
 import type { Tensor } from '../../src/index.ts';
 import { bits, goldenTransformer } from '../golden/halo.ts';
 import { openHandles } from '../rig/handles.ts';
@@ -135,11 +140,18 @@ describe('halo/transformer', () => {
       using transformer = HaloDataTransformer.get(device, [spec]);
       using data = device.allocate({ shape: [64, 64] });
       const quantities = [{ data, shape: [64, 64] }];
-      const { exec, nodeCount } = captureGraph(device, { what: 'capturing a halo', pool: null }, (stream) => {
-        transformer.asyncPack(quantities);
-        stream.copy(transformer.getUnpackBuffer() as Tensor, transformer.getPackBuffer() as Tensor);
-        transformer.asyncUnpack(quantities);
-      });
+      const { exec, nodeCount } = captureGraph(
+        device,
+        { what: 'capturing a halo', pool: null },
+        (stream) => {
+          transformer.asyncPack(quantities);
+          stream.copy(
+            transformer.getUnpackBuffer() as Tensor,
+            transformer.getPackBuffer() as Tensor,
+          );
+          transformer.asyncUnpack(quantities);
+        },
+      );
       expect(nodeCount).to.equal(3);
       let wanted = Float32Array.from({ length: 64 * 64 }, (_, i) => i);
       data.write(wanted);
@@ -163,7 +175,9 @@ describe('halo/transformer', () => {
       ] as const) {
         const specs = new Array<HaloExchangeSpec>(edges).fill(spec);
         using transformer = HaloDataTransformer.get(device, specs);
-        const quantities = specs.map((_, i) => ({ data: data.view({ shape: [64, 64], offset: i * 64 * 64 }) }));
+        const quantities = specs.map((_, i) => ({
+          data: data.view({ shape: [64, 64], offset: i * 64 * 64 }),
+        }));
         for (const way of ['asyncPack', 'asyncUnpack'] as const) {
           const { exec, nodeCount } = captureGraph(device, { what: 'capturing', pool: null }, () =>
             transformer[way](quantities),
@@ -179,10 +193,18 @@ describe('halo/transformer', () => {
       using transformer = HaloDataTransformer.get(device, [spec]);
       using data = device.allocate({ shape: [64, 64] });
       transformer.asyncPack([{ data }]);
-      const captured = (fn: () => void) => captureGraph(device, { what: 'capturing', pool: null }, fn).exec.close();
-      for (const act of [() => transformer.getPackBuffer(), () => transformer.asyncUnpack([{ data }])])
-        expect(refusal(() => captured(act)).message).to.match(/no stream waits for .* call join\(\)/);
-      expect(refusal(() => captured(() => transformer.synchronizeSync())).code).to.match(/STATE_(CAPTURE|MAIN_THREAD)/);
+      const captured = (fn: () => void) =>
+        captureGraph(device, { what: 'capturing', pool: null }, fn).exec.close();
+      for (const act of [
+        () => transformer.getPackBuffer(),
+        () => transformer.asyncUnpack([{ data }]),
+      ])
+        expect(refusal(() => captured(act)).message).to.match(
+          /no stream waits for .* call join\(\)/,
+        );
+      expect(refusal(() => captured(() => transformer.synchronizeSync())).code).to.match(
+        /STATE_(CAPTURE|MAIN_THREAD)/,
+      );
       transformer.join();
       captured(() => transformer.asyncUnpack([{ data }]));
       transformer.asyncUnpack([{ data }]);
@@ -217,7 +239,9 @@ describe('halo/transformer', () => {
       const device = tested();
       using data = device.allocate({ shape: [64, 64] });
       const { exec } = captureGraph(device, { what: 'capturing', pool: null }, (stream) => {
-        expect(refusal(() => HaloDataTransformer.get(device, [spec])).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
+        expect(refusal(() => HaloDataTransformer.get(device, [spec])).code).to.equal(
+          'ERR_HOTSLOT_STATE_CAPTURE',
+        );
         stream.fill(data, 4);
       });
       device.currentStream.replay(exec);

@@ -1,4 +1,6 @@
-/** Packing and unpacking: the source's own cases bit for bit, random ones against a plain reference. */
+/**
+ * Packing and unpacking: the source's own cases bit for bit, random ones against a plain reference.
+ */
 import { expect } from 'chai';
 import { arrayOf, type DType, dtypes } from '../../src/base/dtype.ts';
 import {
@@ -30,11 +32,16 @@ describe('halo/transformer', () => {
       it('equals a plain walk over the indices: every dtype, mixed shapes, views, more arrays than a launch takes', async () => {
         for (let round = 0; round < 150; round++) {
           const vector = round % 3 === 0;
-          const dtype = vector ? pick(['float32', 'float64'] as const) : pick(Object.keys(dtypes) as DType[]);
+          const dtype = vector
+            ? pick(['float32', 'float64'] as const)
+            : pick(Object.keys(dtypes) as DType[]);
           const specs = Array.from({ length: 1 + below(14) }, () => {
             const rotation = below(15) - 7;
             const dims = pick(dimLists);
-            const [x, y] = [randomExchange(dtype, dims, rotation), randomExchange(dtype, pick(dimLists), rotation)];
+            const [x, y] = [
+              randomExchange(dtype, dims, rotation),
+              randomExchange(dtype, pick(dimLists), rotation),
+            ];
             return vector ? [x, y] : [x];
           });
           const values = specs.map((components) =>
@@ -78,7 +85,10 @@ describe('halo/transformer', () => {
             for (const [component, memory] of of.entries()) {
               const larger = arrayOf(dtype, values[i]![component]!.length + 3);
               (larger as Float32Array).set(values[i]![component] as Float32Array, offset);
-              expect(bits(await valuesAt(memory)), `round ${round}, array ${i}.${component}`).to.equal(bits(larger));
+              expect(
+                bits(await valuesAt(memory)),
+                `round ${round}, array ${i}.${component}`,
+              ).to.equal(bits(larger));
             }
             close(...of);
           }
@@ -124,14 +134,12 @@ describe('halo/transformer', () => {
         const layers = setting({ short: 20, all: 130, long: 260 });
         const shape = [layers, 70, 70];
         const specification = new QuantityHaloSpec({
-          ...{
-            nPoints: 3,
-            shape,
-            origin: [0, 3, 3],
-            extent: [layers, 64, 64],
-            dims: ['k', 'j', 'i'],
-            dtype: 'float64' as const,
-          },
+          nPoints: 3,
+          shape,
+          origin: [0, 3, 3],
+          extent: [layers, 64, 64],
+          dims: ['k', 'j', 'i'],
+          dtype: 'float64' as const,
         });
         const slices: HaloRange[] = [
           [0, layers],
@@ -158,7 +166,10 @@ describe('halo/transformer', () => {
         );
         const packed = await valuesAt(transformer.getPackBuffer());
         expect(
-          Buffer.compare(Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength), Buffer.from(wanted.buffer)),
+          Buffer.compare(
+            Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength),
+            Buffer.from(wanted.buffer),
+          ),
         ).to.equal(0);
         const one = HaloDataTransformer.get(deviceAt(place), [specs[0]!]);
         const arriving = values.slice(0, one.length).map((each) => -each);
@@ -168,7 +179,10 @@ describe('halo/transformer', () => {
         unpackInto([[specs[0]!]], [[values]], arriving);
         const after = await valuesAt(data);
         expect(
-          Buffer.compare(Buffer.from(after.buffer, after.byteOffset, after.byteLength), Buffer.from(values.buffer)),
+          Buffer.compare(
+            Buffer.from(after.buffer, after.byteOffset, after.byteLength),
+            Buffer.from(values.buffer),
+          ),
         ).to.equal(0);
         one.finalize();
         close(data);
@@ -218,9 +232,10 @@ describe('halo/transformer', () => {
       expect(refusal(() => transformer.packInto(shared.subarray(1), quantities)).message).to.match(
         /takes a \w+Array of \d+ elements \(/,
       );
-      expect(refusal(() => transformer.unpackFrom(new Float64Array(transformer.length), quantities)).message).to.match(
-        /\(float32\)/,
-      );
+      expect(
+        refusal(() => transformer.unpackFrom(new Float64Array(transformer.length), quantities))
+          .message,
+      ).to.match(/\(float32\)/);
     });
   });
 
@@ -228,14 +243,22 @@ describe('halo/transformer', () => {
     it('the later one stays, however large they are', () => {
       const n = 120_000;
       const specification = new QuantityHaloSpec({
-        ...{ nPoints: 0, shape: [n, 3], origin: [0, 0], extent: [n, 3], dims: ['i', 'k'], dtype: 'float32' as const },
+        nPoints: 0,
+        shape: [n, 3],
+        origin: [0, 0],
+        extent: [n, 3],
+        dims: ['i', 'k'],
+        dtype: 'float32' as const,
       });
       const all: HaloRange[] = [
         [0, n],
         [0, 3],
       ];
       const spec = new HaloExchangeSpec({
-        ...{ specification, packSlices: all, packClockwiseRotation: 0, unpackSlices: all },
+        specification,
+        packSlices: all,
+        packClockwiseRotation: 0,
+        unpackSlices: all,
       });
       using transformer = HaloDataTransformer.get('cpu', [spec, spec, spec]);
       const buffer = transformer.getUnpackBuffer() as Float32Array;

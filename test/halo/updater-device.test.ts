@@ -66,19 +66,25 @@ describe(`halo/updater on ${TESTED}`, () => {
       await until('it has sent', () => a.progress());
       const latch = new Latch(device);
       const copies = parts[0]!.quantities.map(({ data }) =>
-        device.allocate({ shape: [(data as { length?: number; size?: number }).size!], dtype: 'float64' }),
+        device.allocate({
+          shape: [(data as { length?: number; size?: number }).size!],
+          dtype: 'float64',
+        }),
       );
-      // What the stream holds back spoils the halos once it runs: the arrivals have to come later, and the copies later still.
+      // What the stream holds back spoils the halos once it runs: the arrivals have to come later,
+      // and the copies later still.
       await device.currentStream.synchronize();
       latch.hold(side);
       await device.withStream(side, async () => {
         parts[0]!.spoil();
         expect(a.waitSync(), 'enqueued, not done').to.equal(true);
       });
-      for (const [q, { data }] of parts[0]!.quantities.entries()) side.copy(copies[q]!, data as never);
+      for (const [q, { data }] of parts[0]!.quantities.entries())
+        side.copy(copies[q]!, data as never);
       latch.open();
       await side.synchronize();
-      for (const [q, { data }] of parts[0]!.quantities.entries()) device.currentStream.copy(data as never, copies[q]!);
+      for (const [q, { data }] of parts[0]!.quantities.entries())
+        device.currentStream.copy(data as never, copies[q]!);
       expect(await parts[0]!.wrong(1)).to.equal(null);
       for (const each of [...copies, side, latch]) each[Symbol.dispose]();
       device.close();
@@ -93,7 +99,9 @@ describe(`halo/updater on ${TESTED}`, () => {
       await device.currentStream.synchronize();
       stream.beginCapture();
       device.withStream(stream, () =>
-        expect(refusal(() => a.start(parts[0]!.quantities)).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE'),
+        expect(refusal(() => a.start(parts[0]!.quantities)).code).to.equal(
+          'ERR_HOTSLOT_STATE_CAPTURE',
+        ),
       );
       stream.endCapture().close();
       a.start(parts[0]!.quantities);
@@ -115,7 +123,8 @@ describe(`halo/updater on ${TESTED}`, () => {
       for (const [n, captured] of [stream, other].entries()) {
         for (const each of parts) each.fill(n + 1);
         await device.currentStream.synchronize();
-        // On the stream that the wait is for, and on one that has nothing to do with it; what a sends is not packed by then.
+        // On the stream that the wait is for, and on one that has nothing to do with it; what a
+        // sends is not packed by then.
         await latch.shut();
         latch.hold(stream);
         const waiting = device.withStream(stream, () => {
@@ -124,9 +133,15 @@ describe(`halo/updater on ${TESTED}`, () => {
         });
         if (n === 0) b.start(parts[1]!.quantities);
         captured.beginCapture();
-        if (n === 1) expect(refusal(() => b.start(parts[1]!.quantities)).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
+        if (n === 1)
+          expect(refusal(() => b.start(parts[1]!.quantities)).code).to.equal(
+            'ERR_HOTSLOT_STATE_CAPTURE',
+          );
         expect((await waiting).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
-        expect([a.progress(), await elsewhere.wait({ timeoutMs: 1 })]).to.deep.equal([false, false]);
+        expect([a.progress(), await elsewhere.wait({ timeoutMs: 1 })]).to.deep.equal([
+          false,
+          false,
+        ]);
         captured.fill(tensor, 1);
         const graph = captured.endCapture();
         expect(graph.nodeCount).to.equal(1);
@@ -134,7 +149,10 @@ describe(`halo/updater on ${TESTED}`, () => {
         latch.open();
         if (n === 1) b.start(parts[1]!.quantities);
         expect([await a.wait(), await b.wait()]).to.deep.equal([true, true]);
-        expect([await parts[0]!.wrong(n + 1), await parts[1]!.wrong(n + 1)]).to.deep.equal([null, null]);
+        expect([await parts[0]!.wrong(n + 1), await parts[1]!.wrong(n + 1)]).to.deep.equal([
+          null,
+          null,
+        ]);
       }
       latch[Symbol.dispose]();
       for (const each of [tensor, stream, other, device]) each.close();
@@ -166,7 +184,9 @@ describe(`halo/updater on ${TESTED}`, () => {
     it('what is packed when its rank closes is sent, and when it has failed not', async () => {
       const device = openDevice(TESTED);
       for (const how of ['close', 'fail'] as const) {
-        const [{ parts, updaters }, streams] = making(device, 'createStream', () => rig.together(2, 1));
+        const [{ parts, updaters }, streams] = making(device, 'createStream', () =>
+          rig.together(2, 1),
+        );
         const [a, b] = updaters as [HaloUpdater, HaloUpdater];
         for (const each of parts) each.fill(1);
         b.start(parts[1]!.quantities);
@@ -180,7 +200,8 @@ describe(`halo/updater on ${TESTED}`, () => {
           a.close();
           expect(await b.wait()).to.equal(true);
           expect(await parts[1]!.wrong(1)).to.equal(null);
-        } else expect((await rejection(b.wait())).message).to.equal('rank 0 failed in exchange 1: no');
+        } else
+          expect((await rejection(b.wait())).message).to.equal('rank 0 failed in exchange 1: no');
         latch[Symbol.dispose]();
       }
       device.close();
@@ -190,7 +211,11 @@ describe(`halo/updater on ${TESTED}`, () => {
       const device = openDevice(TESTED);
       const all = plane(2, 1);
       const open = (rank: number) => {
-        const [made, memories] = making(device, 'registerHost', () => new HaloUpdater(all.shared, rank, { device }));
+        const [made, memories] = making(
+          device,
+          'registerHost',
+          () => new HaloUpdater(all.shared, rank, { device }),
+        );
         const left = { count: memories.length };
         for (const memory of memories) {
           const { close } = memory;
@@ -258,7 +283,9 @@ describe(`halo/updater on ${TESTED}`, () => {
       }
       expect((error as { code: string }).code).to.equal('ERR_HOTSLOT_DEVICE');
       expect((await waiting).code).to.equal('ERR_HOTSLOT_DEVICE');
-      expect((await waiting).message).to.match(/^rank 0 failed (in exchange \d|before its first exchange): /);
+      expect((await waiting).message).to.match(
+        /^rank 0 failed (in exchange \d|before its first exchange): /,
+      );
       stream.close();
       device.close();
     });
@@ -282,7 +309,8 @@ describe(`halo/updater on ${TESTED}`, () => {
       const after = openHandles();
       expect(after.event).to.equal(before.event);
       // A stream or a buffer that is not idle yet is not the next one's.
-      for (const kind of ['memory', 'stream']) expect(after[kind]).to.be.below(before[kind]! + rounds);
+      for (const kind of ['memory', 'stream'])
+        expect(after[kind]).to.be.below(before[kind]! + rounds);
       device.close();
     });
   });

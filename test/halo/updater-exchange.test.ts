@@ -2,7 +2,11 @@
 import { expect } from 'chai';
 import { shareHaloExchange } from '../../src/extras/halo/shared-exchange.ts';
 import type { QuantityHaloOptions } from '../../src/extras/halo/spec.ts';
-import { cubedSphereTopology, cubeFaces, periodicTopology } from '../../src/extras/halo/topology.ts';
+import {
+  cubedSphereTopology,
+  cubeFaces,
+  periodicTopology,
+} from '../../src/extras/halo/topology.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { ExchangeWords, exchangeWordsBytes } from '../../src/shm/exchange-words.ts';
 import { allocateShared } from '../../src/shm/memory.ts';
@@ -30,12 +34,15 @@ describe('halo/updater: what is exchanged', () => {
         in: Math.max(0, Math.abs(along) - n),
       });
       const [a, b] = [fold(2 * i + 1 - n), fold(2 * j + 1 - n)];
-      const point = normal.map((_, d) => normal[d]! * (n - a.in - b.in) + x[d]! * a.side + y[d]! * b.side);
+      const point = normal.map(
+        (_, d) => normal[d]! * (n - a.in - b.in) + x[d]! * a.side + y[d]! * b.side,
+      );
       return point.reduce((sum, each) => sum * 100 + each + 50, 0);
     };
     const parts = cubeFaces.map((_, face) => {
       const data = new Float64Array(64).fill(-1);
-      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) data[(i + points) * 8 + j + points] = at(face, i, j);
+      for (let i = 0; i < n; i++)
+        for (let j = 0; j < n; j++) data[(i + points) * 8 + j + points] = at(face, i, j);
       return data;
     });
     const updaters = parts.map((_, rank) => new HaloUpdater(shared, rank));
@@ -61,7 +68,8 @@ describe('halo/updater: what is exchanged', () => {
     });
     using one = new HaloUpdater(shared, 0);
     const [u, v] = [new Float64Array(64), new Float64Array(64)];
-    for (const data of [u, v]) for (let i = 2; i < 6; i++) for (let j = 2; j < 6; j++) data[i * 8 + j] = 1;
+    for (const data of [u, v])
+      for (let i = 2; i < 6; i++) for (let j = 2; j < 6; j++) data[i * 8 + j] = 1;
     const [x, y] = [[{ data: u }], [{ data: v }]];
     one.start(x, y);
     for (const list of [x, y]) list[0] = { data: new Float64Array(64) };
@@ -85,7 +93,8 @@ describe('halo/updater: what is exchanged', () => {
       v: new Float64Array(64).fill(2 + 2 * rank),
     });
     const parts = [of(0), of(1)];
-    for (const [rank, each] of updaters.entries()) each.start([{ data: parts[rank]!.u }], [{ data: parts[rank]!.v }]);
+    for (const [rank, each] of updaters.entries())
+      each.start([{ data: parts[rank]!.u }], [{ data: parts[rank]!.v }]);
     for (const each of updaters) expect(await each.wait()).to.equal(true);
     const halo = (rank: number, name: 'u' | 'v') => {
       const [i, j] = rank === 0 ? [6, 3] : [3, 6];
@@ -93,20 +102,27 @@ describe('halo/updater: what is exchanged', () => {
     };
     expect([halo(0, 'u'), halo(0, 'v')]).to.deep.equal([4, 3]);
     expect([halo(1, 'u'), halo(1, 'v')]).to.deep.equal([2, 1]);
-    expect(refusal(() => updaters[0]!.start([{ data: parts[0]!.u }])).message).to.include('needs y too');
+    expect(refusal(() => updaters[0]!.start([{ data: parts[0]!.u }])).message).to.include(
+      'needs y too',
+    );
     for (const each of updaters) each.close();
   });
 
   it('is refused where it does not fit, naming ranks and edges', () => {
     const topology = periodicTopology({ layout: [2, 1] });
-    const says = (options: object) => refusal(() => shareHaloExchange({ topology, x: [field()], ...options })).message;
+    const says = (options: object) =>
+      refusal(() => shareHaloExchange({ topology, x: [field()], ...options })).message;
     expect(says({ x: [] })).to.include('at least one HaloExchangeSpec');
-    expect(says({ x: [field(), field({ dtype: 'float32' })] })).to.include('one buffer holds one dtype');
+    expect(says({ x: [field(), field({ dtype: 'float32' })] })).to.include(
+      'one buffer holds one dtype',
+    );
     expect(says({ points: 3 })).to.include('points');
     expect(says({ points: 0 })).to.include('points');
     expect(says({ x: [field({ nPoints: 0 })] })).to.include('exchange at least one point');
     expect(says({ typo: 1 })).to.include("unknown option 'typo'");
-    expect(says({ topology: { ranks: 3, neighbours: topology.neighbours } })).to.include('a list for each of 3 ranks');
+    expect(says({ topology: { ranks: 3, neighbours: topology.neighbours } })).to.include(
+      'a list for each of 3 ranks',
+    );
     const [mine, theirs] = topology.neighbours as [object[], object[]];
     expect(says({ topology: { ranks: 2, neighbours: [mine, theirs.slice(1)] } })).to.match(
       /neighbours are mutual: over edge . rank . meets rank .'s edge ., turned 0 times, but that edge meets nobody/,
@@ -114,12 +130,21 @@ describe('halo/updater: what is exchanged', () => {
     expect(says({ topology: { ranks: 2, neighbours: [[...mine, mine[0]], theirs] } })).to.include(
       'rank 0 has two neighbours over edge',
     );
-    expect(says({ topology: cubedSphereTopology(), x: [field({ shape: [8, 6], extent: [4, 2] })] })).to.match(
+    expect(
+      says({ topology: cubedSphereTopology(), x: [field({ shape: [8, 6], extent: [4, 2] })] }),
+    ).to.match(
       /rank \d's edge \w at rank \d's edge \w: x\[0\] arrives as \[\d,\d\], its halo there is \[\d,\d\] of \[i,j\]/,
     );
     expect(
       says({
-        x: [field({ shape: [8, 8, 2 ** 44], origin: [2, 2, 0], extent: [4, 4, 2 ** 44], dims: ['i', 'j', 'k'] })],
+        x: [
+          field({
+            shape: [8, 8, 2 ** 44],
+            origin: [2, 2, 0],
+            extent: [4, 4, 2 ** 44],
+            dims: ['i', 'j', 'k'],
+          }),
+        ],
       }),
     ).to.include('bytes of shared memory');
     // What is not there cannot be crossed: the whole compute domain would arrive.
@@ -135,9 +160,18 @@ describe('halo/updater: what is exchanged', () => {
 
   it('of a line of cells goes round a ring', async () => {
     const n = 3;
-    const line = { nPoints: 2, shape: [9], origin: [2], extent: [5], dims: ['i'], dtype: 'int32' as const };
+    const line = {
+      nPoints: 2,
+      shape: [9],
+      origin: [2],
+      extent: [5],
+      dims: ['i'],
+      dtype: 'int32' as const,
+    };
     const shared = shareHaloExchange({ topology: periodicTopology({ layout: [n] }), x: [line] });
-    const arrays = Array.from({ length: n }, (_, rank) => new Int32Array(9).map((_, i) => 5 * rank + i - 2));
+    const arrays = Array.from({ length: n }, (_, rank) =>
+      new Int32Array(9).map((_, i) => 5 * rank + i - 2),
+    );
     const ranks = arrays.map((_, rank) => new HaloUpdater(shared, rank));
     for (const [rank, updater] of ranks.entries()) {
       const data = arrays[rank]!;
@@ -167,7 +201,11 @@ describe('halo/updater: what is exchanged', () => {
     for (const n of [2 ** 30 - 1, 2 ** 30, 2 ** 30 + 1, 2 ** 31, 2 ** 40 + 3]) {
       expect([words.isEmpty(0, n), words.holds(0, n)]).to.deep.equal([true, false]);
       words.fill(0, n);
-      expect([words.isEmpty(0, n), words.holds(0, n), words.isEmpty(0, n + 1)]).to.deep.equal([false, true, true]);
+      expect([words.isEmpty(0, n), words.holds(0, n), words.isEmpty(0, n + 1)]).to.deep.equal([
+        false,
+        true,
+        true,
+      ]);
       expect([words.holds(0, n - 2), words.holds(0, n + 2)]).to.deep.equal([false, false]);
       words.empty(0, n);
     }

@@ -1,4 +1,7 @@
-/** Waits for exchanges with nothing else to do: the process must stay until then, and end by itself afterwards. */
+/**
+ * Waits for exchanges with nothing else to do: the process must stay until then, and end by itself
+ * afterwards.
+ */
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { Part, plane } from './plane.ts';
 

@@ -58,14 +58,19 @@ onBoth((rig) => {
       expect(await b.wait()).to.equal(true);
       expect(await parts[1]!.wrong(1)).to.equal(null);
       b.start(parts[1]!.fill(2).quantities);
-      expect((await rejection(b.wait())).message).to.match(/rank 0 closed before it sent what exchange 2 of rank 1/);
+      expect((await rejection(b.wait())).message).to.match(
+        /rank 0 closed before it sent what exchange 2 of rank 1/,
+      );
     });
 
     it('a time-out is an answer, and the exchange goes on', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       a.start(parts[0]!.fill(1).quantities);
-      expect([await a.wait({ timeoutMs: 0 }), await a.wait({ timeoutMs: 5 })]).to.deep.equal([false, false]);
+      expect([await a.wait({ timeoutMs: 0 }), await a.wait({ timeoutMs: 5 })]).to.deep.equal([
+        false,
+        false,
+      ]);
       const waiting = a.wait();
       b.start(parts[1]!.fill(1).quantities);
       expect([await b.wait(), await waiting]).to.deep.equal([true, true]);
@@ -80,13 +85,18 @@ onBoth((rig) => {
       const waiting = rejection(a.wait({ signal: control.signal }));
       control.abort(new Error('enough'));
       expect((await waiting).message).to.equal('enough');
-      expect((await rejection(a.wait({ signal: AbortSignal.abort(new Error('never')) }))).message).to.equal('never');
+      expect(
+        (await rejection(a.wait({ signal: AbortSignal.abort(new Error('never')) }))).message,
+      ).to.equal('never');
       b.start(parts[1]!.fill(1).quantities);
       expect([await a.wait(), await b.wait()]).to.deep.equal([true, true]);
     });
 
     it('a wait takes its listener with it, however it ends', async () => {
-      const ends: Record<string, (a: HaloUpdater, b: HaloUpdater, of: Part, control: AbortController) => void> = {
+      const ends: Record<
+        string,
+        (a: HaloUpdater, b: HaloUpdater, of: Part, control: AbortController) => void
+      > = {
         arrival: (_a, b, of) => b.start(of.fill(1).quantities),
         abort: (_a, _b, _of, control) => control.abort(),
         failure: (_a, b) => b.fail(new Error('no')),
@@ -99,11 +109,16 @@ onBoth((rig) => {
         const control = new AbortController();
         const listeners = () => getEventListeners(control.signal, 'abort').length;
         a.start(parts[0]!.fill(1).quantities);
-        const waiting = a.wait({ signal: control.signal, timeoutMs: how === 'time-out' ? 250 : 60_000 });
+        const waiting = a.wait({
+          signal: control.signal,
+          timeoutMs: how === 'time-out' ? 250 : 60_000,
+        });
         const ended = waiting.then(String, () => 'thrown');
         expect(listeners(), how).to.equal(1);
         end(a, b, parts[1]!, control);
-        expect(await ended, how).to.equal({ arrival: 'true', 'time-out': 'false' }[how] ?? 'thrown');
+        expect(await ended, how).to.equal(
+          { arrival: 'true', 'time-out': 'false' }[how] ?? 'thrown',
+        );
         expect(listeners(), how).to.equal(0);
       }
     });

@@ -25,7 +25,9 @@ onBoth((rig) => {
       expect(rungBy(() => updaters[0]!.close())).to.deep.equal([1, 1, 1, 1]);
       expect(rungBy(() => updaters[2]!.fail(new Error('no')))).to.deep.equal([1, 1, 1, 1]);
       expect(rungBy(() => updaters[2]!.close())).to.deep.equal([0, 0, 0, 0]);
-      expect(rungBy(() => failHaloExchange(all.shared, new Error('no')))).to.deep.equal([1, 1, 1, 1]);
+      expect(rungBy(() => failHaloExchange(all.shared, new Error('no')))).to.deep.equal([
+        1, 1, 1, 1,
+      ]);
     });
 
     it('what was sent before a failure is received; what was not is missed', async () => {
@@ -37,7 +39,9 @@ onBoth((rig) => {
       expect(await b.wait()).to.equal(true);
       expect(await parts[1]!.wrong(1)).to.equal(null);
       expect((await rejection(b.wait())).message).to.equal('rank 0 failed in exchange 1: no');
-      expect(refusal(() => b.start(parts[1]!.quantities)).message).to.equal('rank 0 failed in exchange 1: no');
+      expect(refusal(() => b.start(parts[1]!.quantities)).message).to.equal(
+        'rank 0 failed in exchange 1: no',
+      );
     });
 
     it('the first failure wins; after it everything throws it, and closing is fine', async () => {
@@ -67,14 +71,20 @@ onBoth((rig) => {
       here.start(mine.fill(1).quantities);
       const waiting = rejection(here.wait());
       failHaloExchange(structuredClone(all.shared), new TypeError('its module does not load'));
-      expect((await waiting).message).to.equal('the halo exchange was ended from outside: its module does not load');
+      expect((await waiting).message).to.equal(
+        'the halo exchange was ended from outside: its module does not load',
+      );
     });
 
     it('a failure that cannot be written as it is still arrives', async () => {
       const { parts, updaters } = rig.together(2, 1);
-      const error: Error & { self?: unknown } = new Error('x'.repeat(10_000), { cause: { big: 1n } });
+      const error: Error & { self?: unknown } = new Error('x'.repeat(10_000), {
+        cause: { big: 1n },
+      });
       updaters[1]!.fail(error);
-      expect(refusal(() => updaters[0]!.start(parts[0]!.quantities)).message).to.match(/^rank 1 failed.*: x{100}/);
+      expect(refusal(() => updaters[0]!.start(parts[0]!.quantities)).message).to.match(
+        /^rank 1 failed.*: x{100}/,
+      );
     });
 
     it('closing releases the own waiter', async () => {
@@ -107,9 +117,13 @@ onBoth((rig) => {
       expect((await rejection(a.wait())).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
       b.start(parts[1]!.fill(1).quantities);
       expect([await waiting, await b.wait()]).to.deep.equal([true, true]);
-      expect(refusal(() => rig.updater(all, 1)).message).to.match(/rank 1 is in use by another HaloUpdater/);
+      expect(refusal(() => rig.updater(all, 1)).message).to.match(
+        /rank 1 is in use by another HaloUpdater/,
+      );
       b.close();
-      expect(refusal(() => rig.updater(all, 1)).message).to.match(/rank 1 was used by another HaloUpdater/);
+      expect(refusal(() => rig.updater(all, 1)).message).to.match(
+        /rank 1 was used by another HaloUpdater/,
+      );
       expect(code(() => b.start(parts[1]!.quantities))).to.equal('ERR_HOTSLOT_STATE_CLOSED');
       expect((await rejection(b.wait())).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
       b.fail(new Error('too late'));
@@ -124,7 +138,9 @@ onBoth((rig) => {
         [good[0]!, { data: new Float32Array(1000) }],
         [good[0]!, { ...good[1]!, shape: [1] }],
       ])
-        expect(refusal(() => updaters[0]!.start(bad)).code).to.match(/ERR_HOTSLOT_(ARGUMENT|RANGE)/);
+        expect(refusal(() => updaters[0]!.start(bad)).code).to.match(
+          /ERR_HOTSLOT_(ARGUMENT|RANGE)/,
+        );
       expect(refusal(() => updaters[0]!.start(good, good)).message).to.include('takes no y');
       expect(updaters[0]!.exchange).to.equal(0);
       await exchange(parts, updaters, 1);
@@ -137,16 +153,24 @@ onBoth((rig) => {
       const one = rig.updater(all, 0);
       one.start(rig.part(all, 0).fill(1).quantities);
       for (const timeoutMs of [-1, Number.NaN, '1' as unknown as number])
-        expect(refusal(() => one.waitSync({ timeoutMs })).message).to.include('timeoutMs must be a number of milli');
+        expect(refusal(() => one.waitSync({ timeoutMs })).message).to.include(
+          'timeoutMs must be a number of milli',
+        );
       expect((await rejection(one.wait({ signal: 1 as unknown as AbortSignal }))).code).to.equal(
         'ERR_HOTSLOT_ARGUMENT',
       );
-      expect(refusal(() => one.waitSync({ timeout: 1 } as object)).message).to.include("unknown option 'timeout'");
-      expect(refusal(() => new HaloUpdater(all.shared, 1)).message).to.include('rank must be a whole number');
-      expect(refusal(() => new HaloUpdater({} as never, 0)).message).to.include('what shareHaloExchange() returned');
-      expect(refusal(() => new HaloUpdater(plane(1, 1).shared, 0, { device: 'host:0' as never })).code).to.equal(
-        'ERR_HOTSLOT_ARGUMENT',
+      expect(refusal(() => one.waitSync({ timeout: 1 } as object)).message).to.include(
+        "unknown option 'timeout'",
       );
+      expect(refusal(() => new HaloUpdater(all.shared, 1)).message).to.include(
+        'rank must be a whole number',
+      );
+      expect(refusal(() => new HaloUpdater({} as never, 0)).message).to.include(
+        'what shareHaloExchange() returned',
+      );
+      expect(
+        refusal(() => new HaloUpdater(plane(1, 1).shared, 0, { device: 'host:0' as never })).code,
+      ).to.equal('ERR_HOTSLOT_ARGUMENT');
     });
   });
 });

@@ -1,4 +1,7 @@
-/** What tests of HaloUpdater share: ranks of this thread and of others on planes, closed after each test. */
+/**
+ * What tests of HaloUpdater share: ranks of this thread and of others on planes, closed after each
+ * test.
+ */
 
 import { expect } from 'chai';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
@@ -8,7 +11,10 @@ import { TESTED } from '../rig/tested-device.ts';
 import { Part, type Plane, plane } from './plane.ts';
 import type { RankTask } from './updater-worker.ts';
 
-/** A rank in a thread of its own: makes no exchange and closes, unless it is told more. It ends with null, or what was wrong. */
+/**
+ * A rank in a thread of its own: makes no exchange and closes, unless it is told more. It ends with
+ * null, or what was wrong.
+ */
 export const rankThread = (plane: Plane, rank: number, more: Partial<RankTask> = {}) =>
   new TestThread<RankTask>(new URL('./updater-worker.js', import.meta.url), {
     plane,
@@ -52,7 +58,10 @@ export class UpdaterRig {
   }
 
   /** All ranks of a plane, here. */
-  together(columns: number, rows: number): { plane: Plane; parts: Part[]; updaters: HaloUpdater[] } {
+  together(
+    columns: number,
+    rows: number,
+  ): { plane: Plane; parts: Part[]; updaters: HaloUpdater[] } {
     const all = plane(columns, rows);
     const ranks = Array.from({ length: columns * rows }, (_, rank) => rank);
     return {
@@ -77,5 +86,6 @@ export async function exchange(parts: Part[], updaters: HaloUpdater[], n: number
 
 /** The same tests for arrays in memory and for arrays on the tested device. */
 export function onBoth(tests: (rig: UpdaterRig) => void): void {
-  for (const name of new Set(['cpu', TESTED])) describe(`halo/updater on ${name}`, () => tests(new UpdaterRig(name)));
+  for (const name of new Set(['cpu', TESTED]))
+    describe(`halo/updater on ${name}`, () => tests(new UpdaterRig(name)));
 }

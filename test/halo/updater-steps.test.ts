@@ -17,12 +17,16 @@ import { rankThread } from './updater-rig.ts';
 
 describe('halo/updater: one step at a time', () => {
   const inThread = (step: Step, plane?: Plane): Promise<unknown> =>
-    new TestThread<StepTask>(new URL('./step-worker.js', import.meta.url), { step, plane }).result();
+    new TestThread<StepTask>(new URL('./step-worker.js', import.meta.url), {
+      step,
+      plane,
+    }).result();
 
   it('H4: whatever happens behind a look has rung by the time of the park', async () => {
     for (const what of ['holds', 'failed'] as const)
       expect(await parksBehind(what, 'parkAsync'), what).to.deep.equal([true]);
-    for (const step of ['rungHolds', 'rungFailed'] as const) expect(await inThread(step), step).to.deep.equal([true]);
+    for (const step of ['rungHolds', 'rungFailed'] as const)
+      expect(await inThread(step), step).to.deep.equal([true]);
   });
 
   for (const [what, leaves] of [
@@ -39,7 +43,10 @@ describe('halo/updater: one step at a time', () => {
           },
           async ({ second, parts }) => {
             // Not the failure: that was not there before the look.
-            if (sync) expect(refusal(() => second.waitSync()).code).to.equal('ERR_HOTSLOT_STATE_MAIN_THREAD');
+            if (sync)
+              expect(refusal(() => second.waitSync()).code).to.equal(
+                'ERR_HOTSLOT_STATE_MAIN_THREAD',
+              );
             expect(sync ? second.waitSync() : await second.wait()).to.equal(true);
             expect(parts[1].wrongHere(1)).to.equal(null);
           },
@@ -57,7 +64,8 @@ describe('halo/updater: one step at a time', () => {
       words.claim(1);
       Atomics.store(note, 0, 1);
       words.leave(1, RankState.failed);
-      // One look: from the first on, a rank waits 100 ms for the reason, which can be over before a busy machine looks again.
+      // One look: from the first on, a rank waits 100 ms for the reason, which can be over before a
+      // busy machine looks again.
       expect(await rank.wait({ timeoutMs: 0 }), 'somebody is writing').to.equal(false);
       if (explained) {
         Atomics.store(note, 0, 0);
@@ -65,8 +73,12 @@ describe('halo/updater: one step at a time', () => {
         words.ringAll();
       }
       const { message } = await rejection(rank.wait());
-      if (explained) expect(message).to.equal('rank 1 failed before its first exchange: the reason');
-      else expect(message).to.match(/^rank 1 failed before it sent what exchange 1 of rank 0 waits for/);
+      if (explained)
+        expect(message).to.equal('rank 1 failed before its first exchange: the reason');
+      else
+        expect(message).to.match(
+          /^rank 1 failed before it sent what exchange 1 of rank 0 waits for/,
+        );
     }
   });
 
@@ -83,7 +95,10 @@ describe('halo/updater: one step at a time', () => {
     for (const call of [() => rank.start(quantities), () => rank.waitSync(), () => rank.progress()])
       errors.push(refusal(call));
     for (const { code, message } of errors)
-      expect([code, message]).to.deep.equal(['ERR_HOTSLOT_STATE_CLOSED', 'rank 0 has failed: close it']);
+      expect([code, message]).to.deep.equal([
+        'ERR_HOTSLOT_STATE_CLOSED',
+        'rank 0 has failed: close it',
+      ]);
   });
 
   it('whatever a rank fails with, its neighbours are told', async () => {
@@ -115,7 +130,11 @@ describe('halo/updater: one step at a time', () => {
     for (const [rank, each] of [a, b].entries()) each.start(parts[rank]!.quantities);
     addon.moveHalo = unanswered;
     expect(await rejection(a.wait())).to.be.instanceOf(ThreadEnding);
-    expect([wordsOf(all.shared).failed, await a.wait(), await b.wait()]).to.deep.equal([false, true, true]);
+    expect([wordsOf(all.shared).failed, await a.wait(), await b.wait()]).to.deep.equal([
+      false,
+      true,
+      true,
+    ]);
     expect(parts[0]!.wrongHere(1)).to.equal(null);
   });
 

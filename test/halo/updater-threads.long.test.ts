@@ -15,17 +15,40 @@ onBoth((rig) => {
       [
         2,
         1,
-        setting(rig.onDevice ? { short: 100, all: 200, long: 300 } : { short: 500, all: 8000, long: 20_000 }),
+        setting(
+          rig.onDevice
+            ? { short: 100, all: 200, long: 300 }
+            : { short: 500, all: 8000, long: 20_000 },
+        ),
         false,
       ],
-      [2, 2, setting(rig.onDevice ? { short: 30, all: 60, long: 100 } : { short: 100, all: 1500, long: 3000 }), false],
-      [3, 1, setting(rig.onDevice ? { short: 30, all: 60, long: 100 } : { short: 60, all: 600, long: 1000 }), true],
+      [
+        2,
+        2,
+        setting(
+          rig.onDevice ? { short: 30, all: 60, long: 100 } : { short: 100, all: 1500, long: 3000 },
+        ),
+        false,
+      ],
+      [
+        3,
+        1,
+        setting(
+          rig.onDevice ? { short: 30, all: 60, long: 100 } : { short: 60, all: 600, long: 1000 },
+        ),
+        true,
+      ],
     ] as const) {
-      itLonger(`${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`, async () => {
-        const all = plane(columns, rows);
-        const threads = all.shared.neighbours.map((_, rank) => rig.thread(all, rank, { exchanges, async }));
-        for (const each of threads) expect(await each.result()).to.equal(null);
-      });
+      itLonger(
+        `${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`,
+        async () => {
+          const all = plane(columns, rows);
+          const threads = all.shared.neighbours.map((_, rank) =>
+            rig.thread(all, rank, { exchanges, async }),
+          );
+          for (const each of threads) expect(await each.result()).to.equal(null);
+        },
+      );
     }
 
     itAll('the main thread is a rank, too', async () => {
@@ -50,7 +73,9 @@ onBoth((rig) => {
 
     it('one that fails fails all, also those far away, with its own code and cause', async () => {
       const all = plane(5, 1);
-      const others = [0, 2, 3, 4].map((rank) => rig.thread(all, rank, { exchanges: 3, ending: 'goOn' }));
+      const others = [0, 2, 3, 4].map((rank) =>
+        rig.thread(all, rank, { exchanges: 3, ending: 'goOn' }),
+      );
       const failing = rig.thread(all, 1, { exchanges: 3, ending: 'fail' });
       expect(await failing.result()).to.equal(null);
       for (const each of others) {
@@ -80,7 +105,9 @@ onBoth((rig) => {
         );
       }
       expect(await closing.result()).to.equal(null);
-      expect(refusal(() => here.start(mine.quantities)).message).to.match(/failed in exchange 3: rank 1 closed/);
+      expect(refusal(() => here.start(mine.quantities)).message).to.match(
+        /failed in exchange 3: rank 1 closed/,
+      );
     });
 
     for (const ending of ['sleep', 'spin', 'throw'] as const) {
@@ -89,31 +116,37 @@ onBoth((rig) => {
         spin: 'is terminated while it computes',
         throw: 'throws and ends',
       }[ending];
-      (ending === 'sleep' ? it : itAll)(`one that ${doing} is lost, and everybody is told`, async () => {
-        const all = plane(5, 1);
-        const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
-        const far = [2, 3].map((rank) => rig.thread(all, rank, { exchanges: 1, ending: 'goOn' }));
-        const absent = rig.updater(all, 4);
-        const its = rig.part(all, 4);
-        const lost = rig.thread(all, 1, { exchanges: 1, ending });
-        for (const [updater, part] of [
-          [here, mine],
-          [absent, its],
-        ] as const)
-          updater.start(part.fill(1).quantities);
-        expect([await here.wait(), await absent.wait()]).to.deep.equal([true, true]);
-        if (ending !== 'throw') {
-          expect(await lost.next()).to.equal('here');
-          await lost.terminate();
-        }
-        const error = await rejection(here.update(mine.fill(2).quantities));
-        expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
-        expect(error.message).to.match(
-          /the thread of rank 1 ended before it sent what exchange 2 of rank [02] waits for/,
-        );
-        for (const each of far) expect((await rejection(each.result())).code).to.equal('ERR_HOTSLOT_THREAD_LOST');
-        expect(refusal(() => absent.start(its.quantities)).code).to.equal('ERR_HOTSLOT_THREAD_LOST');
-      });
+      (ending === 'sleep' ? it : itAll)(
+        `one that ${doing} is lost, and everybody is told`,
+        async () => {
+          const all = plane(5, 1);
+          const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
+          const far = [2, 3].map((rank) => rig.thread(all, rank, { exchanges: 1, ending: 'goOn' }));
+          const absent = rig.updater(all, 4);
+          const its = rig.part(all, 4);
+          const lost = rig.thread(all, 1, { exchanges: 1, ending });
+          for (const [updater, part] of [
+            [here, mine],
+            [absent, its],
+          ] as const)
+            updater.start(part.fill(1).quantities);
+          expect([await here.wait(), await absent.wait()]).to.deep.equal([true, true]);
+          if (ending !== 'throw') {
+            expect(await lost.next()).to.equal('here');
+            await lost.terminate();
+          }
+          const error = await rejection(here.update(mine.fill(2).quantities));
+          expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+          expect(error.message).to.match(
+            /the thread of rank 1 ended before it sent what exchange 2 of rank [02] waits for/,
+          );
+          for (const each of far)
+            expect((await rejection(each.result())).code).to.equal('ERR_HOTSLOT_THREAD_LOST');
+          expect(refusal(() => absent.start(its.quantities)).code).to.equal(
+            'ERR_HOTSLOT_THREAD_LOST',
+          );
+        },
+      );
     }
 
     it('one that is terminated while it waits is missed only for what it had not sent', async () => {
@@ -127,7 +160,9 @@ onBoth((rig) => {
       expect(await mine.wrong(2)).to.equal(null);
       const error = await rejection(here.update(mine.fill(3).quantities));
       expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
-      expect(error.message).to.match(/^the thread of rank 1 ended before it sent what exchange 3 of rank 0 waits for/);
+      expect(error.message).to.match(
+        /^the thread of rank 1 ended before it sent what exchange 3 of rank 0 waits for/,
+      );
     });
 
     for (const sleeper of ['this thread', 'a thread']) {
@@ -137,7 +172,8 @@ onBoth((rig) => {
           const all = plane(2, 1);
           const lost = rig.thread(all, 1, { exchanges: 1, ending: 'sleep' });
           let error: { code?: unknown } | undefined;
-          const asleep = () => until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript);
+          const asleep = () =>
+            until('it sleeps', () => wordsOf(all.shared).bell(0).words[1] === Parked.javascript);
           if (sleeper === 'this thread') {
             const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
             expect(await here.update(mine.fill(1).quantities)).to.equal(true);

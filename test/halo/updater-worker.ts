@@ -15,13 +15,22 @@ export interface RankTask {
   /** wait() instead of waitSync() */
   async?: boolean;
   /**
-   * What it does after the last exchange: closes; fails; throws without a word; says so and sleeps, or computes;
-   * sends its part of another exchange, says so, and waits; or goes on until it cannot.
+   * What it does after the last exchange: closes; fails; throws without a word; says so and sleeps,
+   * or computes; sends its part of another exchange, says so, and waits; or goes on until it
+   * cannot.
    */
   ending: 'close' | 'fail' | 'throw' | 'sleep' | 'spin' | 'wait' | 'goOn';
 }
 
-const { plane, shortLived = [], rank, exchanges, device: name, async, ending } = givenTask<RankTask>();
+const {
+  plane,
+  shortLived = [],
+  rank,
+  exchanges,
+  device: name,
+  async,
+  ending,
+} = givenTask<RankTask>();
 
 const asleep = new Int32Array(new SharedArrayBuffer(4));
 

@@ -1,5 +1,5 @@
-// What harnesses that execute an image share: each case of kernel_cases.hpp on the image and in the host's form, bit
-// for bit. A harness says how it executes a launch.
+// What harnesses that execute an image share: each case of kernel_cases.hpp on the image and in the
+// host's form, bit for bit. A harness says how it executes a launch.
 #pragma once
 #include <set>
 #include <string>
@@ -13,13 +13,14 @@ struct Grid {
   bool drawn;
 };
 
-// Given by the harness: what each case runs on; and one launch, whose pointer 0 is pointer `same`. What is wrong
-// besides the bytes; empty: nothing.
+// Given by the harness: what each case runs on; and one launch, whose pointer 0 is pointer `same`.
+// What is wrong besides the bytes; empty: nothing.
 std::vector<Grid> grids();
-std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes, const std::vector<double>& reals,
-                    size_t same, const Grid& grid);
+std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
+                    const std::vector<double>& reals, size_t same, const Grid& grid);
 
-// Words behind each tensor, which no kernel may change: for harnesses that do not look at addresses themselves.
+// Words behind each tensor, which no kernel may change: for harnesses that do not look at addresses
+// themselves.
 inline size_t guard_words = 0;
 
 // The only kernel that is run, up to its first failure; empty: all.
@@ -31,8 +32,9 @@ namespace host {
 }
 
 // Both forms on the same random numbers. `same`: pointer 0 is this one too; 0: none.
-inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* reach, const Words& wholes,
-                          const std::vector<double>& reals, const std::function<void(Buffers&)>& prepare, size_t same) {
+inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* reach,
+                          const Words& wholes, const std::vector<double>& reals,
+                          const std::function<void(Buffers&)>& prepare, size_t same) {
   const char* const name = kernel->name;
   Buffers start;
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -51,8 +53,9 @@ inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* re
   for (const Grid& grid : grids()) {
     Buffers got(start);
     const auto in_words = [&] {
-      return std::string(name) + " in " + std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) +
-             (grid.drawn ? ", drawn" : "") + (same ? ", pointer 0 is pointer " + std::to_string(same) : "");
+      return std::string(name) + " in " + std::to_string(grid.blocks) + " blocks of " +
+             std::to_string(grid.threads) + (grid.drawn ? ", drawn" : "") +
+             (same ? ", pointer 0 is pointer " + std::to_string(same) : "");
     };
     const std::string wrong = execute(*kernel, got, wholes, reals, same, grid);
     if (!wrong.empty()) return check(false, in_words() + ": " + wrong);
@@ -62,8 +65,8 @@ inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* re
             // Arithmetic promises nothing of a NaN's sign and payload.
             !(std::isnan(as_float(got[b][i])) && std::isnan(as_float(want[b][i])))) {
           char text[100];
-          std::snprintf(text, sizeof text, ": pointer %zu[%zu] is %.9g, on the host %.9g", b, i, as_float(got[b][i]),
-                        as_float(want[b][i]));
+          std::snprintf(text, sizeof text, ": pointer %zu[%zu] is %.9g, on the host %.9g", b, i,
+                        as_float(got[b][i]), as_float(want[b][i]));
           return check(false, in_words() + text);
         }
   }
@@ -80,7 +83,8 @@ inline void compare_forms(const char* name, const Words& wholes, const std::vect
   Reach reach[max_pointers];
   const char* wrong = kernel->need(args, reach);
   if (wrong || int(wholes.size()) != kernel->wholes || int(reals.size()) != kernel->reals)
-    return check(false, std::string(name) + " takes these arguments: " + (wrong ? wrong : "another number of them"));
+    return check(false, std::string(name) + " takes these arguments: " +
+                            (wrong ? wrong : "another number of them"));
   uint64_t bytes = 0;
   for (int i = 0; i < kernel->pointers; i++) bytes += reach[i].bytes;
   if (brief && bytes > 1 << 18) return;

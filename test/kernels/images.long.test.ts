@@ -1,7 +1,18 @@
-/** The committed device images: made from the sources that lie here, loadable by old drivers, and doing what the host does. */
+/**
+ * The committed device images: made from the sources that lie here, loadable by old drivers, and
+ * doing what the host does.
+ */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +27,10 @@ const sources = join(root, 'native/kernels');
 const lists = ['ptx', 'spirv', 'hsaco'];
 const sha256Of = (data: string | Buffer) => createHash('sha256').update(data).digest('hex');
 
-/** As native/kernels/table.cmake computes it: what `sha256sum` prints in that folder, hashed once more. */
+/**
+ * As native/kernels/table.cmake computes it: what `sha256sum` prints in that folder, hashed once
+ * more.
+ */
 function hashSources(): string {
   const names = ['', 'test/'].flatMap((folder) =>
     readdirSync(join(sources, folder))
@@ -63,21 +77,34 @@ function tool(name: string, ...folders: string[]): string | undefined {
 
 /** Runs a program; throws with what it said. */
 function run(program: string, ...args: string[]): string {
-  const { status, stdout, stderr, error } = spawnSync(program, args, { cwd: root, encoding: 'utf8' });
-  if (status !== 0) throw new Error(`${program} ended with ${status}: ${error ?? ''}${stdout}${stderr}`.slice(0, 8000));
+  const { status, stdout, stderr, error } = spawnSync(program, args, {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  if (status !== 0)
+    throw new Error(
+      `${program} ended with ${status}: ${error ?? ''}${stdout}${stderr}`.slice(0, 8000),
+    );
   return stdout;
 }
 
-/** What the core passes to each kernel, in order: a letter per pointer (p), whole number (w) and real (r). */
+/**
+ * What the core passes to each kernel, in order: a letter per pointer (p), whole number (w) and
+ * real (r).
+ */
 function registry(): Map<string, string> {
   return new Map(
     nativeKernels()
       .kernels()
-      .map(({ name, tensors, wholes, reals }) => [name, 'p'.repeat(tensors) + 'w'.repeat(wholes) + 'r'.repeat(reals)]),
+      .map(({ name, tensors, wholes, reals }) => [
+        name,
+        'p'.repeat(tensors) + 'w'.repeat(wholes) + 'r'.repeat(reals),
+      ]),
   );
 }
 
-const sorted = (map: Map<string, string>) => Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
+const sorted = (map: Map<string, string>) =>
+  Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
 
 describe('kernels/images', function () {
   // Oclgrind takes a minute by itself, and two beside other tests.
@@ -110,7 +137,12 @@ describe('kernels/images', function () {
 
   it('all of them are made from the sources as they are', () => {
     const all = lists.flatMap((list) => imagesIn(images, list));
-    expect(all.map(({ format }) => format)).to.include.members(['ptx', 'spirv', 'hsaco:gfx90a', 'hsaco:gfx1030']);
+    expect(all.map(({ format }) => format)).to.include.members([
+      'ptx',
+      'spirv',
+      'hsaco:gfx90a',
+      'hsaco:gfx1030',
+    ]);
     const hash = hashSources();
     for (const { format, sources } of all)
       expect(sources, `${format} is stale: run npm run build:kernels`).to.equal(hash);
@@ -118,17 +150,31 @@ describe('kernels/images', function () {
 
   it('the tables name every file with its bytes, and the addon has these', () => {
     const all = lists.flatMap((list) => imagesIn(images, list));
-    const files = [...all.map(({ file }) => file), ...lists.map((list) => `${list}.inc`), 'images.cpp'];
+    const files = [
+      ...all.map(({ file }) => file),
+      ...lists.map((list) => `${list}.inc`),
+      'images.cpp',
+    ];
     expect(readdirSync(images).sort()).to.deep.equal(files.sort());
     const addon = readFileSync(join(root, 'build/Release/device.node'));
     for (const { file, bytes, sha256 } of all) {
-      expect([image(file).length, sha256Of(image(file))], file).to.deep.equal([Number(bytes), sha256]);
-      expect(addon.includes(Buffer.concat([image(file), Buffer.of(0)])), `${file} in the addon`).to.equal(true);
+      expect([image(file).length, sha256Of(image(file))], file).to.deep.equal([
+        Number(bytes),
+        sha256,
+      ]);
+      expect(
+        addon.includes(Buffer.concat([image(file), Buffer.of(0)])),
+        `${file} in the addon`,
+      ).to.equal(true);
     }
   });
 
   itAll('the same compilers make the same bytes', function () {
-    need(this, { cmake: tool('cmake'), 'clang-14': tool('clang-14'), 'llvm-spirv-14': tool('llvm-spirv-14') });
+    need(this, {
+      cmake: tool('cmake'),
+      'clang-14': tool('clang-14'),
+      'llvm-spirv-14': tool('llvm-spirv-14'),
+    });
     const to = join(folder, 'images');
     mkdirSync(to);
     // The tests below assemble the PTX.
@@ -145,8 +191,11 @@ describe('kernels/images', function () {
       const [made, committed] = [imagesIn(to, list), imagesIn(images, list)];
       if (made[0]?.compiler === committed[0]?.compiler)
         for (const file of [table, ...made.map((each) => each.file)])
-          expect(sha256Of(readFileSync(join(to, file))), `${file}, made here`).to.equal(sha256Of(image(file)));
-      else others.push(`${list} was made by ${committed[0]?.compiler}, here is ${made[0]?.compiler}`);
+          expect(sha256Of(readFileSync(join(to, file))), `${file}, made here`).to.equal(
+            sha256Of(image(file)),
+          );
+      else
+        others.push(`${list} was made by ${committed[0]?.compiler}, here is ${made[0]?.compiler}`);
     }
     if (others.length > 0) skip(this, others.join('; '));
   });
@@ -157,7 +206,9 @@ describe('kernels/images', function () {
       expect(Number(/^\.version (\d+\.\d+)$/m.exec(text)?.[1])).to.be.at.most(7.0);
       expect(Number(/^\.target sm_(\d+)$/m.exec(text)?.[1])).to.be.at.most(70);
       const letters: Record<string, string> = { p: 'u64', w: 'u64', r: 'f32' };
-      const wanted = new Map([...registry()].map(([k, args]) => [k, [...args].map((a) => letters[a]).join(' ')]));
+      const wanted = new Map(
+        [...registry()].map(([k, args]) => [k, [...args].map((a) => letters[a]).join(' ')]),
+      );
       const entries = new Map(
         [...text.matchAll(/^\.visible \.entry (\w+)\(([^)]*)\)/gm)].map(([, name, params]) => [
           name as string,
@@ -178,9 +229,13 @@ describe('kernels/images', function () {
       expect(ptx().match(/^.*\.local\b.*$/m)).to.equal(null);
     });
 
-    /** An object file of the module's kernels, translated; `counted`: they count their instructions. */
+    /**
+     * An object file of the module's kernels, translated; `counted`: they count their instructions.
+     */
     function compiled(context: Mocha.Context, module: string, counted = false): string {
-      const [compiler] = need(context, { 'a C++ compiler': tool(process.env.CXX ?? 'g++') }) as [string];
+      const [compiler] = need(context, { 'a C++ compiler': tool(process.env.CXX ?? 'g++') }) as [
+        string,
+      ];
       writeFileSync(join(folder, 'translated.cpp'), cppOf(module, counted));
       const how = ['-std=c++17', '-O0', '-w', '-ffp-contract=off', '-fPIC', '-c'];
       run(compiler, ...how, join(folder, 'translated.cpp'), '-o', join(folder, 'translated.o'));
@@ -188,19 +243,25 @@ describe('kernels/images', function () {
     }
     /** The module with this kernel alone, changed. */
     function changed(kernel: string, change: (body: string) => string): string {
-      const body = new RegExp(`^\\.visible \\.entry ${kernel}\\(.*?^\\}\\n`, 'ms').exec(ptx())?.[0] as string;
+      const body = new RegExp(`^\\.visible \\.entry ${kernel}\\(.*?^\\}\\n`, 'ms').exec(
+        ptx(),
+      )?.[0] as string;
       expect(change(body)).to.not.equal(body);
       return change(body);
     }
 
-    itLonger('gives the bits of the host forms without a race, threads and blocks in drawn orders', function () {
-      const much = setting({ short: 'quick', all: 'short', long: 'all' });
-      expect(executed(compiled(this, ptx()), much)).to.match(nothingFound);
-    });
+    itLonger(
+      'gives the bits of the host forms without a race, threads and blocks in drawn orders',
+      function () {
+        const much = setting({ short: 'quick', all: 'short', long: 'all' });
+        expect(executed(compiled(this, ptx()), much)).to.match(nothingFound);
+      },
+    );
 
     /**
-     * Instructions of the slowest of 256 threads for an element of its block's 8 rows × 512 columns (column_sums: 2,048 rows): as version
-     * 0.3.0 had them, and how many times fewer they are to be.
+     * Instructions of the slowest of 256 threads for an element of its block's 8 rows × 512 columns
+     * (column_sums: 2,048 rows): as version 0.3.0 had them, and how many times fewer they are to
+     * be.
      */
     const instructions: Record<string, readonly [before: number, fewer: number]> = {
       norm_act: [1.2998, 3],
@@ -220,14 +281,23 @@ describe('kernels/images', function () {
     };
     itAll('kernels of rows share their work between all threads of a block', function () {
       const counts = executed(compiled(this, ptx(), true), 'count');
-      const now = new Map([...counts.matchAll(/^(\w+) ([\d.]+)$/gm)].map(([, name, count]) => [name, Number(count)]));
+      const now = new Map(
+        [...counts.matchAll(/^(\w+) ([\d.]+)$/gm)].map(([, name, count]) => [name, Number(count)]),
+      );
       expect([...now.keys()]).to.deep.equal(Object.keys(instructions));
       for (const [name, [before, fewer]] of Object.entries(instructions))
-        expect(before / now.get(name)!, `${name}: ${now.get(name)}, was ${before}`).to.be.at.least(fewer);
+        expect(before / now.get(name)!, `${name}: ${now.get(name)}, was ${before}`).to.be.at.least(
+          fewer,
+        );
     });
 
     const barrier = 'bar.sync \t0;';
-    const broken: [what: string, kernel: string, change: (body: string) => string, found: RegExp][] = [
+    const broken: [
+      what: string,
+      kernel: string,
+      change: (body: string) => string,
+      found: RegExp,
+    ][] = [
       [
         'without its first barrier',
         'softmax_rows',
@@ -243,14 +313,24 @@ describe('kernels/images', function () {
       [
         'with a row too many in the last block',
         'reduce_rows',
-        (body) => body.replace(/setp\.lt\.s64 (\t%p\d+, %rd\d+, %rd\d+;\n\tselp\.b64)/, 'setp.le.s64 $1'),
+        (body) =>
+          body.replace(/setp\.lt\.s64 (\t%p\d+, %rd\d+, %rd\d+;\n\tselp\.b64)/, 'setp.le.s64 $1'),
         /pointer 0\[\d+\] is/,
       ],
-      ['with another sum', 'axpby', (body) => body.replace('add.rn.f32', 'sub.rn.f32'), /pointer 0\[\d+\] is/],
+      [
+        'with another sum',
+        'axpby',
+        (body) => body.replace('add.rn.f32', 'sub.rn.f32'),
+        /pointer 0\[\d+\] is/,
+      ],
       [
         'with a barrier for one thread',
         'adam',
-        (body) => body.replace(/mov\.u32 \t(%r\d+), %tid\.x;/, `$&\nsetp.eq.s32 \t%p1, $1, 0;\n@%p1 ${barrier}`),
+        (body) =>
+          body.replace(
+            /mov\.u32 \t(%r\d+), %tid\.x;/,
+            `$&\nsetp.eq.s32 \t%p1, $1, 0;\n@%p1 ${barrier}`,
+          ),
         /same barriers/,
       ],
     ];
@@ -263,9 +343,15 @@ describe('kernels/images', function () {
 
     it('is translated whole: an instruction that nobody translates is refused by name', () => {
       const fused = changed('axpby', (body) => body.replace('add.rn.f32', 'fma.rn.f32'));
-      expect(() => cppOf(fused)).to.throw(UnknownPtx, /^an instruction that is not translated: 'fma\.rn\.f32 %f/);
+      expect(() => cppOf(fused)).to.throw(
+        UnknownPtx,
+        /^an instruction that is not translated: 'fma\.rn\.f32 %f/,
+      );
       const declared = changed('axpby', (body) => `.global .align 4 .b8 table[4];\n${body}`);
-      expect(() => cppOf(declared)).to.throw(UnknownPtx, /^a declaration that is not translated: '\.global/);
+      expect(() => cppOf(declared)).to.throw(
+        UnknownPtx,
+        /^a declaration that is not translated: '\.global/,
+      );
     });
 
     for (const arch of [75, 80, 90]) {
@@ -273,8 +359,16 @@ describe('kernels/images', function () {
         const toolkits = [process.env.CUDA_PATH, process.env.CUDA_HOME, '/usr/local/cuda'].filter(
           (p) => p !== undefined,
         );
-        const [ptxas] = need(this, { ptxas: tool('ptxas', ...toolkits.map((path) => join(path, 'bin'))) });
-        run(ptxas as string, `-arch=sm_${arch}`, '-o', join(folder, 'kernels.cubin'), join(images, 'kernels.ptx'));
+        const [ptxas] = need(this, {
+          ptxas: tool('ptxas', ...toolkits.map((path) => join(path, 'bin'))),
+        });
+        run(
+          ptxas as string,
+          `-arch=sm_${arch}`,
+          '-o',
+          join(folder, 'kernels.cubin'),
+          join(images, 'kernels.ptx'),
+        );
       });
     }
   });
@@ -293,7 +387,16 @@ describe('kernels/images', function () {
       const bytes = Buffer.from(Uint32Array.from(words).buffer);
       return bytes.toString('latin1', 0, bytes.indexOf(0));
     };
-    const op = { entry: 15, mode: 16, capability: 17, int: 21, float: 22, pointer: 32, function: 54, parameter: 55 };
+    const op = {
+      entry: 15,
+      mode: 16,
+      capability: 17,
+      int: 21,
+      float: 22,
+      pointer: 32,
+      function: 54,
+      parameter: 55,
+    };
 
     it('needs no more than Level Zero gives and has every kernel, uncontracted, with the parameters that the core passes', () => {
       const { buffer, byteOffset, length } = image('kernels.spv');
@@ -319,7 +422,8 @@ describe('kernels/images', function () {
         } else if (code === op.parameter && current !== undefined)
           kernels.set(current, kernels.get(current) + (types.get(a) ?? '?'));
       }
-      // Addresses, Linkage, Kernel, Int64, Int16, Int8: OpenCL 1.2 asks all of them of every device.
+      // Addresses, Linkage, Kernel, Int64, Int16, Int8: OpenCL 1.2 asks all of them of every
+      // device.
       expect([...capabilities].sort((x, y) => x - y)).to.deep.equal([4, 5, 6, 11, 22, 39]);
       expect(sorted(kernels)).to.deep.equal(sorted(registry()));
       expect(uncontracted.sort()).to.deep.equal([...kernels.keys()].sort());
@@ -330,45 +434,59 @@ describe('kernels/images', function () {
       run(validator as string, '--target-env', 'opencl1.2', join(images, 'kernels.spv'));
     });
 
-    itLong('gives the bits of the host forms without a race, executed on this processor', function () {
-      const tools = ['clang-14', 'llvm-spirv-14', 'llvm-dis-14', 'opt-14'];
-      const [clang, translate, disassemble, optimise] = need(
-        this,
-        Object.fromEntries(tools.map((name) => [name, tool(name)])),
-      ) as [string, string, string, string];
-      const file = (name: string) => join(folder, name);
-      run(translate, '-r', '-o', file('executed.bc'), join(images, 'kernels.spv'));
-      run(disassemble, '-o', file('executed.ll'), file('executed.bc'));
-      // The sanitizer's pass leaves memory of other address spaces out; on this processor there is one.
-      const plain = readFileSync(file('executed.ll'), 'utf8')
-        .replace(/ addrspace\(\d\)/g, '')
-        .replace(/^target .*$/gm, '')
-        .replace(/^(attributes #\d+ = \{)/gm, '$1 sanitize_thread');
-      writeFileSync(file('plain.ll'), plain);
-      const pass = [
-        '-passes=function(tsan)',
-        '-tsan-instrument-read-before-write',
-        '-tsan-instrument-func-entry-exit=0',
-      ];
-      run(optimise, ...pass, '-o', file('watched.bc'), file('plain.ll'));
-      const target = run(clang, '-print-target-triple').trim();
-      const toObject = ['-target', target, '-Wno-override-module', '-O1', '-ffp-contract=off', '-fPIC', '-c'];
-      run(clang, '-x', 'ir', file('watched.bc'), ...toObject, '-o', file('executed.o'));
-      expect(executed(file('executed.o'), 'all')).to.match(nothingFound);
-    });
+    itLong(
+      'gives the bits of the host forms without a race, executed on this processor',
+      function () {
+        const tools = ['clang-14', 'llvm-spirv-14', 'llvm-dis-14', 'opt-14'];
+        const [clang, translate, disassemble, optimise] = need(
+          this,
+          Object.fromEntries(tools.map((name) => [name, tool(name)])),
+        ) as [string, string, string, string];
+        const file = (name: string) => join(folder, name);
+        run(translate, '-r', '-o', file('executed.bc'), join(images, 'kernels.spv'));
+        run(disassemble, '-o', file('executed.ll'), file('executed.bc'));
+        // The sanitizer's pass leaves memory of other address spaces out; on this processor there
+        // is one.
+        const plain = readFileSync(file('executed.ll'), 'utf8')
+          .replace(/ addrspace\(\d\)/g, '')
+          .replace(/^target .*$/gm, '')
+          .replace(/^(attributes #\d+ = \{)/gm, '$1 sanitize_thread');
+        writeFileSync(file('plain.ll'), plain);
+        const pass = [
+          '-passes=function(tsan)',
+          '-tsan-instrument-read-before-write',
+          '-tsan-instrument-func-entry-exit=0',
+        ];
+        run(optimise, ...pass, '-o', file('watched.bc'), file('plain.ll'));
+        const target = run(clang, '-print-target-triple').trim();
+        const toObject = [
+          '-target',
+          target,
+          '-Wno-override-module',
+          '-O1',
+          '-ffp-contract=off',
+          '-fPIC',
+          '-c',
+        ];
+        run(clang, '-x', 'ir', file('watched.bc'), ...toObject, '-o', file('executed.o'));
+        expect(executed(file('executed.o'), 'all')).to.match(nothingFound);
+      },
+    );
   });
 
   describe('SPIR-V on OpenCL devices of others', () => {
     const tools = ['llvm-spirv-14', 'llvm-dis-14', 'llvm-as-14'] as const;
     /** The image as LLVM's bitcode, its text changed; and a program that runs it. */
-    function made(context: Mocha.Context, change: (text: string) => string = (text) => text): [string, string] {
+    function made(
+      context: Mocha.Context,
+      change: (text: string) => string = (text) => text,
+    ): [string, string] {
       const headers = existsSync('/usr/include/CL/cl.h') ? '' : undefined;
       const found = Object.fromEntries(tools.map((name) => [name, tool(name)]));
-      const [translate, disassemble, assemble] = need(context, { ...found, 'opencl-headers': headers }) as [
-        string,
-        string,
-        string,
-      ];
+      const [translate, disassemble, assemble] = need(context, {
+        ...found,
+        'opencl-headers': headers,
+      }) as [string, string, string];
       const file = (name: string) => join(folder, name);
       run(translate, '-r', '-o', file('opencl.bc'), join(images, 'kernels.spv'));
       run(disassemble, '-o', file('opencl.ll'), file('opencl.bc'));
@@ -379,12 +497,19 @@ describe('kernels/images', function () {
     }
     const onOclgrind = (context: Mocha.Context, program: string, ...args: string[]) => {
       const [oclgrind] = need(context, { oclgrind: tool('oclgrind') }) as [string];
-      const { status, stdout, stderr } = spawnSync(oclgrind, ['--data-races', '--uninitialized', program, ...args], {
-        ...{ cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 },
-      });
+      const { status, stdout, stderr } = spawnSync(
+        oclgrind,
+        ['--data-races', '--uninitialized', program, ...args],
+        {
+          cwd: root,
+          encoding: 'utf8',
+          maxBuffer: 2 ** 28,
+        },
+      );
       return { status, text: (stdout + stderr).trim() };
     };
-    const passed = (on: string) => new RegExp(`^on ${on}\\n\\d+ kernels and outputs over inputs compared: 0 failures$`);
+    const passed = (on: string) =>
+      new RegExp(`^on ${on}\\n\\d+ kernels and outputs over inputs compared: 0 failures$`);
 
     itAll('Oclgrind finds no race and no number that nobody wrote', function () {
       const [program, image] = made(this);
@@ -394,17 +519,24 @@ describe('kernels/images', function () {
     });
 
     itAll('Oclgrind finds kernels without their barriers', function () {
-      const [program, image] = made(this, (text) => text.replaceAll(/^.*call .*@_Z7barrierj\(.*$/gm, ''));
+      const [program, image] = made(this, (text) =>
+        text.replaceAll(/^.*call .*@_Z7barrierj\(.*$/gm, ''),
+      );
       for (const kernel of ['softmax_rows', 'layer_norm', 'categorical_project', 'count_odd'])
-        expect(onOclgrind(this, program, 'short', image, kernel).text).to.include(`data race at local memory address`);
+        expect(onOclgrind(this, program, 'short', image, kernel).text).to.include(
+          `data race at local memory address`,
+        );
     });
 
-    itLong('PoCL gives the bits of the host forms, in groups of 7 to 256', function (this: Mocha.Context) {
-      const icd = '/etc/OpenCL/vendors/pocl.icd';
-      need(this, { pocl: existsSync(icd) ? icd : undefined });
-      const [program, image] = made(this);
-      expect(run(program, 'all', image).trim()).to.match(passed('.*'));
-    });
+    itLong(
+      'PoCL gives the bits of the host forms, in groups of 7 to 256',
+      function (this: Mocha.Context) {
+        const icd = '/etc/OpenCL/vendors/pocl.icd';
+        need(this, { pocl: existsSync(icd) ? icd : undefined });
+        const [program, image] = made(this);
+        expect(run(program, 'all', image).trim()).to.match(passed('.*'));
+      },
+    );
   });
 
   it('code objects are for AMD, and have every kernel', () => {
@@ -416,8 +548,11 @@ describe('kernels/images', function () {
     for (const { format, file } of objects) {
       const bytes = image(file);
       // An ELF of 64 bits for machine 224, AMD's.
-      expect([bytes.readUInt32BE(0), bytes[4], bytes.readUInt16LE(18)], format).to.deep.equal([0x7f454c46, 2, 224]);
-      for (const name of names) expect(bytes.includes(`\0${name}.kd\0`), `${format}: ${name}`).to.equal(true);
+      expect([bytes.readUInt32BE(0), bytes[4], bytes.readUInt16LE(18)], format).to.deep.equal([
+        0x7f454c46, 2, 224,
+      ]);
+      for (const name of names)
+        expect(bytes.includes(`\0${name}.kd\0`), `${format}: ${name}`).to.equal(true);
     }
   });
 });

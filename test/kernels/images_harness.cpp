@@ -1,6 +1,7 @@
-// A committed image, executed: its kernels, translated and compiled for this processor, against the host's forms, bit
-// for bit, and looked at for races. Blocks run one after the other; each thread of a block is a fiber, which runs until
-// it ends or comes to a barrier, where the next one goes on. In their order, and in drawn ones.
+// A committed image, executed: its kernels, translated and compiled for this processor, against the
+// host's forms, bit for bit, and looked at for races. Blocks run one after the other; each thread
+// of a block is a fiber, which runs until it ends or comes to a barrier, where the next one goes
+// on. In their order, and in drawn ones.
 //   g++ … -rdynamic images_harness.cpp native/kernels/*.cpp kernels.o -ldl
 //   images_harness short|all [kernel]
 //   images_harness count         instructions of a module that counts them
@@ -41,7 +42,8 @@ unsigned long long counts[256];
 jmp_buf between;
 std::function<void()> body;
 
-// Each fiber is begun once, by a context; jumps from one to the other ask nothing of the kernel, as contexts do.
+// Each fiber is begun once, by a context; jumps from one to the other ask nothing of the kernel, as
+// contexts do.
 void let_go() {
   if (_setjmp(fibers[thread].where) == 0) _longjmp(between, 1);
 }
@@ -107,20 +109,22 @@ HOTSLOT_ACCESS(16)
 
 namespace {
 
-// Whole arguments and floats go through registers of their own, and what is left over is ignored: one signature calls
-// them all.
+// Whole arguments and floats go through registers of their own, and what is left over is ignored:
+// one signature calls them all.
 void call(const char* name, const Words& whole, const std::vector<double>& real) {
-  using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       int64_t, int64_t, int64_t, int64_t, float, float, float, float, float, float);
+  using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                       float, float, float, float, float, float);
   const auto kernel = reinterpret_cast<Any>(dlsym(RTLD_DEFAULT, name));
   if (!kernel) return check(false, std::string("the image has ") + name);
   Words w(whole);
   w.resize(24);
   float r[6] = {};
   std::copy(real.begin(), real.end(), r);
-  kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15], w[16],
-         w[17], w[18], w[19], w[20], w[21], w[22], w[23], r[0], r[1], r[2], r[3], r[4], r[5]);
+  kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13],
+         w[14], w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], r[0], r[1], r[2],
+         r[3], r[4], r[5]);
 }
 
 // 0 to count - 1, in their order or in a drawn one.
@@ -154,10 +158,12 @@ void run_block(const char* name, bool drawn) {
 }
 
 // What was found of races, empty where nothing was.
-std::string run_grid(const char* name, const Buffers& buffers, const std::function<void()>& kernel, bool drawn) {
+std::string run_grid(const char* name, const Buffers& buffers, const std::function<void()>& kernel,
+                     bool drawn) {
   body = kernel;
   std::vector<Races::Range> shared;
-  for (const auto& each : buffers) shared.push_back({reinterpret_cast<const char*>(each.data()), 4 * each.size()});
+  for (const auto& each : buffers)
+    shared.push_back({reinterpret_cast<const char*>(each.data()), 4 * each.size()});
   races.launch(shared, {stacks.data(), stacks.size()});
   for (size_t b : order_of(blocks, drawn)) {
     block = b;
@@ -182,14 +188,15 @@ std::vector<Grid> grids() {
   if (quick) return {{3, 256, true}};
   if (brief) return {{5, 3, true}, {3, 256, true}};
   std::vector<Grid> all;
-  constexpr size_t sizes[][2] = {{1, 1}, {7, 1}, {1, 3}, {5, 3}, {1, 64}, {2, 64}, {1, 256}, {3, 256}};
+  constexpr size_t sizes[][2] = {{1, 1},  {7, 1},  {1, 3},   {5, 3},
+                                 {1, 64}, {2, 64}, {1, 256}, {3, 256}};
   for (const auto& size : sizes)
     for (bool drawn : {false, true}) all.push_back({size[0], size[1], drawn});
   return all;
 }
 
-std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes, const std::vector<double>& reals,
-                    size_t same, const Grid& grid) {
+std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
+                    const std::vector<double>& reals, size_t same, const Grid& grid) {
   Words all = words_of(buffers, wholes);
   all[0] = all[same];
   blocks = grid.blocks, threads = grid.threads;
@@ -199,16 +206,19 @@ std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
 
 namespace {
 
-// Two moves of one launch into one array that write one element race, as on a card. A launch for each does not.
+// Two moves of one launch into one array that write one element race, as on a card. A launch for
+// each does not.
 void test_moves_that_meet() {
-  const std::vector<HaloMove> moves = {{0, 1, 0, 12, 0, 1, {{12, 1}}}, {1, 1, 12, 12, 6, 1, {{12, 1}}}};
+  const std::vector<HaloMove> moves = {{0, 1, 0, 12, 0, 1, {{12, 1}}},
+                                       {1, 1, 12, 12, 6, 1, {{12, 1}}}};
   const auto race = [&](size_t from, size_t to) {
     Buffers buffers(12);
     for (size_t b = 0; b < 12; b++) buffers[b].resize(24);
     for (uint32_t i = 0; i < 24; i++) buffers[0][i] = 1 + i;
     buffers[1].resize((to - from) * sizeof(HaloMove) / 4);
     std::memcpy(buffers[1].data(), &moves[from], (to - from) * sizeof(HaloMove));
-    Words all = words_of(buffers, {int64_t(to - from), int64_t(12 * to), 24, 24, 0, 0, 0, 0, 0, 0, 0, 0});
+    Words all =
+        words_of(buffers, {int64_t(to - from), int64_t(12 * to), 24, 24, 0, 0, 0, 0, 0, 0, 0, 0});
     all[3] = all[2];
     blocks = 3, threads = 5;
     return run_grid(
@@ -247,8 +257,8 @@ void test_the_test_kernels() {
         "spin is busy at least as long as asked");
 }
 
-// A line per kernel that works on rows or columns: instructions of the slowest thread of one block of 256, for an
-// element of its 8 × 512.
+// A line per kernel that works on rows or columns: instructions of the slowest thread of one block
+// of 256, for an element of its 8 × 512.
 constexpr int64_t rows = 8, s = 512;
 void count_instructions() {
   const auto count = [&](const char* name, const Words& wholes, const std::vector<double>& reals,
@@ -266,7 +276,8 @@ void count_instructions() {
     }
     if (std::strcmp(name, "count_odd") == 0) buffers[2] = {uint32_t(elements)}, buffers[3] = {0};
     std::fill(std::begin(counts), std::end(counts), 0);
-    check(execute(*kernel, buffers, wholes, reals, 0, {1, 256, false}).empty(), std::string(name) + " does not race");
+    check(execute(*kernel, buffers, wholes, reals, 0, {1, 256, false}).empty(),
+          std::string(name) + " does not race");
     const auto most = *std::max_element(std::begin(counts), std::end(counts));
     std::printf("%s %.4f\n", name, double(most) / double(elements));
   };
@@ -298,6 +309,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "count") == 0) return count_instructions(), failures > 0;
   check_races(), compare_all();
   if (only.empty()) check_covered(), test_moves_that_meet(), test_the_test_kernels();
-  std::printf("%zu kernels and outputs over inputs compared: %d failures\n", covered.size(), failures.load());
+  std::printf("%zu kernels and outputs over inputs compared: %d failures\n", covered.size(),
+              failures.load());
   return failures > 0;
 }

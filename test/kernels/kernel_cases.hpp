@@ -1,4 +1,5 @@
-// A launch of every kernel and each of its branches, for the harness that executes images: images_harness.cpp.
+// A launch of every kernel and each of its branches, for the harness that executes images:
+// images_harness.cpp.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -29,14 +30,16 @@ inline uint32_t as_word(float f) {
   return word;
 }
 
-// Runs the kernel of the image and the host's form on the same random numbers, which `prepare` may change first, and
-// compares what both leave. Where the kernel may write its output over an input of the launch, it runs so too.
+// Runs the kernel of the image and the host's form on the same random numbers, which `prepare` may
+// change first, and compares what both leave. Where the kernel may write its output over an input
+// of the launch, it runs so too.
 void compare_forms(const char* name, const Words& wholes, const std::vector<double>& reals,
                    const std::function<void(Buffers&)>& prepare = {});
 
 inline void any_doubles(std::vector<uint32_t>& words) {
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
-    const double size = std::ldexp(1 + double(generator() >> 8) * 0x1p-24, int(generator() % 290) - 155);
+    const double size =
+        std::ldexp(1 + double(generator() >> 8) * 0x1p-24, int(generator() % 290) - 155);
     const double value = generator() % 2 ? size : -size;
     std::memcpy(&words[i], &value, 8);
     // Bits that a float has no room for: none, half of the last one, and beside it.
@@ -45,7 +48,8 @@ inline void any_doubles(std::vector<uint32_t>& words) {
   }
 }
 
-// Five parts of three arrays, turned and not, in and out, one with a sign; buffers are of whole words.
+// Five parts of three arrays, turned and not, in and out, one with a sign; buffers are of whole
+// words.
 inline void compare_halo(const char* name) {
   const std::vector<HaloMove> moves = {
       {0, 0, 0, 24, 100, 3, {{2, 25}, {3, -5}, {4, 1}}},
@@ -55,8 +59,9 @@ inline void compare_halo(const char* name) {
       {9, 2, 57, 7, 6, 1, {{7, -1}}},
   };
   const Words wholes = {int64_t(moves.size()), 64, 160, 160, 80, 4, 4, 4, 4, 4, 4, 16};
-  compare_forms(name, wholes, {},
-                [&](Buffers& b) { std::memcpy(b[1].data(), moves.data(), moves.size() * sizeof(HaloMove)); });
+  compare_forms(name, wholes, {}, [&](Buffers& b) {
+    std::memcpy(b[1].data(), moves.data(), moves.size() * sizeof(HaloMove));
+  });
 }
 
 // Fewer grids and shapes, and no case of many elements.
@@ -75,7 +80,8 @@ inline void compare_convert() {
     for (const std::vector<double>& factors : {std::vector<double>{1, 0}, {1.0 / 255, -0.5}}) {
       compare_forms("convert", {13, 17, 20, 18, type}, factors, any);
       compare_forms("convert", {1, 1031, 1031, 1031, type}, factors, any);
-      if (element_types[type].bytes == 4) compare_forms("convert", {13, 17, 20, 20, type}, factors, any);
+      if (element_types[type].bytes == 4)
+        compare_forms("convert", {13, 17, 20, 20, type}, factors, any);
       if (type == GK_FLOAT64) compare_forms("convert", {13, 17, 20, 18, type}, factors, doubles);
     }
 }
@@ -85,7 +91,9 @@ inline void compare_ops() {
   const auto wide = [](Buffers& b) {
     for (size_t k = 1; k < b.size(); k++)
       for (size_t i = 0; i < b[k].size(); i++)
-        b[k][i] = i % 23 == 5 ? as_word(NAN) : i % 29 == 3 ? as_word(-0.0f) : as_word(100 * as_float(b[k][i]));
+        b[k][i] = i % 23 == 5   ? as_word(NAN)
+                  : i % 29 == 3 ? as_word(-0.0f)
+                                : as_word(100 * as_float(b[k][i]));
   };
   for (int64_t op = 0; op <= 16; op++) {
     compare_forms("unary", {13, 17, 20, 18, op}, {});
@@ -95,10 +103,15 @@ inline void compare_ops() {
     compare_forms("unary_backward", {13, 17, 20, 20, 20, op}, {}, wide);
   }
   for (int64_t op = 0; op <= 11; op++)
-    for (const Words& steps :
-         {Words{18, 1, 19, 1}, {0, 1, 3, 0}, {2, 0, 0, 1}, {0, 0, 18, 1}, {17, 1, 0, 0}, {20, 1, 20, 1}})
+    for (const Words& steps : {Words{18, 1, 19, 1},
+                               {0, 1, 3, 0},
+                               {2, 0, 0, 1},
+                               {0, 0, 18, 1},
+                               {17, 1, 0, 0},
+                               {20, 1, 20, 1}})
       compare_forms("binary", {13, 17, 20, steps[0], steps[1], steps[2], steps[3], op}, {}, wide);
-  for (const Words& wholes : {Words{13, 17, 20, 0, 1, 18, 1, 3, 0}, {13, 17, 20, 20, 1, 20, 1, 20, 1}})
+  for (const Words& wholes :
+       {Words{13, 17, 20, 0, 1, 18, 1, 3, 0}, {13, 17, 20, 20, 1, 20, 1, 20, 1}})
     compare_forms("where", wholes, {}, [](Buffers& b) {
       for (size_t i = 0; i < b[1].size(); i += 2) b[1][i] = 0;
     });
@@ -106,7 +119,8 @@ inline void compare_ops() {
   // Less than a lane, a lane, and several. compare_rows has more.
   const Words widths = brief ? Words{1, 5, 32, 77} : Words{1, 5, 32, 77, 130};
   for (int64_t columns : widths) {
-    for (int64_t op = 0; op <= 4; op++) compare_forms("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
+    for (int64_t op = 0; op <= 4; op++)
+      compare_forms("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
     for (int64_t logarithm : {0, 1}) {
       compare_forms("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
       compare_forms("softmax_rows", {9, columns, columns + 3, columns + 3, logarithm}, {}, wide);
@@ -115,8 +129,10 @@ inline void compare_ops() {
   for (int64_t columns : widths) {
     compare_forms("layer_norm", {9, columns, columns + 2, columns + 3}, {1e-5});
     compare_forms("layer_norm", {9, columns, columns + 3, columns + 3}, {1e-5});
-    compare_forms("layer_norm_backward", {9, columns, columns + 2, columns, columns + 1, columns + 3}, {});
-    compare_forms("layer_norm_backward", {9, columns, columns + 1, columns, columns + 1, columns + 3}, {});
+    compare_forms("layer_norm_backward",
+                  {9, columns, columns + 2, columns, columns + 1, columns + 3}, {});
+    compare_forms("layer_norm_backward",
+                  {9, columns, columns + 1, columns, columns + 1, columns + 3}, {});
   }
   const auto some = [](Buffers& b) {
     for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
@@ -124,8 +140,10 @@ inline void compare_ops() {
   const int64_t width = brief ? 33 : 77;
   for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16}) {
     compare_forms("norm_act", {9, width, width + 2, width + 3, op}, {1e-5}, some);
-    compare_forms("norm_act_backward", {9, width, width + 1, width, width + 2, width + 3, op}, {}, some);
-    compare_forms("norm_act_backward", {9, width, width + 3, width, width + 2, width + 3, op}, {}, some);
+    compare_forms("norm_act_backward", {9, width, width + 1, width, width + 2, width + 3, op}, {},
+                  some);
+    compare_forms("norm_act_backward", {9, width, width + 3, width, width + 2, width + 3, op}, {},
+                  some);
   }
   compare_forms("scatter_columns", {33, 6, 7, 2, 3}, {}, [](Buffers& b) {
     for (size_t i = 0; i < b[2].size(); i++) b[2][i] = as_word(float(i / 3 % 8) - 1);
@@ -147,8 +165,8 @@ inline void compare_learners() {
       };
     };
     compare_forms("squashed_gaussian", {13, 3, 5, 7, form, correction}, {-5, 2, 1e30}, boxed(4));
-    compare_forms("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction}, {-1, 0.5, 2, 0.25},
-                  boxed(3));
+    compare_forms("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction},
+                  {-1, 0.5, 2, 0.25}, boxed(3));
   }
   for (int64_t atoms : {2, 37}) {
     compare_forms("categorical_project", {9, atoms, 1, 2, 0}, {-1, 2}, wide);
@@ -157,11 +175,13 @@ inline void compare_learners() {
       b[3][6] = as_word(NAN);
     });
     for (double least : {-1e30, -2.0})
-      compare_forms("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0}, {least, 0.1, -1, 2}, wide);
+      compare_forms("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0}, {least, 0.1, -1, 2},
+                    wide);
     compare_forms("categorical_loss", {9, atoms, atoms, 1, atoms, 2}, {-30, 0.1, -10, 10}, wide);
     compare_forms("categorical_mean", {9, atoms, 2, atoms + 1}, {-1, 2}, wide);
     for (int64_t apart : {0, 2})
-      compare_forms("categorical_mean_backward", {9, atoms, atoms + 2, apart, atoms + 1, 3}, {-1, 2}, wide);
+      compare_forms("categorical_mean_backward", {9, atoms, atoms + 2, apart, atoms + 1, 3},
+                    {-1, 2}, wide);
   }
   for (uint32_t counter : {0u, 9u})
     compare_forms("count_odd", {300, 4, 3}, {}, [=](Buffers& b) {
@@ -174,17 +194,22 @@ inline void compare_learners() {
       for (uint32_t& word : b[k]) word = as_word(std::fabs(as_float(word)));
     b[5][0] = 77, b[5][1] = 0;
   };
-  for (int64_t form : {0, 1}) compare_forms("moments", {67, 32, form, form}, {form ? 0 : 1e-4, 1e-2}, statistics);
-  compare_forms("moments_advance", {32}, {}, [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
+  for (int64_t form : {0, 1})
+    compare_forms("moments", {67, 32, form, form}, {form ? 0 : 1e-4, 1e-2}, statistics);
+  compare_forms("moments_advance", {32}, {},
+                [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
 }
 
-// Rows that do not fill a block, rows of a lane, of a lane more and less, as wide as threads keep, and wider.
+// Rows that do not fill a block, rows of a lane, of a lane more and less, as wide as threads keep,
+// and wider.
 inline void compare_rows() {
   const auto odd = [](Buffers& b) {
     for (size_t k = 1; k < b.size(); k++)
       for (size_t i = 0; i < b[k].size(); i++)
         if (generator() % 97 == 0)
-          b[k][i] = as_word(generator() % 3 == 0 ? NAN : generator() % 2 == 0 ? INFINITY : -INFINITY);
+          b[k][i] = as_word(generator() % 3 == 0   ? NAN
+                            : generator() % 2 == 0 ? INFINITY
+                                                   : -INFINITY);
         else
           b[k][i] = as_word(3 * as_float(b[k][i]));
   };
@@ -198,7 +223,8 @@ inline void compare_rows() {
   };
   std::vector<std::pair<int64_t, int64_t>> shapes = {{9, 33}, {1, 513}};
   if (!brief) shapes.insert(shapes.end(), {{1, 1}, {9, 31}, {17, 32}, {3, 512}, {2, 1025}});
-  for (int i = 0; !brief && i < 5; i++) shapes.push_back({1 + generator() % 20, 1 + generator() % 1200});
+  for (int i = 0; !brief && i < 5; i++)
+    shapes.push_back({1 + generator() % 20, 1 + generator() % 1200});
   std::vector<std::function<void(Buffers&)>> inputs = {odd};
   if (!brief) inputs.push_back(finite);
   for (const auto& [rows, columns] : shapes)
@@ -206,37 +232,47 @@ inline void compare_rows() {
       for (int64_t op = 0; op <= 4; op++)
         compare_forms("reduce_rows", {rows, columns, 2, columns + 3, op}, {0.5}, values);
       for (int64_t logarithm : {0, 1})
-        compare_forms("softmax_rows", {rows, columns, columns + 1, columns + 3, logarithm}, {}, values);
+        compare_forms("softmax_rows", {rows, columns, columns + 1, columns + 3, logarithm}, {},
+                      values);
       compare_forms("layer_norm", {rows, columns, columns + 2, columns + 3}, {1e-5}, values);
-      compare_forms("layer_norm_backward", {rows, columns, columns + 2, columns, columns + 1, columns + 3}, {}, values);
+      compare_forms("layer_norm_backward",
+                    {rows, columns, columns + 2, columns, columns + 1, columns + 3}, {}, values);
       const auto op = int64_t(generator() % 18) - 1;
       compare_forms("norm_act", {rows, columns, columns + 2, columns + 3, op}, {1e-5}, values);
-      compare_forms("norm_act_backward", {rows, columns, columns + 1, columns, columns + 2, columns + 3, op}, {},
+      compare_forms("norm_act_backward",
+                    {rows, columns, columns + 1, columns, columns + 2, columns + 3, op}, {},
                     values);
       if (columns > 1) {
-        compare_forms("categorical_loss", {rows, columns, columns + 1, 2, columns + 3, 1}, {-30, 0.1, -10, 10}, values);
+        compare_forms("categorical_loss", {rows, columns, columns + 1, 2, columns + 3, 1},
+                      {-30, 0.1, -10, 10}, values);
         compare_forms("categorical_mean", {rows, columns, 2, columns + 1}, {-1, 2}, values);
-        compare_forms("categorical_mean_backward", {rows, columns, columns + 2, 2, columns + 1, 3}, {-1, 2}, values);
+        compare_forms("categorical_mean_backward", {rows, columns, columns + 2, 2, columns + 1, 3},
+                      {-1, 2}, values);
       }
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, values);
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, ties);
     }
-  // Discounts and rewards of every kind. A block has room for eight rows of 128 atoms, and for no row of more than
-  // 1,024: there each atom looks at all others, and one row in a few grids is enough.
+  // Discounts and rewards of every kind. A block has room for eight rows of 128 atoms, and for no
+  // row of more than 1,024: there each atom looks at all others, and one row in a few grids is
+  // enough.
   for (int64_t atoms : brief ? Words{5, 51, 129, 1025} : Words{2, 5, 51, 101, 128, 129, 513}) {
     const auto rows = size_t(atoms > 1024 ? 1 : atoms > 512 ? 2 : 20);
     many_steps = atoms > 1024;
-    compare_forms("categorical_project", {int64_t(rows), atoms, 1, 1, 1}, {-10, 10}, [&](Buffers& b) {
-      const float discounts[] = {0.97f, 0, NAN, INFINITY, -0.9f, 1e-3f, 2.5f, 1, -0.0f, -INFINITY};
-      const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
-      for (size_t i = 0; i < rows; i++) {
-        b[4][i] = as_word(discounts[i % 10]);
-        b[3][i] = as_word(i < 10 ? 5 * as_float(b[3][i]) : i % 5 == 4 ? rewards[i / 5] : 0.25f * float(i));
-        if (i % 7 == 6) b[5][i] = as_word(i == 6 ? NAN : -INFINITY);
-      }
-      for (size_t at : {size_t(atoms) + 1, size_t(5 * atoms)})
-        if (at < b[2].size()) b[2][at] = as_word(NAN);
-    });
+    compare_forms("categorical_project", {int64_t(rows), atoms, 1, 1, 1}, {-10, 10},
+                  [&](Buffers& b) {
+                    const float discounts[] = {0.97f, 0,    NAN, INFINITY, -0.9f,
+                                               1e-3f, 2.5f, 1,   -0.0f,    -INFINITY};
+                    const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
+                    for (size_t i = 0; i < rows; i++) {
+                      b[4][i] = as_word(discounts[i % 10]);
+                      b[3][i] = as_word(i < 10       ? 5 * as_float(b[3][i])
+                                        : i % 5 == 4 ? rewards[i / 5]
+                                                     : 0.25f * float(i));
+                      if (i % 7 == 6) b[5][i] = as_word(i == 6 ? NAN : -INFINITY);
+                    }
+                    for (size_t at : {size_t(atoms) + 1, size_t(5 * atoms)})
+                      if (at < b[2].size()) b[2][at] = as_word(NAN);
+                  });
     many_steps = false;
   }
 }
@@ -255,13 +291,23 @@ inline void compare_all() {
     compare_forms("planes", {5, 3, 17, 53, act}, {}, wide);
     compare_forms("planes_backward", {5, 3, 17, 53, 52, act}, {});
   }
-  for (const Words& form : {Words{7, 6, 3, 2, 2, 1}, {5, 9, 1, 4, 1, 0}, {4, 4, 4, 4, 3, 3}, {9, 8, 2, 3, 3, 0}}) {
-    const Words wholes = {3, 2, form[0], form[1], form[2], form[3], form[4], form[5], 2 * form[0] * form[1] + 3};
+  for (const Words& form :
+       {Words{7, 6, 3, 2, 2, 1}, {5, 9, 1, 4, 1, 0}, {4, 4, 4, 4, 3, 3}, {9, 8, 2, 3, 3, 0}}) {
+    const Words wholes = {
+        3, 2, form[0], form[1], form[2], form[3], form[4], form[5], 2 * form[0] * form[1] + 3};
     compare_forms("patches", wholes, {});
     compare_forms("patches_backward", wholes, {});
   }
-  for (const auto& s :
-       {Words{1, 1}, {1, 130}, {7, 3}, {8, 4}, {9, 5}, {64, 9}, {65, 1}, {512, 2}, {513, 5}, {1000, 130}}) {
+  for (const auto& s : {Words{1, 1},
+                        {1, 130},
+                        {7, 3},
+                        {8, 4},
+                        {9, 5},
+                        {64, 9},
+                        {65, 1},
+                        {512, 2},
+                        {513, 5},
+                        {1000, 130}}) {
     const Words wholes = {s[0], s[1], s[1] + s[0] % 2 * 3};
     compare_forms("column_sums", wholes, {0.25, 0.5});
     // Nothing is read of what is NaN; a sum of nothing but -0 is +0.
@@ -290,11 +336,14 @@ inline void compare_all() {
   for (const auto& s : {Words{1, 3}, {4, 2}, {7, 1}})
     for (double threshold : {0.0, 0.7}) {
       const int64_t n = s[0], d = s[1], apart = n * d + 2;
-      compare_forms("goal_reward", {33, n, d, 2, apart, d + 1, 3}, {0.97, threshold}, [=](Buffers& b) {
-        for (size_t i = 0; i < b[3].size(); i++) b[3][i] = uint32_t(i % size_t(n + 3)) - 1;
-        for (size_t i = 0; i < b[1].size(); i += 3) b[1][i] = b[2][i / size_t(apart) * size_t(d + 1)];
-        b[1][4] = as_word(NAN);
-      });
+      compare_forms("goal_reward", {33, n, d, 2, apart, d + 1, 3}, {0.97, threshold},
+                    [=](Buffers& b) {
+                      for (size_t i = 0; i < b[3].size(); i++)
+                        b[3][i] = uint32_t(i % size_t(n + 3)) - 1;
+                      for (size_t i = 0; i < b[1].size(); i += 3)
+                        b[1][i] = b[2][i / size_t(apart) * size_t(d + 1)];
+                      b[1][4] = as_word(NAN);
+                    });
     }
   for (const Words& apart : {Words{3, 2, 1}, {1, 1, 1}})
     compare_forms("td_target", {33, 5, 6, 5, apart[0], apart[1], apart[2]}, {0.99});
@@ -306,9 +355,11 @@ inline void compare_all() {
     compare_forms("td_target_discounts", {33, 5, 6, 5, apart[0], apart[1]}, {});
   for (double delta : {0.0, 0.3})
     for (int64_t apart : {0, 1, 4})
-      compare_forms("td_loss_weighted", {33, 5, 6, 2, 7, 2, apart}, {delta, 1.0 / 33}, [](Buffers& b) {
-        for (size_t i = 0; i < b[5].size(); i++) b[5][i] = as_word(float(i % 14) / 2 - 1);
-      });
+      compare_forms("td_loss_weighted", {33, 5, 6, 2, 7, 2, apart}, {delta, 1.0 / 33},
+                    [](Buffers& b) {
+                      for (size_t i = 0; i < b[5].size(); i++)
+                        b[5][i] = as_word(float(i % 14) / 2 - 1);
+                    });
   for (int64_t n : {1, 256, 1031, 2048, 2049, 530001}) compare_forms("grad_norm", {n}, {});
   for (double most : {0.5, 50.0})
     compare_forms("clip_scale", {}, {most}, [](Buffers& b) {
@@ -326,14 +377,16 @@ inline void compare_all() {
     compare_forms("random_uniform", {n}, {-0.5, 1.5}, place);
     compare_forms("random_normal", {n}, {2, 3}, place);
     compare_forms("random_advance", {n}, {}, [](Buffers& b) { b[0][2] = UINT32_MAX; });
-    compare_forms("draw_places", {n}, {}, [](Buffers& b) { b[1][4] = 90, b[1][5] = 60, b[1][6] = 100, b[1][7] = 0; });
+    compare_forms("draw_places", {n}, {},
+                  [](Buffers& b) { b[1][4] = 90, b[1][5] = 60, b[1][6] = 100, b[1][7] = 0; });
   }
   for (int64_t words : {4, 16, 36})
     for (int64_t shift : {0, 3, 5})
       compare_forms("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {
         for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i * 7 % 11);
       });
-  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither, one is to be left.
+  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither,
+  // one is to be left.
   for (const auto& s : {Words{16, 16, 16}, Words{48, 0, 16}, Words{12, 8, 4}, Words{10, 3, 1}})
     for (int64_t shift : {0, 3, 5})
       compare_forms("gather_fields", {33, s[0], s[1], 48, 9, 4, s[2], shift}, {}, [](Buffers& b) {
@@ -345,13 +398,15 @@ inline void compare_all() {
       compare_forms("put_places", {7, 12, 40, shift}, {}, [=](Buffers& b) {
         b[2][0] = uint32_t(told);
         const int64_t rows = std::clamp<int64_t>(told, 0, 7);
-        for (int64_t i = 0; i < rows; i++) b[1][size_t(rows * 12 + i)] = i == 3 ? UINT32_MAX : uint32_t(i * 5);
+        for (int64_t i = 0; i < rows; i++)
+          b[1][size_t(rows * 12 + i)] = i == 3 ? UINT32_MAX : uint32_t(i * 5);
       });
   for (int64_t trans = 0; trans < 4; trans++)
     for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
       const int64_t m = s[0], n = s[1], k = s[2];
       for (double beta : {0.0, 0.5})
-        compare_forms("gemm", {trans & 1, trans >> 1, m, n, k, std::max(m, k) + 1, std::max(n, k) + 2, n + 3},
-                      {-0.75, beta});
+        compare_forms(
+            "gemm", {trans & 1, trans >> 1, m, n, k, std::max(m, k) + 1, std::max(n, k) + 2, n + 3},
+            {-0.75, beta});
     }
 }

@@ -1,5 +1,5 @@
-// The committed SPIR-V, translated to LLVM's bitcode, on an OpenCL device that somebody else made, against the host's
-// forms: PoCL, or Oclgrind, which finds races and numbers that nobody wrote.
+// The committed SPIR-V, translated to LLVM's bitcode, on an OpenCL device that somebody else made,
+// against the host's forms: PoCL, or Oclgrind, which finds races and numbers that nobody wrote.
 //   g++ … opencl_harness.cpp native/kernels/*.cpp -lOpenCL -ldl
 //   opencl_harness quick|short|all kernels.bc [kernel]
 #define CL_TARGET_OPENCL_VERSION 200
@@ -31,7 +31,8 @@ void open(const std::string& path) {
   cl_int status;
   need(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
   need(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr), "clGetDeviceIDs");
-  context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status), need(status, "clCreateContext");
+  context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status),
+  need(status, "clCreateContext");
   queue = clCreateCommandQueueWithProperties(context, device, nullptr, &status);
   need(status, "clCreateCommandQueueWithProperties");
   std::ifstream file(path, std::ios::binary);
@@ -65,32 +66,35 @@ std::vector<Grid> grids() {
   return {{3, 7, false}, {2, 32, false}, {3, 100, false}, {2, 256, false}};
 }
 
-std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes, const std::vector<double>& reals,
-                    size_t same, const Grid& grid) {
+std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
+                    const std::vector<double>& reals, size_t same, const Grid& grid) {
   const cl_kernel launched = kernel_of(kernel.name);
   std::vector<cl_mem> memory;
   cl_uint argument = 0;
   for (auto& buffer : buffers) {
     cl_int status;
-    memory.push_back(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                    4 * std::max<size_t>(1, buffer.size()),
-                                    buffer.empty() ? &argument : static_cast<void*>(buffer.data()), &status));
+    memory.push_back(clCreateBuffer(
+        context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 4 * std::max<size_t>(1, buffer.size()),
+        buffer.empty() ? &argument : static_cast<void*>(buffer.data()), &status));
     need(status, "clCreateBuffer");
   }
   for (size_t i = 0; i < memory.size(); i++)
-    need(clSetKernelArg(launched, argument++, sizeof(cl_mem), &memory[i == 0 ? same : i]), "clSetKernelArg");
-  for (const int64_t whole : wholes) need(clSetKernelArg(launched, argument++, sizeof whole, &whole), "clSetKernelArg");
+    need(clSetKernelArg(launched, argument++, sizeof(cl_mem), &memory[i == 0 ? same : i]),
+         "clSetKernelArg");
+  for (const int64_t whole : wholes)
+    need(clSetKernelArg(launched, argument++, sizeof whole, &whole), "clSetKernelArg");
   for (const double each : reals) {
     const float real = float(each);
     need(clSetKernelArg(launched, argument++, sizeof real, &real), "clSetKernelArg");
   }
   const size_t all = grid.blocks * grid.threads;
-  need(clEnqueueNDRangeKernel(queue, launched, 1, nullptr, &all, &grid.threads, 0, nullptr, nullptr),
-       "clEnqueueNDRangeKernel");
+  need(
+      clEnqueueNDRangeKernel(queue, launched, 1, nullptr, &all, &grid.threads, 0, nullptr, nullptr),
+      "clEnqueueNDRangeKernel");
   for (size_t i = 0; i < memory.size(); i++) {
     if (!buffers[i].empty())
-      need(clEnqueueReadBuffer(queue, memory[i], CL_TRUE, 0, 4 * buffers[i].size(), buffers[i].data(), 0, nullptr,
-                               nullptr),
+      need(clEnqueueReadBuffer(queue, memory[i], CL_TRUE, 0, 4 * buffers[i].size(),
+                               buffers[i].data(), 0, nullptr, nullptr),
            "clEnqueueReadBuffer");
     need(clReleaseMemObject(memory[i]), "clReleaseMemObject");
   }
@@ -105,6 +109,7 @@ int main(int argc, char** argv) {
   open(argv[2]);
   compare_all();
   if (only.empty()) check_covered();
-  std::printf("%zu kernels and outputs over inputs compared: %d failures\n", covered.size(), failures.load());
+  std::printf("%zu kernels and outputs over inputs compared: %d failures\n", covered.size(),
+              failures.load());
   return failures > 0;
 }

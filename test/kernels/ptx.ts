@@ -1,7 +1,7 @@
 /**
- * Kernels of a PTX module as C++ for images_harness.cpp: an instruction is a statement, a label a `goto`'s, `bar.sync` the harness'
- * barrier. Each access is told to the harness first. An instruction, a type or a form that the compiler of our kernels does not use is
- * refused by name.
+ * Kernels of a PTX module as C++ for images_harness.cpp: an instruction is a statement, a label a
+ * `goto`'s, `bar.sync` the harness' barrier. Each access is told to the harness first. An
+ * instruction, a type or a form that the compiler of our kernels does not use is refused by name.
  *
  * What an instruction does: NVIDIA's PTX ISA.
  */
@@ -81,15 +81,23 @@ const SPECIAL: Record<string, string> = {
 };
 /** Registers by the letters that a compiler names them with. */
 const REGISTERS: Record<string, string> = { p: 'pred', rs: 'u16', r: 'u32', rd: 'u64', f: 'f32' };
-const COMPARISONS: Record<string, string> = { eq: '==', ne: '!=', lt: '<', le: '<=', gt: '>', ge: '>=' };
+const COMPARISONS: Record<string, string> = {
+  eq: '==',
+  ne: '!=',
+  lt: '<',
+  le: '<=',
+  gt: '>',
+  ge: '>=',
+};
 const BITS: Record<string, string> = { b8: 'u8', b16: 'u16', b32: 'u32', b64: 'u64' };
 const size = (type: string) => (type === 'pred' ? 0 : Number(/\d+/.exec(type)?.[0]) / 8);
 
 export class UnknownPtx extends Error {}
 
 /**
- * C++ of the module: a function `extern "C"` per kernel, with its parameters in their order. `counted`: each instruction adds 1 to what
- * the harness' `executed` points to. Throws UnknownPtx for what it does not know.
+ * C++ of the module: a function `extern "C"` per kernel, with its parameters in their order.
+ * `counted`: each instruction adds 1 to what the harness' `executed` points to. Throws UnknownPtx
+ * for what it does not know.
  */
 export function cppOf(ptx: string, counted = false): string {
   const text = ptx.replaceAll(/\/\/.*$/gm, '');
@@ -97,15 +105,28 @@ export function cppOf(ptx: string, counted = false): string {
   const known = new Set<string>();
   const rest = text.replaceAll(
     /^(?:\.visible )?\.(entry|func)\s*(?:\(\.param \.(\w+) (\w+)\))?\s*(\w+)\s*\(([^)]*)\)\s*(?:;|\{\s*\n(.*?)^\}\n)/gms,
-    (_, kind: string, result: string, returned: string, name: string, list: string, body?: string) => {
+    (
+      _,
+      kind: string,
+      result: string,
+      returned: string,
+      name: string,
+      list: string,
+      body?: string,
+    ) => {
       const parameters = [...list.matchAll(/\.param \.(\w+) (\w+)/g)].map(
         ([, type = '', of]) => `${BITS[type] ?? type} ${of}`,
       );
-      const type = kind === 'entry' ? 'extern "C" void' : `static ${BITS[result] ?? unknown('a result', result)}`;
+      const type =
+        kind === 'entry'
+          ? 'extern "C" void'
+          : `static ${BITS[result] ?? unknown('a result', result)}`;
       const head = `${type} ${name}(${parameters.join(', ')})`;
       if (body === undefined) functions.push(`${head};`);
       else
-        functions.push(`${head} {\n${bodyOf(body, kind === 'entry' ? null : `${BITS[result]} ${returned}`, counted)}}`);
+        functions.push(
+          `${head} {\n${bodyOf(body, kind === 'entry' ? null : `${BITS[result]} ${returned}`, counted)}}`,
+        );
       known.add(name);
       return '';
     },
@@ -128,7 +149,9 @@ function bodyOf(body: string, result: string | null, counted: boolean): string {
     if (statement === '') continue;
     if (statement === '{' || statement === '}') lines.push(statement);
     else
-      lines.push(`  ${counted && isInstruction(statement) ? '++*executed; ' : ''}${statementOf(statement, returned)}`);
+      lines.push(
+        `  ${counted && isInstruction(statement) ? '++*executed; ' : ''}${statementOf(statement, returned)}`,
+      );
   }
   return `${lines.join('\n')}\n`;
 }
@@ -146,11 +169,13 @@ function statementOf(statement: string, returned: string | undefined): string {
   }
   if (statement === '.reg .b32 temp_param_reg' || statement === '.pragma "nounroll"') return '';
   const parameter = /^\.param \.(\w+) (\w+)$/.exec(statement);
-  if (parameter) return `${BITS[parameter[1] as string] ?? unknown('a parameter', statement)} ${parameter[2]};`;
+  if (parameter)
+    return `${BITS[parameter[1] as string] ?? unknown('a parameter', statement)} ${parameter[2]};`;
   const shared = /^\.shared \.align (\d+) \.b8 (\w+)\[(\d+)\]$/.exec(statement);
   if (shared) return `static char ${shared[2]}[${shared[3]}] __attribute__((aligned(16)));`;
   const guarded = /^@(!?)%(p\d+) (.*)$/.exec(statement);
-  if (guarded) return `if (${guarded[1]}${guarded[2]}_) { ${instructionOf(guarded[3] as string, returned)} }`;
+  if (guarded)
+    return `if (${guarded[1]}${guarded[2]}_) { ${instructionOf(guarded[3] as string, returned)} }`;
   return instructionOf(statement, returned);
 }
 
@@ -161,7 +186,8 @@ function instructionOf(instruction: string, returned: string | undefined): strin
   const given = operands.match(/\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s]+/g) ?? [];
   const [to = '', a = '', b = '', c = ''] = given;
   const refuse = () => unknown('an instruction', instruction);
-  const into = (value: string, of = type) => `${registerOf(to)} = widened<${typeOf(to)}>(${typed(of)}(${value}));`;
+  const into = (value: string, of = type) =>
+    `${registerOf(to)} = widened<${typeOf(to)}>(${typed(of)}(${value}));`;
   const arithmetic = (sign: string) => {
     const unsigned = typed(type).replace('s', 'u');
     return into(`${unsigned}(${value(a, unsigned)} ${sign} ${value(b, unsigned)})`);
@@ -174,10 +200,15 @@ function instructionOf(instruction: string, returned: string | undefined): strin
     case 'mul': {
       const sign = { add: '+', sub: '-', mul: '*' }[op];
       if (is('rn.f32')) return into(`${value(a, 'f32')} ${sign} ${value(b, 'f32')}`);
-      if (op === 'mul' && is('hi.u32')) return into(`u64(${value(a, 'u32')}) * ${value(b, 'u32')} >> 32`);
-      if (op === 'mul' && is('wide.s32')) return into(`s64(${value(a, 's32')}) * ${value(b, 's32')}`, 's64');
-      if (op === 'mul' && is('wide.u32')) return into(`u64(${value(a, 'u32')}) * ${value(b, 'u32')}`, 'u64');
-      return whole && modifiers.length === (op === 'mul' ? 2 : 1) && (op !== 'mul' || modifiers[0] === 'lo')
+      if (op === 'mul' && is('hi.u32'))
+        return into(`u64(${value(a, 'u32')}) * ${value(b, 'u32')} >> 32`);
+      if (op === 'mul' && is('wide.s32'))
+        return into(`s64(${value(a, 's32')}) * ${value(b, 's32')}`, 's64');
+      if (op === 'mul' && is('wide.u32'))
+        return into(`u64(${value(a, 'u32')}) * ${value(b, 'u32')}`, 'u64');
+      return whole &&
+        modifiers.length === (op === 'mul' ? 2 : 1) &&
+        (op !== 'mul' || modifiers[0] === 'lo')
         ? arithmetic(sign)
         : refuse();
     }
@@ -203,9 +234,13 @@ function instructionOf(instruction: string, returned: string | undefined): strin
       return into(`${value(a, type)} ${{ and: '&', or: '|', xor: '^' }[op]} ${value(b, type)}`);
     }
     case 'shl':
-      return type in BITS ? into(`shifted_left<${typed(type)}>(${value(a, type)}, ${value(b, 'u32')})`) : refuse();
+      return type in BITS
+        ? into(`shifted_left<${typed(type)}>(${value(a, type)}, ${value(b, 'u32')})`)
+        : refuse();
     case 'shr':
-      return whole ? into(`shifted_right<${type}>(${value(a, type)}, ${value(b, 'u32')})`) : refuse();
+      return whole
+        ? into(`shifted_right<${type}>(${value(a, type)}, ${value(b, 'u32')})`)
+        : refuse();
     case 'bfe':
       if (!is('u32') && !is('u64')) return refuse();
       return into(`field<${type}>(${value(a, type)}, ${value(b, 'u32')}, ${value(c, 'u32')})`);
@@ -225,15 +260,21 @@ function instructionOf(instruction: string, returned: string | undefined): strin
       if (comparison === 'nan') return into(unordered, 'pred');
       if (comparison === 'num') return into(`!${unordered}`, 'pred');
       const ordered = COMPARISONS[comparison.slice(0, -1)];
-      return comparison.endsWith('u') && ordered ? into(`${unordered} || ${x} ${ordered} ${y}`, 'pred') : refuse();
+      return comparison.endsWith('u') && ordered
+        ? into(`${unordered} || ${x} ${ordered} ${y}`, 'pred')
+        : refuse();
     }
     case 'selp':
-      return modifiers.length === 1 ? into(`${value(c, 'pred')} ? ${value(a, type)} : ${value(b, type)}`) : refuse();
+      return modifiers.length === 1
+        ? into(`${value(c, 'pred')} ? ${value(a, type)} : ${value(b, type)}`)
+        : refuse();
     case 'cvt': {
       const [rounding = '', target = ''] = modifiers;
       if (modifiers.length === 2) return into(`${typed(rounding)}(${value(a, type)})`, rounding);
       if (rounding === 'rn' && target === 'f32') return into(`f32(${value(a, type)})`, 'f32');
-      return rounding === 'rzi' && type === 'f32' ? into(`whole<${target}>(${value(a, 'f32')})`, target) : refuse();
+      return rounding === 'rzi' && type === 'f32'
+        ? into(`whole<${target}>(${value(a, 'f32')})`, target)
+        : refuse();
     }
     case 'cvta':
       return is('to.global.u64') || is('global.u64') ? into(value(a, 'u64')) : refuse();
@@ -244,7 +285,9 @@ function instructionOf(instruction: string, returned: string | undefined): strin
       return access(op, modifiers, op === 'ld' ? to : a, op === 'ld' ? a : to, refuse);
     case 'call': {
       const [results, callee, list] = given;
-      return modifiers.join() === 'uni' ? `${(results as string).slice(1, -1)} = ${callee}${list};` : refuse();
+      return modifiers.join() === 'uni'
+        ? `${(results as string).slice(1, -1)} = ${callee}${list};`
+        : refuse();
     }
     case 'bra':
       return modifiers.length === 0 || is('uni') ? `goto ${to};` : refuse();
@@ -260,7 +303,13 @@ function instructionOf(instruction: string, returned: string | undefined): strin
 }
 
 /** Loads and stores: of parameters, and of memory, which the harness hears of. */
-function access(op: 'ld' | 'st', modifiers: string[], data: string, place: string, refuse: () => never): string {
+function access(
+  op: 'ld' | 'st',
+  modifiers: string[],
+  data: string,
+  place: string,
+  refuse: () => never,
+): string {
   const type = modifiers.at(-1) as string;
   const [, base = '', offset = '0'] = /^\[(%?\w+)(?:\+(-?\d+))?\]$/.exec(place) ?? refuse();
   const spaces = modifiers.slice(0, -1).filter((each) => !['nc', 'volatile', 'v4'].includes(each));
@@ -268,7 +317,8 @@ function access(op: 'ld' | 'st', modifiers: string[], data: string, place: strin
   if (spaces.length > 1 || !['', 'param', 'global', 'shared'].includes(space)) refuse();
   if (space === 'param') {
     if (offset !== '0') refuse();
-    if (op === 'st') return `std::memcpy(&${base}, &(const ${typed(type)}&)(${value(data, type)}), sizeof ${base});`;
+    if (op === 'st')
+      return `std::memcpy(&${base}, &(const ${typed(type)}&)(${value(data, type)}), sizeof ${base});`;
     return `${registerOf(data)} = widened<${typeOf(data)}>(param<${typed(type)}>(${base}));`;
   }
   const parts = modifiers.includes('v4') ? (data.slice(1, -1).match(/%\w+/g) as string[]) : [data];
@@ -277,7 +327,8 @@ function access(op: 'ld' | 'st', modifiers: string[], data: string, place: strin
   const told = `const u64 at = ${at}; aligned(at, ${bytes}); __tsan_${op === 'ld' ? 'read' : 'write'}${bytes}((void*)at);`;
   const moves = parts.map((part, i) => {
     const here = `at + ${i * size(type)}`;
-    if (op === 'st') return `stored<${typed(type)}>(${here}, ${typed(type)}(${value(part, type)}));`;
+    if (op === 'st')
+      return `stored<${typed(type)}>(${here}, ${typed(type)}(${value(part, type)}));`;
     return `${registerOf(part)} = widened<${typeOf(part)}>(loaded<${typed(type)}>(${here}));`;
   });
   return `{ ${told} ${moves.join(' ')} }`;
@@ -290,7 +341,8 @@ function typed(type: string): string {
 }
 const registerOf = (operand: string) =>
   /^%(p|rs|r|rd|f)\d+$/.test(operand) ? `${operand.slice(1)}_` : unknown('a target', operand);
-const typeOf = (register: string) => REGISTERS[/^%([a-z]+)/.exec(register)?.[1] as string] as string;
+const typeOf = (register: string) =>
+  REGISTERS[/^%([a-z]+)/.exec(register)?.[1] as string] as string;
 
 /** An operand as this type: a register's low bits, a number, the address of shared memory. */
 function value(operand: string, type: string): string {
@@ -304,10 +356,14 @@ function value(operand: string, type: string): string {
     return `${wanted}(${registerOf(operand)})`;
   }
   const float = /^0f([0-9A-F]{8})$/.exec(operand);
-  if (float) return wanted === 'f32' ? `bits<f32>(u32(0x${float[1]}))` : `${wanted}(0x${float[1]}u)`;
-  if (/^-?\d+$/.test(operand)) return wanted === 'pred' ? `bool(${operand})` : `${wanted}(${numberOf(operand)})`;
+  if (float)
+    return wanted === 'f32' ? `bits<f32>(u32(0x${float[1]}))` : `${wanted}(0x${float[1]}u)`;
+  if (/^-?\d+$/.test(operand))
+    return wanted === 'pred' ? `bool(${operand})` : `${wanted}(${numberOf(operand)})`;
   if (/^_Z\w+$/.test(operand)) return `u64(${operand})`;
   return unknown('an operand', operand);
 }
 const numberOf = (digits: string) =>
-  BigInt(digits) === -(2n ** 63n) ? '(-9223372036854775807 - 1)' : `${digits}${digits.startsWith('-') ? 'll' : 'ull'}`;
+  BigInt(digits) === -(2n ** 63n)
+    ? '(-9223372036854775807 - 1)'
+    : `${digits}${digits.startsWith('-') ? 'll' : 'ull'}`;

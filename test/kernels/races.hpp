@@ -1,9 +1,10 @@
-// Finds races of a kernel whose threads are executed one at a time. The compiler's thread sanitizer puts a call before
-// each access of the kernel's code (opt -passes=tsan), and each call comes here.
+// Finds races of a kernel whose threads are executed one at a time. The compiler's thread sanitizer
+// puts a call before each access of the kernel's code (opt -passes=tsan), and each call comes here.
 //
-// Reported: a write that changes a byte which another thread has written or read, and a read of a byte that another
-// thread has changed. Threads of one block are ordered by a barrier between the two accesses that orders this kind of
-// memory, and by nothing else; threads of two blocks are never ordered within a launch.
+// Reported: a write that changes a byte which another thread has written or read, and a read of a
+// byte that another thread has changed. Threads of one block are ordered by a barrier between the
+// two accesses that orders this kind of memory, and by nothing else; threads of two blocks are
+// never ordered within a launch.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -25,10 +26,12 @@ class Races {
     size_t bytes;
   };
 
-  // A launch begins. `buffers`: memory that all blocks share. `stacks`: memory of the threads, each its own.
+  // A launch begins. `buffers`: memory that all blocks share. `stacks`: memory of the threads, each
+  // its own.
   void launch(const std::vector<Range>& buffers, const Range& stacks) {
     buffers_.clear();
-    for (const Range& range : buffers) buffers_.push_back({range, std::vector<Cell>(range.bytes + line)});
+    for (const Range& range : buffers)
+      buffers_.push_back({range, std::vector<Cell>(range.bytes + line)});
     stacks_ = stacks;
     found_.clear();
     pending_.bytes = 0;
@@ -89,8 +92,8 @@ class Races {
     uint32_t block = 0, thread = 0, epoch = 0;
     bool known = false;
   };
-  // Readers of a byte other than its latest one: none since the same barrier, a thread of its block, or one of another
-  // block.
+  // Readers of a byte other than its latest one: none since the same barrier, a thread of its
+  // block, or one of another block.
   enum Others : uint8_t { nobody, here, elsewhere };
   struct Cell {
     Access writer, reader;
@@ -103,7 +106,8 @@ class Races {
     std::vector<Cell> cells;
   };
 
-  // Compares the bytes of the latest write with those before it. Every call here comes after that write.
+  // Compares the bytes of the latest write with those before it. Every call here comes after that
+  // write.
   void settle() {
     const size_t bytes = pending_.bytes;
     pending_.bytes = 0;
@@ -153,8 +157,9 @@ class Races {
       if (at >= range.begin && at < range.begin + range.bytes)
         where = "byte " + std::to_string(at - range.begin) + " of buffer " + std::to_string(i);
     }
-    found_ = "thread " + std::to_string(thread_) + " of block " + std::to_string(block_) + " " + does + " " + where +
-             ", which thread " + std::to_string(other.thread) + " of block " + std::to_string(other.block) + " " + did;
+    found_ = "thread " + std::to_string(thread_) + " of block " + std::to_string(block_) + " " +
+             does + " " + where + ", which thread " + std::to_string(other.thread) + " of block " +
+             std::to_string(other.block) + " " + did;
   }
 
   std::vector<Buffer> buffers_;

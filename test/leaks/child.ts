@@ -1,6 +1,7 @@
 /**
- * A process that does operations again and again: `child.js LIBRARY TIMES NAMES…` prints, of each, how many bytes more it holds per
- * time, in the C library's memory of all threads and in this thread's heap.
+ * A process that does operations again and again: `child.js LIBRARY TIMES NAMES…` prints, of each,
+ * how many bytes more it holds per time, in the C library's memory of all threads and in this
+ * thread's heap.
  */
 import { operations } from './operations.ts';
 
@@ -59,7 +60,8 @@ for (const operation of names) {
   }
   const resident = process.memoryUsage().rss - rss;
   await close();
-  const per = (of: 0 | 1) => looks.slice(1).map((look, i) => Math.round((look[of] - looks[i]![of]) / count));
+  const per = (of: 0 | 1) =>
+    looks.slice(1).map((look, i) => Math.round((look[of] - looks[i]![of]) / count));
   const ms = Math.round(performance.now() - begin);
   const said: Held = { operation, native: per(0), heap: per(1), count, garbage, resident, ms };
   console.log(JSON.stringify(said));

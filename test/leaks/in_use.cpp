@@ -1,6 +1,6 @@
-// What all of a process's threads hold of the C library's memory, for JavaScript: process.dlopen() of this library
-// gives { inUse(): the bytes, as text }. What was freed and is kept for later does not count, unlike in what the system
-// sees.
+// What all of a process's threads hold of the C library's memory, for JavaScript: process.dlopen()
+// of this library gives { inUse(): the bytes, as text }. What was freed and is kept for later does
+// not count, unlike in what the system sees.
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ napi_value in_use(napi_env env, napi_callback_info) {
   malloc_info(0, to);
   fclose(to);
   const long long free = last(all, "<total type=\"fast\"") + last(all, "<total type=\"rest\"");
-  const long long bytes = last(all, "<system type=\"current\"") + last(all, "<total type=\"mmap\"") - free;
+  const long long bytes =
+      last(all, "<system type=\"current\"") + last(all, "<total type=\"mmap\"") - free;
   ::free(all);
   char text[32];
   snprintf(text, sizeof text, "%lld", bytes);

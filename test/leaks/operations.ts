@@ -1,4 +1,7 @@
-/** What somebody does again and again in one process: on parts that stay open, or on parts of its own, which it closes. */
+/**
+ * What somebody does again and again in one process: on parts that stay open, or on parts of its
+ * own, which it closes.
+ */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -48,7 +51,8 @@ const onOne = (
   once: (made: ReplayPipeline, i: number) => unknown,
   more: Partial<Operation> = {},
 ): Operation => ({
-  ...{ weight: 1, ...more },
+  weight: 1,
+  ...more,
   async open() {
     const made = await pipeline(options);
     const count = counter(made);
@@ -82,7 +86,9 @@ const inVain = async (made: ReplayPipeline) => {
   made.startPrepare(0, SAMPLE, 1e9);
   const enough = new AbortController();
   setImmediate(() => enough.abort());
-  const ended = await made.waitUntilReady(0, SAMPLE, { signal: enough.signal }).catch(({ name }: Error) => name);
+  const ended = await made
+    .waitUntilReady(0, SAMPLE, { signal: enough.signal })
+    .catch(({ name }: Error) => name);
   if (ended !== 'AbortError') throw new Error(`the wait ended with ${ended}`);
 };
 
@@ -176,8 +182,13 @@ const trainings: Opened = {
   once: () =>
     train({
       environment: new URL('../collect/target.js', import.meta.url),
-      ...{ learner: { algorithm: 'dqn', hidden: [8], batchSize: 8 }, device: TESTED, environments: 2 },
-      ...{ environmentOptions: { discrete: true }, steps: 300, warmUp: 100, evaluation: { every: 100, episodes: 2 } },
+      learner: { algorithm: 'dqn', hidden: [8], batchSize: 8 },
+      device: TESTED,
+      environments: 2,
+      environmentOptions: { discrete: true },
+      steps: 300,
+      warmUp: 100,
+      evaluation: { every: 100, episodes: 2 },
     }),
   close() {},
 };
@@ -256,7 +267,11 @@ export const operations: Record<string, Operation> = {
 
 /** Whole parts of trainings. What each leaves is also counted where each of its calls fails. */
 for (const [name, part] of Object.entries(parts)) {
-  const weight = name.endsWith('Threads') ? 100 : name.endsWith('Saved') || name === 'largeBatch' ? 20 : 5;
+  const weight = name.endsWith('Threads')
+    ? 100
+    : name.endsWith('Saved') || name === 'largeBatch'
+      ? 20
+      : 5;
   const open = () => {
     const folder = mkdtempSync(join(fastFolder(), 'hotslot-leaks-'));
     return {

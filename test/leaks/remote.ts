@@ -1,4 +1,7 @@
-/** Collectors of another machine that come and go, beside a learner that stays; and messages of one that stays. */
+/**
+ * Collectors of another machine that come and go, beside a learner that stays; and messages of one
+ * that stays.
+ */
 
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
 import { ReplayBuffer } from '../../src/index.ts';

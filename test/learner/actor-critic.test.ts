@@ -1,4 +1,7 @@
-/** SAC and TD3: captured as issued, going on from a state, policies, refusals. Their numbers are the golden cases'. */
+/**
+ * SAC and TD3: captured as issued, going on from a state, policies, refusals. Their numbers are the
+ * golden cases'.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import {
@@ -19,16 +22,37 @@ import { outputOf } from './network-reference.ts';
 import { expectClose } from './reference.ts';
 
 const [OBS, ACTIONS, BATCH, K] = [4, 2, 8, 2];
-const shape = { obsDim: OBS, actionDim: ACTIONS, batchSize: BATCH, actorHidden: [7, 6], criticHidden: [9] };
+const shape = {
+  obsDim: OBS,
+  actionDim: ACTIONS,
+  batchSize: BATCH,
+  actorHidden: [7, 6],
+  criticHidden: [9],
+};
 const atoms = { kind: 'categorical', atoms: 7, min: -2, max: 2 } as const;
 const kinds: Record<string, ['sac', Partial<SacOptions>] | ['td3', Partial<Td3Options>]> = {
   SAC: ['sac', { actorEvery: 2, policyRepeats: 2, actionLow: [-2, -1], actionHigh: [1, 3] }],
-  'SAC at one temperature, three critics': ['sac', { critics: 3, temperature: 0.3, targetEvery: 2, rewardScale: 0.5 }],
-  FastSAC: ['sac', { critic: atoms, layerNorm: true, activation: 'silu', criticObsDim: 5, maxGradNorm: 0.5 }],
+  'SAC at one temperature, three critics': [
+    'sac',
+    { critics: 3, temperature: 0.3, targetEvery: 2, rewardScale: 0.5 },
+  ],
+  FastSAC: [
+    'sac',
+    { critic: atoms, layerNorm: true, activation: 'silu', criticObsDim: 5, maxGradNorm: 0.5 },
+  ],
   TD3: ['td3', { actionLow: -2, actionHigh: [1, 2] }],
-  'TD3+BC': ['td3', { actionLow: -2, actionHigh: [1, 2], behaviourCloning: {}, normaliser: { form: 'deviation' } }],
-  FastTD3: ['td3', { critic: atoms, clippedDouble: true, targetActor: false, normaliser: { form: 'deviation' } }],
-  'TD3 with layer norm and the mean of critics': ['td3', { layerNorm: true, actorValue: 'mean', normaliser: true }],
+  'TD3+BC': [
+    'td3',
+    { actionLow: -2, actionHigh: [1, 2], behaviourCloning: {}, normaliser: { form: 'deviation' } },
+  ],
+  FastTD3: [
+    'td3',
+    { critic: atoms, clippedDouble: true, targetActor: false, normaliser: { form: 'deviation' } },
+  ],
+  'TD3 with layer norm and the mean of critics': [
+    'td3',
+    { layerNorm: true, actorValue: 'mean', normaliser: true },
+  ],
 };
 
 describe('learner/actor-critic', () => {
@@ -50,7 +74,9 @@ describe('learner/actor-critic', () => {
   const random = new Random(3);
   const floats = (dims: number[], values?: (i: number) => number): Tensor<'float32'> => {
     const made = keep(device.allocate({ shape: dims }));
-    return values ? made.write(Float32Array.from({ length: made.size }, (_, i) => values(i))) : made;
+    return values
+      ? made.write(Float32Array.from({ length: made.size }, (_, i) => values(i)))
+      : made;
   };
   const some = (...dims: number[]) => floats(dims, () => random.between(-1, 1));
 
@@ -63,10 +89,16 @@ describe('learner/actor-critic', () => {
   function batchFor(name: string, rows = K * BATCH): ActorCriticBatch {
     const [, { criticObsDim: width }] = kinds[name]!;
     return {
-      ...{ obs: some(rows, OBS), nextObs: some(rows, OBS), actions: some(rows, ACTIONS), rewards: some(rows) },
+      obs: some(rows, OBS),
+      nextObs: some(rows, OBS),
+      actions: some(rows, ACTIONS),
+      rewards: some(rows),
       dones: floats([rows], (i) => Number(i % 4 >= 2)),
       truncated: floats([rows], (i) => Number(i % 4 === 3)),
-      ...(width !== undefined && { criticObs: some(rows, width), nextCriticObs: some(rows, width) }),
+      ...(width !== undefined && {
+        criticObs: some(rows, width),
+        nextCriticObs: some(rows, width),
+      }),
     };
   }
 
@@ -116,7 +148,8 @@ describe('learner/actor-critic', () => {
       const saved = await whole.state();
       part.loadState(saved);
       expect(bytes(await part.state())).to.deep.equal(bytes(saved));
-      for (const learner of [whole, part]) for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
+      for (const learner of [whole, part])
+        for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
       expect(bytes(await part.state())).to.deep.equal(bytes(await whole.state()));
       expect(bytes(await part.state())).to.not.deep.equal(bytes(saved));
     });
@@ -177,7 +210,8 @@ describe('learner/actor-critic', () => {
       const published = await learner.published.toArray();
       const size = learner.actor.parameterCount;
       const [, { actionLow: low = -1, actionHigh: high = 1, normaliser }] = kinds[name]!;
-      const end = (of: number | readonly number[], j: number) => (typeof of === 'number' ? of : (of[j] as number));
+      const end = (of: number | readonly number[], j: number) =>
+        typeof of === 'number' ? of : (of[j] as number);
       const obs = Float32Array.from({ length: 5 * OBS }, () => random.between(-2, 2));
       const rows = Array.from({ length: 5 }, (_, i) =>
         Array.from(obs.subarray(i * OBS, (i + 1) * OBS), (value, j) =>
@@ -190,20 +224,30 @@ describe('learner/actor-critic', () => {
           return (y * (end(high, j) - end(low, j))) / 2 + (end(high, j) + end(low, j)) / 2;
         }),
       );
-      const greedy = learner instanceof SacLearner ? learner.policy({ greedy: true }) : learner.policy();
+      const greedy =
+        learner instanceof SacLearner ? learner.policy({ greedy: true }) : learner.policy();
       expectClose(greedy.load(published).act(obs, 5), wanted, 2e-6, name);
       const drawn =
-        learner instanceof SacLearner ? learner.policy({ seed: 4 }) : learner.policy({ noise: 0.3, seed: 4 });
+        learner instanceof SacLearner
+          ? learner.policy({ seed: 4 })
+          : learner.policy({ noise: 0.3, seed: 4 });
       const many = 4000;
       const same = new Float32Array(many * OBS).map((_, i) => obs[i % OBS]!);
       const actions = drawn.load(published).act(same, many);
-      const mean = actions.reduce((sum, value, i) => sum + (i % ACTIONS === 0 ? value : 0), 0) / many;
-      const within = actions.every((value, i) => value >= end(low, i % ACTIONS) && value <= end(high, i % ACTIONS));
+      const mean =
+        actions.reduce((sum, value, i) => sum + (i % ACTIONS === 0 ? value : 0), 0) / many;
+      const within = actions.every(
+        (value, i) => value >= end(low, i % ACTIONS) && value <= end(high, i % ACTIONS),
+      );
       expect([within, new Set(actions).size > many]).to.deep.equal([true, true]);
       expect(mean).to.be.closeTo(wanted[0]!, 0.35);
       const again =
-        learner instanceof SacLearner ? learner.policy({ seed: 4 }) : learner.policy({ noise: 0.3, seed: 4 });
-      expect([...again.load(published).act(same, 2)]).to.deep.equal([...actions.subarray(0, 2 * ACTIONS)]);
+        learner instanceof SacLearner
+          ? learner.policy({ seed: 4 })
+          : learner.policy({ noise: 0.3, seed: 4 });
+      expect([...again.load(published).act(same, 2)]).to.deep.equal([
+        ...actions.subarray(0, 2 * ACTIONS),
+      ]);
     }
   });
 
@@ -216,11 +260,15 @@ describe('learner/actor-critic', () => {
     stream.beginCapture();
     const error = refusal(() => learner.update(stream, batch, out));
     keep(stream.endCapture());
-    expect(error.message).to.include('3 minibatches are no multiple of 2 (actorEvery, targetEvery)');
+    expect(error.message).to.include(
+      '3 minibatches are no multiple of 2 (actorEvery, targetEvery)',
+    );
   });
   it('refuses what does not fit, and closes what was half made', async () => {
-    const sac = (options: object) => () => new SacLearner(device, { ...shape, ...options } as SacOptions);
-    const td3 = (options: object) => () => new Td3Learner(device, { ...shape, ...options } as Td3Options);
+    const sac = (options: object) => () =>
+      new SacLearner(device, { ...shape, ...options } as SacOptions);
+    const td3 = (options: object) => () =>
+      new Td3Learner(device, { ...shape, ...options } as Td3Options);
     const learner = make('SAC');
     const batch = batchFor('SAC', BATCH);
     const out = floats([learner.scalars.length]);
@@ -229,27 +277,44 @@ describe('learner/actor-critic', () => {
       (change: object, options: object = {}) =>
       () =>
         learner.update(stream, { ...batch, ...change } as ActorCriticBatch, out, options);
-    const saved = (dtype: string, data: { length: number }) => ({ dtype, shape: [data.length], data });
-    const load = (change: object) => () => learner.loadState({ ...state, ...change } as LearnerState);
+    const saved = (dtype: string, data: { length: number }) => ({
+      dtype,
+      shape: [data.length],
+      data,
+    });
+    const load = (change: object) => () =>
+      learner.loadState({ ...state, ...change } as LearnerState);
     const cases: [string, () => unknown][] = [
       ["SacLearner: unknown option 'policyNoise'", sac({ policyNoise: 1 })],
       ["Td3Learner: unknown option 'temperature'", td3({ temperature: 1 })],
       ["SacLearner: unknown option 'behaviourCloning'", sac({ behaviourCloning: {} })],
       ["behaviourCloning: unknown option 'lambda'", td3({ behaviourCloning: { lambda: 1 } })],
-      ['behaviourCloning.alpha must be within [0, 1e+30], got -1', td3({ behaviourCloning: { alpha: -1 } })],
+      [
+        'behaviourCloning.alpha must be within [0, 1e+30], got -1',
+        td3({ behaviourCloning: { alpha: -1 } }),
+      ],
       ['behaviourCloning takes an options object, got true', td3({ behaviourCloning: true })],
       ['batchSize', sac({ batchSize: 0 })],
       ['actionDim', td3({ actionDim: undefined })],
       ['actionLow[1] must be below actionHigh[1], got 1 and 1', sac({ actionLow: [0, 1] })],
       ['actionHigh must be 2 numbers, got 3', td3({ actionHigh: [1, 1, 1] })],
       ['critic must be { kind:', sac({ critic: { kind: 'quantile' } })],
-      ['critic.min must be below critic.max, got 1 and -1', td3({ critic: { ...atoms, min: 1, max: -1 } })],
+      [
+        'critic.min must be below critic.max, got 1 and -1',
+        td3({ critic: { ...atoms, min: 1, max: -1 } }),
+      ],
       ["critic: unknown option 'vMin'", sac({ critic: { ...atoms, vMin: 1 } })],
       ["logStd.form must be one of clamp, tanh, got 'exp'", sac({ logStd: { form: 'exp' } })],
-      ["correction must be one of scaled, unscaled, split, exact, got 'none'", sac({ correction: 'none' })],
+      [
+        "correction must be one of scaled, unscaled, split, exact, got 'none'",
+        sac({ correction: 'none' }),
+      ],
       ["temperature must be 'auto' or a number, got 'high'", sac({ temperature: 'high' })],
       ["actorValue must be 'first', 'min' or 'mean', got 'max'", td3({ actorValue: 'max' })],
-      ["activation must be one of relu, tanh, silu, gelu, elu, got 'swish'", td3({ activation: 'swish' })],
+      [
+        "activation must be one of relu, tanh, silu, gelu, elu, got 'swish'",
+        td3({ activation: 'swish' }),
+      ],
       ["normaliser: unknown option 'eps'", sac({ normaliser: { eps: 1 } })],
       [
         'actorOptimiser has a maxGradNorm (1) beside the learner',
@@ -262,12 +327,18 @@ describe('learner/actor-critic', () => {
       ["update: unknown option 'noise'", update({}, { noise: {} })],
       ["update: draws: unknown option 'actor'", update({}, { draws: { actor: out } })],
       ["update: record: unknown option 'alpha'", update({}, { record: { alpha: {} } })],
-      ["update: record of 'q': unknown option 'grad'", update({}, { record: { q: { grad: out } } })],
+      [
+        "update: record of 'q': unknown option 'grad'",
+        update({}, { record: { q: { grad: out } } }),
+      ],
       ['draws.next must be 16 contiguous floats', update({}, { draws: { next: out } })],
       ['record.q.gradient must be', update({}, { record: { q: { gradient: out } } })],
       ["there is no 'more' in this learner's state", load({ more: state.logAlpha })],
       ["the state lacks 'logAlpha'", load({ logAlpha: undefined })],
-      ["'generator' is 2, the state has 1 of 1 elements", load({ generator: saved('uint64', BigUint64Array.of(1n)) })],
+      [
+        "'generator' is 2, the state has 1 of 1 elements",
+        load({ generator: saved('uint64', BigUint64Array.of(1n)) }),
+      ],
       [
         'updates must be a whole number of at least 0, got -1',
         load({ updates: saved('float64', Float64Array.of(-1)) }),
@@ -292,8 +363,12 @@ describe('learner/actor-critic', () => {
     expect(bytes(await learner.state())).to.deep.equal(bytes(state));
     const given = keep(new SacLearner(device, { ...shape, gamma: 0.9 }));
     const discounts = { ...batch, discounts: batch.rewards };
-    expect(refusal(() => given.update(stream, discounts, out)).message).to.include('leave out gamma (0.9)');
+    expect(refusal(() => given.update(stream, discounts, out)).message).to.include(
+      'leave out gamma (0.9)',
+    );
     learner.close();
-    expect(refusal(() => learner.update(stream, batch, out)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect(refusal(() => learner.update(stream, batch, out)).code).to.equal(
+      'ERR_HOTSLOT_STATE_CLOSED',
+    );
   });
 });

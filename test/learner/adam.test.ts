@@ -1,4 +1,6 @@
-/** Adam on the device against float64 over ten steps, with and without clipping by the global norm. */
+/**
+ * Adam on the device against float64 over ten steps, with and without clipping by the global norm.
+ */
 import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
@@ -46,7 +48,9 @@ describe('learner/adam', () => {
 
   it('the step count lives on the device: replaying one captured step counts on', async () => {
     using parameters = device.allocate({ shape: [n] }).write(Float32Array.from(start));
-    using gradient = device.allocate({ shape: [n] }).write(Float32Array.from(gradients[0] as number[]));
+    using gradient = device
+      .allocate({ shape: [n] })
+      .write(Float32Array.from(gradients[0] as number[]));
     using adam = new Adam(device, parameters);
     using stream = device.createStream();
     await device.currentStream.synchronize();

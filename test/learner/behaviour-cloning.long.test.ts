@@ -1,16 +1,40 @@
-/** TD3+BC: the actor's loss and gradient against float64, and against torch's own derivatives where torch is. */
+/**
+ * TD3+BC: the actor's loss and gradient against float64, and against torch's own derivatives where
+ * torch is.
+ */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
-import { type LearnerState, linear, Network, relu, Td3Learner, type Td3Options } from '../../src/entries/learner.ts';
+import {
+  type LearnerState,
+  linear,
+  Network,
+  relu,
+  Td3Learner,
+  type Td3Options,
+} from '../../src/entries/learner.ts';
 import { openDevice } from '../../src/index.ts';
 import { itAll } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
+import {
+  backward,
+  expectClose,
+  flat,
+  forward,
+  type Rows,
+  randomRows,
+  rounded,
+} from './reference.ts';
 
 /** Debian's, which has torch as a package. */
 const PYTHON = '/usr/bin/python3';
 const [OBS, ACTIONS, BATCH] = [3, 2, 16];
-const shape = { obsDim: OBS, actionDim: ACTIONS, batchSize: BATCH, actorHidden: [8, 7], criticHidden: [9, 6] };
+const shape = {
+  obsDim: OBS,
+  actionDim: ACTIONS,
+  batchSize: BATCH,
+  actorHidden: [8, 7],
+  criticHidden: [9, 6],
+};
 const box = { actionLow: [-2, 0], actionHigh: [2, 1] };
 /** half widths and middles of the box */
 const scale: readonly number[] = [2, 0.5];
@@ -35,13 +59,16 @@ async function stepped(options: Partial<Td3Options>, alpha: number): Promise<Cas
   using learner = new Td3Learner(device, { ...shape, ...box, actorEvery: 1, seed: 3, ...options });
   const tensor = (rows: Rows, dims: number[]) => device.allocate({ shape: dims }).write(flat(rows));
   const obs = rounded(randomRows(5, BATCH, OBS));
-  const actions = rounded(randomRows(6, BATCH, ACTIONS).map((row) => row.map((a, j) => a * scale[j]! + bias[j]!)));
+  const actions = rounded(
+    randomRows(6, BATCH, ACTIONS).map((row) => row.map((a, j) => a * scale[j]! + bias[j]!)),
+  );
   const batch = {
     obs: tensor(obs, [BATCH, OBS]),
     nextObs: tensor(randomRows(7, BATCH, OBS), [BATCH, OBS]),
     actions: tensor(actions, [BATCH, ACTIONS]),
     rewards: tensor(randomRows(8, BATCH, 1), [BATCH]),
-    ...{ dones: device.allocate({ shape: [BATCH] }), truncated: device.allocate({ shape: [BATCH] }) },
+    dones: device.allocate({ shape: [BATCH] }),
+    truncated: device.allocate({ shape: [BATCH] }),
   };
   const out = device.allocate({ shape: [3] });
   const record = {
@@ -56,7 +83,13 @@ async function stepped(options: Partial<Td3Options>, alpha: number): Promise<Cas
   const gradient = await record.gradient.toArray();
   for (const each of [...Object.values(batch), out, ...Object.values(record)]) each.close();
   const [h, k] = shape.criticHidden as [number, number];
-  const network = new Network([linear(OBS + ACTIONS, h), relu(), linear(h, k), relu(), linear(k, 1)]);
+  const network = new Network([
+    linear(OBS + ACTIONS, h),
+    relu(),
+    linear(h, k),
+    relu(),
+    linear(k, 1),
+  ]);
   return {
     alpha,
     actor,
@@ -70,12 +103,18 @@ async function stepped(options: Partial<Td3Options>, alpha: number): Promise<Cas
 }
 
 function firstCritic(state: LearnerState): Float32Array {
-  const parts = [0, 2, 4].flatMap((i) => [state[`critics.0.${i}.weight`]!, state[`critics.0.${i}.bias`]!]);
+  const parts = [0, 2, 4].flatMap((i) => [
+    state[`critics.0.${i}.weight`]!,
+    state[`critics.0.${i}.bias`]!,
+  ]);
   return Float32Array.from(parts.flatMap(({ data }) => [...(data as Float32Array)]));
 }
 
 /** The same in float64. */
-function reference({ alpha, actor, critic, obs, actions, learner }: Case): { loss: number; gradient: number[] } {
+function reference({ alpha, actor, critic, obs, actions, learner }: Case): {
+  loss: number;
+  gradient: number[];
+} {
   const passes = forward(learner.actor, actor, obs);
   const pi = passes.at(-1)!.map((row) => row.map((y, j) => y * scale[j]! + bias[j]!));
   const input = obs.map((row, i) => [...row, ...pi[i]!]);

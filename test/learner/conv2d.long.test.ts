@@ -1,4 +1,7 @@
-/** Convolutions against plain loops in float64: any sizes, strides and paddings, captured as issued, on the host for policies. */
+/**
+ * Convolutions against plain loops in float64: any sizes, strides and paddings, captured as issued,
+ * on the host for policies.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import {
@@ -37,7 +40,11 @@ describe('learner/conv2d', () => {
     for (let round = 0; round < setting({ short: 12, all: 30, long: 60 }); round++) {
       const [kernelHeight, kernelWidth] = [1 + random.below(4), 1 + random.below(4)];
       const padding = random.below(Math.min(kernelHeight, kernelWidth));
-      const image = [1 + random.below(4), kernelHeight + random.below(9), kernelWidth + random.below(9)] as const;
+      const image = [
+        1 + random.below(4),
+        kernelHeight + random.below(9),
+        kernelWidth + random.below(9),
+      ] as const;
       const filters = 1 + random.below(20);
       const layer = conv2d(image, filters, {
         kernel: [kernelHeight, kernelWidth],
@@ -47,8 +54,15 @@ describe('learner/conv2d', () => {
       const { net, weights, x, pass } = setUp(rig, [layer, relu()], 1 + random.below(9), round);
       const wanted = outputOf(net, weights, x).flat();
       expectClose(await pass().toArray(rig.stream), wanted, 2e-6, layer.name);
-      expectClose(new MlpPolicy(net, weights).values(Float32Array.from(x.flat()), x.length), wanted, 2e-6, layer.name);
-      expect(layer.outputs(layer.inputs as number)).to.equal(layer.shape[0] * layer.shape[1] * layer.shape[2]);
+      expectClose(
+        new MlpPolicy(net, weights).values(Float32Array.from(x.flat()), x.length),
+        wanted,
+        2e-6,
+        layer.name,
+      );
+      expect(layer.outputs(layer.inputs as number)).to.equal(
+        layer.shape[0] * layer.shape[1] * layer.shape[2],
+      );
     }
   });
 
@@ -80,24 +94,40 @@ describe('learner/conv2d', () => {
   });
 
   it('is what a DqnLearner sees with', async () => {
-    const body = [conv2d([1, 4, 4], 8, { kernel: 2, stride: 2 }), relu(), flatten(), linear(32, 16), relu()];
-    const options = { obsDim: 16, actions: 2, body, batchSize: 32, learningRate: 0.01, gamma: 0, seed: 3 } as const;
+    const body = [
+      conv2d([1, 4, 4], 8, { kernel: 2, stride: 2 }),
+      relu(),
+      flatten(),
+      linear(32, 16),
+      relu(),
+    ];
+    const options = {
+      obsDim: 16,
+      actions: 2,
+      body,
+      batchSize: 32,
+      learningRate: 0.01,
+      gamma: 0,
+      seed: 3,
+    } as const;
     using learner = new DqnLearner(rig.device, { ...options, dueling: true });
     const random = new Random(1);
     // The action that pays is 1 where the upper left is bright.
     const n = 32;
     const obs = Float32Array.from({ length: n * 16 }, () => random.next());
-    const bright = (row: number) => obs[row * 16]! + obs[row * 16 + 1]! + obs[row * 16 + 4]! + obs[row * 16 + 5]! > 2;
+    const bright = (row: number) =>
+      obs[row * 16]! + obs[row * 16 + 1]! + obs[row * 16 + 4]! + obs[row * 16 + 5]! > 2;
     const actions = Float32Array.from({ length: n }, () => random.below(2));
     const batch = {
-      ...{ obs: rig.floats([n, 16], obs), nextObs: rig.floats([n, 16], obs), actions: rig.floats([n], actions) },
-      ...{
-        rewards: rig.floats(
-          [n],
-          Float32Array.from(actions, (a, i) => (a === Number(bright(i)) ? 1 : -1)),
-        ),
-      },
-      ...{ dones: rig.floats([n]), truncated: rig.floats([n]) },
+      obs: rig.floats([n, 16], obs),
+      nextObs: rig.floats([n, 16], obs),
+      actions: rig.floats([n], actions),
+      rewards: rig.floats(
+        [n],
+        Float32Array.from(actions, (a, i) => (a === Number(bright(i)) ? 1 : -1)),
+      ),
+      dones: rig.floats([n]),
+      truncated: rig.floats([n]),
     };
     const out = rig.floats([2]);
     await learner.ready;
@@ -107,9 +137,9 @@ describe('learner/conv2d', () => {
     const policy = learner.policy().load(await learner.parameters.toArray(rig.stream));
     const right = [...policy.act(obs, n)].filter((action, i) => action === Number(bright(i)));
     expect(right.length).to.be.at.least(28);
-    expect(Object.keys(await learner.state()).filter((name) => name.startsWith('online.'))).to.include(
-      'online.3.weight',
-    );
+    expect(
+      Object.keys(await learner.state()).filter((name) => name.startsWith('online.')),
+    ).to.include('online.3.weight');
     const { body: _, ...others } = options;
     const plain = {
       ...others,
@@ -120,21 +150,37 @@ describe('learner/conv2d', () => {
     using alike = new DqnLearner(rig.device, { ...plain, dueling: true });
     using fresh = new DqnLearner(rig.device, { ...options, dueling: true });
     await Promise.all([alike.ready, fresh.ready]);
-    expect(await alike.parameters.toArray(rig.stream)).to.deep.equal(await fresh.parameters.toArray(rig.stream));
-    const network = { obsDim: 16, actions: 2, hidden: [16], image: plain.image, convolutions: plain.convolutions };
-    const acting = new DqnPolicy({ ...network, dueling: true }).load(await learner.parameters.toArray(rig.stream));
+    expect(await alike.parameters.toArray(rig.stream)).to.deep.equal(
+      await fresh.parameters.toArray(rig.stream),
+    );
+    const network = {
+      obsDim: 16,
+      actions: 2,
+      hidden: [16],
+      image: plain.image,
+      convolutions: plain.convolutions,
+    };
+    const acting = new DqnPolicy({ ...network, dueling: true }).load(
+      await learner.parameters.toArray(rig.stream),
+    );
     expect([...acting.act(obs, n)]).to.deep.equal([...policy.act(obs, n)]);
     for (const [wrong, words] of [
       [{ ...options, body: [linear(15, 2)] }, 'body takes 15 numbers a row, obsDim is 16'],
       [{ ...options, hidden: [3] }, 'give hidden or body, not both'],
       [{ ...options, image: [1, 4, 4] }, 'image is for hidden; a body has its own'],
-      [{ ...plain, image: [1, 4, 4], convolutions: undefined }, 'convolutions and image belong together'],
+      [
+        { ...plain, image: [1, 4, 4], convolutions: undefined },
+        'convolutions and image belong together',
+      ],
       [{ ...plain, image: [1, 4, 5] }, 'image has 20 numbers, obsDim is 16'],
       [
         { ...plain, convolutions: [] },
         'convolutions must be an array of { filters, kernel, stride?, padding? }, got an array of 0',
       ],
-      [{ ...plain, convolutions: [{ filters: 8, kernel: 2, stide: 2 }] }, "conv2d: unknown option 'stide'"],
+      [
+        { ...plain, convolutions: [{ filters: 8, kernel: 2, stide: 2 }] },
+        "conv2d: unknown option 'stide'",
+      ],
       [{ ...options, body: 7 }, 'body must be an array of layers'],
       [{ ...options, activation: 'relu' }, 'activation is for hidden'],
     ] as const)
@@ -142,18 +188,23 @@ describe('learner/conv2d', () => {
   });
 
   it('refuses sizes that do not fit, with the values', () => {
-    const made = (...args: unknown[]) => refusal(() => conv2d(...(args as Parameters<typeof conv2d>))).message;
-    expect(made([1, 4], 1, { kernel: 1 })).to.include('images as [channels, height, width], got an array of 2');
+    const made = (...args: unknown[]) =>
+      refusal(() => conv2d(...(args as Parameters<typeof conv2d>))).message;
+    expect(made([1, 4], 1, { kernel: 1 })).to.include(
+      'images as [channels, height, width], got an array of 2',
+    );
     expect(made([1, 0, 4], 1, { kernel: 1 })).to.include('conv2d: height');
     expect(made([1, 4, 4], 0, { kernel: 1 })).to.include('conv2d: filters');
     expect(made([1, 4, 4], 1, { kernel: [1] })).to.include('kernel is a number of pixels');
-    expect(made([1, 4, 4], 1, { kernel: 5 })).to.include('a kernel of 5 × 5 is larger than images of 4 × 4');
+    expect(made([1, 4, 4], 1, { kernel: 5 })).to.include(
+      'a kernel of 5 × 5 is larger than images of 4 × 4',
+    );
     expect(made([1, 4, 4], 1, { kernel: 2, padding: 2 })).to.include('padding');
     expect(made([1, 4, 4], 1, { kernel: 2, stride: 0 })).to.include('stride');
     expect(made([1, 4, 4], 1, { kernel: 2, dilation: 2 })).to.include("unknown option 'dilation'");
-    expect(refusal(() => new Network([conv2d([1, 4, 4], 2, { kernel: 3 }), linear(9, 1)])).message).to.include(
-      'takes 9 numbers a row',
-    );
+    expect(
+      refusal(() => new Network([conv2d([1, 4, 4], 2, { kernel: 3 }), linear(9, 1)])).message,
+    ).to.include('takes 9 numbers a row');
     expect(refusal(() => new Network([flatten()])).message).to.include('how many inputs');
   });
 });

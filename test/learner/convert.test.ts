@@ -1,6 +1,15 @@
-/** Stored elements as floats: every pattern of the small types, rounding of the large ones, rows as they lie, refusals. */
+/**
+ * Stored elements as floats: every pattern of the small types, rounding of the large ones, rows as
+ * they lie, refusals.
+ */
 import { expect } from 'chai';
-import { type ArrayOf, arrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
+import {
+  type ArrayOf,
+  arrayOf,
+  type DType,
+  dtypes,
+  type TypedArray,
+} from '../../src/base/dtype.ts';
 import { type ConvertOptions, convert } from '../../src/entries/learner.ts';
 import {
   type Device,
@@ -15,7 +24,10 @@ import { launchAnything } from '../rig/launch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
-/** The nearest float of a whole number of any size: bits below those that decide become one that says whether there are any. */
+/**
+ * The nearest float of a whole number of any size: bits below those that decide become one that
+ * says whether there are any.
+ */
 function nearest(value: bigint): number {
   const size = value < 0n ? -value : value;
   const down = BigInt(Math.max(size.toString(2).length - 50, 0));
@@ -26,16 +38,30 @@ function nearest(value: bigint): number {
 
 const every16 = Uint16Array.from({ length: 65_536 }, (_, i) => i);
 const random = new Random(3);
-const words = (n: number) => BigUint64Array.from({ length: n }, () => BigInt(random.below(2 ** 32)) << 32n);
+const words = (n: number) =>
+  BigUint64Array.from({ length: n }, () => BigInt(random.below(2 ** 32)) << 32n);
 const anyBigs = (n: number) =>
   words(n).map((word) => (word | BigInt(random.below(2 ** 32))) >> BigInt(random.below(64)));
-/** Between neighbouring floats, a little beside, far outside and at the ends of what floats have. */
+/**
+ * Between neighbouring floats, a little beside, far outside and at the ends of what floats have.
+ */
 const doubles = Float64Array.from({ length: 20_000 }, (_, i) => {
   const value = Math.fround(random.between(-2, 2)) * 2 ** (random.below(290) - 155);
   const half = value * 2 ** -25;
-  return [value, value + half, value + half * 1.000001, value * 1.1, value * 2 ** 200][i % 5] as number;
+  return [value, value + half, value + half * 1.000001, value * 1.1, value * 2 ** 200][
+    i % 5
+  ] as number;
 });
-doubles.set([0, -0, Infinity, -Infinity, Number.MAX_VALUE, 2 ** -150, -(2 ** -149), 3.4028235677973366e38]);
+doubles.set([
+  0,
+  -0,
+  Infinity,
+  -Infinity,
+  Number.MAX_VALUE,
+  2 ** -150,
+  -(2 ** -149),
+  3.4028235677973366e38,
+]);
 
 /** Elements, and the numbers that they are as floats. */
 const cases: { [D in DType]: [values: ArrayOf<D>, floats: Float32Array] } = {
@@ -53,14 +79,18 @@ const cases: { [D in DType]: [values: ArrayOf<D>, floats: Float32Array] } = {
   float32: same(Float32Array.of(0, -0, 1e-45, -3.4e38, Infinity, 0.1)),
   float64: same(doubles),
 };
-function same<A extends Exclude<TypedArray, BigInt64Array | BigUint64Array>>(values: A): [A, Float32Array] {
+function same<A extends Exclude<TypedArray, BigInt64Array | BigUint64Array>>(
+  values: A,
+): [A, Float32Array] {
   return [values, Float32Array.from(values)];
 }
 function bigs<A extends BigInt64Array | BigUint64Array>(values: A): [A, Float32Array] {
   return [values, Float32Array.from([...values].map(nearest))];
 }
 
-const bits = (values: Float32Array) => [...new Uint32Array(values.buffer, values.byteOffset, values.length)];
+const bits = (values: Float32Array) => [
+  ...new Uint32Array(values.buffer, values.byteOffset, values.length),
+];
 
 describe('learner/convert', () => {
   let device: Device;
@@ -71,7 +101,11 @@ describe('learner/convert', () => {
   });
   after(() => stream.close());
 
-  async function converted(values: TypedArray, dtype: DType, options?: ConvertOptions): Promise<Float32Array> {
+  async function converted(
+    values: TypedArray,
+    dtype: DType,
+    options?: ConvertOptions,
+  ): Promise<Float32Array> {
     using from = device.allocate({ shape: [values.length], dtype }).write(values, stream);
     using to = device.allocate({ shape: [values.length] });
     convert(stream, to, from, options);
@@ -87,7 +121,9 @@ describe('learner/convert', () => {
       const factor = Math.fround(1 / 255);
       const want = floats.map((x) => Math.fround(x * factor) - 0.5);
       // A NaN that was computed is one and the same.
-      expect(bits(got)).to.deep.equal(bits(want).map((word, i) => (Number.isNaN(want[i]) ? 0x7fc00000 : word)));
+      expect(bits(got)).to.deep.equal(
+        bits(want).map((word, i) => (Number.isNaN(want[i]) ? 0x7fc00000 : word)),
+      );
     });
   }
 
@@ -102,11 +138,19 @@ describe('learner/convert', () => {
       stream.fill(to, 9);
       const part = from.view({ shape: [5, 2, 3], offset: 4, strides: [12, 3, 1] });
       convert(stream, to.view({ shape: [5, 6], strides: [8, 1] }), part);
-      const want = Array.from({ length: 40 }, (_, i) => (i % 8 < 6 ? floats[Math.floor(i / 8) * 12 + 4 + (i % 8)] : 9));
+      const want = Array.from({ length: 40 }, (_, i) =>
+        i % 8 < 6 ? floats[Math.floor(i / 8) * 12 + 4 + (i % 8)] : 9,
+      );
       expect([...(await to.toArray(stream))], dtype).to.deep.equal(want);
-      convert(stream, to.view({ shape: [5], strides: [8] }), from.view({ shape: [5, 1], offset: 1, strides: [12, 1] }));
+      convert(
+        stream,
+        to.view({ shape: [5], strides: [8] }),
+        from.view({ shape: [5, 1], offset: 1, strides: [12, 1] }),
+      );
       const column = Array.from({ length: 5 }, (_, i) => floats[12 * i + 1]);
-      expect([...(await to.view({ shape: [5], strides: [8] }).toArray(stream))]).to.deep.equal(column);
+      expect([...(await to.view({ shape: [5], strides: [8] }).toArray(stream))]).to.deep.equal(
+        column,
+      );
       convert(stream, to, from.view({ shape: [2, 4, 5], offset: 3 }));
       expect([...(await to.toArray(stream))]).to.deep.equal([...floats.subarray(3, 43)]);
       convert(stream, to.view({ shape: [] }), from.view({ shape: [1], offset: 59 }));
@@ -144,13 +188,19 @@ describe('learner/convert', () => {
     const rows = bytes.view({ shape: [2, 6], strides: [12, 1] });
     expect(text(floats.view({ shape: [3, 4] }), rows)).to.include('from 2×6 to 3×4');
     const turned = bytes.view({ shape: [4, 6], strides: [1, 4] });
-    expect(text(floats, turned)).to.match(/rows whose 6 elements lie side by side, got uint8 \[4,6\] .* \[1,4\]/);
-    expect(text(floats, bytes.view({ shape: [4, 6], strides: [3, 1] }))).to.include('strides [3,1]');
+    expect(text(floats, turned)).to.match(
+      /rows whose 6 elements lie side by side, got uint8 \[4,6\] .* \[1,4\]/,
+    );
+    expect(text(floats, bytes.view({ shape: [4, 6], strides: [3, 1] }))).to.include(
+      'strides [3,1]',
+    );
     expect(text(floats, bytes, { scale: Infinity })).to.include('scale must be finite');
     expect(text(floats, bytes, { shift: '1' })).to.include("shift must be a number, got '1'");
     expect(text(floats, bytes, { bias: 1 })).to.include("unknown option 'bias'");
     expect(text(floats, new Float32Array(24) as never)).to.include('takes a tensor');
-    expect(refusal(() => convert({} as Stream, floats, bytes)).message).to.include('convert takes a stream');
+    expect(refusal(() => convert({} as Stream, floats, bytes)).message).to.include(
+      'convert takes a stream',
+    );
     floats.close();
     expect(text(floats, bytes)).to.include('closed');
   });
@@ -159,7 +209,11 @@ describe('learner/convert', () => {
     using floats = device.allocate({ shape: [4] });
     using halves = device.allocate({ shape: [4], dtype: 'float16' });
     const launch = (from: Tensor, dtype: number) => () =>
-      launchAnything(stream, 'convert', { tensors: [floats, from], wholes: [1, 4, 4, 4, dtype], reals: [1, 0] });
+      launchAnything(stream, 'convert', {
+        tensors: [floats, from],
+        wholes: [1, 4, 4, 4, dtype],
+        reals: [1, 0],
+      });
     launch(halves, dtypes.float16.code)();
     expect(refusal(launch(halves, dtypes.uint16.code)).message).to.equal(
       "kernel 'convert': tensor 1 is float16, its number of a dtype says uint16",
@@ -177,7 +231,13 @@ describe('learner/convert', () => {
       "rows lie 4 bytes apart, x_stride says 1 elements of 2: pass the tensor's",
     );
     using host = device.registerHost(new Uint8Array(new SharedArrayBuffer(64)).subarray(1));
-    const between = new (halves.constructor as new (...args: unknown[]) => Tensor)(host, [4], 'float16');
-    expect(refusal(launch(between, dtypes.float16.code)).message).to.include('it must be a multiple of 2');
+    const between = new (halves.constructor as new (...args: unknown[]) => Tensor)(
+      host,
+      [4],
+      'float16',
+    );
+    expect(refusal(launch(between, dtypes.float16.code)).message).to.include(
+      'it must be a multiple of 2',
+    );
   });
 });

@@ -1,4 +1,7 @@
-/** DQN's heads: dueling, and distributions over atoms, against float64; captured as issued; policies. */
+/**
+ * DQN's heads: dueling, and distributions over atoms, against float64; captured as issued;
+ * policies.
+ */
 import { expect } from 'chai';
 import { DqnLearner, type DqnOptions, type Network } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
@@ -29,12 +32,15 @@ function softmax(logits: readonly number[]): number[] {
   const all = logits.reduce((sum, value) => sum + Math.exp(value), 0);
   return logits.map((value) => Math.exp(value) / all);
 }
-const mean = (logits: readonly number[]) => softmax(logits).reduce((sum, p, k) => sum + p * (LOW + k * gap), 0);
+const mean = (logits: readonly number[]) =>
+  softmax(logits).reduce((sum, p, k) => sum + p * (LOW + k * gap), 0);
 const best = (values: readonly number[]) => values.indexOf(Math.max(...values));
 
 /** Each action's part of a row. */
 const parts = (row: readonly number[]) =>
-  Array.from({ length: ACTIONS }, (_, a) => row.slice((a * row.length) / ACTIONS, ((a + 1) * row.length) / ACTIONS));
+  Array.from({ length: ACTIONS }, (_, a) =>
+    row.slice((a * row.length) / ACTIONS, ((a + 1) * row.length) / ACTIONS),
+  );
 
 describe('learner/dqn: heads', () => {
   let device: Device;
@@ -54,7 +60,8 @@ describe('learner/dqn: heads', () => {
     const next = outputOf(network, first, batch.nextObs).map(parts);
     const goals = next.map((actions, i) => {
       const chosen = actions[best(actions.map(worth))] as number[];
-      const counts = batch.dones[i] === 1 && batch.truncated[i] === 0 ? 0 : (options.gamma as number);
+      const counts =
+        batch.dones[i] === 1 && batch.truncated[i] === 0 ? 0 : (options.gamma as number);
       if (!categorical) return [batch.rewards[i]! + counts * chosen[0]!];
       const goal = new Array<number>(ATOMS).fill(0);
       softmax(chosen).forEach((p, k) => {
@@ -70,11 +77,15 @@ describe('learner/dqn: heads', () => {
       outputOf(network, parameters, batch.obs).map((row, i) => {
         const part = parts(row)[batch.actions[i]!]!;
         const goal = goals[i]!;
-        if (categorical) return softmax(part).reduce((sum, p, k) => sum - goal[k]! * Math.log(p), 0);
+        if (categorical)
+          return softmax(part).reduce((sum, p, k) => sum - goal[k]! * Math.log(p), 0);
         const off = Math.abs(part[0]! - goal[0]!);
         return off <= 1 ? off ** 2 / 2 : off - 0.5;
       });
-    return { losses, loss: (parameters: ArrayLike<number>) => losses(parameters).reduce((a, b) => a + b, 0) / ROWS };
+    return {
+      losses,
+      loss: (parameters: ArrayLike<number>) => losses(parameters).reduce((a, b) => a + b, 0) / ROWS,
+    };
   }
 
   for (const [name, variant] of Object.entries(heads)) {
@@ -105,7 +116,8 @@ describe('learner/dqn: heads', () => {
         return (at(h) - at(-h)) / (2 * h);
       });
       expectClose(await gradient.toArray(), slopes, 2e-5, 'gradient');
-      if (options.head) expectClose(await priorities.toArray(), wanted.losses(first), 1e-5, 'priorities');
+      if (options.head)
+        expectClose(await priorities.toArray(), wanted.losses(first), 1e-5, 'priorities');
       expect(memory.closed).to.equal(false);
     });
 
@@ -124,7 +136,8 @@ describe('learner/dqn: heads', () => {
         eager.update(stream, tensors, out);
         stream.replay(exec);
       }
-      const bits = async (of: Tensor<'float32'>) => Buffer.from((await of.toArray()).buffer).toString('hex');
+      const bits = async (of: Tensor<'float32'>) =>
+        Buffer.from((await of.toArray()).buffer).toString('hex');
       expect(await bits(captured.parameters)).to.equal(await bits(eager.parameters));
       expect(await bits(captured.target)).to.equal(await bits(eager.target));
       const parameters = await eager.parameters.toArray();

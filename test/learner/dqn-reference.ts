@@ -1,7 +1,14 @@
 /** Batches for the DQN tests and one DQN step in float64. */
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
 import type { DqnOptions, Network } from '../../src/entries/learner.ts';
-import { backward, forward, type ReferenceAdam, type Rows, randomRows, rounded } from './reference.ts';
+import {
+  backward,
+  forward,
+  type ReferenceAdam,
+  type Rows,
+  randomRows,
+  rounded,
+} from './reference.ts';
 
 /** A learner that is small enough to be compared step by step. */
 export const small = {
@@ -40,7 +47,9 @@ export function randomBatch(seed: number, rows: number, obsDim: number, actions:
   };
 }
 
-/** The batch as packed rows on the device, in the order a replay buffer packs them, and its columns. */
+/**
+ * The batch as packed rows on the device, in the order a replay buffer packs them, and its columns.
+ */
 export function columns(device: Device, stream: Stream, batch: Batch) {
   const rows = batch.obs.length;
   const obsDim = batch.obs[0]?.length ?? 0;
@@ -49,11 +58,17 @@ export function columns(device: Device, stream: Stream, batch: Batch) {
   const values = batch.obs.flatMap((row, i) => [
     ...row,
     ...(batch.nextObs[i] as number[]),
-    ...[batch.actions, batch.rewards, batch.dones, batch.truncated].map((column) => column[i] as number),
+    ...[batch.actions, batch.rewards, batch.dones, batch.truncated].map(
+      (column) => column[i] as number,
+    ),
   ]);
   packed.write(Float32Array.from(values), stream);
-  const column = (offset: number, n: number) => packed.view({ shape: [rows, n], offset, strides: [width, 1] });
-  const tensors: Record<'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated', Tensor<'float32'>> = {
+  const column = (offset: number, n: number) =>
+    packed.view({ shape: [rows, n], offset, strides: [width, 1] });
+  const tensors: Record<
+    'obs' | 'nextObs' | 'actions' | 'rewards' | 'dones' | 'truncated',
+    Tensor<'float32'>
+  > = {
     obs: column(0, obsDim),
     nextObs: column(obsDim, obsDim),
     actions: column(2 * obsDim, 1),

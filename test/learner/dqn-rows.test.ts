@@ -1,8 +1,17 @@
-/** What a DQN batch may say row by row: discounts, weights, priorities, and actions of any dtype. */
+/**
+ * What a DQN batch may say row by row: discounts, weights, priorities, and actions of any dtype.
+ */
 import { expect } from 'chai';
 import { type ArrayOf, type DType, dtypes } from '../../src/base/dtype.ts';
 import { type DqnBatch, DqnLearner, type DqnOptions } from '../../src/entries/learner.ts';
-import { type Device, openDevice, ReplayBuffer, ReplayPipeline, type Stream, type Tensor } from '../../src/index.ts';
+import {
+  type Device,
+  openDevice,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Stream,
+  type Tensor,
+} from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';
@@ -19,15 +28,20 @@ describe('learner/dqn: row by row', () => {
   });
   after(() => stream.close());
 
-  const bits = async (tensor: Tensor) => Buffer.from((await tensor.toArray(stream)).buffer).toString('hex');
+  const bits = async (tensor: Tensor) =>
+    Buffer.from((await tensor.toArray(stream)).buffer).toString('hex');
 
   /** Columns of so many rows among those of a wider table, and memory to close. */
   function wide(...lists: number[][]): { table: Tensor<'float32'>; parts: Tensor<'float32'>[] } {
     const [n, width] = [lists[0]?.length ?? 0, lists.length + 2];
     const values = new Float32Array(n * width).fill(-9);
-    for (const [j, list] of lists.entries()) for (const [i, value] of list.entries()) values[i * width + j + 1] = value;
+    for (const [j, list] of lists.entries())
+      for (const [i, value] of list.entries()) values[i * width + j + 1] = value;
     const table = device.allocate({ shape: [n, width] }).write(values, stream);
-    return { table, parts: lists.map((_, j) => table.view({ shape: [n], offset: j + 1, strides: [width] })) };
+    return {
+      table,
+      parts: lists.map((_, j) => table.view({ shape: [n], offset: j + 1, strides: [width] })),
+    };
   }
 
   /** For batches that say what their bootstrap counts. */
@@ -39,13 +53,21 @@ describe('learner/dqn: row by row', () => {
     const { packed, tensors } = columns(device, stream, batch);
     const out = device.allocate({ shape: [2] });
     await learner.ready;
-    const state = async () => [await bits(learner.parameters), await bits(learner.target), await bits(out)];
+    const state = async () => [
+      await bits(learner.parameters),
+      await bits(learner.target),
+      await bits(out),
+    ];
     const close = () => [learner, packed, out].forEach((each) => void each.close());
     return { learner, tensors, out, state, [Symbol.dispose]: close };
   }
 
   /** The states after two updates, of one learner for each batch made of the same columns. */
-  async function statesOf(options: DqnOptions, batch: Batch, ...change: ((of: Made['tensors']) => DqnBatch)[]) {
+  async function statesOf(
+    options: DqnOptions,
+    batch: Batch,
+    ...change: ((of: Made['tensors']) => DqnBatch)[]
+  ) {
     const states: string[][] = [];
     for (const make of change) {
       using made = await setUp(options, batch);
@@ -71,16 +93,34 @@ describe('learner/dqn: row by row', () => {
       batch.weights = batch.rewards.map((_, i) => weightOf(i));
       using made = await setUp(options, batch);
       const { table, parts } = wide(batch.discounts, batch.weights, batch.rewards);
-      const [discounts, weights, priorities] = parts as [Tensor<'float32'>, Tensor<'float32'>, Tensor<'float32'>];
+      const [discounts, weights, priorities] = parts as [
+        Tensor<'float32'>,
+        Tensor<'float32'>,
+        Tensor<'float32'>,
+      ];
       const { obs, nextObs, actions, rewards } = made.tensors;
       const online = [...made.learner.network.initialise(small.seed)];
       const target = [...online];
       const adam = new ReferenceAdam(online.length);
       for (let i = 0; i < 3; i++) {
-        made.learner.update(stream, { obs, nextObs, actions, rewards, discounts, weights, priorities }, made.out);
+        made.learner.update(
+          stream,
+          { obs, nextObs, actions, rewards, discounts, weights, priorities },
+          made.out,
+        );
         const step = referenceStep(made.learner.network, options, online, target, adam, batch);
-        expectClose(await made.out.toArray(stream), [step.loss, step.meanQ], 1e-5, `scalars of update ${i}`);
-        expectClose(await priorities.toArray(stream), step.errors, 1e-5, `priorities of update ${i}`);
+        expectClose(
+          await made.out.toArray(stream),
+          [step.loss, step.meanQ],
+          1e-5,
+          `scalars of update ${i}`,
+        );
+        expectClose(
+          await priorities.toArray(stream),
+          step.errors,
+          1e-5,
+          `priorities of update ${i}`,
+        );
       }
       expectClose(await made.learner.parameters.toArray(stream), online, 1e-5, 'parameters');
       expectClose(await made.learner.target.toArray(stream), target, 1e-5, 'target');
@@ -145,8 +185,20 @@ describe('learner/dqn: row by row', () => {
         { ...small, ...head },
         batch,
         (each) => each,
-        ({ obs, nextObs, actions, rewards }) => ({ obs, nextObs, actions, rewards, terminated: floats }),
-        ({ obs, nextObs, actions, rewards }) => ({ obs, nextObs, actions, rewards, terminated: bytes }),
+        ({ obs, nextObs, actions, rewards }) => ({
+          obs,
+          nextObs,
+          actions,
+          rewards,
+          terminated: floats,
+        }),
+        ({ obs, nextObs, actions, rewards }) => ({
+          obs,
+          nextObs,
+          actions,
+          rewards,
+          terminated: bytes,
+        }),
         (each) => ({ ...each, terminated: bytes }),
         (each) => ({ ...each, terminated: none }),
       );
@@ -161,7 +213,9 @@ describe('learner/dqn: row by row', () => {
     const stored = kinds.map((dtype) => {
       const values = new dtypes[dtype].array(rows * 3) as ArrayOf<DType>;
       for (const [i, a] of batch.actions.entries())
-        (values as Float32Array)[3 * i + 1] = (typeof values[0] === 'bigint' ? BigInt(a) : a) as number;
+        (values as Float32Array)[3 * i + 1] = (
+          typeof values[0] === 'bigint' ? BigInt(a) : a
+        ) as number;
       return device.allocate({ shape: [rows, 3], dtype }).write(values, stream);
     });
     const [floats, ...others] = await statesOf(
@@ -170,13 +224,18 @@ describe('learner/dqn: row by row', () => {
       (each) => each,
       ...stored.map((table, i) => (each: Made['tensors']): DqnBatch => {
         const shape = i % 2 ? [rows] : [rows, 1];
-        return { ...each, actions: table.view({ shape, offset: 1, strides: [3, 1].slice(0, shape.length) }) };
+        return {
+          ...each,
+          actions: table.view({ shape, offset: 1, strides: [3, 1].slice(0, shape.length) }),
+        };
       }),
     );
     expect(others.length).to.equal(8);
     for (const [i, other] of others.entries()) expect(other, kinds[i]).to.deep.equal(floats);
     const two = { ...batch, actions: batch.actions.map((a) => a % 2) };
-    using truth = device.allocate({ shape: [rows], dtype: 'bool' }).write(Uint8Array.from(two.actions), stream);
+    using truth = device
+      .allocate({ shape: [rows], dtype: 'bool' })
+      .write(Uint8Array.from(two.actions), stream);
     const [index, choice] = await statesOf(
       small,
       two,
@@ -201,7 +260,11 @@ describe('learner/dqn: row by row', () => {
     ];
     using whole = await setUp(ungiven, batch);
     using part = await setUp(ungiven, batch);
-    whole.learner.update(stream, { ...whole.tensors, actions, discounts, weights, priorities: ours }, whole.out);
+    whole.learner.update(
+      stream,
+      { ...whole.tensors, actions, discounts, weights, priorities: ours },
+      whole.out,
+    );
     for (let start = 0; start < rows; start += 16) {
       const cut = <D extends DType>(tensor: Tensor<D>) =>
         tensor.view({
@@ -213,8 +276,13 @@ describe('learner/dqn: row by row', () => {
       part.learner.update(
         stream,
         {
-          ...{ obs: cut(obs), nextObs: cut(nextObs), rewards: cut(rewards), actions: cut(actions) },
-          ...{ discounts: cut(discounts), weights: cut(weights), priorities: cut(theirs) },
+          obs: cut(obs),
+          nextObs: cut(nextObs),
+          rewards: cut(rewards),
+          actions: cut(actions),
+          discounts: cut(discounts),
+          weights: cut(weights),
+          priorities: cut(theirs),
         },
         part.out,
       );
@@ -251,7 +319,9 @@ describe('learner/dqn: row by row', () => {
       eager.learner.update(stream, first, eager.out);
       stream.replay(exec);
       expect(await captured.state()).to.deep.equal(await eager.state());
-      expect(await bits(second.priorities as Tensor)).to.equal(await bits(first.priorities as Tensor));
+      expect(await bits(second.priorities as Tensor)).to.equal(
+        await bits(first.priorities as Tensor),
+      );
     }
     for (const { table } of tables) table.close();
   });
@@ -266,7 +336,9 @@ describe('learner/dqn: row by row', () => {
     const told = await priorities.toArray(stream);
     expect([...told].map(Number.isFinite)).to.deep.equal([...told].map((_, i) => i !== 3));
     expect(Number((await made.out.toArray(stream))[0])).to.be.NaN;
-    expect([...(await made.learner.parameters.toArray(stream))].every(Number.isFinite)).to.equal(true);
+    expect([...(await made.learner.parameters.toArray(stream))].every(Number.isFinite)).to.equal(
+      true,
+    );
   });
 
   it('takes a pipeline’s batch of its own fields, with what is put beside them', async () => {
@@ -294,7 +366,12 @@ describe('learner/dqn: row by row', () => {
     using learner = new DqnLearner(own, ungiven);
     await learner.ready;
     using priorities = own.allocate({ shape: [32] });
-    await using pipeline = await ReplayPipeline.open({ buffer, device: TESTED, sampleCount: 32, placement: 'inline' });
+    await using pipeline = await ReplayPipeline.open({
+      buffer,
+      device: TESTED,
+      sampleCount: 32,
+      placement: 'inline',
+    });
     const captured = pipeline.capture(
       (batch, { stream, out }) => learner.update(stream, { ...batch, priorities }, out),
       { scalars: learner.scalars },
@@ -323,15 +400,23 @@ describe('learner/dqn: row by row', () => {
       );
       expect(text({ [key]: [1] })).to.match(new RegExp(`^TypeError: .*${key}.*an array of 1`));
     }
-    expect(text({ actions: bytes.view({ shape: [8] }) })).to.equal('RangeError: actions must be 16 or 16×1, got 8');
+    expect(text({ actions: bytes.view({ shape: [8] }) })).to.equal(
+      'RangeError: actions must be 16 or 16×1, got 8',
+    );
     expect(text({ actions: pixels })).to.equal('RangeError: actions must be 16 or 16×1, got 16×3');
-    expect(text({ obs: pixels })).to.include('obs must be a float32 tensor, got uint8: convert() of hotslot/learner');
-    expect(text({ nextObs: pixels })).to.include('nextObs must be a float32 tensor, got uint8: convert()');
+    expect(text({ obs: pixels })).to.include(
+      'obs must be a float32 tensor, got uint8: convert() of hotslot/learner',
+    );
+    expect(text({ nextObs: pixels })).to.include(
+      'nextObs must be a float32 tensor, got uint8: convert()',
+    );
     expect(text({ truncated: bytes })).to.include('truncated must be a float32 tensor, got uint8');
     expect(text({ dones: undefined })).to.match(
       /needs a tensor 'dones' \(or 'terminated', or 'discounts'\); this one has obs, nextObs/,
     );
-    expect(text({ actions: Int32Array.of(1) })).to.match(/needs a tensor 'actions'; .* Int32Array of 1/);
+    expect(text({ actions: Int32Array.of(1) })).to.match(
+      /needs a tensor 'actions'; .* Int32Array of 1/,
+    );
     bytes.close();
     expect(text({ actions: bytes })).to.include('closed');
   });

@@ -1,4 +1,7 @@
-/** A DQN update against the same update in float64; eager against captured; minibatches, targets, refusals. */
+/**
+ * A DQN update against the same update in float64; eager against captured; minibatches, targets,
+ * refusals.
+ */
 import { expect } from 'chai';
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
@@ -47,7 +50,14 @@ describe('learner/dqn', () => {
       const adam = new ReferenceAdam(online.length);
       for (let i = 0; i < 3; i++) {
         learner.update(stream, tensors, out);
-        const { loss, meanQ } = referenceStep(learner.network, options, online, target, adam, batch);
+        const { loss, meanQ } = referenceStep(
+          learner.network,
+          options,
+          online,
+          target,
+          adam,
+          batch,
+        );
         expectClose(await out.toArray(stream), [loss, meanQ], 1e-5, `scalars of update ${i}`);
       }
       expectClose(await learner.parameters.toArray(stream), online, 1e-5, 'parameters');
@@ -56,7 +66,14 @@ describe('learner/dqn', () => {
   }
 
   it('captured and replayed it gives the same bits as launched one by one', async () => {
-    const options = { ...small, obsDim: 4, actions: 2, hidden: [120, 84], batchSize: 64, maxGradNorm: 1 };
+    const options = {
+      ...small,
+      obsDim: 4,
+      actions: 2,
+      hidden: [120, 84],
+      batchSize: 64,
+      maxGradNorm: 1,
+    };
     const batch = randomBatch(3, 128, 4, 2);
     using eager = await setUp(options, batch);
     using captured = await setUp(options, batch);
@@ -70,7 +87,9 @@ describe('learner/dqn', () => {
       stream.replay(exec);
       expect(await bits(captured.out)).to.deep.equal(await bits(eager.out));
     }
-    expect(await bits(captured.learner.parameters)).to.deep.equal(await bits(eager.learner.parameters));
+    expect(await bits(captured.learner.parameters)).to.deep.equal(
+      await bits(eager.learner.parameters),
+    );
     expect(await bits(captured.learner.target)).to.deep.equal(await bits(eager.learner.target));
   });
 
@@ -84,7 +103,10 @@ describe('learner/dqn', () => {
       const slice = Object.fromEntries(
         Object.entries(parts.tensors).map(([name, t]) => {
           const shape = [16, t.shape[1] as number];
-          return [name, t.view({ shape, offset: start * (t.strides[0] as number), strides: t.strides })];
+          return [
+            name,
+            t.view({ shape, offset: start * (t.strides[0] as number), strides: t.strides }),
+          ];
         }),
       ) as unknown as typeof parts.tensors;
       parts.learner.update(stream, slice, parts.out);
@@ -92,12 +114,17 @@ describe('learner/dqn', () => {
       means[0] = (means[0] as number) + Number(loss) / 3;
       means[1] = (means[1] as number) + Number(meanQ) / 3;
     }
-    expect(await bits(whole.learner.parameters)).to.deep.equal(await bits(parts.learner.parameters));
+    expect(await bits(whole.learner.parameters)).to.deep.equal(
+      await bits(parts.learner.parameters),
+    );
     expectClose(await whole.out.toArray(stream), means, 1e-6, 'scalars');
   });
 
   it('with targetEvery 2 the target follows at every second step only', async () => {
-    using made = await setUp({ ...small, targetEvery: 2 }, randomBatch(5, 16, small.obsDim, small.actions));
+    using made = await setUp(
+      { ...small, targetEvery: 2 },
+      randomBatch(5, 16, small.obsDim, small.actions),
+    );
     const { learner, tensors, out } = made;
     const first = await bits(learner.target);
     learner.update(stream, tensors, out);
@@ -126,7 +153,9 @@ describe('learner/dqn', () => {
     using made = await setUp(small, batch);
     made.learner.update(stream, made.tensors, made.out);
     expect(Number((await made.out.toArray(stream))[0])).to.be.NaN;
-    expect([...(await made.learner.parameters.toArray(stream))].every((v) => Number.isFinite(v))).to.equal(true);
+    expect(
+      [...(await made.learner.parameters.toArray(stream))].every((v) => Number.isFinite(v)),
+    ).to.equal(true);
   });
 
   it('an update behind weights not yet written waits for them, and is not captured before them', async () => {
@@ -164,16 +193,29 @@ describe('learner/dqn', () => {
     const { learner, tensors, out } = made;
     const make = (options: object) => () => new DqnLearner(device, { ...small, ...options });
     const update = (change: object) => () => learner.update(stream, { ...tensors, ...change }, out);
-    const row = (n: number, width: number) => tensors.obs.view({ shape: [n, width], strides: tensors.obs.strides });
+    const row = (n: number, width: number) =>
+      tensors.obs.view({ shape: [n, width], strides: tensors.obs.strides });
     expect(make({ tau: 0.1, targetEvery: 3 })).to.throw(RangeError, 'tau (0.1) or targetEvery (3)');
     expect(make({ gamma: 1.5 })).to.throw(RangeError, 'gamma must be within [0, 1], got 1.5');
-    expect(make({ nStep: 3 })).to.throw(TypeError, /no option 'nStep'.*Give the batch `discounts`, gamma\^k/);
+    expect(make({ nStep: 3 })).to.throw(
+      TypeError,
+      /no option 'nStep'.*Give the batch `discounts`, gamma\^k/,
+    );
     expect(make({ hidden: [0] })).to.throw(RangeError, 'hidden[0]');
     expect(make({ batchSize: 2.5 })).to.throw(RangeError, '2.5');
-    expect(update({ obs: row(15, 3) })).to.throw(RangeError, 'a multiple of batchSize 16 rows, got 15');
+    expect(update({ obs: row(15, 3) })).to.throw(
+      RangeError,
+      'a multiple of batchSize 16 rows, got 15',
+    );
     expect(update({ nextObs: row(16, 2) })).to.throw(RangeError, 'nextObs must be 16×3, got 16×2');
-    expect(update({ rewards: row(16, 3) })).to.throw(RangeError, 'rewards must be 16 or 16×1, got 16×3');
-    expect(() => learner.update(stream, tensors, out.view({ shape: [1] }))).to.throw(RangeError, 'loss, meanQ');
+    expect(update({ rewards: row(16, 3) })).to.throw(
+      RangeError,
+      'rewards must be 16 or 16×1, got 16×3',
+    );
+    expect(() => learner.update(stream, tensors, out.view({ shape: [1] }))).to.throw(
+      RangeError,
+      'loss, meanQ',
+    );
     made.close();
     expect(update({})).to.throw('this learner is closed');
     expect(() => learner.update(stream, {} as never, out)).to.throw('this learner is closed');

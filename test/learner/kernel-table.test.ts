@@ -13,7 +13,13 @@ describe('the table of kernels', () => {
 
   it('has every kernel of the core, with as many arguments, and writes its first tensors', () => {
     const table = Object.entries(kernels).map(([name, { tensors, wholes, reals, writes }]) => {
-      return { name, tensors: tensors.length, wholes: wholes.length, reals: reals.length, writes: 2 ** writes - 1 };
+      return {
+        name,
+        tensors: tensors.length,
+        wholes: wholes.length,
+        reals: reals.length,
+        writes: 2 ** writes - 1,
+      };
     });
     const counts = known.map(({ inPlace: _, ...counted }) => counted);
     const byName = (a: { name: string }, b: { name: string }) => (a.name < b.name ? -1 : 1);
@@ -23,10 +29,14 @@ describe('the table of kernels', () => {
   it('is the one of the page', () => {
     const page = readFileSync(join(root, 'docs/learner.md'), 'utf8');
     const rows = new Map(
-      [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|/gm)].map(([, name = '', ...lists]) => {
-        const counts = lists.map((list) => list.replaceAll(/\([^)]*\)|\[[^\]]*\]/g, '').match(/[^,\s][^,]*/g)?.length);
-        return [name, counts.map((count) => count ?? 0)] as const;
-      }),
+      [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|/gm)].map(
+        ([, name = '', ...lists]) => {
+          const counts = lists.map(
+            (list) => list.replaceAll(/\([^)]*\)|\[[^\]]*\]/g, '').match(/[^,\s][^,]*/g)?.length,
+          );
+          return [name, counts.map((count) => count ?? 0)] as const;
+        },
+      ),
     );
     for (const { name, tensors, wholes, reals } of known)
       if (!['fail', 'spin', 'latch'].includes(name))
@@ -36,18 +46,23 @@ describe('the table of kernels', () => {
   it('says on the page which tensors are written, and which inputs an output may be', () => {
     const page = readFileSync(join(root, 'docs/learner.md'), 'utf8');
     const rows = new Map(
-      [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|/gm)].map(([, name = '', list = '']) => [name, list]),
+      [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|/gm)].map(([, name = '', list = '']) => [
+        name,
+        list,
+      ]),
     );
     for (const { name, writes, inPlace } of known) {
       if (['fail', 'spin', 'latch'].includes(name)) continue;
-      const tensors = (rows.get(name) as string).replaceAll(/\[[^\]]*\]/g, '').split(/,(?![^(]*\))/);
+      const tensors = (rows.get(name) as string)
+        .replaceAll(/\[[^\]]*\]/g, '')
+        .split(/,(?![^(]*\))/);
       const output = /\w+/.exec(tensors[0] as string)?.[0];
       const bits = (of: (tensor: string) => boolean) =>
         tensors.reduce((sum, each, i) => sum + (of(each) ? 2 ** i : 0), 0);
-      expect([bits((each) => each.includes('**')), bits((each) => each.includes(`= ${output})`))], name).to.deep.equal([
-        writes,
-        inPlace,
-      ]);
+      expect(
+        [bits((each) => each.includes('**')), bits((each) => each.includes(`= ${output})`))],
+        name,
+      ).to.deep.equal([writes, inPlace]);
     }
   });
 });

@@ -1,4 +1,7 @@
-/** Kernels as learners launch them: by name, with counts and sizes checked at the door and the values in the text. */
+/**
+ * Kernels as learners launch them: by name, with counts and sizes checked at the door and the
+ * values in the text.
+ */
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
@@ -6,9 +9,12 @@ import { launchAnything } from '../rig/launch.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { expectClose, flat, type Rows, randomRows, rounded } from './reference.ts';
 
-const transposed = (rows: Rows): Rows => (rows[0] as number[]).map((_, j) => rows.map((row) => row[j] as number));
+const transposed = (rows: Rows): Rows =>
+  (rows[0] as number[]).map((_, j) => rows.map((row) => row[j] as number));
 const product = (a: Rows, b: Rows): Rows =>
-  a.map((row) => transposed(b).map((column) => row.reduce((s, v, i) => s + v * (column[i] as number), 0)));
+  a.map((row) =>
+    transposed(b).map((column) => row.reduce((s, v, i) => s + v * (column[i] as number), 0)),
+  );
 
 describe('learner/kernels', () => {
   let device: Device;
@@ -27,7 +33,8 @@ describe('learner/kernels', () => {
       const a = rounded(randomRows(1, m, k));
       const b = rounded(randomRows(2, k, n));
       const c = rounded(randomRows(3, m, n));
-      const pad = (rows: Rows) => flat(rows.map((row) => [...row, ...new Array<number>(extra).fill(9)]));
+      const pad = (rows: Rows) =>
+        flat(rows.map((row) => [...row, ...new Array<number>(extra).fill(9)]));
       const place = (rows: Rows) => {
         const width = (rows[0] as number[]).length;
         const wide = device.allocate({ shape: [rows.length, width + extra] }).write(pad(rows));
@@ -45,7 +52,9 @@ describe('learner/kernels', () => {
         wholes: [transA, transB, m, n, k, left.stride, right.stride, into.stride],
         reals: [2, -0.5],
       });
-      const want = product(a, b).map((row, i) => row.map((v, j) => 2 * v - 0.5 * (c[i]?.[j] as number)));
+      const want = product(a, b).map((row, i) =>
+        row.map((v, j) => 2 * v - 0.5 * (c[i]?.[j] as number)),
+      );
       expectClose(await into.wide.toArray(), pad(want), 1e-5, 'c');
       for (const { wide } of [left, right, into]) wide.close();
     });
@@ -53,7 +62,9 @@ describe('learner/kernels', () => {
 
   it('gather takes rows of words of any type by index; outside the table they are zeros', async () => {
     const stream = device.currentStream;
-    using index = device.allocate({ shape: [4], dtype: 'int32' }).write(new Int32Array([2, -1, 0, 3]));
+    using index = device
+      .allocate({ shape: [4], dtype: 'int32' })
+      .write(new Int32Array([2, -1, 0, 3]));
     const numbers = Array.from({ length: 15 }, (_, i) => i + 1);
     for (const [dtype, table] of [
       ['float32', Float32Array.from(numbers)],
@@ -68,8 +79,12 @@ describe('learner/kernels', () => {
       expect([...(await out.toArray())]).to.deep.equal([11, 12, 0, 0, 1, 2, 0, 0]);
     }
     using floats = device.allocate({ shape: [8] });
-    const launch = (tensors: Tensor[], wholes: number[]) => () => launchAnything(stream, 'gather', { tensors, wholes });
-    expect(launch([floats, floats, floats], [4, 2, 3, 2, 2])).to.throw(TypeError, 'tensor 2 must be int32');
+    const launch = (tensors: Tensor[], wholes: number[]) => () =>
+      launchAnything(stream, 'gather', { tensors, wholes });
+    expect(launch([floats, floats, floats], [4, 2, 3, 2, 2])).to.throw(
+      TypeError,
+      'tensor 2 must be int32',
+    );
     expect(launch([floats, floats, index], [4, 2, 5, 2, 2])).to.throw(
       RangeError,
       'tensor 1 covers 32 bytes, 40 are needed',
@@ -77,7 +92,9 @@ describe('learner/kernels', () => {
   });
 
   it('fill sets elements of 8 bytes', async () => {
-    using words = device.allocate({ shape: [5], dtype: 'int64' }).write(new BigInt64Array(5).fill(1n));
+    using words = device
+      .allocate({ shape: [5], dtype: 'int64' })
+      .write(new BigInt64Array(5).fill(1n));
     device.currentStream.launch('fill', { tensors: [words], wholes: [4, -(2 ** 40)] });
     expect([...(await words.toArray())]).to.deep.equal([...new Array(4).fill(-(2n ** 40n)), 1n]);
   });
@@ -89,12 +106,24 @@ describe('learner/kernels', () => {
       return () => launchAnything(device.currentStream, 'bias_act', { tensors, wholes });
     };
     expect(launch([4, 6, 6, 6, 1])).to.not.throw();
-    expect(launch([4, 6, 6, 6])).to.throw(TypeError, "kernel 'bias_act' takes 5 whole numbers, got 4");
+    expect(launch([4, 6, 6, 6])).to.throw(
+      TypeError,
+      "kernel 'bias_act' takes 5 whole numbers, got 4",
+    );
     expect(launch([4, 6, 6, 6, 1], [x, x])).to.throw(TypeError, 'takes 3 tensors, got 2');
-    expect(launch([5, 6, 6, 6, 1])).to.throw(RangeError, 'tensor 0 covers 96 bytes, 120 are needed');
-    expect(launch([4, 6, 5, 6, 1])).to.throw(RangeError, "y_stride must be at least the row's 6 elements, got 5");
+    expect(launch([5, 6, 6, 6, 1])).to.throw(
+      RangeError,
+      'tensor 0 covers 96 bytes, 120 are needed',
+    );
+    expect(launch([4, 6, 5, 6, 1])).to.throw(
+      RangeError,
+      "y_stride must be at least the row's 6 elements, got 5",
+    );
     expect(launch([0, 6, 6, 6, 1])).to.throw(RangeError, 'rows must be at least 1, got 0');
     expect(launch([4, 6, 6, 6, 7])).to.throw(RangeError, 'activation must be at most 2, got 7');
-    expect(() => launchAnything(device.currentStream, 'no_such', {})).to.throw(TypeError, 'no_such');
+    expect(() => launchAnything(device.currentStream, 'no_such', {})).to.throw(
+      TypeError,
+      'no_such',
+    );
   });
 });

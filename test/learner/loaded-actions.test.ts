@@ -1,4 +1,7 @@
-/** A learner warns once of an action that load() took and that the learner's action space does not have. */
+/**
+ * A learner warns once of an action that load() took and that the learner's action space does not
+ * have.
+ */
 import { expect } from 'chai';
 import type { NamedTensors, TensorData } from '../../src/entries/formats.ts';
 import { DqnLearner, type Learner, SacLearner, Td3Learner } from '../../src/entries/learner.ts';
@@ -7,10 +10,14 @@ import { warningsOf } from '../rig/warnings.ts';
 
 const ROWS = 8;
 const column = (values: number[]): TensorData => ({
-  ...{ dtype: 'float32', shape: [values.length, 1], data: Float32Array.from(values) },
+  dtype: 'float32',
+  shape: [values.length, 1],
+  data: Float32Array.from(values),
 });
 const flags = (at: number): TensorData => ({
-  ...{ dtype: 'bool', shape: [ROWS], data: Uint8Array.from({ length: ROWS }, (_, i) => Number(i === at)) },
+  dtype: 'bool',
+  shape: [ROWS],
+  data: Uint8Array.from({ length: ROWS }, (_, i) => Number(i === at)),
 });
 /** One episode that terminates; `odd` is the action of row 5. */
 const data = (usual: number, odd: number): NamedTensors => ({
@@ -39,38 +46,36 @@ const sizes = { obsDim: 1, batchSize: 4 };
 const actorCritic = { ...sizes, actionDim: 1, actorHidden: [4], criticHidden: [4] };
 const learners: Record<
   string,
-  { usual: number; odd: number; words: RegExp; make: (device: ReturnType<typeof openDevice>) => Learner }
+  {
+    usual: number;
+    odd: number;
+    words: RegExp;
+    make: (device: ReturnType<typeof openDevice>) => Learner;
+  }
 > = {
   'DqnLearner, an index': {
-    ...{
-      usual: 1,
-      odd: 3,
-      words: /^DqnLearner: actions of row 5\b.* is 3: an action is an index from 0 to 2\. load\(\)/,
-    },
+    usual: 1,
+    odd: 3,
+    words: /^DqnLearner: actions of row 5\b.* is 3: an action is an index from 0 to 2\. load\(\)/,
     make: (device) => new DqnLearner(device, { ...sizes, hidden: [4], actions: 3 }),
   },
   'DqnLearner, a fraction': {
-    ...{
-      usual: 1,
-      odd: 0.5,
-      words: /^DqnLearner: actions of row 5\b.* is 0\.5: an action is an index from 0 to 2\. load\(\)/,
-    },
+    usual: 1,
+    odd: 0.5,
+    words:
+      /^DqnLearner: actions of row 5\b.* is 0\.5: an action is an index from 0 to 2\. load\(\)/,
     make: (device) => new DqnLearner(device, { ...sizes, hidden: [4], actions: 3 }),
   },
   'Td3Learner, its own box': {
-    ...{
-      usual: -2,
-      odd: -2.5,
-      words: /^Td3Learner: actions of row 5\b.* holds -2\.5 as number 0: the box is -2 to 2\. Scale/,
-    },
+    usual: -2,
+    odd: -2.5,
+    words: /^Td3Learner: actions of row 5\b.* holds -2\.5 as number 0: the box is -2 to 2\. Scale/,
     make: (device) => new Td3Learner(device, { ...actorCritic, actionLow: -2, actionHigh: 2 }),
   },
   'SacLearner, the usual box': {
-    ...{
-      usual: 1,
-      odd: 1.5,
-      words: /^SacLearner: actions of row 5\b.* holds 1\.5 as number 0: the box is -1 to 1\. Scale/,
-    },
+    usual: 1,
+    odd: 1.5,
+    words: /^SacLearner: actions of row 5\b.* holds 1\.5 as number 0: the box is -1 to 1\. Scale/,
     make: (device) => new SacLearner(device, actorCritic),
   },
 };
@@ -94,7 +99,9 @@ async function heard(
       sampleCount: 8,
     } as never);
     for (let captures = 0; captures < 2; captures++)
-      pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), { scalars: learner.scalars });
+      pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+        scalars: learner.scalars,
+      });
     await pipeline.run({ ticks: 3 });
   });
 }

@@ -1,10 +1,21 @@
-/** The network's gradients: the float64 reference against finite differences, the kernels against the reference. */
+/**
+ * The network's gradients: the float64 reference against finite differences, the kernels against
+ * the reference.
+ */
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';
 import { openDevice } from '../../src/device/open.ts';
 import { Mlp, type MlpOptions } from '../../src/entries/learner.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { backward, expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
+import {
+  backward,
+  expectClose,
+  flat,
+  forward,
+  type Rows,
+  randomRows,
+  rounded,
+} from './reference.ts';
 
 const nets: (MlpOptions & { rows: number })[] = [
   { sizes: [3, 5, 2], activation: 'relu', rows: 1 },
@@ -27,7 +38,9 @@ describe('learner/mlp', () => {
   it('the flat layout is W1, b1, W2, b2 without gaps, drawn uniformly within ±1/√inputs', () => {
     const mlp = new Mlp({ sizes: [4, 120, 84, 2] });
     expect(mlp.parameterCount).to.equal(4 * 120 + 120 + 120 * 84 + 84 + 84 * 2 + 2);
-    expect(mlp.parameters.map(({ offset }) => offset)).to.deep.equal([0, 480, 600, 10680, 10764, 10932]);
+    expect(mlp.parameters.map(({ offset }) => offset)).to.deep.equal([
+      0, 480, 600, 10680, 10764, 10932,
+    ]);
     expect(mlp.parameters.map(({ name, shape }) => `${name} ${shape}`).slice(2, 4)).to.deep.equal([
       '2.weight 84,120',
       '2.bias 84',
@@ -48,14 +61,22 @@ describe('learner/mlp', () => {
       const parameters = [...mlp.initialise(1)];
       const x = randomRows(2, rows, mlp.inputs);
       const dy = randomRows(3, rows, mlp.outputs);
-      const { gradient, inputGradient } = backward(mlp, parameters, forward(mlp, parameters, x), dy);
-      const value = (p: number[], input: Rows) => scalarOf(forward(mlp, p, input).at(-1) as Rows, dy);
+      const { gradient, inputGradient } = backward(
+        mlp,
+        parameters,
+        forward(mlp, parameters, x),
+        dy,
+      );
+      const value = (p: number[], input: Rows) =>
+        scalarOf(forward(mlp, p, input).at(-1) as Rows, dy);
       const step = 1e-6;
       const slope = (f: (d: number) => number) => (f(step) - f(-step)) / (2 * step);
       const numeric = parameters.map((p, i) => slope((d) => value(parameters.with(i, p + d), x)));
       expectClose(gradient, numeric, 1e-7, `parameters of [${options.sizes}]`);
       const first = x[0] as number[];
-      const atInput = first.map((v, i) => slope((d) => value(parameters, [first.with(i, v + d), ...x.slice(1)])));
+      const atInput = first.map((v, i) =>
+        slope((d) => value(parameters, [first.with(i, v + d), ...x.slice(1)])),
+      );
       expectClose(inputGradient[0] as number[], atInput, 1e-7, `input of [${options.sizes}]`);
     }
   });
@@ -92,7 +113,10 @@ describe('learner/mlp', () => {
   it('wrong shapes are refused with the shapes in the text', () => {
     expect(() => new Mlp({ sizes: [4] })).to.throw(RangeError, '[4]');
     expect(() => new Mlp({ sizes: [4, 0, 2] })).to.throw(RangeError, 'sizes[1]');
-    expect(() => new Mlp({ sizes: [4, 2], activation: 'gelu' as 'relu' })).to.throw(TypeError, 'gelu');
+    expect(() => new Mlp({ sizes: [4, 2], activation: 'gelu' as 'relu' })).to.throw(
+      TypeError,
+      'gelu',
+    );
     const mlp = new Mlp({ sizes: [4, 8, 2] });
     using parameters = device.allocate({ shape: [mlp.parameterCount] });
     using short = device.allocate({ shape: [mlp.parameterCount - 1] });
@@ -100,7 +124,8 @@ describe('learner/mlp', () => {
     using ints = device.allocate({ shape: [16, 4], dtype: 'int32' });
     using workspace = mlp.workspace(device, 16);
     const layers = mlp.over(parameters);
-    const run = (x: Tensor) => () => mlp.forward(device.currentStream, layers, x as Tensor<'float32'>, workspace);
+    const run = (x: Tensor) => () =>
+      mlp.forward(device.currentStream, layers, x as Tensor<'float32'>, workspace);
     expect(() => mlp.over(short)).to.throw(
       RangeError,
       `${mlp.parameterCount} contiguous floats, got ${mlp.parameterCount - 1}`,
@@ -108,6 +133,8 @@ describe('learner/mlp', () => {
     expect(run(input)).to.throw(RangeError, 'input must be 16×4, got 16×5');
     expect(run(ints)).to.throw(TypeError, 'int32');
     expect(run(input.view({ shape: [16, 4], strides: [1, 16] }))).to.throw(TypeError, '[1,16]');
-    expect(() => mlp.backward(device.currentStream, layers, input, workspace, layers)).to.throw('without backward');
+    expect(() => mlp.backward(device.currentStream, layers, input, workspace, layers)).to.throw(
+      'without backward',
+    );
   });
 });

@@ -19,7 +19,10 @@ function phi(x: number): number {
 function mean(logits: readonly number[]): number {
   const masses = logits.map(Math.exp);
   const all = masses.reduce((a, b) => a + b, 0);
-  return masses.reduce((sum, mass, k) => sum + (mass / all) * (-1 + (3 * k) / (logits.length - 1)), 0);
+  return masses.reduce(
+    (sum, mass, k) => sum + (mass / all) * (-1 + (3 * k) / (logits.length - 1)),
+    0,
+  );
 }
 
 export const activations: Readonly<Record<string, (x: number) => number>> = {
@@ -33,7 +36,12 @@ export const activations: Readonly<Record<string, (x: number) => number>> = {
 };
 
 /** Each sum by itself; the layer's name says its sizes. */
-function convolved(name: string, row: readonly number[], weight: (at: number) => number, bias: (at: number) => number) {
+function convolved(
+  name: string,
+  row: readonly number[],
+  weight: (at: number) => number,
+  bias: (at: number) => number,
+) {
   const [channels, height, width, filters, kernelHeight, kernelWidth, stride, padding] = (
     name.match(/\d+/g) as string[]
   )
@@ -60,7 +68,11 @@ function convolved(name: string, row: readonly number[], weight: (at: number) =>
 const LAYER = /^(\w+)\(([\d, ]*)\)$/;
 
 /** Outputs [rows][outputs] of a network over a flat vector. */
-export function outputOf(network: Network, flat: ArrayLike<number>, input: readonly (readonly number[])[]): number[][] {
+export function outputOf(
+  network: Network,
+  flat: ArrayLike<number>,
+  input: readonly (readonly number[])[],
+): number[][] {
   let x = input.map((row) => [...row]);
   for (const [i, layer] of network.layers.entries()) {
     const place = (name: string) => network.parameters.find((each) => each.name === `${i}.${name}`);
@@ -83,13 +95,18 @@ export function outputOf(network: Network, flat: ArrayLike<number>, input: reado
       x = x.map((row) =>
         Array.from({ length: first * second }, (_, at) => {
           const atom = at % second;
-          const advantages = Array.from({ length: first }, (_, a) => row[(a + 1) * second + atom] as number);
+          const advantages = Array.from(
+            { length: first },
+            (_, a) => row[(a + 1) * second + atom] as number,
+          );
           const mean = advantages.reduce((a, b) => a + b, 0) / first;
           return (row[atom] as number) + (advantages[Math.floor(at / second)] as number) - mean;
         }),
       );
     else if (kind === 'expectation')
-      x = x.map((row) => Array.from({ length: first }, (_, i) => mean(row.slice(i * second, (i + 1) * second))));
+      x = x.map((row) =>
+        Array.from({ length: first }, (_, i) => mean(row.slice(i * second, (i + 1) * second))),
+      );
     else if (kind === 'linear') {
       const [outputs, inputs] = place('weight')!.shape as [number, number];
       x = x.map((row) =>
@@ -102,7 +119,10 @@ export function outputOf(network: Network, flat: ArrayLike<number>, input: reado
       x = x.map((row) => {
         const mean = row.reduce((a, b) => a + b, 0) / row.length;
         const variance = row.reduce((sum, v) => sum + (v - mean) ** 2, 0) / row.length;
-        return row.map((v, j) => ((v - mean) / Math.sqrt(variance + epsilon)) * value('weight', j) + value('bias', j));
+        return row.map(
+          (v, j) =>
+            ((v - mean) / Math.sqrt(variance + epsilon)) * value('weight', j) + value('bias', j),
+        );
       });
     }
   }

@@ -1,4 +1,7 @@
-/** A network on the tested device beside float64: weights, a batch of strided rows, and gradients by differences. */
+/**
+ * A network on the tested device beside float64: weights, a batch of strided rows, and gradients by
+ * differences.
+ */
 
 import { Random } from '../../src/base/random.ts';
 import { Network } from '../../src/entries/learner.ts';
@@ -45,7 +48,12 @@ export function networkRig(): NetworkRig {
 }
 
 /** A network with weights, a batch of strided rows, and what its loss Σ y · c is made with. */
-export function setUp({ device, stream, open, floats }: NetworkRig, layers: Layered, rows: number, seed = 1) {
+export function setUp(
+  { device, stream, open, floats }: NetworkRig,
+  layers: Layered,
+  rows: number,
+  seed = 1,
+) {
   const net = new Network(layers);
   const random = new Random(seed);
   const some = (n: number) => Float32Array.from({ length: n }, () => random.between(-1.5, 1.5));
@@ -76,7 +84,11 @@ export function setUp({ device, stream, open, floats }: NetworkRig, layers: Laye
 }
 
 /** Outputs and gradients of a network equal those of float64. */
-export async function expectGradients(rig: NetworkRig, layers: Layered, rows: number): Promise<void> {
+export async function expectGradients(
+  rig: NetworkRig,
+  layers: Layered,
+  rows: number,
+): Promise<void> {
   const { stream } = rig;
   const { net, weights, x, c, pass, gradient, inputGradient } = setUp(rig, layers, rows);
   const y = pass();

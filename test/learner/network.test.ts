@@ -26,7 +26,17 @@ const nets: Layered[] = [
   [linear(3, 5), relu(), linear(5, 2)],
   [linear(4, 6), layerNorm(6), silu(), linear(6, 3)],
   [layerNorm(5), linear(5, 4), tanh(), wider],
-  [linear(7, 17), layerNorm(17), gelu(), linear(17, 18), geluTanh(), layerNorm(18), elu(), linear(18, 1), sigmoid()],
+  [
+    linear(7, 17),
+    layerNorm(17),
+    gelu(),
+    linear(17, 18),
+    geluTanh(),
+    layerNorm(18),
+    elu(),
+    linear(18, 1),
+    sigmoid(),
+  ],
   [linear(3, 4), dueling(3)],
   [linear(3, 20), dueling(3, { atoms: 5 }), expectation(3, { atoms: 5, min: -1, max: 2 })],
 ];
@@ -81,15 +91,28 @@ describe('learner/network', () => {
   it('fuses a linear layer, its normalisation and an activation, to the bit', async () => {
     const { stream } = rig;
     const plain = (layers: Layered): Layer[] => layers.map(({ fuse: _, ...layer }) => layer);
-    for (const act of [[], [silu()], [relu()], [tanh()], [gelu()], [elu()], [sigmoid()], [geluTanh()]]) {
+    for (const act of [
+      [],
+      [silu()],
+      [relu()],
+      [tanh()],
+      [gelu()],
+      [elu()],
+      [sigmoid()],
+      [geluTanh()],
+    ]) {
       const layers = [linear(5, 40), layerNorm(40, { epsilon: 1e-4 }), ...act, linear(40, 2)];
       const [fused, apart] = [setUp(rig, layers, 19), setUp(rig, plain(layers), 19)];
       expect(fused.workspace.outputs.length, act[0]?.name).to.equal(2);
       expect(apart.workspace.outputs.length).to.equal(layers.length);
       expect(fused.net.parameters).to.deep.equal(apart.net.parameters);
-      expect(await fused.pass().toArray(stream), act[0]?.name).to.deep.equal(await apart.pass().toArray(stream));
+      expect(await fused.pass().toArray(stream), act[0]?.name).to.deep.equal(
+        await apart.pass().toArray(stream),
+      );
       for (const which of ['gradient', 'inputGradient'] as const)
-        expect(await fused[which].toArray(stream), act[0]?.name).to.deep.equal(await apart[which].toArray(stream));
+        expect(await fused[which].toArray(stream), act[0]?.name).to.deep.equal(
+          await apart[which].toArray(stream),
+        );
     }
   });
 
@@ -127,7 +150,10 @@ describe('learner/network', () => {
       expect(error.code, text).to.equal('ERR_HOTSLOT_STATE_EMPTY');
       expect(error.message).to.include(text);
     };
-    refused(backward, 'backward: this workspace has no forward pass yet: call forward() with it first');
+    refused(
+      backward,
+      'backward: this workspace has no forward pass yet: call forward() with it first',
+    );
     net.forward(stream, online, input, workspace);
     net.forward(stream, online, other, workspace);
     refused(backward, 'backward: the last forward() of this workspace had another input');
@@ -137,9 +163,13 @@ describe('learner/network', () => {
     stream.copy(workspace.outputGradient, y);
     backward();
     const wanted = await gradient.toArray(stream);
-    refused(backward, 'backward: this workspace has been through backward() since its last forward()');
+    refused(
+      backward,
+      'backward: this workspace has been through backward() since its last forward()',
+    );
     expect(await gradient.toArray(stream), 'nothing was launched').to.deep.equal(wanted);
-    // New views of the same memory are the same input, and a gradient that is written anew may go back again.
+    // New views of the same memory are the same input, and a gradient that is written anew may go
+    // back again.
     net.forward(stream, net.over(flat), input, workspace);
     for (let round = 0; round < 2; round++) {
       stream.copy(workspace.outputGradient, y);
@@ -167,7 +197,8 @@ describe('learner/network', () => {
     half.pass();
     fails = true;
     expect(refusal(half.pass).message).to.equal('half way');
-    const again = () => half.net.backward(stream, half.net.over(half.flat), half.input, half.workspace, null);
+    const again = () =>
+      half.net.backward(stream, half.net.over(half.flat), half.input, half.workspace, null);
     refused(again, 'no forward pass');
   });
 
@@ -195,8 +226,18 @@ describe('learner/network', () => {
       ],
       ['no width', layered(relu()), 'RangeError', 'a layer that says how many inputs'],
       ['a size', () => linear(0, 3), 'RangeError', 'linear: inputs'],
-      ['epsilon', () => layerNorm(3, { epsilon: 0 }), 'RangeError', 'layerNorm: epsilon must be within'],
-      ['a vector', () => net.over(flat.view({ shape: [3] })), 'RangeError', 'parameters must be 32 contiguous floats'],
+      [
+        'epsilon',
+        () => layerNorm(3, { epsilon: 0 }),
+        'RangeError',
+        'layerNorm: epsilon must be within',
+      ],
+      [
+        'a vector',
+        () => net.over(flat.view({ shape: [3] })),
+        'RangeError',
+        'parameters must be 32 contiguous floats',
+      ],
       [
         'rows',
         () => net.forward(stream, net.over(flat), input.view({ shape: [2, 3] }), workspace),

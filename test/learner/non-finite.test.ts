@@ -13,7 +13,8 @@ describe('firstNonFinite', () => {
 
   it('names the launch of an update, the tensor, and where the number came from', async () => {
     using learner = new DqnLearner(device, { obsDim: 3, actions: 2, hidden: [8], batchSize: 4 });
-    const rows = (width: number) => device.allocate({ shape: [8, width] }).write(new Float32Array(8 * width).fill(0.5));
+    const rows = (width: number) =>
+      device.allocate({ shape: [8, width] }).write(new Float32Array(8 * width).fill(0.5));
     const batch = {
       obs: rows(3),
       nextObs: rows(3),
@@ -41,7 +42,8 @@ describe('firstNonFinite', () => {
     expect(found?.text).to.match(
       /^operation \d+, 'td_target', wrote NaN to element 2 of y; NaN or infinity stood in r/,
     );
-    // The update happened: its weights are worth nothing now, and the first launch that reads them says so.
+    // The update happened: its weights are worth nothing now, and the first launch that reads them
+    // says so.
     expect(await look()).to.deep.include({ kernel: 'gemm', tensor: 'c', before: ['b'] });
     for (const tensor of Object.values(batch)) tensor.close();
   });
@@ -55,11 +57,24 @@ describe('firstNonFinite', () => {
       stream.launch('axpby', { tensors: [y, x], wholes: [4], reals: [1, 1] });
       stream.copy(x, y);
     });
-    expect(doubled).to.deep.include({ operation: 2, kernel: 'axpby', tensor: 'y', index: 2, before: [] });
+    expect(doubled).to.deep.include({
+      operation: 2,
+      kernel: 'axpby',
+      tensor: 'y',
+      index: 2,
+      before: [],
+    });
     const filled = await firstNonFinite(device, (stream) => stream.fill(x, Number.NaN));
-    expect(filled).to.deep.include({ operation: 0, kernel: 'fill', tensor: 'to', index: 0, value: Number.NaN });
+    expect(filled).to.deep.include({
+      operation: 0,
+      kernel: 'fill',
+      tensor: 'to',
+      index: 0,
+      value: Number.NaN,
+    });
     expect(await firstNonFinite(device, (stream) => stream.copy(y, x))).to.deep.include({
-      ...{ kernel: 'copy', before: ['from'] },
+      kernel: 'copy',
+      before: ['from'],
     });
   });
 
@@ -70,20 +85,36 @@ describe('firstNonFinite', () => {
     // Two finite columns of four; and NaN that is overwritten without being read.
     const found = await firstNonFinite(device, (stream) => {
       stream.launch('copy2d', { tensors: [left, x], wholes: [3, 2, 4, 2] });
-      stream.launch('axpby', { tensors: [table.view({ shape: [2], offset: 2 }), x], wholes: [2], reals: [1, 0] });
+      stream.launch('axpby', {
+        tensors: [table.view({ shape: [2], offset: 2 }), x],
+        wholes: [2],
+        reals: [1, 0],
+      });
     });
     expect(found).to.equal(null);
     // Written from the host between two operations.
     const between = await firstNonFinite(device, (stream) => {
-      stream.launch('axpby', { tensors: [left.view({ shape: [2] }), x], wholes: [2], reals: [1, 0] });
+      stream.launch('axpby', {
+        tensors: [left.view({ shape: [2] }), x],
+        wholes: [2],
+        reals: [1, 0],
+      });
       x.write(new Float32Array(6).fill(Number.POSITIVE_INFINITY), stream);
-      stream.launch('axpby', { tensors: [left.view({ shape: [2] }), x], wholes: [2], reals: [1, 0] });
+      stream.launch('axpby', {
+        tensors: [left.view({ shape: [2] }), x],
+        wholes: [2],
+        reals: [1, 0],
+      });
     });
     expect(between).to.deep.include({ operation: 1, kernel: 'axpby', before: ['x'] });
     // Added to what stands there: it came from there.
     const kept = await firstNonFinite(device, (stream) => {
       x.write(new Float32Array(6).fill(1), stream);
-      stream.launch('axpby', { tensors: [table.view({ shape: [1], offset: 11 }), x], wholes: [1], reals: [1, 1] });
+      stream.launch('axpby', {
+        tensors: [table.view({ shape: [1], offset: 11 }), x],
+        wholes: [1],
+        reals: [1, 1],
+      });
     });
     expect(kept).to.deep.include({ operation: 0, before: ['y'] });
   });
@@ -100,7 +131,8 @@ describe('firstNonFinite', () => {
           firstNonFinite(device, (on) => {
             on.launch('spin', { wholes: [60_000] });
             on.launch('fail');
-            for (let i = 0; i < 20; i++) on.launch('axpby', { tensors: [x, x], wholes: [4], reals: [1, 0] });
+            for (let i = 0; i < 20; i++)
+              on.launch('axpby', { tensors: [x, x], wholes: [4], reals: [1, 0] });
           }),
         ),
       );
@@ -125,10 +157,14 @@ describe('firstNonFinite', () => {
     expect(failed.message).to.equal('mine');
     const promised = await rejection(() => firstNonFinite(device, (async () => {}) as never));
     expect(promised.message).to.include('gave a promise');
-    expect((await rejection(() => firstNonFinite(device, 3 as never))).message).to.include('function');
+    expect((await rejection(() => firstNonFinite(device, 3 as never))).message).to.include(
+      'function',
+    );
     using stream = device.createStream();
     stream.beginCapture();
-    const captured = await rejection(() => device.withStream(stream, () => firstNonFinite(device, () => {})));
+    const captured = await rejection(() =>
+      device.withStream(stream, () => firstNonFinite(device, () => {})),
+    );
     expect(captured.code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
     stream.endCapture().close();
     let seen: { close(): void; closed: boolean } | undefined;

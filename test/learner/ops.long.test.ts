@@ -1,4 +1,7 @@
-/** Ops against plain loops, over random shapes, views and broadcasts; captured as issued; refused at the door. */
+/**
+ * Ops against plain loops, over random shapes, views and broadcasts; captured as issued; refused at
+ * the door.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import { firstNonFinite, ops } from '../../src/entries/learner.ts';
@@ -12,7 +15,8 @@ type Floats = Tensor<'float32'>;
 
 const random = new Random(15);
 const below = (n: number) => Math.floor(random.between(0, n));
-const some = (n: number, low = -3, high = 3) => Float32Array.from({ length: n }, () => random.between(low, high));
+const some = (n: number, low = -3, high = 3) =>
+  Float32Array.from({ length: n }, () => random.between(low, high));
 
 const erfc = (x: number): number => {
   // By the trapezium rule over the tail, fine enough for a float.
@@ -20,7 +24,8 @@ const erfc = (x: number): number => {
   const [from, to] = [Math.min(x, 8), 8];
   const step = (to - from) / steps;
   let sum = 0;
-  for (let i = 0; i <= steps; i++) sum += Math.exp(-((from + i * step) ** 2)) * (i === 0 || i === steps ? 0.5 : 1);
+  for (let i = 0; i <= steps; i++)
+    sum += Math.exp(-((from + i * step) ** 2)) * (i === 0 || i === steps ? 0.5 : 1);
   return (2 / Math.sqrt(Math.PI)) * sum * step;
 };
 const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
@@ -86,7 +91,9 @@ describe('learner/ops', () => {
     for (let i = 0; i < values.length; i++)
       all[Math.floor(i / columns) * (columns + extra) + (i % columns) + 1] = values[i]!;
     const strides = shape.map((_, d) =>
-      d === shape.length - 1 ? 1 : shape.slice(d + 1, -1).reduce((a, b) => a * b, 1) * (columns + extra),
+      d === shape.length - 1
+        ? 1
+        : shape.slice(d + 1, -1).reduce((a, b) => a * b, 1) * (columns + extra),
     );
     return tensor([all.length], all).view({ shape, offset: 1, strides });
   }
@@ -123,7 +130,10 @@ describe('learner/ops', () => {
       }
     });
 
-  /** A tensor somewhere in wider memory, with its dimensions in any order: transposed, with gaps, beginning at an offset. */
+  /**
+   * A tensor somewhere in wider memory, with its dimensions in any order: transposed, with gaps,
+   * beginning at an offset.
+   */
   function strewn(shape: readonly number[], values = (size: number) => some(size)): Floats {
     const order = shape.map((_, d) => d);
     if (below(2) === 0) order.sort(() => below(3) - 1);
@@ -143,7 +153,12 @@ describe('learner/ops', () => {
   };
   const four = () => Array.from({ length: below(5) }, () => 1 + below(6));
   /** An operand's element at a row-major index of a shape that it broadcasts to. */
-  const at = (values: Float32Array, of: readonly number[], shape: readonly number[], i: number): number => {
+  const at = (
+    values: Float32Array,
+    of: readonly number[],
+    shape: readonly number[],
+    i: number,
+  ): number => {
     let [place, rest, width] = [0, i, 1];
     for (let d = shape.length - 1; d >= 0; d--) {
       const own = d - (shape.length - of.length);
@@ -155,28 +170,35 @@ describe('learner/ops', () => {
   };
 
   for (const [name, f] of Object.entries(binary))
-    itLonger(`${name} of two is what plain loops give, over shapes that broadcast and any strides`, async () => {
-      for (let round = 0; round < setting({ short: 15, all: 100, long: 400 }); round++) {
-        const shape = four();
-        // Small whole numbers, that some are equal; all of float32 in every other round.
-        const values = (size: number) =>
-          round % 2 === 0 ? some(size) : some(size, -2, 3).map((x) => Math.trunc(x) + 0);
-        const out = strewn(shape);
-        const drawn = () =>
-          below(6) === 0 ? Math.round(random.between(-3, 3)) / 3 + 0 : strewn(partOf(shape), values);
-        const [a, b] = [drawn(), drawn()];
-        const read = async (x: Floats | number) => (typeof x === 'number' ? Float32Array.of(x) : x.toArray(stream));
-        const [u, v] = [await read(a), await read(b)];
-        const shapeOf = (x: Floats | number) => (typeof x === 'number' ? [] : x.shape);
-        ops[name as 'add'](stream, out, a, b);
-        const want = Float32Array.from({ length: out.size }, (_, i) =>
-          f(at(u, shapeOf(a), shape, i), at(v, shapeOf(b), shape, i)),
-        );
-        expect(await out.toArray(stream), `${name} of [${shapeOf(a)}] and [${shapeOf(b)}] to [${shape}]`).to.deep.equal(
-          want,
-        );
-      }
-    });
+    itLonger(
+      `${name} of two is what plain loops give, over shapes that broadcast and any strides`,
+      async () => {
+        for (let round = 0; round < setting({ short: 15, all: 100, long: 400 }); round++) {
+          const shape = four();
+          // Small whole numbers, that some are equal; all of float32 in every other round.
+          const values = (size: number) =>
+            round % 2 === 0 ? some(size) : some(size, -2, 3).map((x) => Math.trunc(x) + 0);
+          const out = strewn(shape);
+          const drawn = () =>
+            below(6) === 0
+              ? Math.round(random.between(-3, 3)) / 3 + 0
+              : strewn(partOf(shape), values);
+          const [a, b] = [drawn(), drawn()];
+          const read = async (x: Floats | number) =>
+            typeof x === 'number' ? Float32Array.of(x) : x.toArray(stream);
+          const [u, v] = [await read(a), await read(b)];
+          const shapeOf = (x: Floats | number) => (typeof x === 'number' ? [] : x.shape);
+          ops[name as 'add'](stream, out, a, b);
+          const want = Float32Array.from({ length: out.size }, (_, i) =>
+            f(at(u, shapeOf(a), shape, i), at(v, shapeOf(b), shape, i)),
+          );
+          expect(
+            await out.toArray(stream),
+            `${name} of [${shapeOf(a)}] and [${shapeOf(b)}] to [${shape}]`,
+          ).to.deep.equal(want);
+        }
+      },
+    );
 
   itLonger('where chooses over shapes that broadcast and any strides', async () => {
     for (let round = 0; round < setting({ short: 60, all: 500, long: 2000 }); round++) {
@@ -189,9 +211,14 @@ describe('learner/ops', () => {
       ops.where(stream, out, ...inputs);
       const [condition, a, b] = inputs;
       const want = Float32Array.from({ length: out.size }, (_, i) =>
-        at(c!, condition.shape, shape, i) !== 0 ? at(u!, a.shape, shape, i) : at(v!, b.shape, shape, i),
+        at(c!, condition.shape, shape, i) !== 0
+          ? at(u!, a.shape, shape, i)
+          : at(v!, b.shape, shape, i),
       );
-      expect(await out.toArray(stream), `[${inputs.map((each) => `[${each.shape}]`)}]`).to.deep.equal(want);
+      expect(
+        await out.toArray(stream),
+        `[${inputs.map((each) => `[${each.shape}]`)}]`,
+      ).to.deep.equal(want);
     }
   });
 
@@ -222,7 +249,9 @@ describe('learner/ops', () => {
     const x = tensor([3], Float32Array.of(1, 2, 3));
     const within = (by: Stream) => ops.min(by, x, x, Number.POSITIVE_INFINITY);
     expect(await firstNonFinite(device, within)).to.equal(null);
-    const found = await firstNonFinite(device, (by) => ops.where(by, x, x, Number.NEGATIVE_INFINITY, 0));
+    const found = await firstNonFinite(device, (by) =>
+      ops.where(by, x, x, Number.NEGATIVE_INFINITY, 0),
+    );
     expect(found).to.include({ operation: 0, kernel: 'where', value: Number.NEGATIVE_INFINITY });
     expect(found!.before).to.deep.equal(['a']);
   });
@@ -271,7 +300,8 @@ describe('learner/ops', () => {
       gather: () => ops.gather(stream, row, out, few),
       scatterAdd: () => ops.scatterAdd(stream, out, column, few),
       matmul: () => ops.matmul(stream, out, out, other),
-      'halves that change places': () => ops.concat(stream, out, [at(2, [4, 2], [4, 1]), at(0, [4, 2], [4, 1])]),
+      'halves that change places': () =>
+        ops.concat(stream, out, [at(2, [4, 2], [4, 1]), at(0, [4, 2], [4, 1])]),
     };
     for (const [what, call] of Object.entries(cases)) {
       const refused = refusal(call);
@@ -279,8 +309,12 @@ describe('learner/ops', () => {
       expect(refused.message, what).to.match(/share/);
     }
     expect(await all.toArray(stream), 'nothing was launched').to.deep.equal(before);
-    // A part that is in its place already, and columns beside what is written, share no element in another place.
-    ops.concat(stream, out, [at(0, [4, 2], [4, 1]), other.view({ shape: [4, 2], strides: [4, 1] })]);
+    // A part that is in its place already, and columns beside what is written, share no element in
+    // another place.
+    ops.concat(stream, out, [
+      at(0, [4, 2], [4, 1]),
+      other.view({ shape: [4, 2], strides: [4, 1] }),
+    ]);
     ops.neg(stream, at(0, [4, 2], [4, 1]), at(2, [4, 2], [4, 1]));
     const want = before.slice(0, 16);
     for (let i = 0; i < 4; i++) {
@@ -308,14 +342,18 @@ describe('learner/ops', () => {
     const [also, row] = [await beside.toArray(stream), tensor([4, 1, 2], some(8))];
     const added = await row.toArray(stream);
     ops.add(stream, wide, beside, row);
-    const sum = (values: Float32Array) => values.map((v, i) => v + added[Math.floor(i / 6) * 2 + (i % 2)]!);
+    const sum = (values: Float32Array) =>
+      values.map((v, i) => v + added[Math.floor(i / 6) * 2 + (i % 2)]!);
     expect(await wide.toArray(stream)).to.deep.equal(sum(also));
     ops.add(stream, beside, beside, row);
     expect(await beside.toArray(stream), 'in place').to.deep.equal(sum(also));
   });
 
   it('where, clamp, concat', async () => {
-    const [a, c] = [tensor([2, 3], Float32Array.of(1, 2, 3, 4, 5, 6)), tensor([3], Float32Array.of(0, 1, 0))];
+    const [a, c] = [
+      tensor([2, 3], Float32Array.of(1, 2, 3, 4, 5, 6)),
+      tensor([3], Float32Array.of(0, 1, 0)),
+    ];
     const out = tensor([2, 3]);
     const one = tensor([], Float32Array.of(-7));
     ops.where(stream, out, c, a, one);
@@ -376,61 +414,75 @@ describe('learner/ops', () => {
     }
   });
 
-  itLonger('reductions, softmax, gather and scatterAdd take rows in any dimensions, however these lie', async () => {
-    for (let round = 0; round < setting({ short: 40, all: 150, long: 600 }); round++) {
-      const shape = [...four().slice(0, 3), 1 + below(5)];
-      const [places, n] = [shape.slice(0, -1), shape.at(-1)!];
-      const size = places.reduce((a, b) => a * b, 1);
-      // Rows lie together, at whatever distances.
-      const rows = (values?: (size: number) => Float32Array): Floats => {
-        const lying = strewn(places.map((d) => d));
-        const strides = [...lying.strides.map((step) => step * n), 1];
-        const span = lying.strides.reduce((sum, step, d) => sum + step * n * (places[d]! - 1), n);
-        return tensor([span], values?.(span) ?? some(span)).view({ shape, strides });
-      };
-      const column = () => strewn(below(2) ? places : [...places, 1]);
-      const x = rows();
-      const values = await x.toArray(stream);
-      const row = (i: number) => [...values.subarray(i * n, (i + 1) * n)];
-      const most = (list: number[]) => Math.max(...list);
-      const out = column();
-      for (const [name, f] of Object.entries({
-        sum: (list: number[]) => list.reduce((a, b) => a + b, 0),
-        max: most,
-        argmax: (list: number[]) => list.indexOf(most(list)),
-      })) {
-        ops[name as 'sum'](stream, out, x);
-        const want = Float32Array.from({ length: size }, (_, i) => f(row(i)));
-        expectClose(await out.toArray(stream), want, 3e-6, `${name} of ${shape}`);
+  itLonger(
+    'reductions, softmax, gather and scatterAdd take rows in any dimensions, however these lie',
+    async () => {
+      for (let round = 0; round < setting({ short: 40, all: 150, long: 600 }); round++) {
+        const shape = [...four().slice(0, 3), 1 + below(5)];
+        const [places, n] = [shape.slice(0, -1), shape.at(-1)!];
+        const size = places.reduce((a, b) => a * b, 1);
+        // Rows lie together, at whatever distances.
+        const rows = (values?: (size: number) => Float32Array): Floats => {
+          const lying = strewn(places.map((d) => d));
+          const strides = [...lying.strides.map((step) => step * n), 1];
+          const span = lying.strides.reduce((sum, step, d) => sum + step * n * (places[d]! - 1), n);
+          return tensor([span], values?.(span) ?? some(span)).view({ shape, strides });
+        };
+        const column = () => strewn(below(2) ? places : [...places, 1]);
+        const x = rows();
+        const values = await x.toArray(stream);
+        const row = (i: number) => [...values.subarray(i * n, (i + 1) * n)];
+        const most = (list: number[]) => Math.max(...list);
+        const out = column();
+        for (const [name, f] of Object.entries({
+          sum: (list: number[]) => list.reduce((a, b) => a + b, 0),
+          max: most,
+          argmax: (list: number[]) => list.indexOf(most(list)),
+        })) {
+          ops[name as 'sum'](stream, out, x);
+          const want = Float32Array.from({ length: size }, (_, i) => f(row(i)));
+          expectClose(await out.toArray(stream), want, 3e-6, `${name} of ${shape}`);
+        }
+        const shares = rows();
+        ops.softmax(stream, shares, x);
+        const ones = tensor(places);
+        ops.sum(stream, ones, shares);
+        expectClose(await ones.toArray(stream), new Float32Array(size).fill(1), 1e-6, 'shares');
+        const index = strewn(places, (length) => Float32Array.from({ length }, () => below(n)));
+        const chosen = await index.toArray(stream);
+        const picked = tensor(places);
+        ops.gather(stream, picked, x, index);
+        expect(await picked.toArray(stream)).to.deep.equal(
+          Float32Array.from(chosen, (j, i) => row(i)[j]!),
+        );
+        ops.scatterAdd(stream, x, picked, index);
+        const added = values.map((v, i) => (chosen[Math.floor(i / n)] === i % n ? v + v : v));
+        expect(await x.toArray(stream)).to.deep.equal(added);
       }
-      const shares = rows();
-      ops.softmax(stream, shares, x);
-      const ones = tensor(places);
-      ops.sum(stream, ones, shares);
-      expectClose(await ones.toArray(stream), new Float32Array(size).fill(1), 1e-6, 'shares');
-      const index = strewn(places, (length) => Float32Array.from({ length }, () => below(n)));
-      const chosen = await index.toArray(stream);
-      const picked = tensor(places);
-      ops.gather(stream, picked, x, index);
-      expect(await picked.toArray(stream)).to.deep.equal(Float32Array.from(chosen, (j, i) => row(i)[j]!));
-      ops.scatterAdd(stream, x, picked, index);
-      const added = values.map((v, i) => (chosen[Math.floor(i / n)] === i % n ? v + v : v));
-      expect(await x.toArray(stream)).to.deep.equal(added);
-    }
-  });
+    },
+  );
 
   it('matmul multiplies what is stored either way', async () => {
     for (let round = 0; round < 20; round++) {
       const [m, n, k] = [1 + below(20), 1 + below(20), 1 + below(20)];
       const [transA, transB] = [below(2) === 1, below(2) === 1];
-      const [a, b, out] = [placed(transA ? [k, m] : [m, k]), placed(transB ? [n, k] : [k, n]), placed([m, n])];
-      const [u, v, w] = [await a.toArray(stream), await b.toArray(stream), await out.toArray(stream)];
+      const [a, b, out] = [
+        placed(transA ? [k, m] : [m, k]),
+        placed(transB ? [n, k] : [k, n]),
+        placed([m, n]),
+      ];
+      const [u, v, w] = [
+        await a.toArray(stream),
+        await b.toArray(stream),
+        await out.toArray(stream),
+      ];
       ops.matmul(stream, out, a, b, { transA, transB, alpha: 2, beta: 0.5 });
       const want = w.map((old, at) => {
         const [i, j] = [Math.floor(at / n), at % n];
         let sum = 0;
         for (let l = 0; l < k; l++)
-          sum += (transA ? u[l * m + i]! : u[i * k + l]!) * (transB ? v[j * k + l]! : v[l * n + j]!);
+          sum +=
+            (transA ? u[l * m + i]! : u[i * k + l]!) * (transB ? v[j * k + l]! : v[l * n + j]!);
         return 2 * sum + 0.5 * old;
       });
       expectClose(await out.toArray(stream), want, 1e-5, `${m}×${k}·${k}×${n}`);
@@ -438,7 +490,12 @@ describe('learner/ops', () => {
   });
 
   it('captured and replayed, the same bits as issued', async () => {
-    const [x, row, y, sums] = [placed([7, 11]), tensor([11], some(11)), tensor([7, 11]), tensor([7])];
+    const [x, row, y, sums] = [
+      placed([7, 11]),
+      tensor([11], some(11)),
+      tensor([7, 11]),
+      tensor([7]),
+    ];
     const work = () => {
       ops.mul(stream, y, x, row);
       ops.gelu(stream, y, y);
@@ -469,9 +526,24 @@ describe('learner/ops', () => {
         'RangeError',
         'add: a is 2×3 and b is 3×2, which do not broadcast: 3 and 2 meet, and neither is 1',
       ],
-      ['another shape', () => ops.add(stream, a, b, 1), 'RangeError', 'add: a is 3×2, which does not fit out, 2×3'],
-      ['a number beyond float32', () => ops.mul(stream, a, a, 1e39), 'RangeError', 'mul: b is 1e+39, which float32'],
-      ['a number for out', () => ops.mul(stream, 2 as never, a, a), 'TypeError', 'mul: out must be a float32 tensor'],
+      [
+        'another shape',
+        () => ops.add(stream, a, b, 1),
+        'RangeError',
+        'add: a is 3×2, which does not fit out, 2×3',
+      ],
+      [
+        'a number beyond float32',
+        () => ops.mul(stream, a, a, 1e39),
+        'RangeError',
+        'mul: b is 1e+39, which float32',
+      ],
+      [
+        'a number for out',
+        () => ops.mul(stream, 2 as never, a, a),
+        'TypeError',
+        'mul: out must be a float32 tensor',
+      ],
       [
         'an output in itself',
         () => ops.neg(stream, wide.view({ shape: [2, 3], strides: [2, 1] }), a),
@@ -480,24 +552,54 @@ describe('learner/ops', () => {
       ],
       [
         'very many launches',
-        () => ops.neg(stream, many, tensor([70, 70, 70]).view({ shape: [70, 70, 70], strides: [1, 70, 4900] })),
+        () =>
+          ops.neg(
+            stream,
+            many,
+            tensor([70, 70, 70]).view({ shape: [70, 70, 70], strides: [1, 70, 4900] }),
+          ),
         'RangeError',
         'neg would take 4900 launches, at most 4096 are made: out [70,70,70] with strides [4900,70,1], x [70,70,70] with',
       ],
-      ['fewer numbers', () => ops.exp(stream, a, a.view({ shape: [3] })), 'RangeError', 'x is 3, out is 2×3'],
+      [
+        'fewer numbers',
+        () => ops.exp(stream, a, a.view({ shape: [3] })),
+        'RangeError',
+        'x is 3, out is 2×3',
+      ],
       [
         'another dtype',
         () => ops.exp(stream, a, whole as never),
         'TypeError',
         'exp: x must be a float32 tensor, got int32: convert()',
       ],
-      ['no tensor', () => ops.exp(stream, a, 3 as never), 'TypeError', 'exp: x must be a float32 tensor, got 3'],
+      [
+        'no tensor',
+        () => ops.exp(stream, a, 3 as never),
+        'TypeError',
+        'exp: x must be a float32 tensor, got 3',
+      ],
       ['no stream', () => ops.exp({} as never, a, a), 'TypeError', 'exp'],
       ['limits', () => ops.clamp(stream, a, a, 2, 1), 'RangeError', 'low must be within'],
-      ['a product', () => ops.matmul(stream, a, a, b), 'RangeError', 'matmul: 2×3 by 3×2 does not make 2×3'],
-      ['an option', () => ops.matmul(stream, a, a, b, { trans: true } as never), 'TypeError', 'trans'],
+      [
+        'a product',
+        () => ops.matmul(stream, a, a, b),
+        'RangeError',
+        'matmul: 2×3 by 3×2 does not make 2×3',
+      ],
+      [
+        'an option',
+        () => ops.matmul(stream, a, a, b, { trans: true } as never),
+        'TypeError',
+        'trans',
+      ],
       ['columns', () => ops.concat(stream, a, [a, b]), 'RangeError', 'do not make 2×3'],
-      ['rows', () => ops.sum(stream, tensor([3]), a), 'RangeError', 'sum: out must be 2 or 2×1, got 3'],
+      [
+        'rows',
+        () => ops.sum(stream, tensor([3]), a),
+        'RangeError',
+        'sum: out must be 2 or 2×1, got 3',
+      ],
       [
         'rows of a tensor',
         () => ops.sum(stream, tensor([3]), tensor([4, 3, 5])),
@@ -510,7 +612,12 @@ describe('learner/ops', () => {
         'RangeError',
         'matmul: a must have 1 or 2 dimensions, got 4×3×5',
       ],
-      ['an index', () => ops.gather(stream, tensor([2]), a, tensor([3])), 'RangeError', 'gather: index'],
+      [
+        'an index',
+        () => ops.gather(stream, tensor([2]), a, tensor([3])),
+        'RangeError',
+        'gather: index',
+      ],
     ];
     for (const [what, call, name, text] of cases) {
       const refused = refusal(call);

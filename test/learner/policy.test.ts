@@ -1,4 +1,7 @@
-/** The policy's forward on the calling thread: equal to the reference, greedy, and strict about sizes. */
+/**
+ * The policy's forward on the calling thread: equal to the reference, greedy, and strict about
+ * sizes.
+ */
 import { expect } from 'chai';
 import { encodeOnnx } from '../../src/entries/formats.ts';
 import { DqnPolicy, MlpPolicy, SacPolicy, Td3Policy } from '../../src/entries/learner.ts';
@@ -19,7 +22,9 @@ describe('learner/policy', () => {
         const obs = rounded(randomRows(n, n, sizes[0] as number));
         const want = forward(policy.network, policy.parameters, obs).at(-1) as Rows;
         expectClose(policy.values(flat(obs), n), want.flat(), 1e-6, 'values');
-        expect([...policy.act(flat(obs), n)]).to.deep.equal(want.map((row) => row.indexOf(Math.max(...row))));
+        expect([...policy.act(flat(obs), n)]).to.deep.equal(
+          want.map((row) => row.indexOf(Math.max(...row))),
+        );
       });
     }
   }
@@ -64,7 +69,8 @@ describe('learner/policy', () => {
       DqnPolicy: () => new DqnPolicy({ obsDim: 3, actions: 2, hidden: [4] }),
       SacPolicy: () => new SacPolicy(box, { greedy: true }),
       Td3Policy: () => new Td3Policy(box),
-      'SacPolicy with a normaliser': () => new SacPolicy({ ...box, normaliser: true }, { greedy: true }),
+      'SacPolicy with a normaliser': () =>
+        new SacPolicy({ ...box, normaliser: true }, { greedy: true }),
     };
     const obs = Float32Array.of(0.1, 0.2, 0.3);
     for (const [name, made] of Object.entries(make)) {
@@ -75,14 +81,18 @@ describe('learner/policy', () => {
         expect(error.message).to.match(/^\w+: this policy has no weights yet: give it load\(\)/);
       }
       policy.load(new Float32Array('length' in policy ? policy.length : policy.parameters.length));
-      expect(policy.act(obs, 1).length, name).to.equal(name.startsWith('Mlp') || name.startsWith('Dqn') ? 1 : 2);
+      expect(policy.act(obs, 1).length, name).to.equal(
+        name.startsWith('Mlp') || name.startsWith('Dqn') ? 1 : 2,
+      );
       expect(act(new Float32Array(5)).message, name).to.equal(
         '1 rows of 3 need 3 floats, or those of more rows, got 5',
       );
       // A buffer of more rows may be given, and is looked at no further.
       const more = Float32Array.of(...obs, 0, Number.NaN, 0);
       expect(policy.act(more, 1).length).to.be.at.most(2);
-      expect(act(more, 2).message, name).to.equal('obs has NaN in row 1, number 1: no action follows from it');
+      expect(act(more, 2).message, name).to.equal(
+        'obs has NaN in row 1, number 1: no action follows from it',
+      );
     }
     const written = new MlpPolicy({ sizes: [1, 2] });
     written.parameters.set([1, -1, 0, 0]);

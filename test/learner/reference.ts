@@ -1,4 +1,7 @@
-/** The same network, loss and optimiser in plain float64, slow and obvious: what the kernels are compared with. */
+/**
+ * The same network, loss and optimiser in plain float64, slow and obvious: what the kernels are
+ * compared with.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import type { Network } from '../../src/entries/learner.ts';
@@ -9,7 +12,9 @@ export type Rows = number[][];
 /** Numbers within ±scale by seed. */
 export function randomRows(seed: number, rows: number, columns: number, scale = 1): Rows {
   const random = new Random(seed);
-  return Array.from({ length: rows }, () => Array.from({ length: columns }, () => scale * random.between(-1, 1)));
+  return Array.from({ length: rows }, () =>
+    Array.from({ length: columns }, () => scale * random.between(-1, 1)),
+  );
 }
 
 export function flat(rows: Rows): Float32Array {
@@ -52,8 +57,13 @@ export function forward(network: Network, parameters: ArrayLike<number>, input: 
       x.map((row) =>
         Array.from({ length: outputs }, (_, o) => {
           let z = parameters[bias + o] as number;
-          for (let i = 0; i < inputs; i++) z += (row[i] as number) * (parameters[weight + o * inputs + i] as number);
-          return activation === 'relu()' ? Math.max(z, 0) : activation === 'tanh()' ? Math.tanh(z) : z;
+          for (let i = 0; i < inputs; i++)
+            z += (row[i] as number) * (parameters[weight + o * inputs + i] as number);
+          return activation === 'relu()'
+            ? Math.max(z, 0)
+            : activation === 'tanh()'
+              ? Math.tanh(z)
+              : z;
         }),
       ),
     );
@@ -62,7 +72,12 @@ export function forward(network: Network, parameters: ArrayLike<number>, input: 
 }
 
 /** Gradients of Σ y·dy: by parameter, and at the input. */
-export function backward(network: Network, parameters: ArrayLike<number>, passes: Rows[], dy: Rows) {
+export function backward(
+  network: Network,
+  parameters: ArrayLike<number>,
+  passes: Rows[],
+  dy: Rows,
+) {
   const gradient = new Array<number>(network.parameterCount).fill(0);
   const layers = denseOf(network);
   let d = dy;
@@ -73,7 +88,9 @@ export function backward(network: Network, parameters: ArrayLike<number>, passes
     d = d.map((row, r) => {
       const dz = row.map((g, o) => {
         const v = y[r]?.[o] as number;
-        return g * (activation === 'relu()' ? Number(v > 0) : activation === 'tanh()' ? 1 - v * v : 1);
+        return (
+          g * (activation === 'relu()' ? Number(v > 0) : activation === 'tanh()' ? 1 - v * v : 1)
+        );
       });
       const dx = new Array<number>(inputs).fill(0);
       for (let o = 0; o < outputs; o++) {
@@ -114,7 +131,8 @@ export class ReferenceAdam {
       this.mean[i] = m;
       this.spread[i] = v;
       const size = Math.sqrt(v / (1 - beta2 ** this.steps)) + epsilon;
-      parameters[i] = (parameters[i] as number) - ((learningRate / (1 - beta1 ** this.steps)) * m) / size;
+      parameters[i] =
+        (parameters[i] as number) - ((learningRate / (1 - beta1 ** this.steps)) * m) / size;
     });
   }
 }
@@ -131,6 +149,7 @@ export function expectClose(
     const a = Number(got[i]);
     const b = want[i] as number;
     const off = Math.abs(a - b) / Math.max(1, Math.abs(b));
-    if (!(off <= tolerance)) expect.fail(`${what}[${i}]: got ${a}, want ${b} (off by ${off}, allowed ${tolerance})`);
+    if (!(off <= tolerance))
+      expect.fail(`${what}[${i}]: got ${a}, want ${b} (off by ${off}, allowed ${tolerance})`);
   }
 }

@@ -1,4 +1,7 @@
-/** What counts 0 is not read: a next observation that no bootstrap counts, a row of weight 0; and steps whose size would be 0 / 0. */
+/**
+ * What counts 0 is not read: a next observation that no bootstrap counts, a row of weight 0; and
+ * steps whose size would be 0 / 0.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import {
@@ -16,13 +19,19 @@ import { TESTED } from '../rig/tested-device.ts';
 
 const [OBS, ACTIONS, BATCH, ROWS] = [4, 2, 8, 16];
 const atoms = { kind: 'categorical', atoms: 7, min: -2, max: 2 } as const;
-type Kind = ['dqn', Partial<DqnOptions>] | ['sac', Partial<SacOptions>] | ['td3', Partial<Td3Options>];
+type Kind =
+  | ['dqn', Partial<DqnOptions>]
+  | ['sac', Partial<SacOptions>]
+  | ['td3', Partial<Td3Options>];
 const kinds: Record<string, Kind> = {
   DQN: ['dqn', { double: false }],
   'double DQN, dueling': ['dqn', { double: true, dueling: true }],
   'categorical DQN': ['dqn', { head: atoms }],
   SAC: ['sac', {}],
-  'FastSAC, temperature of the next rows': ['sac', { critic: atoms, layerNorm: true, activation: 'silu' }],
+  'FastSAC, temperature of the next rows': [
+    'sac',
+    { critic: atoms, layerNorm: true, activation: 'silu' },
+  ],
   'SAC with a normaliser, critics apart': ['sac', { normaliser: true, clippedDouble: false }],
   TD3: ['td3', {}],
   FastTD3: ['td3', { critic: atoms, targetActor: false, normaliser: { form: 'deviation' } }],
@@ -43,9 +52,18 @@ describe('learner: what counts 0 is not read', () => {
     return made;
   };
 
-  function make([kind, options]: Kind, gamma: number | undefined): DqnLearner | SacLearner | Td3Learner {
-    const common = { obsDim: OBS, batchSize: BATCH, seed: 1, ...(gamma !== undefined && { gamma }) };
-    if (kind === 'dqn') return keep(new DqnLearner(device, { ...common, actions: 3, hidden: [7], ...options }));
+  function make(
+    [kind, options]: Kind,
+    gamma: number | undefined,
+  ): DqnLearner | SacLearner | Td3Learner {
+    const common = {
+      obsDim: OBS,
+      batchSize: BATCH,
+      seed: 1,
+      ...(gamma !== undefined && { gamma }),
+    };
+    if (kind === 'dqn')
+      return keep(new DqnLearner(device, { ...common, actions: 3, hidden: [7], ...options }));
     const shape = { ...common, actionDim: ACTIONS, actorHidden: [7], criticHidden: [9] };
     return keep(
       kind === 'sac'
@@ -64,7 +82,10 @@ describe('learner: what counts 0 is not read', () => {
   }
   const terminated = (row: number) => row % 4 === 2;
 
-  /** Parameters and optimiser state after an update in which next observations are `next`, where it says one. */
+  /**
+   * Parameters and optimiser state after an update in which next observations are `next`, where it
+   * says one.
+   */
   async function updated(
     kind: Kind,
     { next, reward, weights = false, ends = 'pair', gamma = 0.9 }: Given,
@@ -108,7 +129,10 @@ describe('learner: what counts 0 is not read', () => {
   };
 
   for (const [name, kind] of Object.entries(kinds)) {
-    /** Of a distribution the whole mass goes to the reward, where a finite row's probabilities add up to 1 but for rounding. */
+    /**
+     * Of a distribution the whole mass goes to the reward, where a finite row's probabilities add
+     * up to 1 but for rounding.
+     */
     const expectAlike = (odd: LearnerState, plain: LearnerState) => {
       finite(odd);
       const [one, other] = [values(odd), values(plain)];
@@ -123,7 +147,10 @@ describe('learner: what counts 0 is not read', () => {
       it(`${name}: NaN behind what terminated changes no weight (${ends})`, async () => {
         const plain = await updated(kind, { next: () => null, ends });
         for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
-          const odd = await updated(kind, { next: (row) => (terminated(row) ? value : null), ends });
+          const odd = await updated(kind, {
+            next: (row) => (terminated(row) ? value : null),
+            ends,
+          });
           expectAlike(odd, plain);
         }
       });
@@ -139,7 +166,11 @@ describe('learner: what counts 0 is not read', () => {
         reward: (row) => (off(row) ? Number.NaN : row),
       });
       finite(odd);
-      const plain = await updated(kind, { next: () => null, weights: true, reward: (row) => (off(row) ? 5 : row) });
+      const plain = await updated(kind, {
+        next: () => null,
+        weights: true,
+        reward: (row) => (off(row) ? 5 : row),
+      });
       expect(values(odd)).to.deep.equal(values(plain));
     });
   }
@@ -149,8 +180,16 @@ describe('learner: what counts 0 is not read', () => {
     const make = (alpha: number) =>
       keep(
         new Td3Learner(device, {
-          ...{ obsDim: OBS, actionDim: ACTIONS, batchSize: BATCH, actorHidden: [7], criticHidden: [9], seed: 1 },
-          ...{ actorEvery: 1, behaviourCloning: { alpha }, tau: 0, criticOptimiser: { learningRate: 0 } },
+          obsDim: OBS,
+          actionDim: ACTIONS,
+          batchSize: BATCH,
+          actorHidden: [7],
+          criticHidden: [9],
+          seed: 1,
+          actorEvery: 1,
+          behaviourCloning: { alpha },
+          tau: 0,
+          criticOptimiser: { learningRate: 0 },
         }),
       );
     const some = (...shape: number[]) => {
@@ -159,13 +198,18 @@ describe('learner: what counts 0 is not read', () => {
     };
     const zero = () => keep(device.allocate({ shape: [BATCH] }));
     const batch = {
-      ...{ obs: some(BATCH, OBS), nextObs: some(BATCH, OBS), actions: some(BATCH, ACTIONS) },
-      ...{ rewards: zero(), dones: zero(), truncated: zero() },
+      obs: some(BATCH, OBS),
+      nextObs: some(BATCH, OBS),
+      actions: some(BATCH, ACTIONS),
+      rewards: zero(),
+      dones: zero(),
+      truncated: zero(),
     };
     const updated = async (alpha: number) => {
       const learner = make(alpha);
       const state = await learner.state();
-      for (const [key, { data }] of Object.entries(state)) if (/^(critic|target)/i.test(key)) data.fill(0 as never);
+      for (const [key, { data }] of Object.entries(state))
+        if (/^(critic|target)/i.test(key)) data.fill(0 as never);
       learner.loadState(state);
       const out = keep(device.allocate({ shape: [3] }));
       learner.update(device.currentStream, batch as never, out);

@@ -15,17 +15,24 @@ describe('learner/watch', () => {
   });
 
   const sac = () =>
-    new SacLearner(device, { obsDim: 2, actionDim: 1, batchSize: 4, actorHidden: [5], criticHidden: [6, 3] });
+    new SacLearner(device, {
+      obsDim: 2,
+      actionDim: 1,
+      batchSize: 4,
+      actorHidden: [5],
+      criticHidden: [6, 3],
+    });
   const floats = (shape: number[], value: number) =>
-    device.allocate({ shape }).write(new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(value));
+    device
+      .allocate({ shape })
+      .write(new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(value));
   const made = (): ActorCriticBatch & Record<'dones' | 'truncated', Tensor<'float32'>> => ({
-    ...{
-      obs: floats([8, 2], 0.5),
-      nextObs: floats([8, 2], 0.25),
-      actions: floats([8, 1], 0.1),
-      rewards: floats([8], 1),
-    },
-    ...{ dones: floats([8], 0), truncated: floats([8], 0) },
+    obs: floats([8, 2], 0.5),
+    nextObs: floats([8, 2], 0.25),
+    actions: floats([8, 1], 0.1),
+    rewards: floats([8], 1),
+    dones: floats([8], 0),
+    truncated: floats([8], 0),
   });
   const closed = (batch: object) => {
     for (const tensor of Object.values(batch)) (tensor as Tensor).close();
@@ -38,7 +45,8 @@ describe('learner/watch', () => {
     const batch = made();
     for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
     expect(await watch.first()).to.equal(null);
-    // A weight of the actor's: what reads it first is its own output, which the critics' targets are made of.
+    // A weight of the actor's: what reads it first is its own output, which the critics' targets
+    // are made of.
     const state = await learner.state();
     const data = (state['actor.2.weight']?.data as Float32Array).slice();
     data[3] = Number.NaN;
@@ -75,7 +83,13 @@ describe('learner/watch', () => {
     for (let i = 0; i < 2; i++) stream.replay(exec);
     // Steps 2 and 3 are of the second replay; of those the fourth is looked at.
     const first = await watch.first();
-    expect(first).to.include({ update: 3, tick: 1, network: 'critics.0', layer: '0: linear(3, 6)', what: 'output' });
+    expect(first).to.include({
+      update: 3,
+      tick: 1,
+      network: 'critics.0',
+      layer: '0: linear(3, 6)',
+      what: 'output',
+    });
     closed(batch);
   });
 
@@ -87,18 +101,27 @@ describe('learner/watch', () => {
     const { packed, tensors } = columns(device, stream, batch);
     using out = floats([2], 0);
     for (const learner of [plain, watching]) learner.update(stream, tensors, out);
-    expect([...(await watching.parameters.toArray())]).to.deep.equal([...(await plain.parameters.toArray())]);
+    expect([...(await watching.parameters.toArray())]).to.deep.equal([
+      ...(await plain.parameters.toArray()),
+    ]);
     expect(await watch.first()).to.equal(null);
     packed.write(new Float32Array(packed.size).fill(Number.NaN), stream);
     watching.update(stream, tensors, out);
-    expect(await watch.first()).to.include({ update: 1, network: 'online', layer: '0: linear(3, 11)', what: 'output' });
+    expect(await watch.first()).to.include({
+      update: 1,
+      network: 'online',
+      layer: '0: linear(3, 11)',
+      what: 'output',
+    });
     packed.close();
   });
 
   it('refuses what it cannot do', async () => {
     using learner = new DqnLearner(device, small);
     expect(refusal(() => learner.watch({ every: 0 })).message).to.include('every must be');
-    expect(refusal(() => learner.watch({ each: 1 } as never)).message).to.include("watch: unknown option 'each'");
+    expect(refusal(() => learner.watch({ each: 1 } as never)).message).to.include(
+      "watch: unknown option 'each'",
+    );
     await stream.synchronize();
     stream.beginCapture();
     const error = refusal(() => learner.watch());

@@ -33,10 +33,17 @@ describe('linop/chain', () => {
       const x = operand(path[0] as string, values, [33]);
       const before = openHandles().memory as number;
       const y = await chain.forward(x);
-      expect(new Uint8Array((await valuesIn(y)).buffer), path.join()).to.deep.equal(new Uint8Array(values.buffer));
+      expect(new Uint8Array((await valuesIn(y)).buffer), path.join()).to.deep.equal(
+        new Uint8Array(values.buffer),
+      );
       const back = (await chain.adjoint().forward(y)) as Tensor | CpuTensor;
-      expect([chain.adjoint().idevice, chain.adjoint().odevice]).to.deep.equal([path.at(-1), path[0]]);
-      expect(new Uint8Array((await back.toArray()).buffer)).to.deep.equal(new Uint8Array(values.buffer));
+      expect([chain.adjoint().idevice, chain.adjoint().odevice]).to.deep.equal([
+        path.at(-1),
+        path[0],
+      ]);
+      expect(new Uint8Array((await back.toArray()).buffer)).to.deep.equal(
+        new Uint8Array(values.buffer),
+      );
       for (const each of [y, back]) if (each !== x) close(each);
       // What lay between was closed by the chain; the input was not.
       expect(openHandles().memory, path.join()).to.equal(before);
@@ -78,7 +85,9 @@ describe('linop/chain', () => {
     }
     using op = new ToDevice('cpu', first);
     const before = openHandles().memory;
-    expect(refusal(() => new Chain(op, new Failing(false)).forward(new Float32Array(2))).message).to.equal('no');
+    expect(
+      refusal(() => new Chain(op, new Failing(false)).forward(new Float32Array(2))).message,
+    ).to.equal('no');
     const late = new Chain(op, new Failing(true)).forward(new Float32Array(2)) as Promise<unknown>;
     expect((await rejection(late)).message).to.equal('too late');
     expect(openHandles().memory).to.equal(before);
@@ -92,10 +101,16 @@ describe('linop/chain', () => {
     using op = new ToDevice('cpu', first, ['N']);
     const wrong: [call: () => unknown, text: RegExp][] = [
       [() => new Chain(op, new Identity(['M'])), /gives \["N"\], and \["M"\] is taken/],
-      [() => new Chain(op, op), new RegExp(`output is on ${first}; put a ToDevice to cpu between them`)],
+      [
+        () => new Chain(op, op),
+        new RegExp(`output is on ${first}; put a ToDevice to cpu between them`),
+      ],
       [() => new Chain(), /at least one operator/],
       [() => new Chain(op, 3 as never), /made of NamedLinops, got 3/],
-      [() => new Chain(op).forward(new Float32Array(1), { stream: 1 } as never), /unknown option 'stream'/],
+      [
+        () => new Chain(op).forward(new Float32Array(1), { stream: 1 } as never),
+        /unknown option 'stream'/,
+      ],
     ];
     for (const [call, text] of wrong) expect(refusal(call).message).to.match(text);
     expect(new Chain(op, new Identity(), op.adjoint()).oshape).to.deep.equal(['N']);

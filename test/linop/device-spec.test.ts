@@ -9,7 +9,13 @@ describe('linop/device-spec', () => {
   after(closeDevices);
   it('is cpu unless a device is named or given', () => {
     for (const cpu of [new DeviceSpec(), new DeviceSpec(null), new DeviceSpec('cpu')]) {
-      expect(cpu).to.include({ device: 'cpu', type: 'cpu', name: 'cpu', computeStream: null, transferStream: null });
+      expect(cpu).to.include({
+        device: 'cpu',
+        type: 'cpu',
+        name: 'cpu',
+        computeStream: null,
+        transferStream: null,
+      });
       expect(refusal(() => cpu.current).message).to.include('no streams');
     }
     using spec = new DeviceSpec(first);
@@ -54,13 +60,14 @@ describe('linop/device-spec', () => {
     }
     expect(refusal(() => new DeviceSpec(first, 'fast' as never)).message).to.include("got 'fast'");
     expect(refusal(() => new DeviceSpec({} as never)).message).to.include('got an object');
-    expect(refusal(() => new DeviceSpec(deviceOf(first)).p2pSetup('cpu' as never)).message).to.include(
-      "p2pSetup takes an opened device, got 'cpu'",
-    );
-    expect(refusal(() => DeviceSpec.getTransferStream('host:0' as never, deviceOf(first))).message).to.include(
-      'host:0',
-    );
-    const surplus = () => new (DeviceSpec as unknown as new (...all: unknown[]) => unknown)('cpu', null, null, 1);
+    expect(
+      refusal(() => new DeviceSpec(deviceOf(first)).p2pSetup('cpu' as never)).message,
+    ).to.include("p2pSetup takes an opened device, got 'cpu'");
+    expect(
+      refusal(() => DeviceSpec.getTransferStream('host:0' as never, deviceOf(first))).message,
+    ).to.include('host:0');
+    const surplus = () =>
+      new (DeviceSpec as unknown as new (...all: unknown[]) => unknown)('cpu', null, null, 1);
     expect(refusal(surplus).message).to.include('1 more: 1');
     expect(openHandles()).to.deep.equal(before);
   });

@@ -7,7 +7,18 @@ import { Latch } from '../rig/latch.ts';
 import { refusal } from '../rig/refusal.ts';
 import { valuesOf } from '../rig/tensors.ts';
 import { until } from '../rig/until.ts';
-import { behind, closeDevices, deviceOf, first, operand, paired, Scale, second, soil, valuesIn } from './places.ts';
+import {
+  behind,
+  closeDevices,
+  deviceOf,
+  first,
+  operand,
+  paired,
+  Scale,
+  second,
+  soil,
+  valuesIn,
+} from './places.ts';
 
 const LENGTH = 20_000;
 const ones = new Float32Array(LENGTH).fill(1);
@@ -42,7 +53,9 @@ describe('linop: the order of transfers', () => {
       }
     }
   };
-  const only = async (tensor: Tensor, stream?: Stream) => [...new Set(await valuesOf(tensor, stream))];
+  const only = async (tensor: Tensor, stream?: Stream) => [
+    ...new Set(await valuesOf(tensor, stream)),
+  ];
 
   it('the copy waits for the input, the target for the copy, and the host for nobody', async () => {
     const transfer = op.ispec.transferStream as Stream;
@@ -100,10 +113,16 @@ describe('linop: the order of transfers', () => {
   });
 
   it('in a chain the start event is for the first operator; a later transfer waits for its own source', async () => {
-    const chain = new Chain(op, new Scale(second, 2, ['N']), op.adjoint(), new Scale(first, 10, ['N']));
+    const chain = new Chain(
+      op,
+      new Scale(second, 2, ['N']),
+      op.adjoint(),
+      new Scale(first, 10, ['N']),
+    );
     await soil(here, LENGTH);
     using start = behind(here.currentStream);
-    // The way there begins at the start event, so it passes the source's latch; the target's own holds what it computes.
+    // The way there begins at the start event, so it passes the source's latch; the target's own
+    // holds what it computes.
     using sources = new Latch(here).hold(here.currentStream);
     using targets = new Latch(there).hold(there.currentStream);
     using y = chain.forward(x, { startEvent: start }) as Tensor;
@@ -138,7 +157,9 @@ describe('linop: the order of transfers', () => {
       latch.open();
       expect(await only(y)).to.deep.equal([4 * by]);
       const entering = new Chain(new ToDevice('cpu', here), op);
-      expect(refusal(() => entering.forward(ones, { startEvent: start })).message).to.include('input is on cpu');
+      expect(refusal(() => entering.forward(ones, { startEvent: start })).message).to.include(
+        'input is on cpu',
+      );
     });
   }
 
@@ -202,14 +223,22 @@ describe('linop: the order of transfers', () => {
     using compute = here.createStream();
     using transfer = here.createStream();
     using arrival = there.createStream();
-    const given = new ToDevice(new DeviceSpec(here, compute, transfer), new DeviceSpec(there, arrival), ['N']);
+    const given = new ToDevice(
+      new DeviceSpec(here, compute, transfer),
+      new DeviceSpec(there, arrival),
+      ['N'],
+    );
     using latch = new Latch(here).hold(compute);
     compute.fill(x, 2);
     using y = given.forward(x) as Tensor;
     using copied = behind(transfer);
     using got = behind(arrival);
     await turn();
-    expect([copied.query(), got.query(), there.currentStream.query()]).to.deep.equal([false, false, true]);
+    expect([copied.query(), got.query(), there.currentStream.query()]).to.deep.equal([
+      false,
+      false,
+      true,
+    ]);
     latch.open();
     expect(await only(y, arrival)).to.deep.equal([2]);
   });

@@ -1,5 +1,15 @@
-/** What operator tests share: the places there are to move between, random operands, an operator that computes. */
-import { arrayOf, type DType, dtypeOf, dtypes, elementCount, type TypedArray } from '../../src/base/dtype.ts';
+/**
+ * What operator tests share: the places there are to move between, random operands, an operator
+ * that computes.
+ */
+import {
+  arrayOf,
+  type DType,
+  dtypeOf,
+  dtypes,
+  elementCount,
+  type TypedArray,
+} from '../../src/base/dtype.ts';
 import { NamedLinop, type Operand } from '../../src/entries/linop.ts';
 import {
   CpuTensor,
@@ -13,14 +23,19 @@ import {
 } from '../../src/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
-/** Two devices of one family where there are two. The host device lists its first only; it has eight. */
+/**
+ * Two devices of one family where there are two. The host device lists its first only; it has
+ * eight.
+ */
 export const family = TESTED.split(':')[0] as string;
 export const first = `${family}:0`;
 export const second = `${family}:1`;
 export const paired = ON_HOST || listDevices().some(({ name }) => name === second);
 
 /** Everything an operator may move between here: a GPU has the host device as the other family. */
-export const places: readonly string[] = [...new Set(['cpu', first, ...(paired ? [second] : []), 'host:0', 'host:1'])];
+export const places: readonly string[] = [
+  ...new Set(['cpu', first, ...(paired ? [second] : []), 'host:0', 'host:1']),
+];
 const opened = new Map<string, Device>();
 /** Open until closeDevices(). */
 export function deviceOf(place: string): Device {
@@ -60,7 +75,11 @@ export function operand(
 ): Tensor | CpuTensor {
   if (place === 'cpu') return new CpuTensor(values, shape, dtype);
   const device = deviceOf(place);
-  const tensor = device.allocate({ shape, dtype: new CpuTensor(values, shape, dtype).dtype, zeroed: false });
+  const tensor = device.allocate({
+    shape,
+    dtype: new CpuTensor(values, shape, dtype).dtype,
+    zeroed: false,
+  });
   return values.length === 0 ? tensor : tensor.write(values);
 }
 
@@ -102,7 +121,11 @@ export class Scale extends NamedLinop {
   forward(x: Operand): Tensor {
     if (!(x instanceof Tensor)) throw new Error(`not on ${this.#place}`);
     const y = deviceOf(this.#place).allocate({ shape: x.shape });
-    deviceOf(this.#place).currentStream.launch('axpby', { tensors: [y, x], wholes: [x.size], reals: [this.by, 0] });
+    deviceOf(this.#place).currentStream.launch('axpby', {
+      tensors: [y, x],
+      wholes: [x.size],
+      reals: [this.by, 0],
+    });
     this.made.push(y);
     return y;
   }

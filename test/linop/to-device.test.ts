@@ -51,7 +51,9 @@ describe('linop/to-device', () => {
           const back = (await there.adjoint().forward(y)) as Tensor | CpuTensor;
           for (const each of [y, back]) {
             expect([each.dtype, each.shape]).to.deep.equal([dtype, shape]);
-            expect(new Uint8Array((await each.toArray()).buffer)).to.deep.equal(new Uint8Array(values.buffer));
+            expect(new Uint8Array((await each.toArray()).buffer)).to.deep.equal(
+              new Uint8Array(values.buffer),
+            );
           }
           close(x, y, back);
         }
@@ -79,7 +81,12 @@ describe('linop/to-device', () => {
       });
 
       it('says what it is', () => {
-        expect([there.ispec.name, there.ospec.name, there.idevice, there.odevice]).to.deep.equal([from, to, from, to]);
+        expect([there.ispec.name, there.ospec.name, there.idevice, there.odevice]).to.deep.equal([
+          from,
+          to,
+          from,
+          to,
+        ]);
         expect(there.isGpu2gpu).to.equal(from !== 'cpu' && to !== 'cpu');
         expect(String(there)).to.match(
           new RegExp(`^ToDevice\\(${from} -> ${to}, any, compute=\\S+->\\S+, transfer=\\S+\\)$`),
@@ -139,7 +146,9 @@ describe('linop/to-device', () => {
     ]) {
       const error = refusal(() => op.forward(x.view(view)));
       expect(error).to.be.instanceOf(TypeError);
-      expect(error.message).to.include(`float32 [${view.shape}] with strides [${view.strides}]`).and.include('dense');
+      expect(error.message)
+        .to.include(`float32 [${view.shape}] with strides [${view.strides}]`)
+        .and.include('dense');
     }
     expect(openHandles()).to.deep.equal(before);
   });
@@ -187,7 +196,9 @@ describe('linop/to-device', () => {
     expect(identity).to.be.instanceOf(Identity);
     using x = operand(first, Float32Array.of(1, 2, 3), [3]) as Tensor;
     expect(identity.forward(x)).to.equal(x);
-    expect(refusal(() => identity.forward(new Float32Array(3))).message).to.match(/input on \w+:0, got one on cpu/);
+    expect(refusal(() => identity.forward(new Float32Array(3))).message).to.match(
+      /input on \w+:0, got one on cpu/,
+    );
     const inner = new Scale(second, 3, ['N']);
     using y = op.normal(inner).forward(x) as Tensor;
     expect(y.device.name).to.equal(first);
@@ -202,7 +213,9 @@ describe('linop/to-device', () => {
     expect(refusal(() => op.split({ M: { start: 0, stop: 8 } })).message).to.equal(
       `split: there is no dimension 'M' in ["N","C"]`,
     );
-    expect(refusal(() => op.split({ N: { start: 4, stop: 2 } })).message).to.include('at least 4, got 2');
+    expect(refusal(() => op.split({ N: { start: 4, stop: 2 } })).message).to.include(
+      'at least 4, got 2',
+    );
     expect(refusal(() => op.split(3 as never))).to.be.instanceOf(TypeError);
   });
 
@@ -226,9 +239,18 @@ describe('linop/to-device', () => {
       [() => op.adjoint().forward(new Float32Array(1), { startEvent: event }), /input is on cpu/],
       [() => new ToDevice(7 as never), /a name or null, takes an opened device, got 7/],
       [() => new ToDevice('cpu', first, 'N' as never), /array of dimension names.*got 'N'/],
-      [() => new ToDevice('cpu', first, [1] as never), /array of dimension names.*got an array of 1/],
       [
-        () => new (ToDevice as unknown as new (...all: unknown[]) => unknown)('cpu', first, null, 'async'),
+        () => new ToDevice('cpu', first, [1] as never),
+        /array of dimension names.*got an array of 1/,
+      ],
+      [
+        () =>
+          new (ToDevice as unknown as new (...all: unknown[]) => unknown)(
+            'cpu',
+            first,
+            null,
+            'async',
+          ),
         /1 more: 'async'/,
       ],
     ];
@@ -238,7 +260,9 @@ describe('linop/to-device', () => {
       expect(error.message).to.match(text);
     }
     expect(refusal(() => op.forward(closed)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-    expect(refusal(() => new ToDevice(first, 'abacus:0')).code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
+    expect(refusal(() => new ToDevice(first, 'abacus:0')).code).to.equal(
+      'ERR_HOTSLOT_UNKNOWN_DEVICE',
+    );
     expect(openHandles()).to.deep.equal(before);
   });
 

@@ -1,4 +1,6 @@
-/** What a process finds out about managed memory: once, bounded in time, and alike in every thread. */
+/**
+ * What a process finds out about managed memory: once, bounded in time, and alike in every thread.
+ */
 import { expect } from 'chai';
 import { CompilationState, compileAllocator } from '../../src/entries/memory.ts';
 import { run } from '../cli/run-command.ts';
@@ -37,14 +39,21 @@ describeAll('memory/compilation', () => {
     const refused = async (options: object) => (await rejection(compileAllocator(options))).message;
     expect(await refused({ timeout: 5 })).to.match(/unknown option 'timeout'.*timeoutMs/);
     for (const timeoutMs of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
-      expect(await refused({ timeoutMs })).to.match(new RegExp(`timeoutMs .*at least 1.*got ${timeoutMs}`));
-    expect(await refused({ timeoutMs: '5' })).to.match(/timeoutMs must be a number, got string \(5\)/);
+      expect(await refused({ timeoutMs })).to.match(
+        new RegExp(`timeoutMs .*at least 1.*got ${timeoutMs}`),
+      );
+    expect(await refused({ timeoutMs: '5' })).to.match(
+      /timeoutMs must be a number, got string \(5\)/,
+    );
   });
 
   it('nothing is attempted before somebody asks; then every thread knows the success', async () => {
-    const { seen, warnings } = await scenario<{ before: unknown[]; state: string; here: Look; there: Look }>(
-      'succeeds',
-    );
+    const { seen, warnings } = await scenario<{
+      before: unknown[];
+      state: string;
+      here: Look;
+      there: Look;
+    }>('succeeds');
     expect(seen.before).to.deep.equal(['unattempted', null]);
     expect(seen.state).to.equal('success');
     expect(seen.here).to.deep.include({ state: 'success', error: null, text: '' });
@@ -55,16 +64,30 @@ describeAll('memory/compilation', () => {
   itAll(
     'a time-out in a worker is a failure in every thread, warned of once, and the cause of every refusal',
     async () => {
-      const { seen, stderr } = await scenario<{ state: string; again: string; here: Look; there: Look }>(
-        'times out in a worker',
-      );
+      const { seen, stderr } = await scenario<{
+        state: string;
+        again: string;
+        here: Look;
+        there: Look;
+      }>('times out in a worker');
       expect([seen.state, seen.again]).to.deep.equal(['failure', 'failure']);
       const { here } = seen;
-      expect(here).to.deep.include({ state: 'failure', error: 'UnifiedMemoryCompileTimeoutError', timeout: true });
-      expect(here.message).to.match(/ended after 1 ms, before the devices were listed; a driver may hang there: /);
-      expect(here.message).to.match(/HOTSLOT_CUDA=none, HOTSLOT_HIP=none or HOTSLOT_LEVEL_ZERO=none leaves one out/);
+      expect(here).to.deep.include({
+        state: 'failure',
+        error: 'UnifiedMemoryCompileTimeoutError',
+        timeout: true,
+      });
+      expect(here.message).to.match(
+        /ended after 1 ms, before the devices were listed; a driver may hang there: /,
+      );
+      expect(here.message).to.match(
+        /HOTSLOT_CUDA=none, HOTSLOT_HIP=none or HOTSLOT_LEVEL_ZERO=none leaves one out/,
+      );
       expect(here.message).to.match(/a longer timeoutMs helps where it is only slow$/);
-      expect(here.refused).to.deep.equal(['UnifiedMemoryUnsupportedError', 'ERR_HOTSLOT_UNAVAILABLE']);
+      expect(here.refused).to.deep.equal([
+        'UnifiedMemoryUnsupportedError',
+        'ERR_HOTSLOT_UNAVAILABLE',
+      ]);
       expect(here.causeIsError).to.equal(true);
       expect(seen.there).to.deep.equal(here);
       expect(stderr.match(/UnifiedMemoryWarning/g)).to.have.length(1);
@@ -72,7 +95,9 @@ describeAll('memory/compilation', () => {
   );
 
   itAll('a probe that hangs is killed at its time-out, with one warning', async () => {
-    const { seen, warnings } = await scenario<{ state: string; probes: number; message: string }>('kills what hangs');
+    const { seen, warnings } = await scenario<{ state: string; probes: number; message: string }>(
+      'kills what hangs',
+    );
     expect([seen.state, seen.probes]).to.deep.equal(['failure', 1]);
     expect(warnings).to.deep.equal([`UnifiedMemoryWarning: ${seen.message}`]);
   });
@@ -88,7 +113,13 @@ describeAll('memory/compilation', () => {
 
   it('threads that ask at the same time share one probe', async () => {
     const { seen } = await scenario<{ states: unknown[]; probes: number }>('all at once');
-    expect(seen.states).to.deep.equal(['success', 'success', 'success', 'success', ['host:0', 'success']]);
+    expect(seen.states).to.deep.equal([
+      'success',
+      'success',
+      'success',
+      'success',
+      ['host:0', 'success'],
+    ]);
     expect(seen.probes).to.equal(1);
   });
 
@@ -104,16 +135,25 @@ describeAll('memory/compilation', () => {
     expect([seen.between, seen.state, seen.probes]).to.deep.equal(['unattempted', 'success', 2]);
   });
 
-  itAll('making a pool in a worker waits for another thread, and probes when that died', async () => {
-    const { seen } = await scenario('waits in a worker for another thread');
-    expect(seen).to.deep.equal({ answer: ['host:0', 'success'], probes: 2 });
-  });
+  itAll(
+    'making a pool in a worker waits for another thread, and probes when that died',
+    async () => {
+      const { seen } = await scenario('waits in a worker for another thread');
+      expect(seen).to.deep.equal({ answer: ['host:0', 'success'], probes: 2 });
+    },
+  );
 
   it('making a pool while this thread itself probes is refused: it could never end', async () => {
-    const { seen } = await scenario<{ busy: { code: string; message: string }; aborted: string; state: string }>(
-      'asks itself while it probes',
-    );
-    expect([seen.busy.code, seen.aborted, seen.state]).to.deep.equal(['ERR_HOTSLOT_STATE_BUSY', 'no time', 'success']);
+    const { seen } = await scenario<{
+      busy: { code: string; message: string };
+      aborted: string;
+      state: string;
+    }>('asks itself while it probes');
+    expect([seen.busy.code, seen.aborted, seen.state]).to.deep.equal([
+      'ERR_HOTSLOT_STATE_BUSY',
+      'no time',
+      'success',
+    ]);
     expect(seen.busy.message).to.match(/this thread: await compileAllocator\(\)/);
   });
 
@@ -123,9 +163,17 @@ describeAll('memory/compilation', () => {
   });
 
   it('a probe that crashes is a failure that tells the signal', async () => {
-    const { seen, warnings } = await scenario<{ state: string; here: Look; there: Look }>('crashes');
-    expect(seen.here).to.deep.include({ state: 'failure', error: 'UnifiedMemoryUnsupportedError', timeout: false });
-    expect(seen.here.message).to.match(/ended with signal SIGSEGV before the devices were listed: /);
+    const { seen, warnings } = await scenario<{ state: string; here: Look; there: Look }>(
+      'crashes',
+    );
+    expect(seen.here).to.deep.include({
+      state: 'failure',
+      error: 'UnifiedMemoryUnsupportedError',
+      timeout: false,
+    });
+    expect(seen.here.message).to.match(
+      /ended with signal SIGSEGV before the devices were listed: /,
+    );
     expect([seen.state, seen.there, warnings]).to.deep.equal(['failure', seen.here, []]);
   });
 
@@ -138,15 +186,23 @@ describeAll('memory/compilation', () => {
 
   it('a probe that cannot start is a failure that says why', async () => {
     const { seen } = await scenario<{ state: string; here: Look }>('cannot start');
-    expect([seen.state, seen.here.error]).to.deep.equal(['failure', 'UnifiedMemoryUnsupportedError']);
+    expect([seen.state, seen.here.error]).to.deep.equal([
+      'failure',
+      'UnifiedMemoryUnsupportedError',
+    ]);
     expect(seen.here.message).to.match(/could not be started: .*ENOENT/);
   });
 
   it('a family that failed is refused with its reason, while the state is a success', async () => {
-    const { seen } = await scenario<{ here: Look; gpu: { code: string; message: string } }>('a family failed');
+    const { seen } = await scenario<{ here: Look; gpu: { code: string; message: string } }>(
+      'a family failed',
+    );
     expect(seen.here).to.deep.include({ state: 'success', error: null });
     expect(seen.here.text).to.equal('host:0 has no managed memory: the test says so');
-    expect(seen.here.refused).to.deep.equal(['UnifiedMemoryUnsupportedError', 'ERR_HOTSLOT_UNAVAILABLE']);
+    expect(seen.here.refused).to.deep.equal([
+      'UnifiedMemoryUnsupportedError',
+      'ERR_HOTSLOT_UNAVAILABLE',
+    ]);
     expect(seen.gpu).to.deep.equal({
       code: 'ERR_HOTSLOT_UNAVAILABLE',
       message: 'cuda:0 has no managed memory: no driver',

@@ -1,4 +1,7 @@
-/** Whole modules: each byte once, what is passed over, and that nothing is touched when something is refused. */
+/**
+ * Whole modules: each byte once, what is passed over, and that nothing is touched when something is
+ * refused.
+ */
 import { expect } from 'chai';
 import {
   adviseManagedModuleParametersPreferredLocation,
@@ -35,13 +38,25 @@ describe('memory/managed-module', () => {
     expect(prefetchManagedModuleParameters(module, { device: here })).to.equal(8080);
     await device.currentStream.synchronize();
     if (device.traits.movesPages)
-      expect([w, b, mean].map((each) => device.residency(each).location)).to.deep.equal([here, here, -2]);
-    expect(prefetchManagedModuleParameters(module, { device: here, includeBuffers: true })).to.equal(8240);
+      expect([w, b, mean].map((each) => device.residency(each).location)).to.deep.equal([
+        here,
+        here,
+        -2,
+      ]);
+    expect(
+      prefetchManagedModuleParameters(module, { device: here, includeBuffers: true }),
+    ).to.equal(8240);
     expect(adviseManagedModuleParametersPreferredLocation(module, { device: here })).to.equal(8080);
-    expect(prefetchManagedModuleParameters(moduleOf({ w }), { device: here, includeBuffers: true })).to.equal(8000);
+    expect(
+      prefetchManagedModuleParameters(moduleOf({ w }), { device: here, includeBuffers: true }),
+    ).to.equal(8000);
     if (!device.traits.movesPages) return;
-    expect(adviseManagedModuleParametersPreferredLocation(module, { device: -1, includeBuffers: true })).to.equal(8240);
-    expect([w, b, mean].map((each) => device.residency(each).preferred)).to.deep.equal([-1, -1, -1]);
+    expect(
+      adviseManagedModuleParametersPreferredLocation(module, { device: -1, includeBuffers: true }),
+    ).to.equal(8240);
+    expect([w, b, mean].map((each) => device.residency(each).preferred)).to.deep.equal([
+      -1, -1, -1,
+    ]);
   });
 
   it('bytes that several names share, overlap or touch go once', () => {
@@ -78,7 +93,9 @@ describe('memory/managed-module', () => {
     using flat = pool().allocate({ shape: [10, 10] });
     const { stream, asked } = noted(device.currentStream);
     const column = flat.view({ shape: [10], offset: 3, strides: [10] });
-    expect(prefetchManagedModuleParameters(moduleOf({ column }), { device: device.index, stream })).to.equal(364);
+    expect(
+      prefetchManagedModuleParameters(moduleOf({ column }), { device: device.index, stream }),
+    ).to.equal(364);
     expect(asked).to.deep.equal([[12, 364, device.index]]);
   });
 
@@ -96,7 +113,8 @@ describe('memory/managed-module', () => {
       array: new Float32Array(8),
       lent: lent.tensor({ shape: [16], dtype: 'float32' }),
     };
-    for (const helper of Object.values(helpers)) expect(helper(moduleOf(parts), { device: device.index })).to.equal(16);
+    for (const helper of Object.values(helpers))
+      expect(helper(moduleOf(parts), { device: device.index })).to.equal(16);
   });
 
   for (const [name, helper] of Object.entries(helpers)) {
@@ -114,17 +132,28 @@ describe('memory/managed-module', () => {
       const closed = pool().allocate({ shape: [7] });
       closed.close();
       const message = (extra: Named, buffers?: Named) =>
-        refusal(() => helper(moduleOf({ w, ...extra }, buffers), { device: device.index, includeBuffers: true }));
+        refusal(() =>
+          helper(moduleOf({ w, ...extra }, buffers), {
+            device: device.index,
+            includeBuffers: true,
+          }),
+        );
       const error = message({ 'layer.weight': plain });
       expect([error.name, error.code]).to.deep.equal(['TypeError', 'ERR_HOTSLOT_ARGUMENT']);
-      expect(error.message).to.match(/parameter 'layer\.weight', 2×3 int32 on .* is not in managed memory/);
+      expect(error.message).to.match(
+        /parameter 'layer\.weight', 2×3 int32 on .* is not in managed memory/,
+      );
       expect(message({}, { mean: plain }).message).to.match(/buffer 'mean', 2×3/);
-      expect([message({ gone: closed }).code, message({ gone: closed }).message.includes("'gone'")]).to.deep.equal([
-        'ERR_HOTSLOT_STATE_CLOSED',
-        true,
-      ]);
-      expect(message({ text: 'x' as never }).message).to.match(/parameter 'text' must be a tensor or null, got 'x'/);
-      expect(refusal(() => helper(moduleOf({ w }), { device: 99 })).code).to.equal('ERR_HOTSLOT_RANGE');
+      expect([
+        message({ gone: closed }).code,
+        message({ gone: closed }).message.includes("'gone'"),
+      ]).to.deep.equal(['ERR_HOTSLOT_STATE_CLOSED', true]);
+      expect(message({ text: 'x' as never }).message).to.match(
+        /parameter 'text' must be a tensor or null, got 'x'/,
+      );
+      expect(refusal(() => helper(moduleOf({ w }), { device: 99 })).code).to.equal(
+        'ERR_HOTSLOT_RANGE',
+      );
       await device.currentStream.synchronize();
       if (before) expect(device.residency(w)).to.deep.equal(before);
     });
@@ -136,11 +165,17 @@ describe('memory/managed-module', () => {
       expect(message({}, { device: 0 })).to.match(/namedParameters\(\), or null; got an object/);
       expect(message(5, { device: 0 })).to.include('got 5');
       expect(message([1, 2, 3], { device: 0 })).to.include('got an array of 3');
-      expect(message(moduleOf({ w: [w, w] as never }), { device: 0 })).to.match(/'w' must be .*, got an array of 2$/);
+      expect(message(moduleOf({ w: [w, w] as never }), { device: 0 })).to.match(
+        /'w' must be .*, got an array of 2$/,
+      );
       const module = moduleOf({ w });
       expect(message(module, { device: 0, buffers: true })).to.match(/unknown option 'buffers'/);
-      expect(message(module, { device: 0, includeBuffers: 1 })).to.match(/includeBuffers must be a boolean, got 1/);
-      expect(message(module, { device: '0' })).to.match(/device must be a number, got string \('0'\)/);
+      expect(message(module, { device: 0, includeBuffers: 1 })).to.match(
+        /includeBuffers must be a boolean, got 1/,
+      );
+      expect(message(module, { device: '0' })).to.match(
+        /device must be a number, got string \('0'\)/,
+      );
       expect(message(moduleOf({}), {})).to.match(/device must be a number, got undefined/);
       expect(message(module, undefined)).to.match(/options object/);
     });
@@ -150,11 +185,18 @@ describe('memory/managed-module', () => {
     it(`${name} refuses what are no pairs of a name and a tensor`, () => {
       using w = pool().allocate({ shape: [4] });
       const given = (parameters: unknown, buffers: unknown = []) => {
-        const module = { namedParameters: () => parameters, namedBuffers: () => buffers } as ManagedModule;
-        const { code, message } = refusal(() => helper(module, { device: 0, includeBuffers: true }));
+        const module = {
+          namedParameters: () => parameters,
+          namedBuffers: () => buffers,
+        } as ManagedModule;
+        const { code, message } = refusal(() =>
+          helper(module, { device: 0, includeBuffers: true }),
+        );
         expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
         expect(message).to.match(
-          new RegExp(`^${name}: named(Parameters|Buffers)\\(\\) must give \\[name, tensor\\] pairs`),
+          new RegExp(
+            `^${name}: named(Parameters|Buffers)\\(\\) must give \\[name, tensor\\] pairs`,
+          ),
         );
         return message;
       };
@@ -173,7 +215,9 @@ describe('memory/managed-module', () => {
     using w = pool().allocate({ shape: [4] });
     const { stream, asked } = noted(device.currentStream);
     const { index } = device;
-    device.withStream(stream, () => prefetchManagedModuleParameters(moduleOf({ w }), { device: index, stream: null }));
+    device.withStream(stream, () =>
+      prefetchManagedModuleParameters(moduleOf({ w }), { device: index, stream: null }),
+    );
     expect(asked).to.deep.equal([[0, 16, index]]);
   });
 
@@ -182,25 +226,36 @@ describe('memory/managed-module', () => {
     using w = pool().allocate({ shape: [4, 2] });
     using stream = device.createStream();
     stream.beginCapture();
-    const error = refusal(() => prefetchManagedModuleParameters(moduleOf({ w }), { device: device.index, stream }));
+    const error = refusal(() =>
+      prefetchManagedModuleParameters(moduleOf({ w }), { device: device.index, stream }),
+    );
     refusal(() => stream.endCapture());
     expect(error).to.be.instanceOf(DeviceError);
-    expect(error.message).to.match(/parameter 'w', 4×2 float32 \(32 bytes at 0x[0-9a-f]+\), in a range of 32 bytes/);
+    expect(error.message).to.match(
+      /parameter 'w', 4×2 float32 \(32 bytes at 0x[0-9a-f]+\), in a range of 32 bytes/,
+    );
     expect(error.cause).to.be.instanceOf(DeviceError);
   });
 
-  (ON_HOST ? it : it.skip)('tensors of several devices go by their own device’s stream', async () => {
-    const { device } = pool();
-    using other = openDevice('host:1');
-    using a = pool().allocate({ shape: [4] });
-    using b = other.allocateManaged({ shape: [4] });
-    const module = moduleOf({ a, b });
-    const [first, second] = [noted(device.currentStream), noted(other.currentStream)];
-    const bytes = device.withStream(first.stream, () =>
-      other.withStream(second.stream, () => prefetchManagedModuleParameters(module, { device: 1 })),
-    );
-    expect([bytes, first.asked, second.asked]).to.deep.equal([32, [[0, 16, 1]], [[0, 16, 1]]]);
-    const error = refusal(() => prefetchManagedModuleParameters(module, { device: 1, stream: device.currentStream }));
-    expect(error.message).to.equal('a stream of host:0 cannot prefetch a tensor of host:1');
-  });
+  (ON_HOST ? it : it.skip)(
+    'tensors of several devices go by their own device’s stream',
+    async () => {
+      const { device } = pool();
+      using other = openDevice('host:1');
+      using a = pool().allocate({ shape: [4] });
+      using b = other.allocateManaged({ shape: [4] });
+      const module = moduleOf({ a, b });
+      const [first, second] = [noted(device.currentStream), noted(other.currentStream)];
+      const bytes = device.withStream(first.stream, () =>
+        other.withStream(second.stream, () =>
+          prefetchManagedModuleParameters(module, { device: 1 }),
+        ),
+      );
+      expect([bytes, first.asked, second.asked]).to.deep.equal([32, [[0, 16, 1]], [[0, 16, 1]]]);
+      const error = refusal(() =>
+        prefetchManagedModuleParameters(module, { device: 1, stream: device.currentStream }),
+      );
+      expect(error.message).to.equal('a stream of host:0 cannot prefetch a tensor of host:1');
+    },
+  );
 });

@@ -1,4 +1,7 @@
-/** Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its values. */
+/**
+ * Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its
+ * values.
+ */
 import { expect } from 'chai';
 import { shown } from '../../src/base/checks.ts';
 import { nativeMemory } from '../../src/device/native.ts';
@@ -27,7 +30,9 @@ describe('memory/managed-tensor', () => {
     using stream = device.createStream();
     using tensor = pool().allocate({ shape: [3000] });
     stream.fill(tensor, 3);
-    for (const where of device.traits.movesPages ? [device.index, -1, device.index] : [device.index]) {
+    for (const where of device.traits.movesPages
+      ? [device.index, -1, device.index]
+      : [device.index]) {
       prefetchManagedTensor(tensor, { device: where, stream });
       await stream.synchronize();
       if (device.traits.movesPages) expect(device.residency(tensor).location).to.equal(where);
@@ -55,9 +60,17 @@ describe('memory/managed-tensor', () => {
     using plain = pool().device.allocate({ shape: [0, 4] });
     const closed = pool().allocate({ shape: [0] });
     closed.close();
-    const nothing = [null, undefined, plain, closed, new CpuTensor(new Float32Array(0)), new Float32Array(0)];
+    const nothing = [
+      null,
+      undefined,
+      plain,
+      closed,
+      new CpuTensor(new Float32Array(0)),
+      new Float32Array(0),
+    ];
     for (const call of Object.values(calls))
-      for (const each of nothing) for (const device of [0, 99, 'no']) call(each, { device: device as number });
+      for (const each of nothing)
+        for (const device of [0, 99, 'no']) call(each, { device: device as number });
     prefetchManagedTensor(null, undefined as never);
   });
 
@@ -70,27 +83,39 @@ describe('memory/managed-tensor', () => {
       for (const device of [-2, count, 99, 0.5, Number.NaN]) {
         const error = refusal(() => call(tensor, { device }));
         expect([error.name, error.code]).to.deep.equal(['RangeError', 'ERR_HOTSLOT_RANGE']);
-        expect(error.message).to.include(`one of the ${count} ${family} devices`).and.include(`got ${device}`);
+        expect(error.message)
+          .to.include(`one of the ${count} ${family} devices`)
+          .and.include(`got ${device}`);
       }
       for (const device of [undefined, '0', null, 1n, [1, 2, 3], {}]) {
         const error = refusal(() => call(tensor, { device: device as never }));
-        expect([error.name, error.message.includes(`(${shown(device)})`)]).to.deep.equal(['TypeError', true]);
+        expect([error.name, error.message.includes(`(${shown(device)})`)]).to.deep.equal([
+          'TypeError',
+          true,
+        ]);
       }
       expect(refusal(() => call(tensor, { device: 0, devices: 1 } as never)).message).to.match(
         /unknown option 'devices'/,
       );
-      expect(refusal(() => call(tensor, undefined as never)).message).to.match(/takes an options object/);
+      expect(refusal(() => call(tensor, undefined as never)).message).to.match(
+        /takes an options object/,
+      );
     });
 
     it(`${name} refuses what is not in managed memory, by shape and dtype`, () => {
       using plain = pool().device.allocate({ shape: [2, 3], dtype: 'int32' });
       const message = (t: unknown) => {
         const error = refusal(() => call(t as never, { device: 0 }));
-        expect([error.name, error.code], error.message).to.deep.equal(['TypeError', 'ERR_HOTSLOT_ARGUMENT']);
+        expect([error.name, error.code], error.message).to.deep.equal([
+          'TypeError',
+          'ERR_HOTSLOT_ARGUMENT',
+        ]);
         return error.message;
       };
       expect(message(plain)).to.match(/2×3 int32 on .*createUnifiedMempool/);
-      expect(message(new CpuTensor(new Float64Array(6), [3, 2]))).to.include('a cpu tensor of 3×2 float64');
+      expect(message(new CpuTensor(new Float64Array(6), [3, 2]))).to.include(
+        'a cpu tensor of 3×2 float64',
+      );
       expect(message(new Uint8Array(7))).to.include('Uint8Array of 7');
       expect(message('tensor')).to.match(/got 'tensor'$/);
       expect(message([1, 2, 3])).to.match(/got an array of 3$/);
@@ -124,7 +149,9 @@ describe('memory/managed-tensor', () => {
     using tensor = pool().allocate({ shape: [4] });
     const { stream, asked } = noted(device.createStream());
     device.withStream(stream, () => prefetchManagedTensor(tensor, { device: device.index }));
-    device.withStream(stream, () => prefetchManagedTensor(tensor, { device: device.index, stream: null }));
+    device.withStream(stream, () =>
+      prefetchManagedTensor(tensor, { device: device.index, stream: null }),
+    );
     const once = [0, 16, device.index];
     expect(asked).to.deep.equal([once, once]);
   });
@@ -132,12 +159,16 @@ describe('memory/managed-tensor', () => {
   (ON_HOST ? it : it.skip)('a stream of another device is refused by both names', () => {
     using other = openDevice('host:1');
     using tensor = pool().allocate({ shape: [4] });
-    const error = refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: other.currentStream }));
+    const error = refusal(() =>
+      prefetchManagedTensor(tensor, { device: 0, stream: other.currentStream }),
+    );
     expect([error.name, error.message]).to.deep.equal([
       'TypeError',
       'a stream of host:1 cannot prefetch a tensor of host:0',
     ]);
-    expect(refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: 5 as never })).name).to.equal('TypeError');
+    expect(
+      refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: 5 as never })).name,
+    ).to.equal('TypeError');
   });
 
   it('the driver’s no names shape, dtype, address and bytes, and keeps the driver’s error', () => {
@@ -146,8 +177,14 @@ describe('memory/managed-tensor', () => {
     const part = tensor.view({ shape: [2, 8], offset: 16 });
     const address = (nativeMemory().address(tensor.handle) + 64).toString(16);
     for (const [what, call] of [
-      ['the prefetch to device', (stream: object) => prefetchManagedTensor(part, { device: device.index, ...stream })],
-      ['advice to prefer device', () => adviseManagedTensorPreferredLocation(part, { device: device.index })],
+      [
+        'the prefetch to device',
+        (stream: object) => prefetchManagedTensor(part, { device: device.index, ...stream }),
+      ],
+      [
+        'advice to prefer device',
+        () => adviseManagedTensorPreferredLocation(part, { device: device.index }),
+      ],
       ['advice that device', () => adviseManagedTensorAccessedBy(part, { device: device.index })],
     ] as const) {
       using stream = device.createStream();
@@ -156,7 +193,8 @@ describe('memory/managed-tensor', () => {
       refusal(() => stream.endCapture());
       expect(error, error.message).to.be.instanceOf(DeviceError);
       expect([error.status, error.statusName]).to.deep.equal([900, 'STREAM_CAPTURE_UNSUPPORTED']);
-      for (const word of [what, '2×8', 'float32', '64 bytes', `0x${address}`]) expect(error.message).to.include(word);
+      for (const word of [what, '2×8', 'float32', '64 bytes', `0x${address}`])
+        expect(error.message).to.include(word);
       expect(error.cause).to.be.instanceOf(DeviceError);
     }
   });

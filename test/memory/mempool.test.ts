@@ -1,4 +1,7 @@
-/** Pools of managed memory: what they count, what they close, and that pages are real on the host device. */
+/**
+ * Pools of managed memory: what they count, what they close, and that pages are real on the host
+ * device.
+ */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { shown } from '../../src/base/checks.ts';
@@ -11,7 +14,8 @@ import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { pooled } from './managed.ts';
 
 const MIB = 2 ** 20;
-const residentMiB = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) / 1024;
+const residentMiB = () =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) / 1024;
 
 describe('memory/mempool', () => {
   const pool = pooled();
@@ -19,7 +23,11 @@ describe('memory/mempool', () => {
   it('lends zeroed tensors that belong to its device', async () => {
     const { device } = pool();
     using tensor = pool().allocate({ shape: [3, 5], dtype: 'int32' });
-    expect([tensor.shape, tensor.dtype, tensor.storage.managed]).to.deep.equal([[3, 5], 'int32', true]);
+    expect([tensor.shape, tensor.dtype, tensor.storage.managed]).to.deep.equal([
+      [3, 5],
+      'int32',
+      true,
+    ]);
     expect(new Set(await valuesOf(tensor))).to.deep.equal(new Set([0]));
     using floats = pool().allocate({ shape: [4] });
     expect(floats.dtype).to.equal('float32');
@@ -54,7 +62,10 @@ describe('memory/mempool', () => {
     expect([own.stats().tensors, own.stats().bytes]).to.deep.equal([0, 0]);
     expect(openHandles()).to.deep.equal(before);
     const error = refusal(() => own.allocate({ shape: [8] }));
-    expect([error.code, error.message.includes(TESTED)]).to.deep.equal(['ERR_HOTSLOT_STATE_CLOSED', true]);
+    expect([error.code, error.message.includes(TESTED)]).to.deep.equal([
+      'ERR_HOTSLOT_STATE_CLOSED',
+      true,
+    ]);
     expect(pool().device.closed, 'a device it was given stays open').to.equal(false);
   });
 
@@ -68,30 +79,37 @@ describe('memory/mempool', () => {
 
   it('refuses what is no device, a closed one, one that is not there, and unknown options', () => {
     for (const what of [undefined, null, 5, {}, [1, 2, 3]])
-      expect(refusal(() => createUnifiedMempool(what as never)).message).to.match(new RegExp(`got ${shown(what)}$`));
+      expect(refusal(() => createUnifiedMempool(what as never)).message).to.match(
+        new RegExp(`got ${shown(what)}$`),
+      );
     const device = openDevice(TESTED);
     device.close();
     expect(refusal(() => createUnifiedMempool(device)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-    expect(refusal(() => createUnifiedMempool('host:99')).code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
+    expect(refusal(() => createUnifiedMempool('host:99')).code).to.equal(
+      'ERR_HOTSLOT_UNKNOWN_DEVICE',
+    );
     const allocate = (options: object) => refusal(() => pool().allocate(options as never)).message;
     expect(allocate({ shape: [1], zeroed: false })).to.match(/unknown option 'zeroed'/);
     expect(allocate({ shape: [-1] })).to.include('-1');
     expect(allocate({ shape: [1], dtype: 'complex64' })).to.include('complex64');
   });
 
-  (ON_HOST ? it : it.skip)('reserves addresses; a prefetch makes the pages (host device)', async () => {
-    const { device } = pool();
-    const start = residentMiB();
-    using tensor = pool().allocate({ shape: [64 * MIB], dtype: 'uint8' });
-    const reserved = residentMiB();
-    prefetchManagedTensor(tensor.view({ shape: [32 * MIB] }), { device: 0 });
-    await device.currentStream.synchronize();
-    const half = residentMiB();
-    prefetchManagedTensor(tensor, { device: 0 });
-    await device.currentStream.synchronize();
-    const whole = residentMiB();
-    const grown = [reserved - start, half - reserved, whole - half];
-    expect(grown[0], `${grown} MiB`).to.be.below(8);
-    for (const part of grown.slice(1)) expect(part, `${grown} MiB`).to.be.within(24, 40);
-  });
+  (ON_HOST ? it : it.skip)(
+    'reserves addresses; a prefetch makes the pages (host device)',
+    async () => {
+      const { device } = pool();
+      const start = residentMiB();
+      using tensor = pool().allocate({ shape: [64 * MIB], dtype: 'uint8' });
+      const reserved = residentMiB();
+      prefetchManagedTensor(tensor.view({ shape: [32 * MIB] }), { device: 0 });
+      await device.currentStream.synchronize();
+      const half = residentMiB();
+      prefetchManagedTensor(tensor, { device: 0 });
+      await device.currentStream.synchronize();
+      const whole = residentMiB();
+      const grown = [reserved - start, half - reserved, whole - half];
+      expect(grown[0], `${grown} MiB`).to.be.below(8);
+      for (const part of grown.slice(1)) expect(part, `${grown} MiB`).to.be.within(24, 40);
+    },
+  );
 });

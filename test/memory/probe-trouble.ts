@@ -1,4 +1,7 @@
-/** Loaded before the probe's own script by NODE_OPTIONS: leaves its process id in a file, and gets into trouble as told. */
+/**
+ * Loaded before the probe's own script by NODE_OPTIONS: leaves its process id in a file, and gets
+ * into trouble as told.
+ */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 

@@ -1,4 +1,7 @@
-/** One process, one probe: runs the scenario that its first argument names and prints what was seen as JSON. */
+/**
+ * One process, one probe: runs the scenario that its first argument names and prints what was seen
+ * as JSON.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,7 +31,9 @@ function trouble(kind: 'none' | 'hang' | 'hang later' | 'crash' | 'throw'): void
   process.env.HOTSLOT_TEST_TROUBLE = kind;
 }
 const probes = () =>
-  existsSync(probesFile) ? readFileSync(probesFile, 'utf8').trim().split('\n').filter(Boolean).map(Number) : [];
+  existsSync(probesFile)
+    ? readFileSync(probesFile, 'utf8').trim().split('\n').filter(Boolean).map(Number)
+    : [];
 /** Gone, or a process that has ended and that its parent has not asked for yet. */
 function dead(pid: number): boolean {
   try {
@@ -52,10 +57,14 @@ function look() {
   return {
     state: compilationState(),
     error: error?.name ?? null,
-    timeout: error instanceof UnifiedMemoryCompileTimeoutError && error instanceof UnifiedMemoryUnsupportedError,
+    timeout:
+      error instanceof UnifiedMemoryCompileTimeoutError &&
+      error instanceof UnifiedMemoryUnsupportedError,
     message: error?.message ?? '',
     refused:
-      refused instanceof UnifiedMemoryUnsupportedError ? [refused.name, (refused as { code?: string }).code] : [],
+      refused instanceof UnifiedMemoryUnsupportedError
+        ? [refused.name, (refused as { code?: string }).code]
+        : [],
     text: refused?.message ?? '',
     causeIsError: refused?.cause === error,
   };
@@ -88,7 +97,12 @@ const scenarios: Record<string, () => Promise<unknown>> = {
 
   async 'times out in a worker'() {
     const state = await thread('compile at once').next();
-    return { state, again: await compileAllocator(), here: look(), there: await thread('look').next() };
+    return {
+      state,
+      again: await compileAllocator(),
+      here: look(),
+      there: await thread('look').next(),
+    };
   },
 
   async 'kills what hangs'() {
@@ -101,7 +115,10 @@ const scenarios: Record<string, () => Promise<unknown>> = {
 
   async 'says what hangs'() {
     trouble('hang later');
-    return { state: await compileAllocator({ timeoutMs: 3000 }), message: compilationError()?.message };
+    return {
+      state: await compileAllocator({ timeoutMs: 3000 }),
+      message: compilationError()?.message,
+    };
   },
 
   async 'all at once'() {

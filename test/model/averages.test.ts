@@ -1,4 +1,7 @@
-/** Means behind ticks under every interleaving of two learners' actors and streams, with a death, and the rules broken one by one. */
+/**
+ * Means behind ticks under every interleaving of two learners' actors and streams, with a death,
+ * and the rules broken one by one.
+ */
 import { type AveragesMutation, type AveragesSetup, averagesProtocol } from './averages.ts';
 import { proofsOf } from './proofs.ts';
 

@@ -1,6 +1,7 @@
 /**
- * Means behind ticks as a model: two learners with a replay actor, poll's thread and a stream each. What actors/averager.ts is for is
- * that each update begins from the mean behind the one before, and that no mean is told, written or waited for twice, whoever dies.
+ * Means behind ticks as a model: two learners with a replay actor, poll's thread and a stream each.
+ * What actors/averager.ts is for is that each update begins from the mean behind the one before,
+ * and that no mean is told, written or waited for twice, whoever dies.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -91,7 +92,10 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
       const [updates, means] = [state[at(L.updates)]!, state[at(L.means)]!];
       if (op === Op.update) {
         if (means !== updates)
-          throw new Violation('lock-step', `update ${updates} of ${name} begins from ${means} means`);
+          throw new Violation(
+            'lock-step',
+            `update ${updates} of ${name} begins from ${means} means`,
+          );
         state[at(L.updates)] = updates + 1;
         state[at(L.home)] = updates + 1;
       } else if (op === Op.mean) {
@@ -126,7 +130,10 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
             state[at(L.free)] = tick + 1;
             return true;
           }
-          if (state[at(L.begun)] !== state[at(L.over)] && !is('a successor does not look at begun and over')) {
+          if (
+            state[at(L.begun)] !== state[at(L.over)] &&
+            !is('a successor does not look at begun and over')
+          ) {
             state[at(L.failed)] = 1;
             return true;
           }
@@ -137,8 +144,12 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           return goto(is('begun is stored behind what is told') ? At.wait : At.tell);
         case At.tell:
           if (state[at(L.home)] !== tick + 1)
-            throw new Violation('home', `${name} tells of tick ${tick} what is of ${state[at(L.home)]! - 1}`);
-          // A half is empty when its next message comes: who tells again finds that it is not, or that it was read already.
+            throw new Violation(
+              'home',
+              `${name} tells of tick ${tick} what is of ${state[at(L.home)]! - 1}`,
+            );
+          // A half is empty when its next message comes: who tells again finds that it is not, or
+          // that it was read already.
           if (state[at(L.told + half)] !== 0 || state[other(L.over)]! > tick)
             throw new Violation('twice', `${name} tells tick ${tick} again`);
           state[at(L.told + half)] = tick + 1;
@@ -151,7 +162,10 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           state[at(L.failed)] = 1;
           return goto(At.look);
         case At.write:
-          if (is('averaged is stored before the mean is on its way') && state[at(L.averaged)] === tick) {
+          if (
+            is('averaged is stored before the mean is on its way') &&
+            state[at(L.averaged)] === tick
+          ) {
             state[at(L.averaged)] = tick + 1;
             return true;
           }
@@ -190,12 +204,15 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
       const at = (learner: number, field: number) => state[learner * LEARNER_BYTES + field]!;
       if (at(0, L.failed) || at(1, L.failed)) {
         // Told to both: nobody waits in an exchange.
-        for (const learner of [0, 1]) if (at(learner, L.at) === At.wait) return `learner ${learner} is not told`;
+        for (const learner of [0, 1])
+          if (at(learner, L.at) === At.wait) return `learner ${learner} is not told`;
         return state[DIED] ? null : 'the group failed, and nobody died';
       }
       for (const learner of [0, 1]) {
-        if (at(learner, L.at) !== At.end) return `learner ${learner} waits at tick ${at(learner, L.free)}`;
-        if (at(learner, L.means) !== ticks) return `learner ${learner} ends with ${at(learner, L.means)} means`;
+        if (at(learner, L.at) !== At.end)
+          return `learner ${learner} waits at tick ${at(learner, L.free)}`;
+        if (at(learner, L.means) !== ticks)
+          return `learner ${learner} ends with ${at(learner, L.means)} means`;
       }
       return null;
     },

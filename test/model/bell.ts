@@ -1,16 +1,23 @@
-/** The steps every waiting agent shares: ringing a bell, reading one's own, looking for a stop, parking. */
+/**
+ * The steps every waiting agent shares: ringing a bell, reading one's own, looking for a stop,
+ * parking.
+ */
 import type { State } from './checker.ts';
 import { BELL, Local, PLACE, STOP } from './memory.ts';
 import { BLOCKED, JAVASCRIPT, type Label, NATIVE, type Program, type Sleep } from './program.ts';
 
-/** Marks that this round found work. The count will be read again before it matters, so what it did is forgotten. */
+/**
+ * Marks that this round found work. The count will be read again before it matters, so what it did
+ * is forgotten.
+ */
 export function markDone(state: State, agent: number): void {
   state[BELL + agent] = (state[BELL + agent]! & ~(Local.moved | Local.pending)) | Local.did;
 }
 
 function addTo(state: State, target: Program): void {
   const bell = BELL + target.agent;
-  if (target.current(state).watching && !(state[bell]! & Local.did)) state[bell] = state[bell]! | Local.moved;
+  if (target.current(state).watching && !(state[bell]! & Local.did))
+    state[bell] = state[bell]! | Local.moved;
 }
 
 /** Atomics.notify reaches only a JavaScript sleeper, a futex wake only a native one. */
@@ -78,14 +85,21 @@ export function ring(by: Program, target: Program, how: Ringing = {}): void {
   by.place(over);
 }
 
-/** First half of waiting: read the count. What is looked at from here on may change without being missed. */
+/**
+ * First half of waiting: read the count. What is looked at from here on may change without being
+ * missed.
+ */
 export function readBell(by: Program): void {
-  // The coarse grain reads as late as it may: a ring between the reading and the first look only costs a round.
+  // The coarse grain reads as late as it may: a ring between the reading and the first look only
+  // costs a round.
   by.reading = true;
   if (by.grain === 'access') by.step('reads its bell', (_, next) => next);
 }
 
-/** Leaves for good once the stop word is stored. The failure word is looked at in the same place and the same way. */
+/**
+ * Leaves for good once the stop word is stored. The failure word is looked at in the same place and
+ * the same way.
+ */
 export function checkStop(by: Program, end: Label): void {
   by.step('looks at the stop word', (state, next) => {
     if (state[STOP] === 0) return next;
@@ -95,7 +109,9 @@ export function checkStop(by: Program, end: Label): void {
   });
 }
 
-/** Second half: flag up, compare and sleep (one step, as futex and Atomics.wait do it), flag down. */
+/**
+ * Second half: flag up, compare and sleep (one step, as futex and Atomics.wait do it), flag down.
+ */
 export function park(by: Program, how: Sleep, self: (state: State) => boolean = () => false): void {
   const bell = BELL + by.agent;
   const awake = { at: 0 };

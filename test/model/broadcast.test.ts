@@ -1,9 +1,15 @@
-/** Broadcast rings under every order of what is written and read, and each of their rules broken in turn. */
+/**
+ * Broadcast rings under every order of what is written and read, and each of their rules broken in
+ * turn.
+ */
 import { type BroadcastMutation, type BroadcastSetup, broadcastProtocol } from './broadcast.ts';
 import { proofsOf } from './proofs.ts';
 
 const inWords = ({ capacity, entries }: BroadcastSetup) => `room: ${capacity}, entries: ${entries}`;
-const { holds, caught, explored } = proofsOf<BroadcastMutation, BroadcastSetup>(broadcastProtocol, inWords);
+const { holds, caught, explored } = proofsOf<BroadcastMutation, BroadcastSetup>(
+  broadcastProtocol,
+  inWords,
+);
 
 const small: BroadcastSetup = { capacity: 2, entries: 6 };
 

@@ -1,7 +1,8 @@
 /**
- * A broadcast ring as a model: a writer that keeps the last entries of two words, and a reader that follows it. Bytes come in the order of
- * the program, but for what arm64 allows: what the head says may come out behind the bytes that follow it, until the writer loads the head.
- * The rules J1 and J2 are those of src/shm/broadcast.ts.
+ * A broadcast ring as a model: a writer that keeps the last entries of two words, and a reader that
+ * follows it. Bytes come in the order of the program, but for what arm64 allows: what the head says
+ * may come out behind the bytes that follow it, until the writer loads the head. The rules J1 and
+ * J2 are those of src/shm/broadcast.ts.
  */
 import { type Model, type State, Violation } from './checker.ts';
 
@@ -21,8 +22,13 @@ export type BroadcastMutation =
   | 'what the second look refuses is not counted'
   | 'the next number is looked up at the end';
 
-/** The head as others see it, what it says to the writer alone; the writer's step and entry; the reader's step, place, … */
-const [HEAD, MINE, WRITES, STEP, NEXT, UNTIL, AT, MISSED, SEEN, FIRST, LATE] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+/**
+ * The head as others see it, what it says to the writer alone; the writer's step and entry; the
+ * reader's step, place, …
+ */
+const [HEAD, MINE, WRITES, STEP, NEXT, UNTIL, AT, MISSED, SEEN, FIRST, LATE] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+];
 const ENTRY = 12;
 const Write = { begins: 0, first: 1, second: 2, publishes: 3 };
 const Read = { head: 0, first: 1, second: 2, looks: 3, over: 4 };
@@ -75,16 +81,22 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
         state[AT] = n + 1;
         return go(Read.first);
       }
-      state[NEXT] = is('the next number is looked up at the end') ? at(state, HEAD) : at(state, UNTIL);
+      state[NEXT] = is('the next number is looked up at the end')
+        ? at(state, HEAD)
+        : at(state, UNTIL);
       state[FIRST] = 0;
       if (at(state, NEXT) < entries) return go(Read.head);
       const counted = at(state, SEEN) + at(state, MISSED);
-      if (counted !== entries) throw new Violation('J2', `${counted} of ${entries} entries were read or missed`);
+      if (counted !== entries)
+        throw new Violation('J2', `${counted} of ${entries} entries were read or missed`);
       return go(Read.over);
     };
     const takes = (): boolean => {
       if (at(state, FIRST) !== n + 1 || at(state, LATE) !== n + 1)
-        throw new Violation('J1', `entry ${n} has words of entries ${at(state, FIRST) - 1} and ${at(state, LATE) - 1}`);
+        throw new Violation(
+          'J1',
+          `entry ${n} has words of entries ${at(state, FIRST) - 1} and ${at(state, LATE) - 1}`,
+        );
       state[SEEN] = at(state, SEEN) + 1;
       return entry();
     };
@@ -128,13 +140,33 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
         says: (state) => `the writer ${WRITING[at(state, WRITES)]} (${at(state, MINE)})`,
         apply: write,
       },
-      { optional: false, says: (state) => `the head comes out as ${at(state, HEAD) + 1}`, apply: comesOut },
-      { optional: false, says: (state) => `the reader ${READING[at(state, STEP)]} (${at(state, AT)})`, apply: read },
+      {
+        optional: false,
+        says: (state) => `the head comes out as ${at(state, HEAD) + 1}`,
+        apply: comesOut,
+      },
+      {
+        optional: false,
+        says: (state) => `the reader ${READING[at(state, STEP)]} (${at(state, AT)})`,
+        apply: read,
+      },
     ],
     start: (state) => void state.fill(0),
-    unfinished: (state) => (at(state, STEP) === Read.over ? null : `the reader ${READING[at(state, STEP)]}`),
+    unfinished: (state) =>
+      at(state, STEP) === Read.over ? null : `the reader ${READING[at(state, STEP)]}`,
   };
 }
 
-const WRITING = ['begins an entry', 'writes its first word', 'writes its second word', 'adds one to the head'];
-const READING = ['looks at the head', 'copies the first word', 'copies the second word', 'looks again', 'is over'];
+const WRITING = [
+  'begins an entry',
+  'writes its first word',
+  'writes its second word',
+  'adds one to the head',
+];
+const READING = [
+  'looks at the head',
+  'copies the first word',
+  'copies the second word',
+  'looks again',
+  'is over',
+];

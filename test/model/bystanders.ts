@@ -1,4 +1,7 @@
-/** Everyone who is not an actor: the client, the collector, the stopper and the device's two streams. */
+/**
+ * Everyone who is not an actor: the client, the collector, the stopper and the device's two
+ * streams.
+ */
 import { checkStop, park, readBell, ring } from './bell.ts';
 import { type State, Violation } from './checker.ts';
 import * as memory from './memory.ts';
@@ -8,8 +11,9 @@ import { launch } from './roles.ts';
 import type { Ring, Setup } from './setup.ts';
 
 /**
- * Asks for tick 0, then for each tick: waits for it, asks for the next while this one is hot, launches the learner and
- * hands the slot to poll. At the end it waits for the last slot to be free. It sleeps on nothing but its own bell.
+ * Asks for tick 0, then for each tick: waits for it, asks for the next while this one is hot,
+ * launches the learner and hands the slot to poll. At the end it waits for the last slot to be
+ * free. It sleeps on nothing but its own bell.
  */
 export function client(by: Program, setup: Setup, rings: Ring): void {
   const { depth, ticks } = setup;
@@ -26,7 +30,9 @@ export function client(by: Program, setup: Setup, rings: Ring): void {
   };
   ask(0);
   for (let tick = 0; tick < ticks; tick++) {
-    waitFor(by, setup, end, `tick ${tick} to be ready`, (state) => isAt(state, depth, tick, Slot.ready));
+    waitFor(by, setup, end, `tick ${tick} to be ready`, (state) =>
+      isAt(state, depth, tick, Slot.ready),
+    );
     ask(tick + 1);
     const then = (says: string, act: (state: State) => void): void => {
       const run = (state: State, next: number): number => {
@@ -41,13 +47,21 @@ export function client(by: Program, setup: Setup, rings: Ring): void {
     rings('client', 'poll');
   }
   const free = ticks - 1 + depth;
-  waitFor(by, setup, end, 'the last slot to be free', (state) => isAt(state, depth, free, Slot.free));
+  waitFor(by, setup, end, 'the last slot to be free', (state) =>
+    isAt(state, depth, free, Slot.free),
+  );
   by.place(end);
   by.end();
 }
 
 /** Says that it waits, then reads its bell, then looks: poll rings only a client that says so. */
-function waitFor(by: Program, setup: Setup, end: Label, what: string, holds: (state: State) => boolean): void {
+function waitFor(
+  by: Program,
+  setup: Setup,
+  end: Label,
+  what: string,
+  holds: (state: State) => boolean,
+): void {
   const [loop, over] = [{ at: 0 }, { at: 0 }];
   const late = setup.broken === 'client says that it waits after it looked';
   const goal = (value: 0 | 1): void => {
@@ -68,7 +82,10 @@ function waitFor(by: Program, setup: Setup, end: Label, what: string, holds: (st
   goal(0);
 }
 
-/** Adds rows, which is what lets the next request through, and rings the threads that may wait for them. */
+/**
+ * Adds rows, which is what lets the next request through, and rings the threads that may wait for
+ * them.
+ */
 export function collector(by: Program, setup: Setup, rings: Ring): void {
   for (let tick = 0; tick < setup.ticks; tick++) {
     by.step('adds rows', (state, next) => {
@@ -80,7 +97,9 @@ export function collector(by: Program, setup: Setup, rings: Ring): void {
   by.end();
 }
 
-/** Starts when the fault strikes (see `protocol.ts`), stores the stop word, then rings every bell. */
+/**
+ * Starts when the fault strikes (see `protocol.ts`), stores the stop word, then rings every bell.
+ */
 export function stopper(by: Program, setup: Setup, ringAll: () => void): void {
   by.step('is not asked to stop', () => BLOCKED);
   const early = setup.broken === 'stop rung before it is stored';
@@ -93,7 +112,10 @@ export function stopper(by: Program, setup: Setup, ringAll: () => void): void {
   by.end();
 }
 
-/** Finishes what is queued on a stream, in order; a completed event rings poll's bell from native code. */
+/**
+ * Finishes what is queued on a stream, in order; a completed event rings poll's bell from native
+ * code.
+ */
 export function stream(by: Program, setup: Setup, from: number, poll: Program): void {
   const { depth, completion = 'rings', broken } = setup;
   const [loop, recorded] = [{ at: 0 }, { at: 0 }];
@@ -109,7 +131,8 @@ export function stream(by: Program, setup: Setup, from: number, poll: Program): 
     return loop.at;
   });
   by.place(recorded);
-  if (completion === 'rings' && broken !== 'no ring: device to poll') ring(by, poll, { from: 'native' });
+  if (completion === 'rings' && broken !== 'no ring: device to poll')
+    ring(by, poll, { from: 'native' });
   by.goto(loop);
 }
 
@@ -124,7 +147,8 @@ function finishGraph(state: State, depth: number, sequence: number): void {
   if (state[memory.DEVICE + (sequence % depth)] !== sequence + 1)
     throw new Violation('I2', `${sequence} learns from other rows`);
   if (state[memory.APPLIED]! & bit) throw new Violation('I8', `${sequence} is applied twice`);
-  if (state[memory.APPLIED] !== bit - 1) throw new Violation('I3', `${sequence} is applied out of order`);
+  if (state[memory.APPLIED] !== bit - 1)
+    throw new Violation('I3', `${sequence} is applied out of order`);
   state[memory.APPLIED] = state[memory.APPLIED]! | bit;
   state[memory.MARK] = sequence + 1;
 }

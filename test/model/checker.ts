@@ -1,6 +1,7 @@
 /**
- * Explicit-state model checker: visits every state a model can reach and reports the first thing that must not be.
- * It knows nothing of rings and bells; a model is a start state and moves over a few bytes.
+ * Explicit-state model checker: visits every state a model can reach and reports the first thing
+ * that must not be. It knows nothing of rings and bells; a model is a start state and moves over a
+ * few bytes.
  */
 import { Visited } from './visited.ts';
 
@@ -11,7 +12,9 @@ export interface Move {
   readonly optional: boolean;
   /** what the move is about to do in `state`, for traces */
   says(state: State): string;
-  /** Makes the move in place, or returns false and leaves the state alone when it is not enabled. */
+  /**
+   * Makes the move in place, or returns false and leaves the state alone when it is not enabled.
+   */
   apply(state: State): boolean;
 }
 
@@ -43,8 +46,8 @@ export interface Outcome {
 }
 
 /**
- * Depth first over every reachable state. A run that can go round in a circle is a violation too, so an outcome without
- * one says that every run, under every scheduler, comes to an allowed end.
+ * Depth first over every reachable state. A run that can go round in a circle is a violation too,
+ * so an outcome without one says that every run, under every scheduler, comes to an allowed end.
  */
 export function explore(model: Model): Outcome {
   const visited = new Visited(model.width / 4);
@@ -76,7 +79,11 @@ export function explore(model: Model): Outcome {
       visited.read(index, words);
       return taken[i]! < 0 ? '' : model.moves[taken[i]!]!.says(bytes);
     });
-    return { states: visited.count, ends, violation: { rule: error.rule, text: error.message, trace } };
+    return {
+      states: visited.count,
+      ends,
+      violation: { rule: error.rule, text: error.message, trace },
+    };
   };
 
   model.start(bytes);
@@ -114,12 +121,16 @@ export function explore(model: Model): Outcome {
     const index = visited.add(words);
     held = index >= 0 ? index : ~index;
     if (index >= 0) enter(index);
-    else if (onPath[~index] === 1) return fail(new Violation('livelock', 'the run can go round in a circle'));
+    else if (onPath[~index] === 1)
+      return fail(new Violation('livelock', 'the run can go round in a circle'));
   }
   return { states: visited.count, ends };
 }
 
-/** The shortest run into a violation (breadth first), or null when there is none. For people; `explore` is cheaper. */
+/**
+ * The shortest run into a violation (breadth first), or null when there is none. For people;
+ * `explore` is cheaper.
+ */
 export function shortest(model: Model): string[] | null {
   const visited = new Visited(model.width / 4);
   const bytes = new Uint8Array(model.width);
@@ -150,7 +161,8 @@ export function shortest(model: Model): string[] | null {
       try {
         if (!move.apply(bytes)) continue;
       } catch (error) {
-        if (error instanceof Violation) return trace(index, `${says}: ${error.message} (${error.rule})`);
+        if (error instanceof Violation)
+          return trace(index, `${says}: ${error.message} (${error.rule})`);
         throw error;
       }
       if (!move.optional) progressed = true;

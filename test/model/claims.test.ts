@@ -1,4 +1,7 @@
-/** Claims of words under every order of their steps and ends, and each of their rules broken in turn. */
+/**
+ * Claims of words under every order of their steps and ends, and each of their rules broken in
+ * turn.
+ */
 import { type ClaimsMutation, type ClaimsSetup, claimsProtocol } from './claims.ts';
 import { proofsOf } from './proofs.ts';
 

@@ -1,6 +1,7 @@
 /**
- * Claims as a model: one word that threads take, give back, and lose when they end, at any moment. A native call is one step: a thread
- * that is ended gets no further than the end of it. The rules K1 to K3 are those of src/shm/claim.ts.
+ * Claims as a model: one word that threads take, give back, and lose when they end, at any moment.
+ * A native call is one step: a thread that is ended gets no further than the end of it. The rules
+ * K1 to K3 are those of src/shm/claim.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -47,7 +48,8 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
   const owns = (state: State, thread: number, yes: boolean) => {
     const bit = 1 << thread;
     if (!yes) state[OWNERS] = at(state, OWNERS) & ~bit;
-    else if (at(state, OWNERS) !== 0) throw new Violation('K1', `thread ${thread} has the word, and so has another`);
+    else if (at(state, OWNERS) !== 0)
+      throw new Violation('K1', `thread ${thread} has the word, and so has another`);
     else state[OWNERS] = bit;
   };
   /** The word is free: by its owner's doing, or because its owner is gone. */
@@ -113,7 +115,8 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
         return go(Step.again);
       case Step.again:
         // Twice is fine: a close behind a close.
-        if (at(state, WORD) === claim || is('given back whatever the word says')) free(state, thread);
+        if (at(state, WORD) === claim || is('given back whatever the word says'))
+          free(state, thread);
         return done();
       default:
         return false;
@@ -123,7 +126,10 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
   const end = (state: State, thread: number): boolean => {
     if (!ends || at(state, own(thread, STEP)) === Step.gone) return false;
     const watched = at(state, own(thread, WATCHED));
-    if (watched !== 0 && (at(state, WORD) === watched || is('the end frees whatever the word says')))
+    if (
+      watched !== 0 &&
+      (at(state, WORD) === watched || is('the end frees whatever the word says'))
+    )
       free(state, thread);
     state.fill(0, own(thread, 0), own(thread, 4));
     state[own(thread, STEP)] = Step.gone;
@@ -145,7 +151,9 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
     moves,
     start: (state) => void state.fill(0),
     unfinished(state) {
-      const left = Array.from({ length: threads }, (_, i) => at(state, own(i, STEP))).find((of) => of < Step.over);
+      const left = Array.from({ length: threads }, (_, i) => at(state, own(i, STEP))).find(
+        (of) => of < Step.over,
+      );
       if (left !== undefined) return `a thread ${SAYS[left]}`;
       return at(state, WORD) === 0 ? null : 'nobody has the word, and nobody can take it';
     },
@@ -153,6 +161,14 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
 }
 
 const SAYS = [
-  ...['takes a number', 'looks at the word', 'takes the word', 'has it watched', 'owns it', 'gives it back'],
-  ...['has it watched no more', 'gives it back again', 'is over', 'has gone'],
+  'takes a number',
+  'looks at the word',
+  'takes the word',
+  'has it watched',
+  'owns it',
+  'gives it back',
+  'has it watched no more',
+  'gives it back again',
+  'is over',
+  'has gone',
 ];

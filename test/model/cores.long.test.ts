@@ -1,4 +1,7 @@
-/** The pool of cores under every order of their loads and stores, and each of their rules broken in turn. */
+/**
+ * The pool of cores under every order of their loads and stores, and each of their rules broken in
+ * turn.
+ */
 import { itAll } from '../rig/setting.ts';
 import { type CoresMutation, type CoresSetup, coresProtocol } from './cores.ts';
 import { proofsOf } from './proofs.ts';

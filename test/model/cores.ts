@@ -1,6 +1,7 @@
 /**
- * The pool of cores as a model: a caller that does jobs in pieces, one after the other, and helpers that take pieces of them, on a memory
- * that shows stores late and out of order. The rules C1 to C5 are those of native/wait/core_pool.hpp.
+ * The pool of cores as a model: a caller that does jobs in pieces, one after the other, and helpers
+ * that take pieces of them, on a memory that shows stores late and out of order. The rules C1 to C5
+ * are those of native/wait/core_pool.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { WeakMemory } from './weak-memory.ts';
@@ -27,14 +28,24 @@ export type CoresMutation =
   | 'a place looked at and taken in two steps';
 
 /**
- * Of the caller: step, job; jobs on the list and jobs that were given up, a bit each; by job the pieces that were done, and the helpers
- * that joined, a bit each.
+ * Of the caller: step, job; jobs on the list and jobs that were given up, a bit each; by job the
+ * pieces that were done, and the helpers that joined, a bit each.
  */
 const [AT, JOB, LISTED, OVER, MADE, JOINED] = [0, 1, 2, 3, 4, 6];
 /** of each thread, the caller first: its piece + 1, and the step, job and look of helpers */
 const THREAD = 8;
 const [PIECE, STEP, HAS, ASLEEP] = [0, 1, 2, 3];
-const At = { input: 0, offers: 1, takes: 2, does: 3, counts: 4, withdraws: 5, waits: 6, looks: 7, ends: 9 };
+const At = {
+  input: 0,
+  offers: 1,
+  takes: 2,
+  does: 3,
+  counts: 4,
+  withdraws: 5,
+  waits: 6,
+  looks: 7,
+  ends: 9,
+};
 const Step = { looks: 0, takes: 1, does: 2, counts: 3, sleeps: 4, joins: 5 };
 /** Words: the input, two results, then `next` and `done` of each job. */
 const [INPUT, RESULT, JOBS] = [0, 1, 3];
@@ -56,10 +67,13 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
     memory.hand(state, thread, LOCK);
   };
   const alive = (state: State, job: number, what: string) => {
-    if (at(state, OVER) & (1 << job)) throw new Violation('C2', `${what} of job ${job}, whose call has returned`);
+    if (at(state, OVER) & (1 << job))
+      throw new Violation('C2', `${what} of job ${job}, whose call has returned`);
   };
 
-  /** The next piece of a job for the thread, or none: one addition gives each to one of them (C1). */
+  /**
+   * The next piece of a job for the thread, or none: one addition gives each to one of them (C1).
+   */
   const take = (state: State, thread: number, job: number, choice: number): boolean | null => {
     if (is('a job that ends with its call')) alive(state, job, 'a piece is asked for');
     let piece: number;
@@ -79,14 +93,22 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
     const input = memory.load(state, thread, INPUT, 'bytes', choice);
     if (input < 0) return false;
     alive(state, job, `piece ${piece} is done`);
-    if (input !== job + 1) throw new Violation('C3', `piece ${piece} of job ${job} finds the input of another`);
-    if (at(state, MADE + job) & (1 << piece)) throw new Violation('C1', `piece ${piece} is done twice`);
+    if (input !== job + 1)
+      throw new Violation('C3', `piece ${piece} of job ${job} finds the input of another`);
+    if (at(state, MADE + job) & (1 << piece))
+      throw new Violation('C1', `piece ${piece} is done twice`);
     state[MADE + job] = at(state, MADE + job) | (1 << piece);
     memory.store(state, thread, RESULT + piece, job + 1, 'relaxed');
     return true;
   };
   const counts = (state: State, thread: number, job: number) => {
-    memory.change(state, thread, done(job), is('done counted without release') ? 'relaxed' : 'release', (n) => n + 1);
+    memory.change(
+      state,
+      thread,
+      done(job),
+      is('done counted without release') ? 'relaxed' : 'release',
+      (n) => n + 1,
+    );
   };
 
   const caller = (state: State, choice: number): boolean => {
@@ -146,7 +168,8 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
         if (piece < pieces) {
           const found = memory.load(state, 0, RESULT + piece, 'bytes', choice);
           if (found < 0) return false;
-          if (found !== job + 1) throw new Violation('C3', `job ${job} is over, and piece ${piece} is not there`);
+          if (found !== job + 1)
+            throw new Violation('C3', `job ${job} is over, and piece ${piece} is not there`);
         } else if (choice > 0) return false;
         if (piece === 0) return go(At.looks + 1);
         state[OVER] = at(state, OVER) | (1 << job);
@@ -165,12 +188,16 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
       return true;
     };
     const early = is('done counted before the piece');
-    const joined = (each: number) => [0, 1].filter((bit) => at(state, JOINED + each) & (1 << bit)).length;
+    const joined = (each: number) =>
+      [0, 1].filter((bit) => at(state, JOINED + each) & (1 << bit)).length;
     const found = () =>
-      [0, 1].find((each) => at(state, LISTED) & (1 << each) && joined(each) < places && !taken(state, each));
+      [0, 1].find(
+        (each) => at(state, LISTED) & (1 << each) && joined(each) < places && !taken(state, each),
+      );
     const join = (each: number) => {
       state[JOINED + each] = at(state, JOINED + each) | (1 << (thread - 1));
-      if (joined(each) > places) throw new Violation('C5', `${joined(each)} helpers join job ${each}`);
+      if (joined(each) > places)
+        throw new Violation('C5', `${joined(each)} helpers join job ${each}`);
     };
     switch (at(state, own(thread, STEP))) {
       case Step.looks: {
@@ -208,18 +235,25 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
         if (choice > 0) return false;
         if (is('the list looked at outside the lock') && !at(state, own(thread, ASLEEP))) {
           state[own(thread, ASLEEP)] = 1;
-          if (found() !== undefined) throw new Violation('C4', 'a helper goes to sleep while there is work');
+          if (found() !== undefined)
+            throw new Violation('C4', 'a helper goes to sleep while there is work');
         }
         return at(state, own(thread, ASLEEP)) === 0 && go(Step.looks);
       }
     }
   };
-  /** As a helper that has the lock may see it: the newest, or it finds out when it asks for a piece. */
+  /**
+   * As a helper that has the lock may see it: the newest, or it finds out when it asks for a piece.
+   */
   const taken = (state: State, job: number) => memory.newest(state, next(job)) >= pieces;
 
   const choices = [0, 1, 2];
   const moves: Move[] = choices.flatMap((choice) => [
-    { optional: false, says: (state) => `the caller ${CALLS[at(state, AT)]}`, apply: (state) => caller(state, choice) },
+    {
+      optional: false,
+      says: (state) => `the caller ${CALLS[at(state, AT)]}`,
+      apply: (state) => caller(state, choice),
+    },
     ...Array.from(
       { length: helpers },
       (_, i): Move => ({
@@ -233,12 +267,28 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
     width: (memory.end + 3) & ~3,
     moves,
     start: (state) => void state.fill(0),
-    unfinished: (state) => (at(state, AT) === At.ends ? null : `the caller ${CALLS[at(state, AT)]}`),
+    unfinished: (state) =>
+      at(state, AT) === At.ends ? null : `the caller ${CALLS[at(state, AT)]}`,
   };
 }
 
 const CALLS = [
-  ...['writes its input', 'offers the job', 'asks for a piece', 'does a piece', 'counts it', 'withdraws the job'],
-  ...['waits for what helpers began', 'looks at piece 0', 'looks at piece 1', 'has ended'],
+  'writes its input',
+  'offers the job',
+  'asks for a piece',
+  'does a piece',
+  'counts it',
+  'withdraws the job',
+  'waits for what helpers began',
+  'looks at piece 0',
+  'looks at piece 1',
+  'has ended',
 ];
-const HELPS = ['looks at the list', 'asks for a piece', 'does a piece', 'counts it', 'sleeps', 'takes a place'];
+const HELPS = [
+  'looks at the list',
+  'asks for a piece',
+  'does a piece',
+  'counts it',
+  'sleeps',
+  'takes a place',
+];

@@ -1,13 +1,26 @@
-/** Every interleaving of small cases of rows on their way to a device, and each of its rules broken in turn. */
+/**
+ * Every interleaving of small cases of rows on their way to a device, and each of its rules broken
+ * in turn.
+ */
 import { itAll, itLong } from '../rig/setting.ts';
-import { type DeviceRowsMutation, type DeviceRowsSetup, deviceRowsProtocol } from './device-rows.ts';
+import {
+  type DeviceRowsMutation,
+  type DeviceRowsSetup,
+  deviceRowsProtocol,
+} from './device-rows.ts';
 import { proofsOf } from './proofs.ts';
 
 const inWords = ({ capacity, places, guard, most, rows, ticks, death }: DeviceRowsSetup) =>
   `${rows} rows through ${capacity} on the host and ${places} on the device, ${guard} guarded, ${most} a copy, ${ticks} ticks${death ? ', with a death' : ''}: no draw meets a copy, and every row comes or is told lost`;
-const { holds, caught } = proofsOf<DeviceRowsMutation, DeviceRowsSetup>(deviceRowsProtocol, inWords);
+const { holds, caught } = proofsOf<DeviceRowsMutation, DeviceRowsSetup>(
+  deviceRowsProtocol,
+  inWords,
+);
 
-/** As large as the buffer and smaller, spans of one row and of two, a guard that is used up and one that is not. */
+/**
+ * As large as the buffer and smaller, spans of one row and of two, a guard that is used up and one
+ * that is not.
+ */
 const small: DeviceRowsSetup = { capacity: 3, places: 3, guard: 1, most: 1, rows: 5, ticks: 2 };
 const wide: DeviceRowsSetup = { ...small, capacity: 5, rows: 6 };
 const long: DeviceRowsSetup = { ...small, rows: 7 };
@@ -32,7 +45,12 @@ describe('rows on their way to a device', function () {
   caught('published before the copies are ordered', 'D1', small);
   caught('low left behind a gap', 'D1', long, itAll);
   caught('a head while a span goes over it', 'D1', long, itAll);
-  caught('where copies go known by what is published', 'D1', { ...small, capacity: 2, places: 2, death: true });
+  caught('where copies go known by what is published', 'D1', {
+    ...small,
+    capacity: 2,
+    places: 2,
+    death: true,
+  });
   caught('a head checked by what is visible later', 'D1', long, itAll);
   // The slot's next head is taken for what the device has done with this one: nothing frees it.
   caught('a head written anew before it is spent', 'deadlock', { ...wide, ticks: 3 });

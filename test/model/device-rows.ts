@@ -1,7 +1,8 @@
 /**
- * Rows on their way to a device as a model: a writer that may go over them, pack's thread that orders copies and writes heads, the
- * device that copies and draws a row at a time, poll that sees both done, and a death of pack's thread at any moment. Rules D1 to D5
- * of src/engine/device-rows/words.ts.
+ * Rows on their way to a device as a model: a writer that may go over them, pack's thread that
+ * orders copies and writes heads, the device that copies and draws a row at a time, poll that sees
+ * both done, and a death of pack's thread at any moment. Rules D1 to D5 of
+ * src/engine/device-rows/words.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -41,13 +42,20 @@ export type DeviceRowsMutation =
 const TORN = 255;
 const SLOTS = 2;
 /** Bytes of the state: counters, then the memory, the records and the queue. */
-const [RESERVED, COMMITTED, PEN, SUBMITTED, DONE, ORDERED, COPIED, COPY_ROW, COPY_HALF] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-const [POLL, LOST, PACK, FROM, TO, SLOT, TICKS, DEATHS, BEGUN] = [9, 10, 11, 12, 13, 14, 15, 16, 17];
+const [RESERVED, COMMITTED, PEN, SUBMITTED, DONE, ORDERED, COPIED, COPY_ROW, COPY_HALF] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8,
+];
+const [POLL, LOST, PACK, FROM, TO, SLOT, TICKS, DEATHS, BEGUN] = [
+  9, 10, 11, 12, 13, 14, 15, 16, 17,
+];
 const [HOST, DEVICE, SPAN, QUEUE, HEAD, GIVEN] = [18, 23, 28, 40, 44, 52];
 const WIDTH = 56;
 /** rows that the host's memory and the device's have room for here */
 const MOST_PLACES = 5;
-/** Of a record: from, to, low; of a head: its state, low, until and the next row that is read; of what was given: low, until. */
+/**
+ * Of a record: from, to, low; of a head: its state, low, until and the next row that is read; of
+ * what was given: low, until.
+ */
 const HeadState = { free: 0, written: 1, launched: 2, spent: 3 } as const;
 const span = (number: number) => SPAN + (number % 4) * 3;
 const head = (slot: number) => HEAD + slot * 4;
@@ -56,7 +64,8 @@ const given = (slot: number) => GIVEN + slot * 2;
 
 export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
   const { capacity, places, guard, most, rows, ticks, death = false, broken } = setup;
-  if (Math.max(capacity, places) > MOST_PLACES) throw new Error(`the model's memories hold ${MOST_PLACES} rows each`);
+  if (Math.max(capacity, places) > MOST_PLACES)
+    throw new Error(`the model's memories hold ${MOST_PLACES} rows each`);
   const is = (how: DeviceRowsMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const reach = (state: State) => {
@@ -69,8 +78,14 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     let least = 200;
     for (let slot = 0; slot < SLOTS; slot++) {
       const now = at(state, head(slot));
-      const spent = now === HeadState.free || (is('a launched head counts as spent') && now >= HeadState.launched);
-      if (spent || (is('only the newest head looked at') && slot !== (at(state, TICKS) - 1) % SLOTS)) continue;
+      const spent =
+        now === HeadState.free ||
+        (is('a launched head counts as spent') && now >= HeadState.launched);
+      if (
+        spent ||
+        (is('only the newest head looked at') && slot !== (at(state, TICKS) - 1) % SLOTS)
+      )
+        continue;
       least = Math.min(least, at(state, head(slot) + 1));
     }
     return is('heads not looked at') ? 200 : least;
@@ -102,7 +117,12 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       const lapped = from < oldest;
       if (lapped && underWay(state) > 0) return false;
       if (lapped) from = Math.min(oldest, committed);
-      const to = Math.min(committed, from + most, leastHead(state) + places, lapped ? committed : visible + beside);
+      const to = Math.min(
+        committed,
+        from + most,
+        leastHead(state) + places,
+        lapped ? committed : visible + beside,
+      );
       if (to <= from) return false;
       state[FROM] = from;
       state[TO] = state[BEGUN] = to;
@@ -114,7 +134,8 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if (phase > 2) return false;
     if ((phase === 1) !== early) {
       const place = QUEUE + (at(state, ORDERED) % 2) * 2;
-      // A predecessor's copies that nobody was told of are on the same stream: these come behind them.
+      // A predecessor's copies that nobody was told of are on the same stream: these come behind
+      // them.
       if (at(state, ORDERED) - at(state, COPIED) >= 2) return false;
       state[place] = at(state, FROM);
       state[place + 1] = at(state, TO);
@@ -140,16 +161,21 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       return true;
     }
     const slot = at(state, TICKS) % SLOTS;
-    if ((at(state, PACK) !== 0 && at(state, PACK) !== 4) || at(state, TICKS) === ticks) return false;
-    const anew = is('a head written anew before it is spent') && at(state, head(slot)) === HeadState.launched;
+    if ((at(state, PACK) !== 0 && at(state, PACK) !== 4) || at(state, TICKS) === ticks)
+      return false;
+    const anew =
+      is('a head written anew before it is spent') && at(state, head(slot)) === HeadState.launched;
     if (at(state, head(slot)) !== HeadState.free && !anew) return false;
     // What was read first, and the look at what is under way, by that.
     const looked = at(state, PACK) === 4;
     const later = is('a head checked by what is visible later');
-    const { visible, low } = looked ? { visible: at(state, FROM), low: at(state, TO) } : reach(state);
+    const { visible, low } = looked
+      ? { visible: at(state, FROM), low: at(state, TO) }
+      : reach(state);
     const until = is('where copies go known by what is published') ? next(state) : at(state, BEGUN);
     const by = later ? reach(state).visible : visible;
-    if (until > by + beside && !is('a head while a span goes over it') && (looked || !later)) return false;
+    if (until > by + beside && !is('a head while a span goes over it') && (looked || !later))
+      return false;
     const least = Math.max(low, visible - (places - guard));
     if (visible <= least) return false;
     if (!looked) {
@@ -169,7 +195,10 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
   const copies = (state: State): boolean => {
     const copied = at(state, COPIED);
     if (copied === at(state, ORDERED)) return false;
-    const [from, to] = [at(state, QUEUE + (copied % 2) * 2), at(state, QUEUE + (copied % 2) * 2 + 1)];
+    const [from, to] = [
+      at(state, QUEUE + (copied % 2) * 2),
+      at(state, QUEUE + (copied % 2) * 2 + 1),
+    ];
     const row = from + at(state, COPY_ROW);
     if (at(state, COPY_HALF) === 0) {
       state[DEVICE + (row % places)] = TORN;
@@ -193,7 +222,8 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if (phase === 0) {
       if (underWay(state) === 0) return false;
       // An event that was never recorded behind this span's copies is done, as far as it knows.
-      const over = at(state, COPIED) === at(state, ORDERED) || is('visible before the event') || early;
+      const over =
+        at(state, COPIED) === at(state, ORDERED) || is('visible before the event') || early;
       if (!over && !eventOver(state)) return false;
       look();
       state[POLL] = 1;
@@ -220,7 +250,10 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if (phase === 3) state[LOST] = 0;
     return true;
   };
-  /** The oldest span's copies are over: those of a predecessor that died come before it and count for nothing. */
+  /**
+   * The oldest span's copies are over: those of a predecessor that died come before it and count
+   * for nothing.
+   */
   const eventOver = (state: State) =>
     at(state, ORDERED) - at(state, COPIED) < underWay(state) + (at(state, PACK) === 2 ? 1 : 0);
 
@@ -235,10 +268,16 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       const [low, until] = [at(state, given(slot)), at(state, given(slot) + 1)];
       if (until === 0) return false;
       if (low !== at(state, place + 1) || until !== at(state, place + 2))
-        throw new Violation('D4', `a head of rows ${low} to ${until} is another while they are drawn`);
+        throw new Violation(
+          'D4',
+          `a head of rows ${low} to ${until} is another while they are drawn`,
+        );
       const row = at(state, place + 3);
       if (at(state, DEVICE + (row % places)) !== row + 1)
-        throw new Violation('D1', `row ${row} is drawn, and its place holds ${at(state, DEVICE + (row % places)) - 1}`);
+        throw new Violation(
+          'D1',
+          `row ${row} is drawn, and its place holds ${at(state, DEVICE + (row % places)) - 1}`,
+        );
       state[place + 3]!++;
       if (row + 1 < until) return true;
       state[place] = HeadState.spent;
@@ -275,7 +314,9 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       move('pack writes a head', draws),
       move('the device copies', copies),
       move('poll looks', sees),
-      ...Array.from({ length: SLOTS }, (_, slot) => move(`the device draws, or poll frees, slot ${slot}`, reads(slot))),
+      ...Array.from({ length: SLOTS }, (_, slot) =>
+        move(`the device draws, or poll frees, slot ${slot}`, reads(slot)),
+      ),
       move("pack's thread dies", dies, true),
     ],
     start: () => {},

@@ -1,11 +1,21 @@
-/** Every interleaving of small cases of a view's steps on their way to a device, and each of its rules broken in turn. */
+/**
+ * Every interleaving of small cases of a view's steps on their way to a device, and each of its
+ * rules broken in turn.
+ */
 import { itLong } from '../rig/setting.ts';
-import { type DeviceStepsMutation, type DeviceStepsSetup, deviceStepsProtocol } from './device-steps.ts';
+import {
+  type DeviceStepsMutation,
+  type DeviceStepsSetup,
+  deviceStepsProtocol,
+} from './device-steps.ts';
 import { proofsOf } from './proofs.ts';
 
 const inWords = ({ places, steps, ticks, rows, death }: DeviceStepsSetup) =>
   `${steps} steps through ${places} places, ${ticks} ticks of ${rows} rows${death ? ', with a death' : ''}: each row is gathered as it was drawn`;
-const { holds, caught } = proofsOf<DeviceStepsMutation, DeviceStepsSetup>(deviceStepsProtocol, inWords);
+const { holds, caught } = proofsOf<DeviceStepsMutation, DeviceStepsSetup>(
+  deviceStepsProtocol,
+  inWords,
+);
 
 const small: DeviceStepsSetup = { places: 2, steps: 4, ticks: 2, rows: 2 };
 

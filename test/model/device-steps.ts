@@ -1,7 +1,8 @@
 /**
- * Steps of a view on their way to a device as a model: a writer that goes round a lane of few places, pack that draws rows one by one,
- * looks up what the device holds and copies the rest, the device that gathers a row at a time and then puts what was brought, and a
- * death of pack's thread at any moment. Rules M1 to M4 of native/rows/mirror.hpp.
+ * Steps of a view on their way to a device as a model: a writer that goes round a lane of few
+ * places, pack that draws rows one by one, looks up what the device holds and copies the rest, the
+ * device that gathers a row at a time and then puts what was brought, and a death of pack's thread
+ * at any moment. Rules M1 to M4 of native/rows/mirror.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -36,7 +37,10 @@ const HOST = 13;
 const HELD = HOST + PLACES;
 const RING = HELD + PLACES;
 const SLOT = RING + PLACES;
-/** Of a slot: of each row its step + 1 and where it is found; how much it brings, and of each piece its place and its bytes. */
+/**
+ * Of a slot: of each row its step + 1 and where it is found; how much it brings, and of each piece
+ * its place and its bytes.
+ */
 const PIECES = 2 * ROWS;
 const SLOT_WIDTH = PIECES + 1 + 2 * MOST;
 const WIDTH = SLOT + SLOTS * SLOT_WIDTH;
@@ -64,10 +68,12 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
 
   const begins = (state: State): boolean => {
     const tick = at(state, PACKED);
-    if (at(state, PACK) !== Phase.idle || tick === ticks || tick - at(state, DONE) === SLOTS) return false;
+    if (at(state, PACK) !== Phase.idle || tick === ticks || tick - at(state, DONE) === SLOTS)
+      return false;
     if (at(state, COMMITTED) === 0) return false;
     // M3: it was begun before.
-    if (at(state, BEGUN) === tick + 1 && !is('a successor that forgets nothing')) state.fill(0, HELD, HELD + places);
+    if (at(state, BEGUN) === tick + 1 && !is('a successor that forgets nothing'))
+      state.fill(0, HELD, HELD + places);
     state[BEGUN] = tick + 1;
     state.fill(0, slotAt(tick), slotAt(tick) + SLOT_WIDTH);
     state[PACK] = Phase.draws;
@@ -180,14 +186,19 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
   /** Of the tick behind it, too early. */
   const runsAhead = (state: State): boolean => {
     const next = at(state, DONE) + 1;
-    if (!is('gathered before the tick before it has put') || next >= at(state, PACKED)) return false;
+    if (!is('gathered before the tick before it has put') || next >= at(state, PACKED))
+      return false;
     for (let row = 0; row < rows; row++) gathers(state, slotAt(next), row);
     return false;
   };
   const gathers = (state: State, slot: number, row: number) => {
     const [step, where] = [at(state, slot + 2 * row) - 1, at(state, slot + 2 * row + 1)];
-    const found = where < PLACES ? at(state, RING + where) : at(state, slot + PIECES + 1 + 2 * (where - PLACES) + 1);
-    if (found !== step + 1) throw new Violation('M', `step ${step} is drawn, and ${found - 1} is gathered`);
+    const found =
+      where < PLACES
+        ? at(state, RING + where)
+        : at(state, slot + PIECES + 1 + 2 * (where - PLACES) + 1);
+    if (found !== step + 1)
+      throw new Violation('M', `step ${step} is drawn, and ${found - 1} is gathered`);
   };
 
   const dies = (state: State): boolean => {

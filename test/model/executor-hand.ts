@@ -1,4 +1,7 @@
-/** A thread of the modelled executor: what it looks at, whom it wakes and how it sleeps (native/device/host/executor.cpp). */
+/**
+ * A thread of the modelled executor: what it looks at, whom it wakes and how it sleeps
+ * (native/device/host/executor.cpp).
+ */
 import type { State } from './checker.ts';
 import type { ExecutorMutation, ExecutorSetup } from './executor.ts';
 import {
@@ -22,8 +25,11 @@ import {
 } from './executor-memory.ts';
 import { BLOCKED, type Label, Program } from './program.ts';
 
-/** Of an op: `n` a node, `r` and its point a record, `w` a wait for it; `l` lasts until the point is done, `h` does in the pool alone;
- * `g` is a replay of the one exec, which may pause; `G` one that records its first point and then lasts until its second is done. */
+/**
+ * Of an op: `n` a node, `r` and its point a record, `w` a wait for it; `l` lasts until the point is
+ * done, `h` does in the pool alone; `g` is a replay of the one exec, which may pause; `G` one that
+ * records its first point and then lasts until its second is done.
+ */
 export type Op = string;
 export type Kind = 'enqueues' | 'pool' | 'attends' | 'helps';
 
@@ -80,7 +86,7 @@ export class Hand extends Program {
     return (state[POINTS]! & (1 << point)) !== 0;
   }
 
-  // ---- looks -----------------------------------------------------------------------------------------------------------
+  // ---- looks ------------------------------------------------------------------------------------
 
   head(state: State, queue: number): Op | undefined {
     return state[POPPED + queue]! < state[PUSHED + queue]!
@@ -105,7 +111,7 @@ export class Hand extends Program {
       );
   }
 
-  // ---- wakes -----------------------------------------------------------------------------------------------------------
+  // ---- wakes ------------------------------------------------------------------------------------
 
   wakePool(): void {
     const over: Label = { at: 0 };
@@ -152,7 +158,8 @@ export class Hand extends Program {
     });
     this.ringAttendants();
     this.step('takes off those busy', (state, next) => {
-      const hands = state[counted]! - (this.is('an attendant counted on while it is busy') ? 0 : state[BUSY]!);
+      const hands =
+        state[counted]! - (this.is('an attendant counted on while it is busy') ? 0 : state[BUSY]!);
       state[counted] = 0;
       return hands > 0 ? over.at : next;
     });

@@ -1,29 +1,54 @@
 /**
- * How the executor's threads help (native/device/host/executor.cpp and run.cpp), as steps of a program: each is at most one access that
- * others see, or one critical section of a lock.
+ * How the executor's threads help (native/device/host/executor.cpp and run.cpp), as steps of a
+ * program: each is at most one access that others see, or one critical section of a lock.
  */
 import { type State, Violation } from './checker.ts';
 import { Hand } from './executor-hand.ts';
-import { BUSY, CLAIMED, EXEC, HELD, Local, NODE, PENDING, POPPED, RUNS } from './executor-memory.ts';
+import {
+  BUSY,
+  CLAIMED,
+  EXEC,
+  HELD,
+  Local,
+  NODE,
+  PENDING,
+  POPPED,
+  RUNS,
+} from './executor-memory.ts';
 import { BLOCKED, type Label } from './program.ts';
 
 export class Helper extends Hand {
-  // ---- help ------------------------------------------------------------------------------------------------------------
+  // ---- help -------------------------------------------------------------------------------------
 
   /** help(): runs what is runnable; `any` says whether it ran something. */
   help(): void {
-    const [queue, any, ran, late, went] = [Local.queue, Local.any, Local.ran, Local.late, Local.went].map((which) =>
-      this.mine(which),
-    ) as [number, number, number, number, number];
+    const [queue, any, ran, late, went] = [
+      Local.queue,
+      Local.any,
+      Local.ran,
+      Local.late,
+      Local.went,
+    ].map((which) => this.mine(which)) as [number, number, number, number, number];
     const mark = (): Label => ({ at: 0 });
-    const [pass, look, nextQueue, claim, head, release, endPass, lateWake, forPool, done] = Array.from(
-      { length: 10 },
-      mark,
-    ) as [Label, Label, Label, Label, Label, Label, Label, Label, Label, Label];
+    const [pass, look, nextQueue, claim, head, release, endPass, lateWake, forPool, done] =
+      Array.from({ length: 10 }, mark) as [
+        Label,
+        Label,
+        Label,
+        Label,
+        Label,
+        Label,
+        Label,
+        Label,
+        Label,
+        Label,
+      ];
     const q = (state: State) => state[queue]!;
     const attends = this.kind === 'attends';
     const pool = this.kind === 'pool';
-    const times = this.is('busy counted once for a thread that attends twice') ? 1 : (this.setup.attends?.times ?? 1);
+    const times = this.is('busy counted once for a thread that attends twice')
+      ? 1
+      : (this.setup.attends?.times ?? 1);
 
     if (attends) this.add('counts itself busy', BUSY, times);
     this.quietly((state, next) => {
@@ -43,7 +68,8 @@ export class Helper extends Hand {
     });
     this.place(claim);
     this.step('claims it', (state, next) => {
-      if (state[CLAIMED + q(state)] && !this.is('a claim that is not exclusive')) return nextQueue.at;
+      if (state[CLAIMED + q(state)] && !this.is('a claim that is not exclusive'))
+        return nextQueue.at;
       state[CLAIMED + q(state)] = this.agent + 1;
       state[went] = 0;
       return next;
@@ -87,17 +113,22 @@ export class Helper extends Hand {
     this.place(done);
   }
 
-  /** drain(): with the claim, runs ops from the head until there is none, one has to wait, or the time is over. */
-  #drain(head: Label, release: Label, q: (state: State) => number, went: number, late: number): void {
+  /**
+   * drain(): with the claim, runs ops from the head until there is none, one has to wait, or the
+   * time is over.
+   */
+  #drain(
+    head: Label,
+    release: Label,
+    q: (state: State) => number,
+    went: number,
+    late: number,
+  ): void {
     const pool = this.kind === 'pool';
-    const [record, long, graph, pop, popRecord, clock] = Array.from({ length: 6 }, (): Label => ({ at: 0 })) as [
-      Label,
-      Label,
-      Label,
-      Label,
-      Label,
-      Label,
-    ];
+    const [record, long, graph, pop, popRecord, clock] = Array.from(
+      { length: 6 },
+      (): Label => ({ at: 0 }),
+    ) as [Label, Label, Label, Label, Label, Label];
     const pointOf = (state: State, nth = 1) => Number(this.head(state, q(state))![nth]);
     this.place(head);
     this.step('looks at its head', (state) => {
@@ -111,7 +142,13 @@ export class Helper extends Hand {
       }
       if (state[RUNS + q(state)]) throw new Violation('runner', 'two threads run ops of one queue');
       state[RUNS + q(state)] = 1;
-      return op[0] === 'r' ? record.at : 'lhG'.includes(op[0]!) ? long.at : op[0] === 'g' ? graph.at : pop.at;
+      return op[0] === 'r'
+        ? record.at
+        : 'lhG'.includes(op[0]!)
+          ? long.at
+          : op[0] === 'g'
+            ? graph.at
+            : pop.at;
     });
 
     this.place(record);
@@ -124,7 +161,11 @@ export class Helper extends Hand {
     const held = () => {
       if (pool && !this.is('a long op that is not counted')) this.add('is held', HELD, 1);
     };
-    const [wakes, runs, through] = Array.from({ length: 3 }, (): Label => ({ at: 0 })) as [Label, Label, Label];
+    const [wakes, runs, through] = Array.from({ length: 3 }, (): Label => ({ at: 0 })) as [
+      Label,
+      Label,
+      Label,
+    ];
     const behind = this.is('held counted behind the look');
     if (!behind) held();
     if (!this.is('no look as a long op begins')) this.runnable(wakes);
@@ -147,7 +188,8 @@ export class Helper extends Hand {
       const last = this.head(state, q(state))![0] === 'G' ? 2 : 1;
       return this.has(pointOf(state, last), state) ? next : BLOCKED;
     });
-    if (pool && !this.is('a long op that is not counted')) this.add('is not held any more', HELD, -1);
+    if (pool && !this.is('a long op that is not counted'))
+      this.add('is not held any more', HELD, -1);
     this.goto(pop);
 
     this.place(graph);
@@ -161,7 +203,8 @@ export class Helper extends Hand {
       return release.at;
     });
     this.act('ends the replay', (state) => {
-      if (!state[EXEC]) throw new Violation('exec', 'a replay of an exec that another one had meanwhile');
+      if (!state[EXEC])
+        throw new Violation('exec', 'a replay of an exec that another one had meanwhile');
       state[EXEC] = 0;
     });
 

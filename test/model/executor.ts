@@ -1,6 +1,7 @@
 /**
- * The host device's executor as a model: threads that enqueue, a pool that is made and woken when it is needed, an actor that attends
- * or goes away, and a thread that waits and helps meanwhile. The rules X1 to X6 are those of native/device/host/executor.hpp.
+ * The host device's executor as a model: threads that enqueue, a pool that is made and woken when
+ * it is needed, an actor that attends or goes away, and a thread that waits and helps meanwhile.
+ * The rules X1 to X6 are those of native/device/host/executor.hpp.
  */
 import type { Model, Move, State } from './checker.ts';
 import type { Hand, Op } from './executor-hand.ts';
@@ -29,7 +30,9 @@ export interface ExecutorSetup {
   enqueues: readonly (readonly number[])[];
   /** the most threads of the pool; 2 by default */
   pool?: 1 | 2;
-  /** An actor attends until a point is done, or until it likes; as so many pollers, 1 by default. */
+  /**
+   * An actor attends until a point is done, or until it likes; as so many pollers, 1 by default.
+   */
   attends?: { until?: number; times?: number };
   /** the point that a thread waits for */
   waits?: number;
@@ -116,7 +119,8 @@ export function executorProtocol(setup: ExecutorSetup): Model {
     const late = by.is("an attendant's bell read behind its look");
     if (!late) once(by, 'reads its bell');
     by.choose('looks whether it stays', (state, next) => {
-      if (until !== undefined) return by.choice === 1 ? BLOCKED : by.has(until, state) ? leaves.at : next;
+      if (until !== undefined)
+        return by.choice === 1 ? BLOCKED : by.has(until, state) ? leaves.at : next;
       return by.choice === 1 ? leaves.at : next;
     });
     by.help();
@@ -150,7 +154,9 @@ export function executorProtocol(setup: ExecutorSetup): Model {
     by.place(loop);
     const late = by.is('completions read behind the look');
     if (!late) once(by, 'reads the word of completions');
-    by.step('looks whether it is done', (state, next) => (by.has(setup.waits!, state) ? leaves.at : next));
+    by.step('looks whether it is done', (state, next) =>
+      by.has(setup.waits!, state) ? leaves.at : next,
+    );
     if (late) once(by, 'reads the word of completions');
     by.help();
     by.quietly((state, next) => (state[by.mine(Local.any)] ? loop.at : next));
@@ -174,11 +180,13 @@ export function executorProtocol(setup: ExecutorSetup): Model {
     hands.push(by);
   }
 
-  for (const { steps } of hands) if (steps.length > 255) throw new Error('a byte has no room for so many steps');
+  for (const { steps } of hands)
+    if (steps.length > 255) throw new Error('a byte has no room for so many steps');
   const moves: Move[] = hands.flatMap((by) =>
     [0, 1].map((choice) => ({
       optional: false,
-      says: (state: State) => `${by.name} ${by.current(state).says}${choice ? ': the time is over' : ''}`,
+      says: (state: State) =>
+        `${by.name} ${by.current(state).says}${choice ? ': the time is over' : ''}`,
       apply: (state: State) => by.tries(state, state[PLACE + by.agent]!, choice),
     })),
   );
@@ -187,14 +195,17 @@ export function executorProtocol(setup: ExecutorSetup): Model {
     moves,
     start: (state) => {
       state.fill(0);
-      for (let i = 0; i < AGENTS; i++) if (i >= Agent.pool && i < Agent.attendant) state[local(i, Local.asleep)] = 1;
+      for (let i = 0; i < AGENTS; i++)
+        if (i >= Agent.pool && i < Agent.attendant) state[local(i, Local.asleep)] = 1;
     },
     unfinished: (state) => {
       const where = hands.map((by) => `${by.name} ${by.current(state).says}`).join(', ');
       const left = setup.queues.findIndex((ops, queue) => state[POPPED + queue]! < ops.length);
       if (left >= 0) return `queue ${left} has work, and nobody runs it: ${where}`;
       const stays = (agent: number) =>
-        agent === Agent.attendant ? setup.attends?.until === undefined : agent >= Agent.pool && agent < Agent.attendant;
+        agent === Agent.attendant
+          ? setup.attends?.until === undefined
+          : agent >= Agent.pool && agent < Agent.attendant;
       const waiting = hands.find((by) => !stays(by.agent) && !by.current(state).end);
       return waiting ? `${waiting.name} does not end: ${where}` : null;
     },

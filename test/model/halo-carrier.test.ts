@@ -1,4 +1,7 @@
-/** Halos between processes under every interleaving of ranks, native threads and MPI, and the thread's rules broken one by one. */
+/**
+ * Halos between processes under every interleaving of ranks, native threads and MPI, and the
+ * thread's rules broken one by one.
+ */
 import { type CarrierMutation, type CarrierSetup, carrierProtocol } from './halo-carrier.ts';
 import { proofsOf } from './proofs.ts';
 

@@ -1,6 +1,7 @@
 /**
- * The native thread that stands in for ranks elsewhere, as a model: two processes, a rank in each, a route either way. What the
- * rules of native/ranks/halo.cpp are for is that each rank's own rules H1, H2 and H5 stay true; waking is test/model/halo.ts's.
+ * The native thread that stands in for ranks elsewhere, as a model: two processes, a rank in each,
+ * a route either way. What the rules of native/ranks/halo.cpp are for is that each rank's own rules
+ * H1, H2 and H5 stay true; waking is test/model/halo.ts's.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -21,7 +22,10 @@ export type CarrierMutation =
 /** Of a route (from rank 0 to 1, or back) and a half; exchanges by number, 0 is none. */
 const HALF = 8;
 const Half = {
-  /** the sender's process: word and bytes; the send is under way; what MPI has of it; it was delivered */
+  /**
+   * the sender's process: word and bytes; the send is under way; what MPI has of it; it was
+   * delivered
+   */
   outWord: 0,
   outData: 1,
   sending: 2,
@@ -32,15 +36,32 @@ const Half = {
   inWord: 6,
   inData: 7,
 } as const;
-/** Of a route: sends that were started; of each half those that are over; the last exchange that was told. */
+/**
+ * Of a route: sends that were started; of each half those that are over; the last exchange that was
+ * told.
+ */
 const ROUTE = 32;
 const Route = { started: 0, over: 1, latest: 3, told: 4 } as const;
 const ROUTE_BYTES = 6;
-/** Of a rank: its next step, exchange and state; as the other process sees it; exchanges in its letter, plus one; seen gone. */
+/**
+ * Of a rank: its next step, exchange and state; as the other process sees it; exchanges in its
+ * letter, plus one; seen gone.
+ */
 const RANK = ROUTE + 2 * ROUTE_BYTES;
 const Rank = { at: 0, exchange: 1, left: 2, known: 3, letter: 4, seen: 5 } as const;
 const RANK_BYTES = 6;
-const At = { check: 0, pack: 1, empty: 2, fill: 3, look: 4, find: 5, read: 6, readAgain: 7, leave: 8, end: 9 } as const;
+const At = {
+  check: 0,
+  pack: 1,
+  empty: 2,
+  fill: 3,
+  look: 4,
+  find: 5,
+  read: 6,
+  readAgain: 7,
+  leave: 8,
+  end: 9,
+} as const;
 
 const half = (route: number, h: number, field: number) => HALF * (2 * route + h) + field;
 const ofRoute = (route: number, field: number) => ROUTE + ROUTE_BYTES * route + field;
@@ -72,7 +93,8 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
       switch (state[at]) {
         case At.check: {
           const holds = state[half(out, n % 2, Half.outWord)];
-          if (holds !== 0) throw new Violation('H2', `${name} starts exchange ${n}, and its half holds ${holds}`);
+          if (holds !== 0)
+            throw new Violation('H2', `${name} starts exchange ${n}, and its half holds ${holds}`);
           return goto(At.pack);
         }
         case At.pack:
@@ -96,16 +118,23 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
           if (state[ofRank(rank, Rank.seen)] === 0) throw new Error('a word went back');
           // It is missing: then it was never sent.
           const other = 1 - rank;
-          const sent = state[ofRank(other, Rank.exchange)]! + (state[ofRank(other, Rank.at)]! > At.fill ? 1 : 0);
-          const filled = state[ofRank(other, Rank.left)] === 0 ? sent : state[ofRank(other, Rank.exchange)]!;
+          const sent =
+            state[ofRank(other, Rank.exchange)]! +
+            (state[ofRank(other, Rank.at)]! > At.fill ? 1 : 0);
+          const filled =
+            state[ofRank(other, Rank.left)] === 0 ? sent : state[ofRank(other, Rank.exchange)]!;
           if (filled >= n)
-            throw new Violation('H5', `${name} misses exchange ${n}, which was sent before the other one left`);
+            throw new Violation(
+              'H5',
+              `${name} misses exchange ${n}, which was sent before the other one left`,
+            );
           return goto(At.leave);
         }
         case At.read:
         case At.readAgain: {
           const holds = state[half(into, n % 2, Half.inData)];
-          if (holds !== n) throw new Violation('H1', `a half that should hold exchange ${n} holds ${holds}`);
+          if (holds !== n)
+            throw new Violation('H1', `a half that should hold exchange ${n} holds ${holds}`);
           if (state[at] === At.read) return goto(At.readAgain);
           state[ofRank(rank, Rank.exchange)] = n;
           return goto(n === exchanges ? At.leave : At.check);
@@ -129,7 +158,8 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
       );
     // The process of this rank tells that it has left, how much it had sent; the other one follows.
     move(`the process of ${name} tells that it left`, (state) => {
-      if (state[ofRank(rank, Rank.left)] === 0 || state[ofRank(rank, Rank.letter)] !== 0) return false;
+      if (state[ofRank(rank, Rank.left)] === 0 || state[ofRank(rank, Rank.letter)] !== 0)
+        return false;
       // States are read before halves are looked at: what was filled is under way by now.
       const waits = [0, 1].some((h) => unsent(state, out, h));
       if (waits && !is('halves are looked at before states')) return false;
@@ -158,14 +188,19 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         return true;
       });
       move(`${name}: MPI takes its bytes along`, (state) => {
-        if (state[field(Half.sending)] === 0 || state[field(Half.wire)] !== 0 || state[field(Half.delivered)] !== 0)
+        if (
+          state[field(Half.sending)] === 0 ||
+          state[field(Half.wire)] !== 0 ||
+          state[field(Half.delivered)] !== 0
+        )
           return false;
         state[field(Half.wire)] = state[field(Half.outData)]!;
         return true;
       });
       move(`${name}: its send is over`, (state) => {
         const n = state[field(Half.sending)]!;
-        if (n === 0 || (state[field(Half.wire)] === 0 && state[field(Half.delivered)] === 0)) return false;
+        if (n === 0 || (state[field(Half.wire)] === 0 && state[field(Half.delivered)] === 0))
+          return false;
         // What MPI has taken along stays on the wire.
         if (state[field(Half.delivered)] !== 0) state[field(Half.delivered)] = 0;
         else state[field(Half.delivered)] = 2;
@@ -177,11 +212,17 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
       });
       move(`${name}: it is received`, (state) => {
         const [wire, sending] = [state[field(Half.wire)]!, state[field(Half.sending)]!];
-        if (state[field(Half.taken)] !== 0 || (wire === 0 && (sending === 0 || state[field(Half.delivered)] !== 0)))
+        if (
+          state[field(Half.taken)] !== 0 ||
+          (wire === 0 && (sending === 0 || state[field(Half.delivered)] !== 0))
+        )
           return false;
         if (state[field(Half.inWord)] !== 0) {
           // It never comes to that: who may send has had what the reader sent behind emptying it.
-          throw new Violation('H1', `${name}: exchange ${wire || sending} would come into a half that is not empty`);
+          throw new Violation(
+            'H1',
+            `${name}: exchange ${wire || sending} would come into a half that is not empty`,
+          );
         }
         if (is('told before its bytes are there')) {
           state[field(Half.inWord)] = wire || sending;
@@ -222,7 +263,10 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
       }
       for (const route of [0, 1])
         for (const h of [0, 1])
-          if (state[half(route, h, Half.outWord)] !== 0 || state[half(route, h, Half.sending)] !== 0)
+          if (
+            state[half(route, h, Half.outWord)] !== 0 ||
+            state[half(route, h, Half.sending)] !== 0
+          )
             return `a send over route ${route} is never over`;
       return null;
     },

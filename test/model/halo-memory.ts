@@ -1,18 +1,29 @@
-/** One state of a modelled halo exchange, byte by byte; the place in its program and the bell of each rank are as for rings. */
+/**
+ * One state of a modelled halo exchange, byte by byte; the place in its program and the bell of
+ * each rank are as for rings.
+ */
 import { type State, Violation } from './checker.ts';
 
-/** Bytes of a state: two words and two halves of bytes per buffer, then a byte per rank each, then one in all. */
+/**
+ * Bytes of a state: two words and two halves of bytes per buffer, then a byte per rank each, then
+ * one in all.
+ */
 export const WORD = 0;
 export const DATA = 12;
 export const RANK = 24;
-/** routes that nothing has arrived over, and 16 × those whose sender was seen to be gone; FAILED, SENT, WRITES */
+/**
+ * routes that nothing has arrived over, and 16 × those whose sender was seen to be gone; FAILED,
+ * SENT, WRITES
+ */
 export const LOCAL = 28;
 /** the exchange it has under way */
 export const NUMBER = 31;
 export const NOTE = 34;
 export const FAULTS = 35;
 export const MOST_BUFFERS = 6;
-/** of devices, where there are no more than two buffers: operations in order, 0 where there is none */
+/**
+ * of devices, where there are no more than two buffers: operations in order, 0 where there is none
+ */
 export const STREAM = [4, 16] as const;
 export const SIDE_STREAM = [8, 20] as const;
 export const STREAM_LENGTH = 4;
@@ -54,7 +65,10 @@ export function holds(state: State, buffer: number, exchange: number): boolean {
 /** H1: what is read is what was sent, at its first byte and at its last. */
 export function checkRead(state: State, half: number, exchange: number): void {
   if (state[DATA + half] !== exchange)
-    throw new Violation('H1', `a half that should hold exchange ${exchange} holds ${state[DATA + half]}`);
+    throw new Violation(
+      'H1',
+      `a half that should hold exchange ${exchange} holds ${state[DATA + half]}`,
+    );
 }
 
 /** An operation on a stream. */

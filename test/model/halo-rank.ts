@@ -1,4 +1,7 @@
-/** A rank's program: starts, waits, leaves; as src/extras/halo/updater.ts does it, each access to shared memory a step. */
+/**
+ * A rank's program: starts, waits, leaves; as src/extras/halo/updater.ts does it, each access to
+ * shared memory a step.
+ */
 import { park, type Ringing, readBell, ring } from './bell.ts';
 import { type State, Violation } from './checker.ts';
 import type { HaloMutation, HaloSetup } from './halo.ts';
@@ -21,7 +24,12 @@ export class RankProgram {
   readonly #everybody: readonly Program[];
   readonly #missed: Label = { at: 0 };
 
-  constructor(setup: HaloSetup, everybody: readonly Program[], rank: number, routes: readonly Route[]) {
+  constructor(
+    setup: HaloSetup,
+    everybody: readonly Program[],
+    rank: number,
+    routes: readonly Route[],
+  ) {
     this.by = everybody[rank]!;
     this.routes = routes;
     this.#setup = setup;
@@ -29,7 +37,8 @@ export class RankProgram {
     const { exchanges } = setup;
     const ahead = this.#broken('next exchange started before the last is waited for');
     for (let n = 1; n <= exchanges; n++) {
-      if (n === exchanges && this.#broken('closed before the last exchange is sent')) this.#leave(Rank.closed);
+      if (n === exchanges && this.#broken('closed before the last exchange is sent'))
+        this.#leave(Rank.closed);
       if (!ahead || n === 1) this.#start(n);
       if (ahead && n < exchanges) this.#start(n + 1);
       this.#wait(n);
@@ -92,7 +101,10 @@ export class RankProgram {
       const word = memory.WORD + this.#half(outgoing, n);
       this.#access(`looks whether its half for exchange ${n} is empty`, (state) => {
         if (state[word] !== 0)
-          throw new Violation('H2', `${by.name} starts exchange ${n} and its half holds ${state[word]}`);
+          throw new Violation(
+            'H2',
+            `${by.name} starts exchange ${n} and its half holds ${state[word]}`,
+          );
       });
     }
     const late = this.#broken('filled before it is packed');
@@ -107,7 +119,8 @@ export class RankProgram {
 
   #pack(n: number): void {
     for (const { outgoing } of this.routes) {
-      if (!this.#setup.device) this.#store(`packs exchange ${n}`, memory.DATA + this.#half(outgoing, n), n);
+      if (!this.#setup.device)
+        this.#store(`packs exchange ${n}`, memory.DATA + this.#half(outgoing, n), n);
       else this.#enqueue(`enqueues the packing of exchange ${n}`, memory.STREAM, memory.packing(n));
     }
   }
@@ -117,11 +130,18 @@ export class RankProgram {
 
   #send(n: number): void {
     const readers = this.routes.map(({ sender }) => this.#everybody[sender]!);
-    const [early, late] = [this.#broken('rung before the word is stored'), this.#broken('reader not rung')];
+    const [early, late] = [
+      this.#broken('rung before the word is stored'),
+      this.#broken('reader not rung'),
+    ];
     const empty = () => {
       if (n === 1 || this.#broken('never emptied')) return;
       for (const { incoming } of this.routes)
-        this.#store(`empties its half of exchange ${n - 1}`, memory.WORD + this.#half(incoming, n - 1), 0);
+        this.#store(
+          `empties its half of exchange ${n - 1}`,
+          memory.WORD + this.#half(incoming, n - 1),
+          0,
+        );
     };
     const emptyLate = this.#broken('emptied after the next exchange is sent');
     if (!emptyLate) empty();
@@ -149,26 +169,38 @@ export class RankProgram {
     if (lateFailure) this.#lookForFailure();
     this.#mind(n);
     if (lateBell) readBell(by);
-    // A death rings no bell. After one a park ends by itself; only one with something to find is worth modelling.
+    // A death rings no bell. After one a park ends by itself; only one with something to find is
+    // worth modelling.
     const limited = !this.#broken('no limit to a park');
     const died = (state: State) => (state[memory.FAULTS]! & Fault.death) !== 0;
-    park(by, JAVASCRIPT, (state) => limited && died(state) && memory.findsSomething(state, by.agent, routes));
+    park(
+      by,
+      JAVASCRIPT,
+      (state) => limited && died(state) && memory.findsSomething(state, by.agent, routes),
+    );
     by.goto(loop);
     by.place(over);
   }
 
   #lookForFailure(): void {
     if (this.#broken('failure not looked for')) return;
-    const least = this.#broken('failure looked at while it is written') ? Note.writing : Note.written;
+    const least = this.#broken('failure looked at while it is written')
+      ? Note.writing
+      : Note.written;
     this.#access('looks for a failure', (state) => {
       if (state[memory.NOTE] === Note.writing && least === Note.writing)
         throw new Violation('H6', 'a failure is read that is not written yet');
       const seen = state[memory.NOTE]! >= least;
-      this.#setLocal(state, seen ? this.#local(state) | memory.FAILED : this.#local(state) & ~memory.FAILED);
+      this.#setLocal(
+        state,
+        seen ? this.#local(state) | memory.FAILED : this.#local(state) & ~memory.FAILED,
+      );
     });
   }
 
-  /** H5: only who misses something minds a failure, and only one that was there before it looked. */
+  /**
+   * H5: only who misses something minds a failure, and only one that was there before it looked.
+   */
   #mind(n: number): void {
     const none = { at: 0 };
     this.#jump((state) => !(this.#local(state) & memory.FAILED), none);
@@ -176,7 +208,10 @@ export class RankProgram {
     const [{ incoming }, second] = this.routes as [Route, Route?];
     this.#quietly((state) => {
       if (!second && state[memory.WORD + this.#half(incoming, n)] === n)
-        throw new Violation('H5', `${this.by.name} gives up exchange ${n}, which was sent before the failure`);
+        throw new Violation(
+          'H5',
+          `${this.by.name} gives up exchange ${n}, which was sent before the failure`,
+        );
     });
     this.by.goto(this.caught);
     this.by.place(none);
@@ -205,7 +240,8 @@ export class RankProgram {
     const gone = bit << 4;
     const lookAtState = (): void => {
       this.#access(`looks whether rank ${sender} is there`, (state) => {
-        const ignored = state[memory.RANK + sender] === Rank.lost && this.#broken('a lost rank not looked for');
+        const ignored =
+          state[memory.RANK + sender] === Rank.lost && this.#broken('a lost rank not looked for');
         const isGone = memory.isGone(state, sender) && !ignored;
         this.#setLocal(state, isGone ? this.#local(state) | gone : this.#local(state) & ~gone);
       });
@@ -219,7 +255,10 @@ export class RankProgram {
     this.#jump((state) => (this.#local(state) & gone) === 0, none);
     this.#quietly((state) => {
       if (state[memory.WORD + half] === n)
-        throw new Violation('H5', `${by.name} misses exchange ${n}, which rank ${sender} had sent before it left`);
+        throw new Violation(
+          'H5',
+          `${by.name} misses exchange ${n}, which rank ${sender} had sent before it left`,
+        );
     });
     by.goto(this.#missed);
     by.place(arrived);
@@ -228,7 +267,9 @@ export class RankProgram {
       this.#enqueue(`enqueues the unpacking of exchange ${n}`, on, memory.unpacking(n));
     } else {
       for (const part of ['first', 'last'])
-        this.#access(`reads the ${part} byte of exchange ${n}`, (state) => memory.checkRead(state, half, n));
+        this.#access(`reads the ${part} byte of exchange ${n}`, (state) =>
+          memory.checkRead(state, half, n),
+        );
     }
     this.#quietly((state) => this.#setLocal(state, this.#local(state) & ~(bit | gone)));
     by.place(none);
@@ -240,11 +281,14 @@ export class RankProgram {
     const early = this.#broken('rung before it leaves');
     const rings = !this.#broken('nobody rung when it leaves');
     if (early) this.#ring(this.#everybody);
-    by.step(as === Rank.closed ? 'says that it is closed' : 'says that it failed', (state, next) => {
-      if (state[memory.RANK + by.agent] !== Rank.open) return over.at;
-      state[memory.RANK + by.agent] = as;
-      return next;
-    });
+    by.step(
+      as === Rank.closed ? 'says that it is closed' : 'says that it failed',
+      (state, next) => {
+        if (state[memory.RANK + by.agent] !== Rank.open) return over.at;
+        state[memory.RANK + by.agent] = as;
+        return next;
+      },
+    );
     if (!early && rings) this.#ring(this.#everybody);
     by.place(over);
   }
@@ -268,7 +312,8 @@ export class RankProgram {
     });
     this.#jump((state) => this.#local(state) === 0, told);
     this.#access('has written its failure', (state) => {
-      if (state[memory.NOTE] !== Note.writing) throw new Violation('H6', 'a failure is written twice');
+      if (state[memory.NOTE] !== Note.writing)
+        throw new Violation('H6', 'a failure is written twice');
       state[memory.NOTE] = Note.written;
     });
     by.place(told);

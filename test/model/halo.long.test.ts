@@ -18,7 +18,9 @@ const CYCLE = [...CHAIN, [2, 0]] as const;
 const ALL = ['close', 'failure', 'rest', 'death'] as const;
 
 function inWords(setup: HaloSetup): string {
-  const faults = setup.faults?.length ? `with ${setup.faults.join(', ')} at any moment` : 'without faults';
+  const faults = setup.faults?.length
+    ? `with ${setup.faults.join(', ')} at any moment`
+    : 'without faults';
   const ranks = setup.pairs.map((pair) => pair.join('–')).join(' ');
   return `ranks ${ranks}, ${setup.exchanges} exchanges, ${faults}`;
 }
@@ -92,7 +94,12 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
     caught('failure not looked for', 'deadlock', far);
     caught('failure looked for after the word', 'H5', { faults: ['failure'] });
     caught('failure looked at while it is written', 'H6', { faults: ['failure'] });
-    const missing = { pairs: CHAIN, exchanges: 2, faults: ['close', 'rest'], grain: 'hand-over' } as const;
+    const missing = {
+      pairs: CHAIN,
+      exchanges: 2,
+      faults: ['close', 'rest'],
+      grain: 'hand-over',
+    } as const;
     caught('a rank that misses another tells nobody', 'deadlock', missing);
     caught('a lost rank not looked for', 'livelock', { faults: ['death'] });
     caught('no limit to a park', 'deadlock', { faults: ['death'] });

@@ -1,6 +1,6 @@
 /**
- * The halo exchange's protocol as a model: ranks, their buffers' words and bytes, leaving, failing and dying. The rules H1 to
- * H6 are those of src/shm/exchange-words.ts.
+ * The halo exchange's protocol as a model: ranks, their buffers' words and bytes, leaving, failing
+ * and dying. The rules H1 to H6 are those of src/shm/exchange-words.ts.
  */
 import type { Model, Move, State } from './checker.ts';
 import {
@@ -27,8 +27,9 @@ export interface HaloSetup {
   pairs: readonly (readonly [number, number])[];
   exchanges: number;
   /**
-   * Any rank closes early, fails, or computes for ever, all between two calls; one rank dies between any two accesses. While
-   * some rank computes for ever, others may wait for ever, but not for what is there, nor when another one has given up.
+   * Any rank closes early, fails, or computes for ever, all between two calls; one rank dies
+   * between any two accesses. While some rank computes for ever, others may wait for ever, but not
+   * for what is there, nor when another one has given up.
    */
   faults?: readonly ('close' | 'failure' | 'rest' | 'death')[];
   /** arrays on devices: packing and unpacking are enqueued on a stream per rank */
@@ -64,7 +65,10 @@ export type HaloMutation =
 export function haloProtocol(setup: HaloSetup): Model {
   const { pairs, faults = [], grain = 'access' } = setup;
   const count = 1 + Math.max(...pairs.flat());
-  const ranks = Array.from({ length: count }, (_, rank) => new Program(`rank ${rank}`, rank, grain));
+  const ranks = Array.from(
+    { length: count },
+    (_, rank) => new Program(`rank ${rank}`, rank, grain),
+  );
   const routes: Route[][] = ranks.map(() => []);
   for (const [i, [a, b]] of pairs.entries()) {
     const meet = (rank: number, sender: number, outgoing: number, incoming: number) =>
@@ -77,7 +81,8 @@ export function haloProtocol(setup: HaloSetup): Model {
   const streams = setup.device ? streamsOf(setup, routes) : [];
   const programs = ranks.map((_, rank) => new RankProgram(setup, ranks, rank, routes[rank]!));
 
-  if (ranks.some((by) => by.steps.length > 255)) throw new Error('a state has no room for so long a program');
+  if (ranks.some((by) => by.steps.length > 255))
+    throw new Error('a state has no room for so long a program');
 
   const agents = [...ranks, ...streams];
   const moves: Move[] = agents.map((agent) => ({
@@ -112,17 +117,22 @@ export function haloProtocol(setup: HaloSetup): Model {
       // A writer that dies tells its neighbours alone.
       const gaveUp = (state[FAULTS]! & (Fault.failure | Fault.missed)) !== 0;
       const released = gaveUp && (state[FAULTS]! & Fault.death) === 0;
-      const resting = !released && programs.some(({ rest }, rank) => state[PLACE + rank] === rest.at);
+      const resting =
+        !released && programs.some(({ rest }, rank) => state[PLACE + rank] === rest.at);
       const stuck = ranks.filter((by, rank) => {
         const { asleep, end } = by.current(state);
         return !end && !(resting && asleep && !findsSomething(state, rank, routes[rank]!));
       });
-      return stuck.length > 0 ? stuck.map((by) => `${by.name} ${by.current(state).says}`).join(', ') : null;
+      return stuck.length > 0
+        ? stuck.map((by) => `${by.name} ${by.current(state).says}`).join(', ')
+        : null;
     },
   };
 }
 
-/** The thread ends; its environment's last act is to say so. Its stream goes on with what it has. */
+/**
+ * The thread ends; its environment's last act is to say so. Its stream goes on with what it has.
+ */
 function death(by: Program): Move {
   const rank = by.agent;
   const end = by.steps.length - 1;

@@ -1,4 +1,7 @@
-/** The threads of the modelled handle table that close, and how whoever closes last takes the object. */
+/**
+ * The threads of the modelled handle table that close, and how whoever closes last takes the
+ * object.
+ */
 import { type State, Violation } from './checker.ts';
 import type { HandlesMutation } from './handles.ts';
 import {
@@ -26,21 +29,46 @@ import {
   word,
 } from './handles-memory.ts';
 
-/** `removes`: sleeps until the pins are gone, or gives up. `retires`: leaves the object to the last unpin. */
+/**
+ * `removes`: sleeps until the pins are gone, or gives up. `retires`: leaves the object to the last
+ * unpin.
+ */
 export type Closer = 'removes' | 'retires';
 
 /** The last five are those of taking the object, in this order. */
-export const Close = { begins: 0, looks: 1, marks: 2, reads: 3, sleeps: 4, asleep: 5, takes: 6, over: 11 };
+export const Close = {
+  begins: 0,
+  looks: 1,
+  marks: 2,
+  reads: 3,
+  sleeps: 4,
+  asleep: 5,
+  takes: 6,
+  over: 11,
+};
 export const CLOSES = [
-  ...['takes the newest handle', 'looks at the word', 'marks it', 'looks for pins', 'compares and sleeps', 'sleeps'],
-  ...['locks', 'takes the object', 'makes handles stale', 'gives the entry back', 'lets the object go', 'is over'],
+  'takes the newest handle',
+  'looks at the word',
+  'marks it',
+  'looks for pins',
+  'compares and sleeps',
+  'sleeps',
+  'locks',
+  'takes the object',
+  'makes handles stale',
+  'gives the entry back',
+  'lets the object go',
+  'is over',
 ];
 
 export interface Closers {
   close(state: State, thread: number, how: Closer): boolean;
   /** The time of a remover that found pins may be over. */
   giveUp(state: State, thread: number, how: Closer): boolean;
-  /** One step of taking the object, by a thread whose steps from `first` on are the five of it; true with the last one. */
+  /**
+   * One step of taking the object, by a thread whose steps from `first` on are the five of it; true
+   * with the last one.
+   */
   take(state: State, thread: number, first: number): boolean | 'taken';
 }
 
@@ -49,7 +77,8 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
 
   const takesObject = (state: State, thread: number) => {
     const [object, handle] = [at(state, OBJECT), at(state, own(thread, HANDLE))];
-    if (object !== handle) throw new Violation('T3', `who closes handle ${handle} gets object ${object}`);
+    if (object !== handle)
+      throw new Violation('T3', `who closes handle ${handle} gets object ${object}`);
     state[own(thread, SEEN)] = object;
     state[OBJECT] = 0;
   };
@@ -67,7 +96,9 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
     state[GONE] = at(state, GONE) | (1 << at(state, own(thread, SEEN)));
     state[own(thread, SEEN)] = 0;
   };
-  const taking = early ? [givesBack, makesStale, takesObject, letsGo] : [takesObject, makesStale, givesBack, letsGo];
+  const taking = early
+    ? [givesBack, makesStale, takesObject, letsGo]
+    : [takesObject, makesStale, givesBack, letsGo];
 
   const take = (state: State, thread: number, first: number): boolean | 'taken' => {
     const step = at(state, own(thread, STEP)) - first;
@@ -91,7 +122,8 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
       case Close.looks: {
         const now = word(state);
         const stale = generation(now) !== at(state, own(thread, HANDLE)) || !(flags(now) & OPEN);
-        const again = is('a remover may close what is retired') && flags(now) & RETIRED && how === 'removes';
+        const again =
+          is('a remover may close what is retired') && flags(now) & RETIRED && how === 'removes';
         if (stale || (flags(now) & CLOSING && !again)) return go(Close.over);
         state[own(thread, SEEN)] = now;
         return go(Close.marks);
@@ -104,7 +136,9 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
         state[own(thread, SEEN)] = 0;
         if (!done) return go(Close.looks);
         if (how === 'removes') return go(Close.reads);
-        return go(pins(seen) === 0 || is('a retirer takes what is pinned') ? Close.takes : Close.over);
+        return go(
+          pins(seen) === 0 || is('a retirer takes what is pinned') ? Close.takes : Close.over,
+        );
       }
       case Close.reads:
         if (at(state, PINS) === 0 || is('pins are not waited for')) return go(Close.takes);

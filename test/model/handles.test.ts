@@ -4,7 +4,10 @@ import { proofsOf } from './proofs.ts';
 
 const inWords = ({ users, pins, closers }: HandlesSetup) =>
   `users: ${users.join(' and ')}, pins of each: ${pins}, closers: ${closers.join(' and ')}`;
-const { holds, caught, explored } = proofsOf<HandlesMutation, HandlesSetup>(handlesProtocol, inWords);
+const { holds, caught, explored } = proofsOf<HandlesMutation, HandlesSetup>(
+  handlesProtocol,
+  inWords,
+);
 
 const one: HandlesSetup = { users: ['right'], pins: 2, closers: ['removes'] };
 const two: HandlesSetup = { users: ['right', 'right'], pins: 1, closers: ['removes', 'removes'] };
@@ -30,12 +33,20 @@ describe("the handle table's rules, broken on purpose, are caught", function () 
   caught('a pin looks not for the generation', 'T2', one);
   caught('looked at and pinned in two steps', 'T1', two);
   caught('pins are not waited for', 'T2', one);
-  caught('looked at and closed in two steps', 'T3', { users: [], pins: 1, closers: ['removes', 'removes'] });
+  caught('looked at and closed in two steps', 'T3', {
+    users: [],
+    pins: 1,
+    closers: ['removes', 'removes'],
+  });
   caught('the generation stays', 'T2', one);
   caught('the entry is given back before its object is taken', 'T3', one);
   caught('open before the object is there', 'T1', one);
   caught('one that gives up leaves it closing', 'deadlock', one);
-  caught('a pin of another kind stays', 'deadlock', { users: ['right', 'wrong'], pins: 1, closers: ['removes'] });
+  caught('a pin of another kind stays', 'deadlock', {
+    users: ['right', 'wrong'],
+    pins: 1,
+    closers: ['removes'],
+  });
   caught('a remover sleeps whatever the word is by then', 'deadlock', one);
   caught('the last unpin wakes no remover', 'deadlock', one);
   caught('a retired handle grants pins', 'T2', retired);

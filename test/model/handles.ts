@@ -1,7 +1,8 @@
 /**
- * The handle table as a model: an entry's word and object, threads that pin and unpin what their handle names, threads that close it
- * (handles-closers.ts), and one that uses the entry again. Every access takes its turn: all of them are sequentially consistent. The
- * rules T1 to T5 are those of native/device/core/handles.hpp.
+ * The handle table as a model: an entry's word and object, threads that pin and unpin what their
+ * handle names, threads that close it (handles-closers.ts), and one that uses the entry again.
+ * Every access takes its turn: all of them are sequentially consistent. The rules T1 to T5 are
+ * those of native/device/core/handles.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { CLOSES, Close, type Closer, closersOf } from './handles-closers.ts';
@@ -62,7 +63,17 @@ export type HandlesMutation =
   | 'a remover may close what is retired';
 
 /** The last five are those of taking the object. */
-const Use = { begins: 0, looks: 1, pins: 2, reads: 3, uses: 4, unpins: 5, wakes: 6, over: 7, takes: 8 };
+const Use = {
+  begins: 0,
+  looks: 1,
+  pins: 2,
+  reads: 3,
+  uses: 4,
+  unpins: 5,
+  wakes: 6,
+  over: 7,
+  takes: 8,
+};
 /** The first object is there, the second one comes into its place. */
 const OBJECTS = 2;
 
@@ -92,7 +103,8 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         const now = word(state);
         const stale = generation(now) !== handle && !is('a pin looks not for the generation');
         const ignored =
-          is('a pin looks not for closing') || (flags(now) & RETIRED && is('a retired handle grants pins'));
+          is('a pin looks not for closing') ||
+          (flags(now) & RETIRED && is('a retired handle grants pins'));
         if (stale || (flags(now) & CLOSING && !ignored) || !(flags(now) & OPEN)) {
           state[own(thread, SEEN)] = 0;
           return next();
@@ -116,7 +128,8 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         return is('a pin of another kind stays') ? next() : go(Use.unpins);
       }
       case Use.uses:
-        if (at(state, GONE) & (1 << handle)) throw new Violation('T1', `object ${handle} went while it is pinned`);
+        if (at(state, GONE) & (1 << handle))
+          throw new Violation('T1', `object ${handle} went while it is pinned`);
         return go(Use.unpins);
       case Use.unpins: {
         const before = at(state, PINS);
@@ -153,7 +166,8 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
     const early = is('open before the object is there');
     switch (at(state, own(adder, STEP))) {
       case POPS:
-        if (at(state, ADDED) === OBJECTS || at(state, FREE) === 0 || !lock(state, adder)) return false;
+        if (at(state, ADDED) === OBJECTS || at(state, FREE) === 0 || !lock(state, adder))
+          return false;
         state[FREE] = at(state, FREE) - 1;
         state[own(adder, STEP)] = PUTS;
         return true;
@@ -173,12 +187,14 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
     }
   };
 
-  const threads = (count: number, first: number) => Array.from({ length: count }, (_, i) => first + i);
+  const threads = (count: number, first: number) =>
+    Array.from({ length: count }, (_, i) => first + i);
   const moves: Move[] = [
     ...threads(users.length, 0).map(
       (i): Move => ({
         optional: false,
-        says: (state) => `user ${i} ${USES[at(state, own(i, STEP))]} (${at(state, own(i, HANDLE))})`,
+        says: (state) =>
+          `user ${i} ${USES[at(state, own(i, STEP))]} (${at(state, own(i, HANDLE))})`,
         apply: (state) => user(state, i),
       }),
     ),
@@ -208,13 +224,20 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
     moves,
     start(state) {
       state.fill(0);
-      [state[GENERATION], state[FLAGS], state[OBJECT], state[NEWEST], state[ADDED]] = [1, OPEN, 1, 1, 1];
+      [state[GENERATION], state[FLAGS], state[OBJECT], state[NEWEST], state[ADDED]] = [
+        1,
+        OPEN,
+        1,
+        1,
+        1,
+      ];
     },
     unfinished(state) {
       const waits = threads(users.length, 0).find((i) => at(state, own(i, STEP)) !== Use.over);
       if (waits !== undefined) return `user ${waits} ${USES[at(state, own(waits, STEP))]}`;
       const closes = closing.find(({ thread }) => at(state, own(thread, STEP)) !== Close.over);
-      if (closes) return `${closes.thread} ${closes.how}: ${CLOSES[at(state, own(closes.thread, STEP))]}`;
+      if (closes)
+        return `${closes.thread} ${closes.how}: ${CLOSES[at(state, own(closes.thread, STEP))]}`;
       if (at(state, PINS) !== 0) return 'a pin is left behind';
       if (at(state, FLAGS) & RETIRED) return 'nobody frees the retired object';
       return at(state, FLAGS) & CLOSING ? 'nobody can close it any more' : null;
@@ -223,7 +246,14 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
 }
 
 const USES = [
-  ...['takes the newest handle', 'looks at the word', 'pins', 'reads the object', 'uses it', 'unpins'],
-  ...['wakes removers', 'is over', ...CLOSES.slice(Close.takes)],
+  'takes the newest handle',
+  'looks at the word',
+  'pins',
+  'reads the object',
+  'uses it',
+  'unpins',
+  'wakes removers',
+  'is over',
+  ...CLOSES.slice(Close.takes),
 ];
 const ADDS = ['takes the entry', 'goes in', 'is opened'];

@@ -1,4 +1,6 @@
-/** Every interleaving of roles that move between two threads, and each of its rules broken in turn. */
+/**
+ * Every interleaving of roles that move between two threads, and each of its rules broken in turn.
+ */
 
 import { itAll, itLong } from '../rig/setting.ts';
 import { type HostingMutation, type HostingSetup, hostingProtocol } from './hosting.ts';

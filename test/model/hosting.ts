@@ -1,7 +1,8 @@
 /**
- * Roles that move between two threads as a model: the client changes which table of hosts holds, each thread lets go, says so and takes
- * up, another thread rings the host of a role, threads die and are replaced. Rule I10 of src/engine/ring/slot.ts; the code is
- * actors/hosted.ts, `host` and `seeHosting` of src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
+ * Roles that move between two threads as a model: the client changes which table of hosts holds,
+ * each thread lets go, says so and takes up, another thread rings the host of a role, threads die
+ * and are replaced. Rule I10 of src/engine/ring/slot.ts; the code is actors/hosted.ts, `host` and
+ * `seeHosting` of src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -22,13 +23,29 @@ export type HostingMutation =
   | 'the host looked up before the store'
   | 'a successor that takes up at once';
 
-/** Words: the table, what each thread has seen, what is wanted of the roles (a bit each of the client and the other thread). */
+/**
+ * Words: the table, what each thread has seen, what is wanted of the roles (a bit each of the
+ * client and the other thread).
+ */
 const [HOSTING, SEEN, WANTED] = [0, 1, 3];
 const [CLIENT_AT, CHANGED, OTHER_AT, WISHED, OTHER_READ, DIED] = [4, 5, 6, 7, 8, 9];
-/** of each thread: its step, what it read, the table that it follows, whether it hosts the roles, whether its bell was rung */
+/**
+ * of each thread: its step, what it read, the table that it follows, whether it hosts the roles,
+ * whether its bell was rung
+ */
 const THREAD = 10;
 const [STEP, READ, FOLLOWS, HOSTS, RUNG] = [0, 1, 2, 3, 4];
-const Step = { bell: 0, reads: 1, letsGo: 2, says: 3, looks: 4, takes: 5, works: 6, parks: 7, dead: 8 };
+const Step = {
+  bell: 0,
+  reads: 1,
+  letsGo: 2,
+  says: 3,
+  looks: 4,
+  takes: 5,
+  works: 6,
+  parks: 7,
+  dead: 8,
+};
 const NONE = 2;
 const THREADS = ['the first thread', 'the second thread'];
 
@@ -44,7 +61,8 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
     for (const thread of [0, 1]) ring(state, thread);
   };
   const alone = (state: State) => {
-    if (at(state, own(0, HOSTS)) && at(state, own(1, HOSTS))) throw new Violation('I10', 'both threads host the roles');
+    if (at(state, own(0, HOSTS)) && at(state, own(1, HOSTS)))
+      throw new Violation('I10', 'both threads host the roles');
   };
 
   const thread = (state: State, by: number): boolean => {
@@ -77,7 +95,8 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
         (early ? letGo : say)();
         return go(Step.looks);
       case Step.looks: {
-        const others = at(state, SEEN + 1 - by) === read || is('taken up before the others have let go');
+        const others =
+          at(state, SEEN + 1 - by) === read || is('taken up before the others have let go');
         return go(read === by && !at(state, own(by, HOSTS)) && others ? Step.takes : Step.works);
       }
       case Step.takes:
@@ -101,7 +120,10 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
     }
   };
 
-  /** Changes the table, rings both, wants something unless that was the last change, rings its host: waits for nothing in between. */
+  /**
+   * Changes the table, rings both, wants something unless that was the last change, rings its host:
+   * waits for nothing in between.
+   */
   const client = (state: State): boolean => {
     const go = (to: number): true => {
       state[CLIENT_AT] = to;
@@ -165,8 +187,14 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
     at(state, CLIENT_AT) === 0 &&
     at(state, WISHED) === wishes &&
     at(state, OTHER_AT) === 0;
-  const move = (says: (state: State) => string, apply: (state: State) => boolean, optional = false): Move => ({
-    ...{ optional, says, apply },
+  const move = (
+    says: (state: State) => string,
+    apply: (state: State) => boolean,
+    optional = false,
+  ): Move => ({
+    optional,
+    says,
+    apply,
   });
   const step = (state: State, by: number) => Object.keys(Step)[at(state, own(by, STEP))];
   return {

@@ -1,6 +1,7 @@
 /**
- * What a reader makes of the notes that it believes: the list of drawable steps, kept up as native/rows/drawable.cpp does it, and
- * held against brute force over the episodes as they were. None of it looks at shared memory.
+ * What a reader makes of the notes that it believes: the list of drawable steps, kept up as
+ * native/rows/drawable.cpp does it, and held against brute force over the episodes as they were.
+ * None of it looks at shared memory.
  */
 import { type State, Violation } from './checker.ts';
 import type { LanesMutation, LanesSetup } from './lanes.ts';
@@ -44,7 +45,9 @@ export class Drawable {
     for (const place of memory.list(state)) {
       // The note says how far it reaches; here the note that it had then.
       const { step } = this.versionOf(state, this.#lifeOf(state).truth[place]);
-      const reach = this.#broken('a stack dropped with its last frame') ? 0 : Math.min(step, this.#back);
+      const reach = this.#broken('a stack dropped with its last frame')
+        ? 0
+        : Math.min(step, this.#back);
       if (place - reach >= from) break;
       memory.put(state, place, false);
     }
@@ -78,35 +81,54 @@ export class Drawable {
     if (ended) state[memory.PENDING] = end;
   }
 
-  /** By brute force over the episodes as they were: the steps of which everything that their view needs is in [from, to). */
+  /**
+   * By brute force over the episodes as they were: the steps of which everything that their view
+   * needs is in [from, to).
+   */
   checkList(state: State): void {
     const life = this.#lifeOf(state);
     const [from, to] = [state[SEEN_FROM]!, state[SEEN_TO]!];
-    const at = (place: number) => (place < to ? this.versionOf(state, life.truth[place]) : UNWRITTEN);
+    const at = (place: number) =>
+      place < to ? this.versionOf(state, life.truth[place]) : UNWRITTEN;
     const drawable = Array.from({ length: to - from }, (_, i) => from + i).filter((place) => {
       const { final, step, episode } = at(place);
       if (final || place - Math.min(step, this.#back) < from) return false;
       const whole = (end: number) => at(end).episode === episode;
-      const ended = Array.from({ length: to - place }, (_, i) => place + i).some((end) => at(end).final && whole(end));
+      const ended = Array.from({ length: to - place }, (_, i) => place + i).some(
+        (end) => at(end).final && whole(end),
+      );
       return ended || whole(place + this.#n);
     });
     const listed = memory.list(state);
     if (`${listed}` !== `${drawable}`)
-      throw new Violation('list', `of places ${from} to ${to} it lists [${listed}], drawable are [${drawable}]`);
+      throw new Violation(
+        'list',
+        `of places ${from} to ${to} it lists [${listed}], drawable are [${drawable}]`,
+      );
   }
 
-  /** Of the words alone: a span is no longer than the ring, never goes back, and parts no step from its final observation. */
+  /**
+   * Of the words alone: a span is no longer than the ring, never goes back, and parts no step from
+   * its final observation.
+   */
   checkSpan(state: State): void {
     const [from, to] = [state[NOW_FROM]!, state[NOW_TO]!];
     const { truth, versions } = this.#lifeOf(state);
-    if (to - from > this.#setup.places) throw new Violation('L2', `places ${from} to ${to} are more than there are`);
+    if (to - from > this.#setup.places)
+      throw new Violation('L2', `places ${from} to ${to} are more than there are`);
     if (from < state[SEEN_FROM]!) throw new Violation('L6', `place ${from} is there again`);
     if (to < state[SEEN_TO]!) throw new Violation('L1', `place ${to} is not committed any more`);
     if (to > 0 && versions[truth[to - 1]! - 1]?.ends)
-      throw new Violation('L3', `step ${to - 1} ends its episode, and its final observation is not there`);
+      throw new Violation(
+        'L3',
+        `step ${to - 1} ends its episode, and its final observation is not there`,
+      );
   }
 
-  /** Behind the last look: nothing is lost of what was committed and is kept, and the steps are counted. */
+  /**
+   * Behind the last look: nothing is lost of what was committed and is kept, and the steps are
+   * counted.
+   */
   checkEnd(state: State): void {
     const { begun, committed, steps, truth } = this.#lifeOf(state);
     const floor = state[memory.FLOORS] ? state[memory.FLOOR + state[memory.FLOORS]! - 1]! : 0;
@@ -117,6 +139,7 @@ export class Drawable {
         `${state[SEEN_FROM]} to ${state[SEEN_TO]} are seen, there are ${from} to ${committed}`,
       );
     const counted = truth.filter((version) => !this.versionOf(state, version).final).length;
-    if (steps >= 0 && steps !== counted) throw new Violation('count', `${counted} steps are counted as ${steps}`);
+    if (steps >= 0 && steps !== counted)
+      throw new Violation('count', `${counted} steps are counted as ${steps}`);
   }
 }

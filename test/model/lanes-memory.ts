@@ -1,8 +1,10 @@
 /**
- * One state of a modelled lane, byte by byte, and what a load may find in it. A load finds any store that its thread does not know
- * to be overwritten: what is stored later may be seen early, and what was stored long ago may be seen late. What a thread knows is
- * how far in the writers' order of stores it has acquired, and which store of each word it found last. That is C++'s memory model
- * without stores that travel ahead of loads, which no writer here could do: it loads nothing that others store.
+ * One state of a modelled lane, byte by byte, and what a load may find in it. A load finds any
+ * store that its thread does not know to be overwritten: what is stored later may be seen early,
+ * and what was stored long ago may be seen late. What a thread knows is how far in the writers'
+ * order of stores it has acquired, and which store of each word it found last. That is C++'s memory
+ * model without stores that travel ahead of loads, which no writer here could do: it loads nothing
+ * that others store.
  */
 import type { State } from './checker.ts';
 import { At, type Life } from './lanes-writer.ts';
@@ -16,7 +18,10 @@ export const FLOOR_BRINGS = 4;
 export const FLOORS = 6;
 /** the threads that clear: the committed count found, and what it brought */
 export const CLEARER = 8;
-/** of the reader: the store up to which it has acquired, and what a fence would bring; the stores found last of begun, committed, floor */
+/**
+ * of the reader: the store up to which it has acquired, and what a fence would bring; the stores
+ * found last of begun, committed, floor
+ */
 export const VIEW = 12;
 export const UNFENCED = 13;
 const FOUND = 14;
@@ -43,7 +48,10 @@ export const MOST_PLACES = 16;
 
 export type Order = 'acquire' | 'relaxed';
 
-/** The number of the store that a load finds, as its thread's `choice` among those that it may find, newest first; −1: none is left. */
+/**
+ * The number of the store that a load finds, as its thread's `choice` among those that it may find,
+ * newest first; −1: none is left.
+ */
 function findable(state: State, life: Life, at: number, least: number, choice: number): number {
   let skipped = 0;
   for (let i = state[STORED]!; i > 0; i--) {
@@ -99,7 +107,9 @@ export function join(state: State): void {
 
 export function list(state: State): number[] {
   const bits = state[LIST]! | (state[LIST + 1]! << 8);
-  return Array.from({ length: MOST_PLACES }, (_, place) => place).filter((place) => bits & (1 << place));
+  return Array.from({ length: MOST_PLACES }, (_, place) => place).filter(
+    (place) => bits & (1 << place),
+  );
 }
 export function put(state: State, place: number, there: boolean): void {
   const at = LIST + (place >> 3);

@@ -1,4 +1,7 @@
-/** A reader's program: looks what is drawable (native/rows/drawable.cpp), draws, copies (native/rows/view.cpp), and looks again. */
+/**
+ * A reader's program: looks what is drawable (native/rows/drawable.cpp), draws, copies
+ * (native/rows/view.cpp), and looks again.
+ */
 import { type State, Violation } from './checker.ts';
 import type { LanesMutation, LanesSetup } from './lanes.ts';
 import { Drawable } from './lanes-drawable.ts';
@@ -97,7 +100,7 @@ export class Reader {
     });
   }
 
-  // ---- what may be read ----------------------------------------------------------------------------------------------
+  // ---- what may be read -------------------------------------------------------------------------
 
   /** `lowest_kept`: into KEPT. */
   #lowestKept(fenced = !this.#broken('no fence before begun is looked at')): void {
@@ -144,14 +147,23 @@ export class Reader {
     });
   }
 
-  // ---- what is drawable ----------------------------------------------------------------------------------------------
+  // ---- what is drawable -------------------------------------------------------------------------
 
   #sync(): void {
-    const [loop, chunk, note, overtaken, done] = [{ at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }];
+    const [loop, chunk, note, overtaken, done] = [
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+    ];
     const { by } = this;
     const atOnce = this.#setup.atOnce ?? this.#setup.places;
     this.#span();
-    this.#jump((state) => state[NOW_TO] === state[SEEN_TO] && state[NOW_FROM] === state[SEEN_FROM], done);
+    this.#jump(
+      (state) => state[NOW_TO] === state[SEEN_TO] && state[NOW_FROM] === state[SEEN_FROM],
+      done,
+    );
     by.place(loop);
     this.#local((state) => this.#list.drop(state));
     by.place(chunk);
@@ -164,15 +176,21 @@ export class Reader {
     if (early) this.#lowestKept();
     by.place(note);
     this.#load('copies a note', (state) => this.#noteOf(state[COUNTER]!), 'relaxed', this.#compare);
-    const more = (state: State) => state[COUNTER]! < Math.min(state[SEEN_TO]! + atOnce, state[NOW_TO]!);
+    const more = (state: State) =>
+      state[COUNTER]! < Math.min(state[SEEN_TO]! + atOnce, state[NOW_TO]!);
     this.#jump(more, note);
     if (!early) this.#lowestKept();
     const last = this.#broken('the last note looked at alone');
     const believed = this.#broken('notes believed though overtaken');
-    this.#jump((state) => !believed && state[KEPT]! > (last ? state[COUNTER]! - 1 : state[SEEN_TO]!), overtaken);
+    this.#jump(
+      (state) => !believed && state[KEPT]! > (last ? state[COUNTER]! - 1 : state[SEEN_TO]!),
+      overtaken,
+    );
     this.#local((state) => {
-      if (state[WRONG]) throw new Violation('L4', `a note of ${state[SEEN_TO]} or behind it was overwritten`);
-      for (; state[SEEN_TO]! < state[COUNTER]!; state[SEEN_TO]!++) this.#list.take(state, state[SEEN_TO]!);
+      if (state[WRONG])
+        throw new Violation('L4', `a note of ${state[SEEN_TO]} or behind it was overwritten`);
+      for (; state[SEEN_TO]! < state[COUNTER]!; state[SEEN_TO]!++)
+        this.#list.take(state, state[SEEN_TO]!);
     });
     by.goto(chunk);
     by.place(overtaken);
@@ -194,11 +212,17 @@ export class Reader {
     return At.note + (place % this.#setup.places);
   }
 
-  // ---- a sample ------------------------------------------------------------------------------------------------------
+  // ---- a sample ---------------------------------------------------------------------------------
 
   #sample(): void {
     const { by } = this;
-    const [again, draw, notes, bytes, none] = [{ at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }];
+    const [again, draw, notes, bytes, none] = [
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+    ];
     by.place(again);
     this.#sync();
     by.place(draw);
@@ -221,7 +245,9 @@ export class Reader {
         const [place, read] = [state[ROW]!, this.#list.versionOf(state, version)];
         if (state[COUNTER] === place) {
           state[FIRST] = place - Math.min(read.step, this.#back, place);
-          state[LOWEST] = this.#broken('begun looked at for the step alone') ? place : state[FIRST]!;
+          state[LOWEST] = this.#broken('begun looked at for the step alone')
+            ? place
+            : state[FIRST]!;
           state[STEPS] = 0;
         }
         this.#compare(state, version);

@@ -1,10 +1,14 @@
 /**
- * What the writers of one modelled lane store, in order: the first one until it ends or dies, then its successor. A writer waits
- * for nobody and reads nothing that others write, so its life is known beforehand; so is what each place should hold.
+ * What the writers of one modelled lane store, in order: the first one until it ends or dies, then
+ * its successor. A writer waits for nobody and reads nothing that others write, so its life is
+ * known beforehand; so is what each place should hold.
  */
 import type { LanesMutation, LanesSetup } from './lanes.ts';
 
-/** Where a store goes; place n's note and bytes are at `note + n mod places` and `bytes + n mod places`. */
+/**
+ * Where a store goes; place n's note and bytes are at `note + n mod places` and `bytes + n mod
+ * places`.
+ */
 export const At = { begun: 0, committed: 1, steps: 2, note: 3, bytes: 8 } as const;
 
 export interface Store {
@@ -15,7 +19,10 @@ export interface Store {
   readonly says: string;
 }
 
-/** What a note or the bytes of a place say: a version, of which every writer of a place makes its own. */
+/**
+ * What a note or the bytes of a place say: a version, of which every writer of a place makes its
+ * own.
+ */
 export interface Version {
   readonly place: number;
   readonly final: boolean;
@@ -41,7 +48,10 @@ export interface Life {
   readonly steps: number;
 }
 
-/** `script`: an episode's steps, one letter each, `e` for one that ends it and brings its final observation. */
+/**
+ * `script`: an episode's steps, one letter each, `e` for one that ends it and brings its final
+ * observation.
+ */
 type Script = string;
 
 class Pen {
@@ -77,7 +87,8 @@ class Pen {
   truth(): number[] {
     const truth: number[] = [];
     this.stores.forEach((_, i) => {
-      for (const version of this.commits.get(i) ?? []) truth[this.versions[version - 1]!.place] = version;
+      for (const version of this.commits.get(i) ?? [])
+        truth[this.versions[version - 1]!.place] = version;
     });
     return truth;
   }
@@ -89,9 +100,11 @@ class Pen {
     const truth = this.truth();
     if (committed > 0 && this.#broken !== 'the count of steps taken over as it is') {
       const last = this.versions[truth[committed - 1]! - 1];
-      if (last) this.#store('puts steps right', At.steps, last.final ? last.before : last.before + 1, true);
+      if (last)
+        this.#store('puts steps right', At.steps, last.final ? last.before : last.before + 1, true);
     }
-    if (this.#broken === 'begun lowered to committed') this.#store('lowers begun', At.begun, committed);
+    if (this.#broken === 'begun lowered to committed')
+      this.#store('lowers begun', At.begun, committed);
     if (this.#broken !== "the dead writer's episode continued") return 0;
     const last = this.versions[truth[committed - 1]! - 1];
     return last && !last.final ? last.step + 1 : 0;
@@ -111,7 +124,8 @@ class Pen {
 
   #add(step: number, ends: boolean): void {
     const broken = this.#broken;
-    const goesOn = broken === "places counted on from the dead writer's begun" ? At.begun : At.committed;
+    const goesOn =
+      broken === "places counted on from the dead writer's begun" ? At.begun : At.committed;
     const place = Math.max(this.newest(At.committed), this.newest(goesOn));
     const before = this.newest(At.steps);
     const episode = this.#episode;
@@ -126,7 +140,12 @@ class Pen {
     };
     const commit = (to: number, versions: number[]) => {
       this.commits.set(this.stores.length, versions);
-      this.#store(`stores committed = ${to}`, At.committed, to, broken !== 'committed stored without release');
+      this.#store(
+        `stores committed = ${to}`,
+        At.committed,
+        to,
+        broken !== 'committed stored without release',
+      );
     };
 
     const late = broken === 'begun stored after the bytes';
@@ -140,7 +159,14 @@ class Pen {
       if (!early) commit(place + 1, [own]);
     }
     if (ends) {
-      const last = { place: place + 1, final: true, ends: false, step: step + 1, before: before + 1, episode };
+      const last = {
+        place: place + 1,
+        final: true,
+        ends: false,
+        step: step + 1,
+        before: before + 1,
+        episode,
+      };
       const final = this.#version(last);
       this.#fill(place + 1, final);
       if (late) begin();
@@ -171,7 +197,9 @@ export function lifeOf(setup: LanesSetup, diesAfter?: number): Life {
   const truth = pen.truth();
   const counted = diesAfter === undefined || followed;
   return {
-    ...{ stores: pen.stores, versions: pen.versions, truth },
+    stores: pen.stores,
+    versions: pen.versions,
+    truth,
     begun: pen.newest(At.begun),
     committed: pen.newest(At.committed),
     steps: counted ? pen.newest(At.steps) : -1,

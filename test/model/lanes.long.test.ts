@@ -1,4 +1,7 @@
-/** A lane of trajectories under every order of its loads and stores, and its rules broken one by one. */
+/**
+ * A lane of trajectories under every order of its loads and stores, and its rules broken one by
+ * one.
+ */
 import { itAll } from '../rig/setting.ts';
 import { type LanesMutation, type LanesSetup, lanesProtocol } from './lanes.ts';
 import { proofsOf } from './proofs.ts';
@@ -77,7 +80,12 @@ describe("a lane's rules, broken on purpose, are caught", function () {
     // A writer that lives stores committed in the end; a dead one never does.
     proves('livelock', dead, 'span taken from committed alone');
     proves('list', { places: 3, writer: 'ssss', clears: 1 }, 'floor ignored');
-    proves('L4', living, 'notes copied behind the look at begun', 'notes believed though overtaken');
+    proves(
+      'L4',
+      living,
+      'notes copied behind the look at begun',
+      'notes believed though overtaken',
+    );
     proves('L4', living, 'the last note looked at alone');
     proves('livelock', living, 'a reader goes on where it was lapped');
     proves('list', followed, 'a first step taken for the next one');

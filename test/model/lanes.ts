@@ -1,7 +1,7 @@
 /**
- * A lane of trajectories as a model: its writer, which may die between any two stores and be followed by another, threads that
- * clear it, and a reader that draws from it, on a memory that shows stores late and out of order. The rules L1 to L6 are those
- * of native/rows/lanes.hpp.
+ * A lane of trajectories as a model: its writer, which may die between any two stores and be
+ * followed by another, threads that clear it, and a reader that draws from it, on a memory that
+ * shows stores late and out of order. The rules L1 to L6 are those of native/rows/lanes.hpp.
  */
 import type { Model, Move, State } from './checker.ts';
 import * as memory from './lanes-memory.ts';
@@ -12,14 +12,18 @@ import { PLACE, WIDTH } from './memory.ts';
 export interface LanesSetup {
   /** of the ring: 2 to 4 */
   places: number;
-  /** the steps that it adds, a letter each: `s`, or `e` where an episode ends; for instance 'sses' */
+  /**
+   * the steps that it adds, a letter each: `s`, or `e` where an episode ends; for instance 'sses'
+   */
   writer: string;
   /** With one, be it empty, the writer may die anywhere; these steps are added by its successor. */
   successor?: string;
   /** steps of a transition, and frames of a stack; 1 by default */
   n?: number;
   frames?: number;
-  /** notes that the reader copies between two looks at begun; by default as many as there are places */
+  /**
+   * notes that the reader copies between two looks at begun; by default as many as there are places
+   */
   atOnce?: number;
   /** threads that clear the lane, each once; at most 2 */
   clears?: number;
@@ -59,18 +63,25 @@ export type LanesMutation =
 
 export function lanesProtocol(setup: LanesSetup): Model {
   const alone = lifeOf({ ...setup, successor: '' }).stores.length;
-  const lives = [lifeOf(setup), ...Array.from({ length: alone }, (_, stores) => lifeOf(setup, stores))];
+  const lives = [
+    lifeOf(setup),
+    ...Array.from({ length: alone }, (_, stores) => lifeOf(setup, stores)),
+  ];
   for (const { truth } of lives)
     if (truth.length > memory.MOST_PLACES) throw new Error('a state has no room for so many steps');
   const life = (state: State): Life => lives[state[memory.DIED]!]!;
   // What a load may find, and what may be drawn: any store of the word, or what it was made with.
-  const storesOf = ({ stores }: Life, word: number) => stores.filter(({ at }) => at === word).length;
+  const storesOf = ({ stores }: Life, word: number) =>
+    stores.filter(({ at }) => at === word).length;
   const words = Array.from({ length: At.bytes + setup.places }, (_, at) => at);
-  const choices = 1 + Math.max(...lives.flatMap((each) => words.map((word) => storesOf(each, word))), setup.places);
+  const choices =
+    1 +
+    Math.max(...lives.flatMap((each) => words.map((word) => storesOf(each, word))), setup.places);
   const clearers = setup.clears ?? 0;
   const reader = new Reader(setup, life);
 
-  // What others do is done before the reader begins. Nothing is missed: none of them waits for it, and what it finds is up to it.
+  // What others do is done before the reader begins. Nothing is missed: none of them waits for it,
+  // and what it finds is up to it.
   const cleared = (state: State) => {
     const written = state[memory.STORED] === life(state).stores.length;
     return written && state.subarray(PLACE + 1, PLACE + 1 + clearers).every((place) => place === 2);
@@ -78,7 +89,8 @@ export function lanesProtocol(setup: LanesSetup): Model {
 
   const moves: Move[] = Array.from({ length: choices }, (_, choice) => ({
     optional: false,
-    says: (state) => `the reader ${reader.by.current(state).says}${whatItFinds(reader, state, choice)}`,
+    says: (state) =>
+      `the reader ${reader.by.current(state).says}${whatItFinds(reader, state, choice)}`,
     apply: (state) => cleared(state) && reader.advance(state, choice),
   }));
   moves.push({
@@ -107,7 +119,8 @@ export function lanesProtocol(setup: LanesSetup): Model {
     width: WIDTH,
     moves,
     start: (state) => void state.fill(0),
-    unfinished: (state) => (reader.by.current(state).end ? null : `the reader ${reader.by.current(state).says}`),
+    unfinished: (state) =>
+      reader.by.current(state).end ? null : `the reader ${reader.by.current(state).says}`,
   };
 }
 
@@ -122,7 +135,12 @@ function whatItFinds(reader: Reader, state: State, choice: number): string {
 }
 
 /** L6: a thread finds any committed count, and raises the floor to it, all at once. */
-function clearing(i: number, life: (state: State) => Life, choices: number, { broken }: LanesSetup): Move[] {
+function clearing(
+  i: number,
+  life: (state: State) => Life,
+  choices: number,
+  { broken }: LanesSetup,
+): Move[] {
   const own = memory.CLEARER + 2 * i;
   const place = PLACE + 1 + i;
   const finds = (choice: number): Move => ({
@@ -131,7 +149,9 @@ function clearing(i: number, life: (state: State) => Life, choices: number, { br
     apply: (state) => {
       const { stores } = life(state);
       if (state[place] !== 0 || state[memory.STORED] !== stores.length) return false;
-      const found = [0, ...stores.flatMap(({ at }, k) => (at === At.committed ? [k + 1] : []))][choice];
+      const found = [0, ...stores.flatMap(({ at }, k) => (at === At.committed ? [k + 1] : []))][
+        choice
+      ];
       if (found === undefined) return false;
       state[own] = found === 0 ? 0 : stores[found - 1]!.value;
       state[own + 1] = found === 0 ? 0 : stores[found - 1]!.brings;
@@ -145,11 +165,15 @@ function clearing(i: number, life: (state: State) => Life, choices: number, { br
     apply: (state) => {
       if (state[place] !== 1) return false;
       const last = state[memory.FLOORS]!;
-      const [floor, brings] = last ? [state[memory.FLOOR + last - 1]!, state[memory.FLOOR_BRINGS + last - 1]!] : [0, 0];
+      const [floor, brings] = last
+        ? [state[memory.FLOOR + last - 1]!, state[memory.FLOOR_BRINGS + last - 1]!]
+        : [0, 0];
       const blind = broken === 'the floor stored as it was found';
       if (blind || state[own]! > floor) {
         state[memory.FLOOR + last] = state[own]!;
-        state[memory.FLOOR_BRINGS + last] = blind ? state[own + 1]! : Math.max(brings, state[own + 1]!);
+        state[memory.FLOOR_BRINGS + last] = blind
+          ? state[own + 1]!
+          : Math.max(brings, state[own + 1]!);
         state[memory.FLOORS] = last + 1;
       }
       state[own] = state[own + 1] = 0;

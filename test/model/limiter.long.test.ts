@@ -1,4 +1,6 @@
-/** The rate limiter's counts and wakes in every interleaving, and each of its rules broken in turn. */
+/**
+ * The rate limiter's counts and wakes in every interleaving, and each of its rules broken in turn.
+ */
 import { itAll } from '../rig/setting.ts';
 import { type LimiterMutation, type LimiterSetup, limiterProtocol } from './limiter.ts';
 import { proofsOf } from './proofs.ts';
@@ -6,10 +8,20 @@ import { proofsOf } from './proofs.ts';
 const inWords = ({ adds, batches, add, batch, minSize, errorBuffer, givesBack }: LimiterSetup) =>
   `adds [${adds}] × ${add}, batches [${batches}] × ${batch}, from ${minSize} rows on, band ${errorBuffer}` +
   (givesBack ? ', one given back' : '');
-const { holds, caught, explored } = proofsOf<LimiterMutation, LimiterSetup>(limiterProtocol, inWords);
+const { holds, caught, explored } = proofsOf<LimiterMutation, LimiterSetup>(
+  limiterProtocol,
+  inWords,
+);
 
 /** A band as narrow as checkBand() lets it be: every agent waits again and again. */
-const narrow: LimiterSetup = { adds: [3], batches: [3], add: 1, batch: 1, minSize: 1, errorBuffer: 2 };
+const narrow: LimiterSetup = {
+  adds: [3],
+  batches: [3],
+  add: 1,
+  batch: 1,
+  minSize: 1,
+  errorBuffer: 2,
+};
 /** The last add, and the last batch, are what the other side waits for. */
 const lastAdd: LimiterSetup = { ...narrow, adds: [1], batches: [1] };
 const lastBatch: LimiterSetup = { ...narrow, adds: [4], batches: [1] };
@@ -32,7 +44,11 @@ describe("the rate limiter's rules, broken on purpose, are caught", function () 
 
   caught('admitted stored as it was found', 'S1', writers);
   caught('samples stored as they were found', 'S1', samplers);
-  caught('taken without another look when somebody was faster', 'S1', { ...writers, adds: [2, 3], batches: [1] });
+  caught('taken without another look when somebody was faster', 'S1', {
+    ...writers,
+    adds: [2, 3],
+    batches: [1],
+  });
   caught('writers admitted by what is inserted', 'S1', writers);
   caught('samplers admitted by what is admitted', 'S2', narrow);
   caught('inserts counted before the rows are there', 'S2', narrow);

@@ -1,6 +1,7 @@
 /**
- * The rate limiter as a model: collectors that add and requesters that sample, any number of each, on three counts; who finds no room
- * parks on its bell; a requester that is paused gives its last batch back. The rules S1 to S5 are those of native/rows/limiter.hpp.
+ * The rate limiter as a model: collectors that add and requesters that sample, any number of each,
+ * on three counts; who finds no room parks on its bell; a requester that is paused gives its last
+ * batch back. The rules S1 to S5 are those of native/rows/limiter.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -33,9 +34,14 @@ export type LimiterMutation =
   | 'writers rung before samples are counted'
   | 'nobody rung behind a give-back';
 
-/** Counts; then rows that are committed, taken for adds and for batches, and given back, in truth. */
+/**
+ * Counts; then rows that are committed, taken for adds and for batches, and given back, in truth.
+ */
 const [ADMITTED, INSERTS, SAMPLES, COMMITTED, ADDED, DRAWN, BACK] = [0, 1, 2, 3, 4, 5, 6];
-/** Of each agent: its step, what is left, what it has read of its own count, whether its bell has moved since it was read. */
+/**
+ * Of each agent: its step, what is left, what it has read of its own count, whether its bell has
+ * moved since it was read.
+ */
 const AGENT = 7;
 const [AT, LEFT, READ, MOVED] = [0, 1, 2, 3];
 const SIZE = 4;
@@ -56,12 +62,15 @@ const At = {
 export function limiterProtocol(setup: LimiterSetup): Model {
   const { adds, batches, add, batch, minSize } = setup;
   const is = (how: LimiterMutation) => setup.broken === how;
-  const errorBuffer = is('the band narrower than a batch and an add') ? (add + batch) / 2 - 1 : setup.errorBuffer;
+  const errorBuffer = is('the band narrower than a batch and an add')
+    ? (add + batch) / 2 - 1
+    : setup.errorBuffer;
   const all = adds.length + batches.length;
   const own = (agent: number) => AGENT + agent * SIZE;
   const at = (state: State, index: number) => state[index] as number;
   const writes = (agent: number) => agent < adds.length;
-  const name = (agent: number) => (writes(agent) ? `collector ${agent}` : `requester ${agent - adds.length}`);
+  const name = (agent: number) =>
+    writes(agent) ? `collector ${agent}` : `requester ${agent - adds.length}`;
 
   const mayInsert = (admitted: number, samples: number) => {
     const after = admitted + add - minSize;
@@ -73,7 +82,10 @@ export function limiterProtocol(setup: LimiterSetup): Model {
   };
   const room = (state: State, agent: number, taken: number) => {
     if (writes(agent)) return mayInsert(taken, at(state, SAMPLES));
-    return maySample(at(state, is('samplers admitted by what is admitted') ? ADMITTED : INSERTS), taken);
+    return maySample(
+      at(state, is('samplers admitted by what is admitted') ? ADMITTED : INSERTS),
+      taken,
+    );
   };
   const countOf = (agent: number) =>
     writes(agent) ? (is('writers admitted by what is inserted') ? INSERTS : ADMITTED) : SAMPLES;
@@ -89,7 +101,10 @@ export function limiterProtocol(setup: LimiterSetup): Model {
     if (at(state, own(other) + AT) === At.asleep) state[own(other) + AT] = At.bell;
   };
 
-  /** Sequence of one round: the bell, the count, what it is held against, the exchange, then what was taken for. */
+  /**
+   * Sequence of one round: the bell, the count, what it is held against, the exchange, then what
+   * was taken for.
+   */
   const advance = (state: State, agent: number): boolean => {
     const here = own(agent);
     const go = (to: number): true => {
@@ -99,7 +114,9 @@ export function limiterProtocol(setup: LimiterSetup): Model {
     const count = writes(agent) ? ADMITTED : SAMPLES;
     const rows = writes(agent) ? add : batch;
     const early = is(
-      writes(agent) ? 'samplers rung before inserts are counted' : 'writers rung before samples are counted',
+      writes(agent)
+        ? 'samplers rung before inserts are counted'
+        : 'writers rung before samples are counted',
     );
     switch (at(state, here + AT)) {
       case At.bell:
@@ -119,7 +136,9 @@ export function limiterProtocol(setup: LimiterSetup): Model {
       case At.takes: {
         const found = at(state, count);
         const inTime = found === at(state, here + READ) || countOf(agent) !== count;
-        const blind = is(writes(agent) ? 'admitted stored as it was found' : 'samples stored as they were found');
+        const blind = is(
+          writes(agent) ? 'admitted stored as it was found' : 'samples stored as they were found',
+        );
         const careless = is('taken without another look when somebody was faster');
         if (!inTime && !blind && !careless) {
           state[here + READ] = found;
@@ -132,11 +151,13 @@ export function limiterProtocol(setup: LimiterSetup): Model {
         return writes(agent) ? go(At.commits) : taken(state, here, early, agent);
       }
       case At.commits:
-        if (is('inserts counted before the rows are there')) state[INSERTS] = at(state, INSERTS) + add;
+        if (is('inserts counted before the rows are there'))
+          state[INSERTS] = at(state, INSERTS) + add;
         else state[COMMITTED] = at(state, COMMITTED) + add;
         return go(At.counts);
       case At.counts:
-        if (is('inserts counted before the rows are there')) state[COMMITTED] = at(state, COMMITTED) + add;
+        if (is('inserts counted before the rows are there'))
+          state[COMMITTED] = at(state, COMMITTED) + add;
         else state[INSERTS] = at(state, INSERTS) + add;
         return taken(state, here, early, agent);
       case At.rings:
@@ -168,13 +189,21 @@ export function limiterProtocol(setup: LimiterSetup): Model {
     return true;
   };
 
-  /** In truth, behind each exchange. What was given back was there when those were let in that lead by it. */
+  /**
+   * In truth, behind each exchange. What was given back was there when those were let in that lead
+   * by it.
+   */
   const checkBand = (state: State, agent: number): void => {
     if (writes(agent)) {
-      const lead = at(state, ADMITTED) - minSize - at(state, SAMPLES) - (setup.givesBack ? batch : 0);
-      if (at(state, ADMITTED) !== at(state, ADDED)) throw new Violation('S1', 'rows are admitted and not counted');
+      const lead =
+        at(state, ADMITTED) - minSize - at(state, SAMPLES) - (setup.givesBack ? batch : 0);
+      if (at(state, ADMITTED) !== at(state, ADDED))
+        throw new Violation('S1', 'rows are admitted and not counted');
       if (lead > errorBuffer && at(state, ADMITTED) > minSize)
-        throw new Violation('S1', `${at(state, ADMITTED)} are admitted, ${at(state, SAMPLES)} sampled`);
+        throw new Violation(
+          'S1',
+          `${at(state, ADMITTED)} are admitted, ${at(state, SAMPLES)} sampled`,
+        );
       return;
     }
     if (at(state, SAMPLES) !== at(state, DRAWN) - at(state, BACK))
@@ -196,15 +225,30 @@ export function limiterProtocol(setup: LimiterSetup): Model {
       for (const [i, many] of [...adds, ...batches].entries()) state[own(i) + LEFT] = many;
     },
     unfinished: (state) => {
-      const asleep = Array.from({ length: all }, (_, i) => i).filter((i) => at(state, own(i) + AT) === At.asleep);
+      const asleep = Array.from({ length: all }, (_, i) => i).filter(
+        (i) => at(state, own(i) + AT) === At.asleep,
+      );
       for (const i of asleep)
-        if (room(state, i, at(state, countOf(i)))) return `${name(i)} sleeps, and there is room for it`;
-      return asleep.some(writes) && !asleep.every(writes) ? 'collectors and requesters wait for each other' : null;
+        if (room(state, i, at(state, countOf(i))))
+          return `${name(i)} sleeps, and there is room for it`;
+      return asleep.some(writes) && !asleep.every(writes)
+        ? 'collectors and requesters wait for each other'
+        : null;
     },
   };
 }
 
 const STEPS = [
-  ...['reads its bell', 'reads its count', 'looks for room', 'takes it', 'commits rows', 'counts its inserts'],
-  ...['rings the others', 'parks', 'sleeps', 'ends', 'gives its last batch back', 'rings who samples'],
+  'reads its bell',
+  'reads its count',
+  'looks for room',
+  'takes it',
+  'commits rows',
+  'counts its inserts',
+  'rings the others',
+  'parks',
+  'sleeps',
+  'ends',
+  'gives its last batch back',
+  'rings who samples',
 ];

@@ -1,4 +1,7 @@
-/** What befalls the modelled link: connections, the server, threads, learners. Each happens at any moment, `times` in all. */
+/**
+ * What befalls the modelled link: connections, the server, threads, learners. Each happens at any
+ * moment, `times` in all.
+ */
 import type { Move, State } from './checker.ts';
 import type { LinkFault, LinkSetup } from './link.ts';
 import { nextOf, sealed } from './link-host.ts';
@@ -46,7 +49,8 @@ export function faultMoves(setup: LinkSetup): Move[] {
       for (const host of all) {
         const ghost = of(host, memory.GHOST);
         fault(`host ${host} loses its connection, but not what it says last`, (state) => {
-          const next = state[of(host, memory.UP)] && !state[ghost] ? nextOf(state, host, setup) : -1;
+          const next =
+            state[of(host, memory.UP)] && !state[ghost] ? nextOf(state, host, setup) : -1;
           if (next < 0) return false;
           state[ghost] = sealed(state, host, next);
           disconnect(state, host);
@@ -63,7 +67,11 @@ export function faultMoves(setup: LinkSetup): Move[] {
     flap: () => {
       for (const host of all)
         may(`host ${host} loses an idle connection`, (state) => {
-          if (state[memory.FLAPS]! >= FLAPS || !state[of(host, memory.UP)] || state[of(host, memory.FLIGHT)])
+          if (
+            state[memory.FLAPS]! >= FLAPS ||
+            !state[of(host, memory.UP)] ||
+            state[of(host, memory.FLIGHT)]
+          )
             return false;
           state[memory.FLAPS] = state[memory.FLAPS]! + 1;
           disconnect(state, host);
@@ -103,7 +111,8 @@ export function faultMoves(setup: LinkSetup): Move[] {
     thread: () =>
       fault('the ingest thread dies and is replaced', (state) => {
         threadDies(state);
-        if (broken === 'naks forgotten with the thread') for (const host of all) state[of(host, memory.ASKED)] = 0;
+        if (broken === 'naks forgotten with the thread')
+          for (const host of all) state[of(host, memory.ASKED)] = 0;
         return true;
       }),
     learner: () => {

@@ -1,10 +1,16 @@
-/** The modelled uplink of a host: what it sends, what it sends again and why, whom it believes. One host is one set of moves. */
+/**
+ * The modelled uplink of a host: what it sends, what it sends again and why, whom it believes. One
+ * host is one set of moves.
+ */
 import type { Move, State } from './checker.ts';
 import type { LinkSetup } from './link.ts';
 import * as memory from './link-memory.ts';
 import { bit, HELLO, of, span } from './link-memory.ts';
 
-/** Beats counted behind the first look at them: the first may have looked before the append, the second has looked behind it. */
+/**
+ * Beats counted behind the first look at them: the first may have looked before the append, the
+ * second has looked behind it.
+ */
 const PATIENCE = 2;
 /** how often the timer of a host that has one ends */
 const ALARMS = 2;
@@ -30,11 +36,17 @@ export function resendAll(state: State, host: number, { rows }: LinkSetup): void
   state[of(host, memory.WAITED)] = 0;
 }
 
-/** E4 and E8: takes an acknowledgement, by notice or from the hash. Gives whether it has learnt anything. */
+/**
+ * E4 and E8: takes an acknowledgement, by notice or from the hash. Gives whether it has learnt
+ *    anything.
+ */
 function take(state: State, host: number, ack: number, setup: LinkSetup): boolean {
   if (ack === 0) return false;
   const [epoch, nak, row] = [ack >> 6, (ack >> 3) & 7, ack & 7];
-  if (epoch !== state[of(host, memory.EPOCH)] && setup.broken !== 'acknowledgement of another epoch believed')
+  if (
+    epoch !== state[of(host, memory.EPOCH)] &&
+    setup.broken !== 'acknowledgement of another epoch believed'
+  )
     return false;
   let learnt = !state[of(host, memory.GREETED)];
   state[of(host, memory.GREETED)] = 1;
@@ -58,20 +70,27 @@ function take(state: State, host: number, ack: number, setup: LinkSetup): boolea
 /** Whether it waits for an acknowledgement of something that was replied to. */
 function waits(state: State, host: number, { rows }: LinkSetup): boolean {
   if (state[of(host, memory.FLIGHT)]) return false;
-  const kept = span(state[of(host, memory.ACKED)]!, rows) | (state[of(host, memory.GREETED)] ? 0 : bit(HELLO));
+  const kept =
+    span(state[of(host, memory.ACKED)]!, rows) | (state[of(host, memory.GREETED)] ? 0 : bit(HELLO));
   return (kept & ~state[of(host, memory.TODO)]!) !== 0;
 }
 
 export function hostMoves(host: number, setup: LinkSetup): Move[] {
   const { rows, broken } = setup;
   const [up, todo, flight] = [of(host, memory.UP), of(host, memory.TODO), of(host, memory.FLIGHT)];
-  const [refused, notice, waited] = [of(host, memory.REFUSED), of(host, memory.NOTICE), of(host, memory.WAITED)];
+  const [refused, notice, waited] = [
+    of(host, memory.REFUSED),
+    of(host, memory.NOTICE),
+    of(host, memory.WAITED),
+  ];
   const name = `host ${host}`;
-  const unfinished = (state: State) => state[of(host, memory.ACKED)]! < rows || !state[of(host, memory.GREETED)];
+  const unfinished = (state: State) =>
+    state[of(host, memory.ACKED)]! < rows || !state[of(host, memory.GREETED)];
 
   const sends: Move = {
     optional: false,
-    says: (state) => `${name} appends ${memory.inWords(sealed(state, host, nextOf(state, host, setup)))}`,
+    says: (state) =>
+      `${name} appends ${memory.inWords(sealed(state, host, nextOf(state, host, setup)))}`,
     apply: (state) => {
       const next = state[up] ? nextOf(state, host, setup) : -1;
       if (next < 0) return false;
@@ -85,7 +104,8 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
   };
   const hears: Move = {
     optional: false,
-    says: (state) => `${name} has a reply (without one: ${state[flight]!.toString(2)}, full: ${state[refused]})`,
+    says: (state) =>
+      `${name} has a reply (without one: ${state[flight]!.toString(2)}, full: ${state[refused]})`,
     apply: (state) => {
       if (!state[up] || state[flight] === 0) return false;
       const first = state[flight]! & -state[flight]!;
@@ -109,14 +129,17 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
   };
   const reads: Move = {
     optional: false,
-    says: (state) => `${name} reads ${memory.ackInWords(state[of(host, memory.ACK)]!)}, ${state[waited]} beats waited`,
+    says: (state) =>
+      `${name} reads ${memory.ackInWords(state[of(host, memory.ACK)]!)}, ${state[waited]} beats waited`,
     apply: (state) => {
       if (!state[up] || !unfinished(state)) return false;
       const learnt = take(state, host, state[of(host, memory.ACK)]!, setup);
-      if (state[memory.HEART] !== state[of(host, memory.EPOCH)] || !waits(state, host, setup)) return learnt;
+      if (state[memory.HEART] !== state[of(host, memory.EPOCH)] || !waits(state, host, setup))
+        return learnt;
       const patience = broken === 'one beat is enough' ? 1 : PATIENCE;
       if (state[waited] === 0) state[waited] = 1;
-      else if (state[waited]! > patience && broken !== 'nothing sent again on beats') resendAll(state, host, setup);
+      else if (state[waited]! > patience && broken !== 'nothing sent again on beats')
+        resendAll(state, host, setup);
       else return learnt;
       return true;
     },
@@ -127,8 +150,10 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
     apply: (state) => {
       const lease = state[memory.LEASE]!;
       const believed = state[of(host, memory.EPOCH)]!;
-      const older = broken === 'an older epoch believed again' ? lease === believed : lease <= believed;
-      const heard = state[memory.HEART] !== believed || state[of(host, memory.ACK)]! >> 6 !== believed;
+      const older =
+        broken === 'an older epoch believed again' ? lease === believed : lease <= believed;
+      const heard =
+        state[memory.HEART] !== believed || state[of(host, memory.ACK)]! >> 6 !== believed;
       if (!state[up] || lease === 0 || older || !heard) return false;
       state[of(host, memory.EPOCH)] = lease;
       state[memory.HIGHEST + host] = Math.max(lease, state[memory.HIGHEST + host]!);
@@ -143,7 +168,8 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
     apply: (state) => {
       if (state[up]) return false;
       state[up] = 1;
-      if (broken !== 'what has no reply not sent again') state[todo] = state[todo]! | state[flight]!;
+      if (broken !== 'what has no reply not sent again')
+        state[todo] = state[todo]! | state[flight]!;
       state[flight] = state[refused] = 0;
       if (broken === 'everything sent again on every connection') resendAll(state, host, setup);
       return true;

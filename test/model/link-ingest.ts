@@ -1,4 +1,7 @@
-/** The modelled ingest thread: reads, decides, commits, acknowledges, trims, beats. What it keeps in shared memory outlives it. */
+/**
+ * The modelled ingest thread: reads, decides, commits, acknowledges, trims, beats. What it keeps in
+ * shared memory outlives it.
+ */
 import { type Move, type State, Violation } from './checker.ts';
 import type { LinkSetup } from './link.ts';
 import * as memory from './link-memory.ts';
@@ -17,7 +20,10 @@ const dirty = (state: State, host: number): void => {
   state[memory.DIRTY] = state[memory.DIRTY]! | (1 << host);
 };
 
-/** E4 and E7: what a thread does that begins, or is connected anew: reads from 0-0, says everything once more. */
+/**
+ * E4 and E7: what a thread does that begins, or is connected anew: reads from 0-0, says everything
+ *    once more.
+ */
 export function beginAnew(state: State, { hosts, busy }: LinkSetup): void {
   state[CURSOR] = state[DECIDED] = state[memory.LOOKED] = 0;
   if (busy) state[memory.LAY] = memory.lengthOf(state);
@@ -25,7 +31,10 @@ export function beginAnew(state: State, { hosts, busy }: LinkSetup): void {
   for (let host = 0; host < hosts; host++) if (state[of(host, memory.MARK)]) dirty(state, host);
 }
 
-/** E2. The mark moves with the rows; nothing is known of a session before its first message, whose base it begins with. */
+/**
+ * E2. The mark moves with the rows; nothing is known of a session before its first message, whose
+ * base it begins with.
+ */
 function decide(state: State, { broken }: LinkSetup): void {
   const entry = state[HELD]!;
   const { host, row, base } = memory.messageOf(entry);
@@ -69,8 +78,11 @@ function decided(state: State): void {
 /** What is said to a session. */
 export function ackTo(state: State, host: number, { broken }: LinkSetup): number {
   const held = state[HELD]! ? memory.messageOf(state[HELD]!) : null;
-  const early = broken === 'acknowledged before the commit' && held?.host === host && held.row !== HELLO;
-  const row = early ? Math.max(state[of(host, memory.MARK)]! - 1, held.row + 1) : state[of(host, memory.MARK)]! - 1;
+  const early =
+    broken === 'acknowledged before the commit' && held?.host === host && held.row !== HELLO;
+  const row = early
+    ? Math.max(state[of(host, memory.MARK)]! - 1, held.row + 1)
+    : state[of(host, memory.MARK)]! - 1;
   return memory.ackOf(state[memory.NOW]!, row, state[of(host, memory.ASKED)]!);
 }
 
@@ -80,7 +92,8 @@ export function ingestMoves(setup: LinkSetup): Move[] {
   const up = (state: State) => state[memory.INGEST_UP] === 1;
   /** a beat that no host waits for changes nothing */
   const awaited = (state: State) =>
-    !quick && all.some((host) => state[of(host, memory.WAITED)]! > 0 && state[of(host, memory.WAITED)]! < 3);
+    !quick &&
+    all.some((host) => state[of(host, memory.WAITED)]! > 0 && state[of(host, memory.WAITED)]! < 3);
 
   const reads: Move = {
     optional: false,
@@ -89,7 +102,8 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       if (!up(state) || state[HELD] || state[CURSOR]! >= memory.lengthOf(state)) return false;
       state[HELD] = state[STREAM + state[CURSOR]!]!;
       state[CURSOR] = state[CURSOR]! + 1;
-      if (broken === 'acknowledged before the commit') dirty(state, memory.messageOf(state[HELD]!).host);
+      if (broken === 'acknowledged before the commit')
+        dirty(state, memory.messageOf(state[HELD]!).host);
       if (broken === 'trimmed before the commit') state[DECIDED] = state[CURSOR]!;
       return true;
     },
@@ -135,12 +149,14 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     },
   };
   /**
-   * E6, its first half: it reads to the end from 0-0 on, where nothing is left that is decided; or, where others send so much that
-   * there is no end, all is decided that lay there. For what has vanished, messages of others are counted that came behind it.
+   * E6, its first half: it reads to the end from 0-0 on, where nothing is left that is decided; or,
+   * where others send so much that there is no end, all is decided that lay there. For what has
+   * vanished, messages of others are counted that came behind it.
    */
   const looks: Move = {
     optional: false,
-    says: (state) => `the ingest has looked${state[CURSOR] === memory.BLIND ? ', and goes back to 0-0' : ''}`,
+    says: (state) =>
+      `the ingest has looked${state[CURSOR] === memory.BLIND ? ', and goes back to 0-0' : ''}`,
     apply: (state) => {
       if (quick || !up(state)) return false;
       const atEnd = !state[HELD] && !state[DECIDED] && state[CURSOR]! >= memory.lengthOf(state);
@@ -149,7 +165,9 @@ export function ingestMoves(setup: LinkSetup): Move[] {
         return true;
       }
       const never = broken === 'only an end counts';
-      const over = busy ? (state[memory.LAY] === 0 || broken === 'a look is over at once') && !never : atEnd;
+      const over = busy
+        ? (state[memory.LAY] === 0 || broken === 'a look is over at once') && !never
+        : atEnd;
       if (!over || state[memory.LOOKED] || !awaited(state)) return false;
       state[memory.LOOKED] = 1;
       return true;
@@ -159,9 +177,11 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     optional: false,
     says: (state) => `the ingest's heart beats${state[memory.LOOKED] ? ', and counts' : ''}`,
     apply: (state) => {
-      // There are hosts besides those of the setup, and they send all the time: no beat finds nothing.
+      // There are hosts besides those of the setup, and they send all the time: no beat finds
+      // nothing.
       const others = broken === 'a beat counted where nothing was found';
-      const counts = state[memory.LOOKED] === 1 && state[memory.DIRTY] === 0 && awaited(state) && !others;
+      const counts =
+        state[memory.LOOKED] === 1 && state[memory.DIRTY] === 0 && awaited(state) && !others;
       const known = state[memory.HEART] === state[memory.NOW];
       if (!up(state) || (known && !counts)) return false;
       state[memory.HEART] = state[memory.NOW]!;
@@ -178,7 +198,8 @@ export function ingestMoves(setup: LinkSetup): Move[] {
   /** E8: nobody has it, or it runs out. */
   const leases: Move = {
     optional: false,
-    says: (state) => (state[memory.LEASE] ? 'the lease of an older epoch runs out' : 'the ingest takes the lease'),
+    says: (state) =>
+      state[memory.LEASE] ? 'the lease of an older epoch runs out' : 'the ingest takes the lease',
     apply: (state) => {
       if (state[memory.LEASE] === state[memory.NOW]) return false;
       if (state[memory.LEASE] === 0 && !up(state)) return false;

@@ -1,9 +1,22 @@
-/** What goes between a learner and its collector hosts, under every interleaving and fault, and its rules broken one by one. */
+/**
+ * What goes between a learner and its collector hosts, under every interleaving and fault, and its
+ * rules broken one by one.
+ */
 import { itAll, itLong } from '../rig/setting.ts';
 import { type LinkFault, type LinkMutation, type LinkSetup, linkProtocol } from './link.ts';
 import { proofsOf } from './proofs.ts';
 
-function inWords({ hosts, rows, window = 2, hello, faults, times = 1, restored, quick, busy }: LinkSetup): string {
+function inWords({
+  hosts,
+  rows,
+  window = 2,
+  hello,
+  faults,
+  times = 1,
+  restored,
+  quick,
+  busy,
+}: LinkSetup): string {
   const begin = hello ? 'HELLO and ' : '';
   const what = faults?.length ? `${times} × ${faults.join(', ')} at any moment` : 'without faults';
   const others = `${restored ? ', a checkpoint' : ''}${quick ? ', without beats' : ''}${busy ? ', a stream without an end' : ''}`;
@@ -32,14 +45,16 @@ describe("the link's protocol", function () {
   this.timeout(600_000);
 
   describe('holds without faults', () => {
-    for (const window of [1, 2, 3]) holds({ hosts: 1, rows: 4, window, hello: true, faults: ['flap'] });
+    for (const window of [1, 2, 3])
+      holds({ hosts: 1, rows: 4, window, hello: true, faults: ['flap'] });
     holds({ hosts: 2, rows: 2 });
     holds({ hosts: 2, rows: 2, hello: true }, itAll);
   });
 
   describe('holds with one fault', () => {
     for (const fault of QUICK) holds({ hosts: 1, rows: 3, faults: [fault], quick: true });
-    for (const fault of [...QUICK, ...SLOW]) holds({ hosts: 1, rows: 2, hello: true, faults: [fault] });
+    for (const fault of [...QUICK, ...SLOW])
+      holds({ hosts: 1, rows: 2, hello: true, faults: [fault] });
     for (const fault of [...QUICK, ...SLOW]) holds({ hosts: 1, rows: 3, faults: [fault] }, itAll);
     holds({ hosts: 1, rows: 2, window: 1, hello: true, faults: ['learner'], restored: true });
     holds({ hosts: 1, rows: 3, faults: ['learner'], restored: true }, itAll);
@@ -57,14 +72,18 @@ describe("the link's protocol", function () {
     holds({ ...twice, rows: 2, faults: ['clock', 'thread', 'empty'] }, itAll);
     holds({ ...twice, rows: 2, faults: ['learner', 'zombie'] }, itLong);
     holds({ ...twice, rows: 2, faults: ['learner', 'flush'] }, itLong);
-    holds({ ...twice, rows: 2, window: 1, faults: ['learner', 'late', 'empty'], restored: true }, itAll);
+    holds(
+      { ...twice, rows: 2, window: 1, faults: ['learner', 'late', 'empty'], restored: true },
+      itAll,
+    );
     holds({ ...twice, rows: 2, window: 1, faults: ['learner', 'snapshot', 'zombie'] }, itAll);
     holds({ ...twice, rows: 1, times: 3, faults: ['empty', 'thread', 'flush', 'late'] }, itAll);
   });
 
   describe('holds where the stream has no end', () => {
     holds({ hosts: 1, rows: 2, hello: true, busy: true });
-    for (const fault of SLOW) holds({ hosts: 1, rows: 2, hello: true, faults: [fault], busy: true });
+    for (const fault of SLOW)
+      holds({ hosts: 1, rows: 2, hello: true, faults: [fault], busy: true });
     for (const fault of ['thread', 'reader', 'empty', 'snapshot'] as const)
       holds({ hosts: 1, rows: 2, hello: true, faults: [fault], busy: true }, itAll);
     for (const faults of [
@@ -77,7 +96,8 @@ describe("the link's protocol", function () {
   describe('holds for two hosts', () => {
     for (const fault of ['cut', 'late', 'full', 'thread', 'flush'] as const)
       holds({ hosts: 2, rows: 1, faults: [fault] });
-    for (const fault of ['empty', 'snapshot', 'learner'] as const) holds({ hosts: 2, rows: 1, faults: [fault] }, itAll);
+    for (const fault of ['empty', 'snapshot', 'learner'] as const)
+      holds({ hosts: 2, rows: 1, faults: [fault] }, itAll);
     for (const fault of ['full', 'reader', 'thread', 'flush'] as const)
       holds({ hosts: 2, rows: 1, hello: true, faults: [fault] }, itAll);
   });
@@ -98,8 +118,16 @@ describe("the link's protocol, broken on purpose, is caught", function () {
     proves('lost', ONE, 'acknowledged before the commit');
     proves('copies', ONE, 'acknowledged before it is trimmed');
     proves('deadlock', { ...ONE, faults: ['notice'] }, 'acknowledgement as a notice only');
-    proves('deadlock', { ...ONE, faults: ['reader'], quick: true }, 'acknowledgements not stored again');
-    proves('livelock', { ...SMALL, hello: true, faults: ['flush'] }, 'duplicates not acknowledged again');
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['reader'], quick: true },
+      'acknowledgements not stored again',
+    );
+    proves(
+      'livelock',
+      { ...SMALL, hello: true, faults: ['flush'] },
+      'duplicates not acknowledged again',
+    );
   });
 
   describe('sending again', () => {
@@ -108,7 +136,11 @@ describe("the link's protocol, broken on purpose, is caught", function () {
     for (const fault of ['flush stream', 'flush'] as const)
       proves('deadlock', { ...ONE, faults: [fault], busy: true }, 'only an end counts');
     proves('copies', { ...ONE, faults: ['flap'] }, 'everything sent again on every connection');
-    proves('deadlock', { ...ONE, faults: ['cut'], quick: true }, 'what has no reply not sent again');
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['cut'], quick: true },
+      'what has no reply not sent again',
+    );
     proves('deadlock', { ...SMALL, hello: true, faults: ['flush'] }, 'nothing sent again on beats');
     // Others send all the time, and no beat ever finds nothing.
     for (const fault of ['flush stream', 'flush'] as const)
@@ -135,7 +167,11 @@ describe("the link's protocol, broken on purpose, is caught", function () {
     const next = { ...SMALL, hello: true, faults: ['learner'] } as const;
     proves('lost', next, 'acknowledgement of another epoch believed');
     proves('endless', next, 'no base');
-    proves('deadlock', { ...ONE, faults: ['learner'], quick: true }, 'nothing sent again to another epoch');
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['learner'], quick: true },
+      'nothing sent again to another epoch',
+    );
     proves('twice', { ...next, window: 1, restored: true }, 'restored marks ignored');
     const back = { ...ONE, rows: 1, faults: ['learner', 'snapshot'], times: 2 } as const;
     proves('lost', back, 'an older epoch believed again');

@@ -1,6 +1,7 @@
 /**
- * Who writes versions: replay, which begins them and orders their copies, and may die; the device that copies; poll, which looks at
- * what was written and publishes or refuses it; afterwards another run, or a thread that writes its own weights.
+ * Who writes versions: replay, which begins them and orders their copies, and may die; the device
+ * that copies; poll, which looks at what was written and publishes or refuses it; afterwards
+ * another run, or a thread that writes its own weights.
  */
 import { type State, Violation } from './checker.ts';
 import type { MailboxMutation, MailboxSetup } from './mailbox.ts';
@@ -27,7 +28,7 @@ export class Writers {
     return this.#over(state) && this.#landed(state) && state[Local.writes] === this.#setup.writes;
   }
 
-  // ---- replay: each step is at most one access that others see -------------------------------------------------------
+  // ---- replay: each step is at most one access that others see ----------------------------------
 
   /** Replay's next step; `choice` among what its load may find. False where there is none. */
   replay(state: State, choice: number): boolean {
@@ -35,7 +36,8 @@ export class Writers {
     if (at >= Replay.over || (choice > 0 && at !== Replay.begins)) return false;
     if (at === Replay.takesOver) return this.#takesOver(state);
     if (at === Replay.looksAgain) {
-      // Poll publishes before Free: what was in no slot and is published by now was never left behind.
+      // Poll publishes before Free: what was in no slot and is published by now was never left
+      // behind.
       const published = memory.load(state, Thread.replay, At.published, 'total');
       const all = this.#broken('what is left not held against published again');
       this.#keep(state, (version) => all || version > published);
@@ -50,12 +52,16 @@ export class Writers {
       return this.#go(state, Replay.handsOver);
     }
     if (at === Replay.handsOver) {
-      if (this.#broken('copy ordered before begun is stored') && state[Local.version]!) this.#storeBegun(state);
+      if (this.#broken('copy ordered before begun is stored') && state[Local.version]!)
+        this.#storeBegun(state);
       state[Local.slot + 3 * slot] = Slot.replaying;
       memory.hand(state, Thread.replay, Thread.poll);
       state[Local.tick]!++;
       state[Local.version] = 0;
-      return this.#go(state, state[Local.tick] === state[Local.ticks] ? Replay.over : Replay.begins);
+      return this.#go(
+        state,
+        state[Local.tick] === state[Local.ticks] ? Replay.over : Replay.begins,
+      );
     }
     // A step for each slot: the versions that poll will publish are nobody's to write again.
     const other = at - Replay.firstSlot;
@@ -71,7 +77,9 @@ export class Writers {
     return true;
   }
   #keep(state: State, which: (version: number) => boolean): void {
-    const kept = [state[Local.left]!, state[Local.left + 1]!].filter((version) => version > 0 && which(version));
+    const kept = [state[Local.left]!, state[Local.left + 1]!].filter(
+      (version) => version > 0 && which(version),
+    );
     for (const i of [0, 1]) state[Local.left + i] = kept[i] ?? 0;
   }
 
@@ -83,9 +91,13 @@ export class Writers {
     memory.knowAll(state, Thread.replay);
     const published = memory.newest(state, At.published);
     const begun = memory.newest(state, At.begun);
-    if (this.#broken('begun lowered by a successor')) memory.store(state, Thread.replay, At.begun, published, 'total');
-    const ignored = this.#broken('begun lowered by a successor') || this.#broken('what a dead writer began left alone');
-    for (const i of [0, 1]) state[Local.left + i] = published + 1 + i <= begun && !ignored ? published + 1 + i : 0;
+    if (this.#broken('begun lowered by a successor'))
+      memory.store(state, Thread.replay, At.begun, published, 'total');
+    const ignored =
+      this.#broken('begun lowered by a successor') ||
+      this.#broken('what a dead writer began left alone');
+    for (const i of [0, 1])
+      state[Local.left + i] = published + 1 + i <= begun && !ignored ? published + 1 + i : 0;
     return this.#go(state, Replay.firstSlot);
   }
 
@@ -119,12 +131,16 @@ export class Writers {
   #storeBegun(state: State): void {
     const version = state[Local.version]!;
     if (version - memory.newest(state, At.published) > 2)
-      throw new Violation('M2', `version ${version} is begun, ${memory.newest(state, At.published)} is published`);
-    if (version > memory.newest(state, At.begun)) memory.store(state, Thread.replay, At.begun, version, 'total');
+      throw new Violation(
+        'M2',
+        `version ${version} is begun, ${memory.newest(state, At.published)} is published`,
+      );
+    if (version > memory.newest(state, At.begun))
+      memory.store(state, Thread.replay, At.begun, version, 'total');
     memory.releaseFence(state, Thread.replay);
   }
 
-  // ---- the device ----------------------------------------------------------------------------------------------------
+  // ---- the device -------------------------------------------------------------------------------
 
   /** Copies are made in order, and each knows what was done when it was ordered. */
   #order(state: State, slot: number, version: number): void {
@@ -158,9 +174,12 @@ export class Writers {
     return true;
   }
 
-  // ---- poll ----------------------------------------------------------------------------------------------------------
+  // ---- poll -------------------------------------------------------------------------------------
 
-  /** Publishes what is over, or refuses it (M4), then frees the slot; a death between the two repeats the first. */
+  /**
+   * Publishes what is over, or refuses it (M4), then frees the slot; a death between the two
+   * repeats the first.
+   */
   poll(state: State, odd: boolean): boolean {
     const slot = Local.slot + 3 * (state[Local.polled]! % this.#depth);
     if (state[slot] !== Slot.replaying) return false;
@@ -174,7 +193,8 @@ export class Writers {
       return true;
     }
     const copy = state[slot + 2]! - 1;
-    if (copy >= state[Local.copied]! && !this.#broken('published before the copy has landed')) return false;
+    if (copy >= state[Local.copied]! && !this.#broken('published before the copy has landed'))
+      return false;
     memory.hand(state, Thread.copy + (copy % 3), Thread.poll);
     const published = memory.newest(state, At.published);
     if (version <= published) {
@@ -185,7 +205,8 @@ export class Writers {
     const next = version === published + 1 || this.#broken('versions published out of order');
     if (odd && (!this.#setup.odd || state[Local.odd] || !next)) return false;
     if (odd) state[Local.odd] = 1;
-    const never = (state[Local.odd] && !this.#broken('versions published out of order')) || odd || !next;
+    const never =
+      (state[Local.odd] && !this.#broken('versions published out of order')) || odd || !next;
     if (never) this.#refuse(state, version);
     else this.#publish(state, Thread.poll, version);
     state[Local.poll] = 1;
@@ -200,18 +221,21 @@ export class Writers {
 
   /** Of two that are refused the first may be written again, and be refused again. */
   #refuse(state: State, version: number): void {
-    if (version > state[Local.refused]! || this.#broken('refused moved back')) state[Local.refused] = version;
+    if (version > state[Local.refused]! || this.#broken('refused moved back'))
+      state[Local.refused] = version;
   }
   #publish(state: State, thread: number, version: number): void {
     const published = memory.newest(state, At.published);
-    if (version !== published + 1) throw new Violation('M2', `version ${version} is published behind ${published}`);
+    if (version !== published + 1)
+      throw new Violation('M2', `version ${version} is published behind ${published}`);
     state[Local.truth + version] = state[Local.written + version]!;
     const order = this.#broken('published stored without release') ? 'relaxed' : 'total';
     memory.store(state, thread, At.published, version, order);
   }
 
   replayDies(state: State): boolean {
-    if (!this.#setup.dies || state[Local.died]! & 1 || state[Local.replay]! >= Replay.over) return false;
+    if (!this.#setup.dies || state[Local.died]! & 1 || state[Local.replay]! >= Replay.over)
+      return false;
     state[Local.died] = state[Local.died]! | 1;
     state[Local.version] = 0;
     state[Local.left] = state[Local.left + 1] = 0;
@@ -220,7 +244,8 @@ export class Writers {
 
   #over(state: State): boolean {
     const slots = [0, 1, 2].every((slot) => state[Local.slot + 3 * slot] === Slot.free);
-    const landed = this.#landed(state) || this.#broken('a pipeline closed while a copy is under way');
+    const landed =
+      this.#landed(state) || this.#broken('a pipeline closed while a copy is under way');
     return state[Local.replay]! >= Replay.over && slots && landed;
   }
 
@@ -243,7 +268,12 @@ export class Writers {
 
   /** WeightMailbox.write(): one native call, in which no thread dies. */
   host(state: State, half: number): boolean {
-    if (state[Local.phase] !== 2 || !this.#over(state) || state[Local.writes] === this.#setup.writes) return false;
+    if (
+      state[Local.phase] !== 2 ||
+      !this.#over(state) ||
+      state[Local.writes] === this.#setup.writes
+    )
+      return false;
     const at = state[Local.host]!;
     if (at < 2 && half !== 0) return false;
     if (at === 0) return this.#takes(state);
@@ -251,22 +281,32 @@ export class Writers {
     const late = this.#broken('begun stored behind the bytes');
     if (at === 1) {
       if (!late) this.#beginsHere(state, version);
-      if (this.#broken('published stored before the bytes')) this.#publish(state, Thread.host, version);
+      if (this.#broken('published stored before the bytes'))
+        this.#publish(state, Thread.host, version);
       state[Local.written + version] = ++state[Local.contents]!;
-      state[Local.truth + version] = this.#broken('published stored before the bytes') ? state[Local.contents]! : 0;
+      state[Local.truth + version] = this.#broken('published stored before the bytes')
+        ? state[Local.contents]!
+        : 0;
       state[Local.host] = 2;
       return true;
     }
     if (at < 5) {
       const bit = 1 << half;
       if ((at - 2) & bit) return false;
-      memory.store(state, Thread.host, this.bufferOf(version) + half, state[Local.contents]!, 'relaxed');
+      memory.store(
+        state,
+        Thread.host,
+        this.bufferOf(version) + half,
+        state[Local.contents]!,
+        'relaxed',
+      );
       state[Local.host] = at + bit;
       return true;
     }
     if (half !== 0) return false;
     if (late) this.#beginsHere(state, version);
-    if (!this.#broken('published stored before the bytes')) this.#publish(state, Thread.host, version);
+    if (!this.#broken('published stored before the bytes'))
+      this.#publish(state, Thread.host, version);
     state[Local.writes]!++;
     state[Local.host] = state[Local.hosts] = 0;
     return true;

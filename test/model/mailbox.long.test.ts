@@ -1,9 +1,21 @@
-/** The mailbox of weights under every order of its loads and stores, and its rules broken one by one. */
+/**
+ * The mailbox of weights under every order of its loads and stores, and its rules broken one by
+ * one.
+ */
 import { itAll, itLong } from '../rig/setting.ts';
 import { type MailboxMutation, type MailboxSetup, mailboxProtocol } from './mailbox.ts';
 import { proofsOf } from './proofs.ts';
 
-function inWords({ ticks, depth = 2, dies, odd, again, writes, open, rounds = 1 }: MailboxSetup): string {
+function inWords({
+  ticks,
+  depth = 2,
+  dies,
+  odd,
+  again,
+  writes,
+  open,
+  rounds = 1,
+}: MailboxSetup): string {
   const run = [
     `a run of ${ticks}, depth ${depth}`,
     ...(dies ? [`replay and poll die anywhere, replay ${dies}`] : []),
@@ -16,7 +28,10 @@ function inWords({ ticks, depth = 2, dies, odd, again, writes, open, rounds = 1 
     `${rounds} read`,
   ].join(', ');
 }
-const { holds, caught, explored } = proofsOf<MailboxMutation, MailboxSetup>(mailboxProtocol, inWords);
+const { holds, caught, explored } = proofsOf<MailboxMutation, MailboxSetup>(
+  mailboxProtocol,
+  inWords,
+);
 
 const host: MailboxSetup = { ticks: 0, writes: 5 };
 const device: MailboxSetup = { ticks: 4, writes: 0 };
@@ -67,7 +82,13 @@ describe("the mailbox's rules, broken on purpose, are caught", function () {
   });
   describe('by the reader', () => {
     proves('M3', host, 'published loaded without acquire', 'no fence behind the copy');
-    proves('M3', host, 'begun looked at before the copy', 'begun not looked at', 'trusted for one version more');
+    proves(
+      'M3',
+      host,
+      'begun looked at before the copy',
+      'begun not looked at',
+      'trusted for one version more',
+    );
     proves('newer', host, 'newer than not looked at');
   });
 });

@@ -1,7 +1,8 @@
 /**
- * The mailbox of weights as a model: versions in three buffers, written by device copies or by a thread, that may be left by a dead
- * writer or refused, and a reader, on a memory that shows stores late and out of order. The rules M1 to M4 are those of
- * native/rows/mailbox.hpp. One reader stands for all: it stores nothing.
+ * The mailbox of weights as a model: versions in three buffers, written by device copies or by a
+ * thread, that may be left by a dead writer or refused, and a reader, on a memory that shows stores
+ * late and out of order. The rules M1 to M4 are those of native/rows/mailbox.hpp. One reader stands
+ * for all: it stores nothing.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { At, Local, MOST_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
@@ -12,7 +13,10 @@ export interface MailboxSetup {
   ticks: number;
   /** slots of its ring, 2 or 3; 2 by default */
   depth?: 2 | 3;
-  /** Replay dies anywhere, at most once, and poll between its publishing and its passing on; with a successor of replay or without. */
+  /**
+   * Replay dies anywhere, at most once, and poll between its publishing and its passing on; with a
+   * successor of replay or without.
+   */
   dies?: 'followed' | 'alone';
   /** one version may be no finite numbers */
   odd?: boolean;
@@ -53,17 +57,29 @@ export type MailboxMutation =
   | 'newer than not looked at';
 
 const REPLAYS = [
-  ...[
-    'waits for the stream, and reads what is left',
-    'looks at slot 0',
-    'looks at slot 1',
-    'looks at slot 2',
-    'looks at published again',
-  ],
-  ...['begins or takes up a version', 'orders its copy', 'hands the slot over'],
+  'waits for the stream, and reads what is left',
+  'looks at slot 0',
+  'looks at slot 1',
+  'looks at slot 2',
+  'looks at published again',
+  'begins or takes up a version',
+  'orders its copy',
+  'hands the slot over',
 ];
-const HOSTS = ['takes version ', 'begins ', ...Array.from({ length: 3 }, () => 'writes half '), 'publishes '];
-const READS = ['looks at published', 'copies half 0', 'copies half 1', 'fences', 'looks at begun', 'has ended'];
+const HOSTS = [
+  'takes version ',
+  'begins ',
+  ...Array.from({ length: 3 }, () => 'writes half '),
+  'publishes ',
+];
+const READS = [
+  'looks at published',
+  'copies half 0',
+  'copies half 1',
+  'fences',
+  'looks at begun',
+  'has ended',
+];
 const Reader = { looks: 0, copies: 1, fences: 3, judges: 4, ends: 5 } as const;
 
 export function mailboxProtocol(setup: MailboxSetup): Model {
@@ -73,7 +89,8 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
   if (most > MOST_VERSIONS) throw new Error('a state has no room for so many versions');
 
   const reader = (state: State, choice: number): boolean => {
-    // What others do is done before the reader begins. Nothing is missed: none waits for it, and what it finds is up to it.
+    // What others do is done before the reader begins. Nothing is missed: none waits for it, and
+    // what it finds is up to it.
     if (!state[Local.ended]) return false;
     const at = state[Local.reader]!;
     const go = (to: number) => {
@@ -93,7 +110,13 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     if (at === Reader.copies || at === Reader.copies + 1) {
       const half = at - Reader.copies;
       if (half === 0 && is('begun looked at before the copy')) state[Local.counted] = begun();
-      const found = memory.load(state, Thread.reader, writers.bufferOf(state[Local.hand]!) + half, 'bytes', choice);
+      const found = memory.load(
+        state,
+        Thread.reader,
+        writers.bufferOf(state[Local.hand]!) + half,
+        'bytes',
+        choice,
+      );
       if (found < 0) return false;
       state[Local.half + half] = found;
       return go(at + 1);
@@ -125,12 +148,17 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     const truth = state[Local.truth + version]!;
     for (const half of [0, 1])
       if (state[Local.half + half] !== truth)
-        throw new Violation('M3', `of version ${version} half ${half} is not what was published as it`);
-    if (version <= had) throw new Violation('newer', `version ${version} is given to who has had ${had}`);
+        throw new Violation(
+          'M3',
+          `of version ${version} half ${half} is not what was published as it`,
+        );
+    if (version <= had)
+      throw new Violation('newer', `version ${version} is given to who has had ${had}`);
     state.fill(0, Local.half, Local.half + 2);
     state[Local.had] = version;
     const last = state[Local.rounds] === (setup.rounds ?? 1);
-    if (last && version !== published) throw new Violation('newest', `${published} is published, ${version} was given`);
+    if (last && version !== published)
+      throw new Violation('newest', `${published} is published, ${version} was given`);
     return over(state);
   };
 
@@ -141,7 +169,8 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     const rounds = setup.rounds ?? 1;
     if (state[Local.rounds] === rounds) {
       const [had, published] = [state[Local.had]!, memory.newest(state, At.published)];
-      if (had !== published) throw new Violation('newest', `${published} is published, ${had} was given`);
+      if (had !== published)
+        throw new Violation('newest', `${published} is published, ${had} was given`);
       state[Local.reader] = Reader.ends;
       return true;
     }
@@ -160,8 +189,11 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     apply,
   });
   /** Of writers: they have ended before the reader begins. */
-  const write = (says: string | ((state: State) => string), apply: (state: State) => boolean, optional = false) =>
-    move(says, (state) => !state[Local.ended] && apply(state), optional);
+  const write = (
+    says: string | ((state: State) => string),
+    apply: (state: State) => boolean,
+    optional = false,
+  ) => move(says, (state) => !state[Local.ended] && apply(state), optional);
   const choices = Array.from({ length: most + 1 }, (_, choice) => choice);
   const moves = [
     ...[0, 1].map((choice) =>
@@ -170,7 +202,9 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
         (state) => writers.replay(state, choice),
       ),
     ),
-    ...[0, 1].map((half) => write(`half ${half} of a copy lands`, (state) => writers.lands(state, half))),
+    ...[0, 1].map((half) =>
+      write(`half ${half} of a copy lands`, (state) => writers.lands(state, half)),
+    ),
     write('poll passes on what is over', (state) => writers.poll(state, false)),
     write('poll finds what is no number', (state) => writers.poll(state, true), true),
     write('poll dies', (state) => writers.pollDies(state), true),

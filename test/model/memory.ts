@@ -1,15 +1,26 @@
 /**
- * One state of the modelled world, byte by byte: what threads share, what the device holds and each agent's place in its
- * program. The helpers are the only writers of slots and streams and check the invariants as they write.
+ * One state of the modelled world, byte by byte: what threads share, what the device holds and each
+ * agent's place in its program. The helpers are the only writers of slots and streams and check the
+ * invariants as they write.
  */
 import { type State, Violation } from './checker.ts';
 
 /** The states of a slot, as in `ring/slot.ts`. */
-export const Slot = { free: 0, requested: 1, packed: 2, submitted: 3, ready: 4, replaying: 5 } as const;
+export const Slot = {
+  free: 0,
+  requested: 1,
+  packed: 2,
+  submitted: 3,
+  ready: 4,
+  replaying: 5,
+} as const;
 export type SlotState = (typeof Slot)[keyof typeof Slot];
 const NAMES = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
-/** Per slot (depth ≤ 3): the word, then the sequence + 1 held by the record, the host half and the device half. */
+/**
+ * Per slot (depth ≤ 3): the word, then the sequence + 1 held by the record, the host half and the
+ * device half.
+ */
 const WORD = 0;
 export const RECORD = 3;
 export const HOST = 6;
@@ -40,8 +51,9 @@ export const BELL = 45;
 export const WIDTH = 52;
 
 /**
- * The bits of a bell byte. The count itself is never compared with anything but the owner's last reading, so whether it
- * has `moved` since is all there is to know. `did`, `pending` and `skip` are the owner's locals.
+ * The bits of a bell byte. The count itself is never compared with anything but the owner's last
+ * reading, so whether it has `moved` since is all there is to know. `did`, `pending` and `skip` are
+ * the owner's locals.
  */
 export const Local = { flag: 3, moved: 4, did: 8, pending: 16, skip: 32 } as const;
 
@@ -55,8 +67,9 @@ export function initSlots(state: State, depth: number): void {
 }
 
 /**
- * The lowest sequence not yet past a role that hands on from `from`. Only that role can move it, so an actor may keep it
- * in a local or read it off the words, all at once or one by one, and get the same.
+ * The lowest sequence not yet past a role that hands on from `from`. Only that role can move it, so
+ * an actor may keep it in a local or read it off the words, all at once or one by one, and get the
+ * same.
  */
 export function position(state: State, depth: number, from: SlotState): number {
   let lowest = 255;
@@ -73,7 +86,13 @@ export function isAt(state: State, depth: number, sequence: number, at: SlotStat
 }
 
 /** I1: only the owner touches a slot's payload. */
-export function own(state: State, depth: number, sequence: number, as: SlotState, what: string): void {
+export function own(
+  state: State,
+  depth: number,
+  sequence: number,
+  as: SlotState,
+  what: string,
+): void {
   if (!isAt(state, depth, sequence, as)) {
     throw new Violation(
       'I1',
@@ -82,11 +101,17 @@ export function own(state: State, depth: number, sequence: number, as: SlotState
   }
 }
 
-/** The store that hands a slot on: `from` must still be there (I1) and it must be this sequence's turn (I3). */
+/**
+ * The store that hands a slot on: `from` must still be there (I1) and it must be this sequence's
+ * turn (I3).
+ */
 export function handOn(state: State, depth: number, sequence: number, from: SlotState): void {
   own(state, depth, sequence, from, `the word`);
   if (position(state, depth, from) !== sequence) {
-    throw new Violation('I3', `${sequence} leaves ${NAMES[from]} before ${position(state, depth, from)}`);
+    throw new Violation(
+      'I3',
+      `${sequence} leaves ${NAMES[from]} before ${position(state, depth, from)}`,
+    );
   }
   const next = from === Slot.replaying ? (sequence + depth) * 8 : sequence * 8 + from + 1;
   state[WORD + (sequence % depth)] = next;
@@ -97,7 +122,9 @@ function slotName(state: State, depth: number, sequence: number): string {
   return `${NAMES[word & 7]}(${word >> 3})`;
 }
 
-/** An operation on a stream: the copy or the graph of a sequence, or the event recorded behind it. */
+/**
+ * An operation on a stream: the copy or the graph of a sequence, or the event recorded behind it.
+ */
 export function work(sequence: number): number {
   return sequence * 2 + 1;
 }
@@ -119,8 +146,17 @@ export function dequeue(state: State, stream: number): void {
   state[stream + STREAM_LENGTH - 1] = 0;
 }
 
-/** True while a copy or graph (`kind` 1) or an event record (`kind` 0) of the sequence's slot is queued or running. */
-export function queued(state: State, depth: number, stream: number, sequence: number, kind: 0 | 1): boolean {
+/**
+ * True while a copy or graph (`kind` 1) or an event record (`kind` 0) of the sequence's slot is
+ * queued or running.
+ */
+export function queued(
+  state: State,
+  depth: number,
+  stream: number,
+  sequence: number,
+  kind: 0 | 1,
+): boolean {
   for (let i = 0; i < STREAM_LENGTH; i++) {
     const operation = state[stream + i]!;
     if (operation === 0) return false;

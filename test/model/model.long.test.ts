@@ -25,7 +25,9 @@ const BOTH = ['stop', 'death'] as const;
 const FAULTS = [NONE, STOP, DEATH];
 
 function inWords(setup: Setup): string {
-  const faults = setup.faults?.length ? `with one ${setup.faults.join(' and one ')} at any moment` : 'without faults';
+  const faults = setup.faults?.length
+    ? `with one ${setup.faults.join(' and one ')} at any moment`
+    : 'without faults';
   const threads = setup.placement.map((hosted) => `[${hosted.join(' ')}]`).join(' ');
   return `depth ${setup.depth}, ${setup.ticks} ticks, ${threads}, ${faults}`;
 }
@@ -87,14 +89,23 @@ describe('the ring protocol', function () {
   });
 
   describe('holds on a device that is asked in rounds and rings nobody', () => {
-    for (const faults of FAULTS) holds({ depth: 1, ticks: 2, placement: THREE, completion: 'rounds', faults });
+    for (const faults of FAULTS)
+      holds({ depth: 1, ticks: 2, placement: THREE, completion: 'rounds', faults });
     holds({ depth: 2, ticks: 3, placement: FOUR, completion: 'rounds', grain: 'hand-over' });
   });
 
   describe('stops on a device that never answers', () => {
     for (const faults of [STOP, BOTH]) {
-      for (const placement of [THREE, TWO]) holds({ depth: 1, ticks: 2, placement, completion: 'never', faults });
-      holds({ depth: 1, ticks: 2, placement: FOUR, completion: 'never', faults, grain: 'hand-over' });
+      for (const placement of [THREE, TWO])
+        holds({ depth: 1, ticks: 2, placement, completion: 'never', faults });
+      holds({
+        depth: 1,
+        ticks: 2,
+        placement: FOUR,
+        completion: 'never',
+        faults,
+        grain: 'hand-over',
+      });
     }
   });
 });
@@ -107,12 +118,21 @@ describe('the ring protocol, broken on purpose, is caught', function () {
   describe('waiting', () => {
     const shallow = { depth: 1, ticks: 2 } as const;
     caught('bell read after the scan', 'deadlock', { ...shallow, placement: TWO });
-    caught('stop looked at before the bell is read', 'deadlock', { ...shallow, placement: TWO, faults: STOP });
+    caught('stop looked at before the bell is read', 'deadlock', {
+      ...shallow,
+      placement: TWO,
+      faults: STOP,
+    });
     caught('JavaScript park with events pending', 'deadlock', { ...shallow, placement: TWO });
     caught('flag looked at before the count is added', 'deadlock', { ...shallow, placement: TWO });
     caught('bell rung before the state is stored', 'deadlock', { ...shallow, placement: THREE });
-    caught('stop rung before it is stored', 'deadlock', { ...shallow, placement: THREE, faults: STOP });
-    // While events complete they wake poll's thread anyway, only late: it takes a device that hangs to lose the wake.
+    caught('stop rung before it is stored', 'deadlock', {
+      ...shallow,
+      placement: THREE,
+      faults: STOP,
+    });
+    // While events complete they wake poll's thread anyway, only late: it takes a device that hangs
+    // to lose the wake.
     const hung = { ...shallow, completion: 'never', faults: STOP } as const;
     caught('every sleeper notified in JavaScript', 'deadlock', { ...hung, placement: TWO });
   });
@@ -133,7 +153,13 @@ describe('the ring protocol, broken on purpose, is caught', function () {
       caught(`no ring: stopper to ${role}`, 'deadlock', { ...apart, faults: STOP });
     }
     caught('no ring: collector to pack', 'deadlock', { ...apart, gated: true });
-    const asked = { depth: 1, ticks: 2, placement: ASKED, client: true, grain: 'hand-over' } as const;
+    const asked = {
+      depth: 1,
+      ticks: 2,
+      placement: ASKED,
+      client: true,
+      grain: 'hand-over',
+    } as const;
     caught('no ring: client to pack', 'deadlock', asked);
     caught('no ring: client to poll', 'deadlock', asked);
     caught('no ring: poll to client', 'deadlock', asked);

@@ -1,6 +1,7 @@
 /**
- * The end of a run as a model: the client pauses, requester and replay answer, slots that were asked for go through. Once it is
- * over, replay holds no graphs and asks for nothing more (src/engine/ring/header.ts, `over` of src/engine/pipeline/autonomous.ts).
+ * The end of a run as a model: the client pauses, requester and replay answer, slots that were
+ * asked for go through. Once it is over, replay holds no graphs and asks for nothing more
+ * (src/engine/ring/header.ts, `over` of src/engine/pipeline/autonomous.ts).
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -23,7 +24,9 @@ export type PauseMutation =
 const At = { free: 0, ready: 1, replaying: 2 } as const;
 /** Bytes of the state: words that all see, then each agent's place and what it has read. */
 const [MODE, PAUSES, ASKER, REPLAY, GRAPHS, LEFT] = [0, 1, 2, 3, 4, 5];
-const [ASKER_AT, REPLAY_AT, REPLAY_MODE, CLIENT_AT, CLIENT_RUN, NEXT, LAUNCH, DONE] = [6, 7, 8, 9, 10, 11, 12, 13];
+const [ASKER_AT, REPLAY_AT, REPLAY_MODE, CLIENT_AT, CLIENT_RUN, NEXT, LAUNCH, DONE] = [
+  6, 7, 8, 9, 10, 11, 12, 13,
+];
 const SLOT = 14;
 const Mode = { run: 0, paused: 1 } as const;
 
@@ -32,7 +35,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
   const at = (state: State, index: number) => state[index] as number;
   const slots = Array.from({ length: depth }, (_, slot) => SLOT + slot);
   const idle = (state: State) => slots.every((slot) => at(state, slot) === At.free);
-  const paused = (state: State) => [ASKER, REPLAY].every((word) => at(state, word) === at(state, PAUSES));
+  const paused = (state: State) =>
+    [ASKER, REPLAY].every((word) => at(state, word) === at(state, PAUSES));
 
   /** Reads the mode, then makes the request or answers. */
   const asks = (state: State): boolean => {
@@ -49,7 +53,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
       state[ASKER_AT] = 1;
       return true;
     }
-    const early = is('the requester answers before its request is made') && at(state, MODE) === Mode.paused;
+    const early =
+      is('the requester answers before its request is made') && at(state, MODE) === Mode.paused;
     if (early && at(state, ASKER) !== at(state, PAUSES)) {
       answer();
       return true;
@@ -61,13 +66,17 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
     return true;
   };
 
-  /** Reads the mode, then whether all is idle; answers with its graphs let go, or takes them up and launches. */
+  /**
+   * Reads the mode, then whether all is idle; answers with its graphs let go, or takes them up and
+   * launches.
+   */
   const replays = (state: State): boolean => {
     const phase = at(state, REPLAY_AT);
     if (phase === 0) {
       const something = at(state, SLOT + at(state, LAUNCH)) === At.ready;
       const all = idle(state) || is('replay answers while slots are under way');
-      const answer = all && at(state, MODE) === Mode.paused && at(state, REPLAY) !== at(state, PAUSES);
+      const answer =
+        all && at(state, MODE) === Mode.paused && at(state, REPLAY) !== at(state, PAUSES);
       if (!something && !answer) return false;
       state[REPLAY_MODE] = at(state, MODE);
       state[REPLAY_AT] = 1;
@@ -76,7 +85,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
     if (phase === 1) {
       const all = idle(state) || is('replay answers while slots are under way');
       if (at(state, REPLAY_MODE) === Mode.paused && all) state[REPLAY_AT] = 2;
-      else if (at(state, SLOT + at(state, LAUNCH)) === At.ready) state[REPLAY_AT] = at(state, GRAPHS) ? 6 : 4;
+      else if (at(state, SLOT + at(state, LAUNCH)) === At.ready)
+        state[REPLAY_AT] = at(state, GRAPHS) ? 6 : 4;
       else state[REPLAY_AT] = 0;
       return true;
     }
@@ -97,7 +107,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
       state[REPLAY_AT] = phase + 1;
       return true;
     }
-    if (!at(state, GRAPHS)) throw new Violation('graphs', 'replay launches with graphs that it let go');
+    if (!at(state, GRAPHS))
+      throw new Violation('graphs', 'replay launches with graphs that it let go');
     state[SLOT + at(state, LAUNCH)] = At.replaying;
     state[LAUNCH] = (at(state, LAUNCH) + 1) % depth;
     state[REPLAY_AT] = 0;
@@ -126,22 +137,31 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
       return go(1);
     }
     if (phase === 1) {
-      return (is('answers looked at behind the slots alone') ? idle(state) : paused(state)) && go(2);
+      return (
+        (is('answers looked at behind the slots alone') ? idle(state) : paused(state)) && go(2)
+      );
     }
     // Stands between two looks for as long as it likes: a round that would find the same is none.
     if (phase === 2 && !idle(state)) return paused(state) ? false : go(1);
     if (phase === 2) return go(is('answers not looked at again') ? 4 : 3);
-    if (phase === 3) return paused(state) ? go(4) : !is('answers looked at behind the slots alone') && go(1);
-    if (at(state, GRAPHS)) throw new Violation('graphs', 'the run is over, and replay holds graphs');
+    if (phase === 3)
+      return paused(state) ? go(4) : !is('answers looked at behind the slots alone') && go(1);
+    if (at(state, GRAPHS))
+      throw new Violation('graphs', 'the run is over, and replay holds graphs');
     if (!idle(state)) throw new Violation('slots', 'the run is over, and a slot is under way');
-    if (at(state, ASKER_AT) === 1) throw new Violation('slots', 'the run is over, and a request is on its way');
+    if (at(state, ASKER_AT) === 1)
+      throw new Violation('slots', 'the run is over, and a request is on its way');
     state[CLIENT_RUN]!++;
     state[LEFT] = requests;
     state[MODE] = at(state, CLIENT_RUN) === runs ? Mode.paused : Mode.run;
     return go(0);
   };
 
-  const move = (says: string, apply: (state: State) => boolean): Move => ({ optional: false, says: () => says, apply });
+  const move = (says: string, apply: (state: State) => boolean): Move => ({
+    optional: false,
+    says: () => says,
+    apply,
+  });
   return {
     width: SLOT + 2,
     moves: [
@@ -155,6 +175,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
       state[LEFT] = requests;
     },
     unfinished: (state) =>
-      at(state, CLIENT_RUN) === runs ? null : `run ${at(state, CLIENT_RUN)} of ${runs} does not end`,
+      at(state, CLIENT_RUN) === runs
+        ? null
+        : `run ${at(state, CLIENT_RUN)} of ${runs} does not end`,
   };
 }

@@ -1,9 +1,20 @@
-/** A pool's stop and hold under every order of its collectors, its opener and who closes it; each rule broken in turn. */
+/**
+ * A pool's stop and hold under every order of its collectors, its opener and who closes it; each
+ * rule broken in turn.
+ */
 import { itAll } from '../rig/setting.ts';
 import { type PoolMutation, type PoolSetup, poolProtocol } from './pool.ts';
 import { proofsOf } from './proofs.ts';
 
-const inWords = ({ workers, holds, rows, states, ends = 0, restarts = 0, late = false }: PoolSetup) =>
+const inWords = ({
+  workers,
+  holds,
+  rows,
+  states,
+  ends = 0,
+  restarts = 0,
+  late = false,
+}: PoolSetup) =>
   `collectors: ${workers}${states ? '' : ' without a state'}, holds: ${holds}${late ? ', not waited for' : ''}, rows: ${rows}, threads that end: ${ends}, made anew: ${restarts}`;
 const { holds, caught, explored } = proofsOf<PoolMutation, PoolSetup>(poolProtocol, inWords);
 

@@ -1,6 +1,7 @@
 /**
- * A pool's stop and hold as a model: collectors that loop, an opener that makes them stand still for a checkpoint, somebody who closes,
- * and threads that end. Parks have no longest time here: what only that would end is found. The rules P1 to P4 are those of
+ * A pool's stop and hold as a model: collectors that loop, an opener that makes them stand still
+ * for a checkpoint, somebody who closes, and threads that end. Parks have no longest time here:
+ * what only that would end is found. The rules P1 to P4 are those of
  * src/run/collectors/control-words.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
@@ -13,7 +14,9 @@ export interface PoolSetup {
   rows: number;
   /** collectors have a state() */
   states: boolean;
-  /** threads that end, and how many of them are made anew; the first that is not stops the others */
+  /**
+   * threads that end, and how many of them are made anew; the first that is not stops the others
+   */
   ends?: 0 | 1 | 2;
   restarts?: 0 | 1 | 2;
   /** the opener may give up waiting for a collector */
@@ -42,7 +45,9 @@ const [STOP, HOLD, ROOM, ROWS, SAMPLER, OPENER, HOLDS, CLOSER, ENDS, RESTARTS, T
 ];
 const WORKER = 11;
 const OWN = 11;
-const [AT, BELL, SEEN, TOLD, ASKED, ROW, MAIL, ANSWER, CLEAN, GONE, PORT] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+const [AT, BELL, SEEN, TOLD, ASKED, ROW, MAIL, ANSWER, CLEAN, GONE, PORT] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+];
 const At = {
   bell: 0,
   stop: 1,
@@ -79,11 +84,13 @@ export function poolProtocol(setup: PoolSetup): Model {
     for (const worker of all) state[own(worker, BELL)] = (of(state, worker, BELL) + 1) % 16;
   };
   const tell = (state: State) => {
-    for (const worker of all) if (of(state, worker, AT) === At.sleeps) state[own(worker, AT)] = At.looks;
+    for (const worker of all)
+      if (of(state, worker, AT) === At.sleeps) state[own(worker, AT)] = At.looks;
   };
 
   const collector = (state: State, worker: number): boolean => {
-    const set = (what: number, value: number) => state.fill(value, own(worker, what), own(worker, what) + 1);
+    const set = (what: number, value: number) =>
+      state.fill(value, own(worker, what), own(worker, what) + 1);
     const go = (to: number): true => {
       set(AT, to);
       return true;
@@ -136,7 +143,9 @@ export function poolProtocol(setup: PoolSetup): Model {
     return false;
   };
   const stands = (state: State, worker: number) =>
-    is('stands still while any hold lasts') ? at(state, HOLD) % 2 !== 0 : at(state, HOLD) === of(state, worker, ASKED);
+    is('stands still while any hold lasts')
+      ? at(state, HOLD) % 2 !== 0
+      : at(state, HOLD) === of(state, worker, ASKED);
 
   /** A thread ends, wherever it is. */
   const end = (state: State, worker: number): boolean => {
@@ -188,8 +197,10 @@ export function poolProtocol(setup: PoolSetup): Model {
         if (at(state, HOLDS) === 0) return false;
         state[HOLDS]!--;
         state[TAKEN] = ++state[HOLD]!;
-        const gone = (worker: number) => of(state, worker, PORT) === 0 && !is('those that are gone are waited for');
-        for (const worker of all) state[own(worker, ANSWER)] = gone(worker) ? Answer.nothing : Answer.none;
+        const gone = (worker: number) =>
+          of(state, worker, PORT) === 0 && !is('those that are gone are waited for');
+        for (const worker of all)
+          state[own(worker, ANSWER)] = gone(worker) ? Answer.nothing : Answer.none;
         return go(Opener.rings);
       }
       case Opener.rings:
@@ -199,7 +210,11 @@ export function poolProtocol(setup: PoolSetup): Model {
         if (all.some((worker) => of(state, worker, ANSWER) === Answer.none)) return false;
         for (const worker of all) {
           const answer = of(state, worker, ANSWER);
-          if (answer === Answer.saved && of(state, worker, GONE) === 0 && of(state, worker, CLEAN) === 0)
+          if (
+            answer === Answer.saved &&
+            of(state, worker, GONE) === 0 &&
+            of(state, worker, CLEAN) === 0
+          )
             throw new Violation('P2', `collector ${worker} has gone on since it said where it is`);
           if (states && answer === Answer.nothing && of(state, worker, GONE) === 0)
             throw new Violation('P4', `collector ${worker} runs, and is neither saved nor named`);
@@ -233,7 +248,8 @@ export function poolProtocol(setup: PoolSetup): Model {
       if (early) ring(state);
       else state[STOP] = 1;
     }
-    if (phase === Closer.changes && !is('a stop that leaves the hold word alone')) state[HOLD]! += 2;
+    if (phase === Closer.changes && !is('a stop that leaves the hold word alone'))
+      state[HOLD]! += 2;
     if (phase === Closer.tells) tell(state);
     if (phase === Closer.rings) {
       if (early) state[STOP] = 1;
@@ -263,7 +279,8 @@ export function poolProtocol(setup: PoolSetup): Model {
   };
 
   const move = (says: string, apply: (state: State) => boolean, optional = false): Move => ({
-    ...{ optional, apply },
+    optional,
+    apply,
     says: () => says,
   });
   const moves = [
@@ -290,7 +307,8 @@ export function poolProtocol(setup: PoolSetup): Model {
     unfinished(state) {
       const [opens, closed] = [at(state, OPENER), at(state, CLOSER) === Closer.done];
       const left = all.find((worker) => of(state, worker, PORT) === 1);
-      if (closed && left !== undefined) return `collector ${left} does not leave (${of(state, left, AT)})`;
+      if (closed && left !== undefined)
+        return `collector ${left} does not leave (${of(state, left, AT)})`;
       if (opens === Opener.held) return null;
       if (opens !== Opener.idle || at(state, HOLDS) > 0) return 'a checkpoint waits for ever';
       const still = all.find((worker) => of(state, worker, AT) === At.sleeps);

@@ -1,4 +1,7 @@
-/** An agent's program: a list of steps, each at most one access to shared memory, taken in any interleaving. */
+/**
+ * An agent's program: a list of steps, each at most one access to shared memory, taken in any
+ * interleaving.
+ */
 import type { State } from './checker.ts';
 import { BELL, Local, PLACE } from './memory.ts';
 
@@ -10,15 +13,16 @@ export const JAVASCRIPT = 1;
 export const NATIVE = 2;
 
 /**
- * How finely threads are modelled. `access`: every load and store is a step. `hand-over`: a role's work on a slot, from
- * the look that finds it to the rings that follow its store, is one step (unless a death cuts it short), and so is putting
- * the flag up, comparing and sleeping.
+ * How finely threads are modelled. `access`: every load and store is a step. `hand-over`: a role's
+ * work on a slot, from the look that finds it to the rings that follow its store, is one step
+ * (unless a death cuts it short), and so is putting the flag up, comparing and sleeping.
  *
- * The coarse grain misses nothing. What a role does to its own slot commutes with everything others do, up to its store.
- * And whatever the order of a handshake's accesses, a ring comes before the owner reads its bell, and then the owner's
- * look sees what was published, or the compare fails, or it finds the flag up; the fine grain shows that. All that the
- * finer orders add is wakes that come later or for nothing, and a thread that goes one round for nothing, or sleeps a
- * little longer, changes as much as one that is slow to look.
+ * The coarse grain misses nothing. What a role does to its own slot commutes with everything others
+ * do, up to its store. And whatever the order of a handshake's accesses, a ring comes before the
+ * owner reads its bell, and then the owner's look sees what was published, or the compare fails, or
+ * it finds the flag up; the fine grain shows that. All that the finer orders add is wakes that come
+ * later or for nothing, and a thread that goes one round for nothing, or sleeps a little longer,
+ * changes as much as one that is slow to look.
  */
 export type Grain = 'access' | 'hand-over';
 

@@ -1,4 +1,7 @@
-/** Tests of a modelled protocol: it holds in a setup, and a rule that is broken on purpose is caught there. */
+/**
+ * Tests of a modelled protocol: it holds in a setup, and a rule that is broken on purpose is caught
+ * there.
+ */
 import { expect } from 'chai';
 import { explore, type Model, type Outcome, shortest } from './checker.ts';
 
@@ -12,11 +15,14 @@ interface AnySetup<Mutation> {
 
 export interface Proofs<Mutation, Setup> {
   /**
-   * A test that no run of the setup breaks a rule; one of more than half a million states is for `itAll`, of more than a million
-   * for `itLong`.
+   * A test that no run of the setup breaks a rule; one of more than half a million states is for
+   * `itAll`, of more than a million for `itLong`.
    */
   holds(setup: Setup, declare?: Declare): void;
-  /** A test that the broken protocol is caught, and the same setup unbroken holds: the rule is what makes the difference. */
+  /**
+   * A test that the broken protocol is caught, and the same setup unbroken holds: the rule is what
+   * makes the difference.
+   */
   caught(broken: Mutation, rule: string, setup: Setup, declare?: Declare): void;
   /** What exploring the setup came to. */
   outcomeOf(setup: Setup): Outcome;

@@ -1,4 +1,7 @@
-/** Puts the agents of a setup together into a model: threads, client, the device's streams, the stopper, the faults. */
+/**
+ * Puts the agents of a setup together into a model: threads, client, the device's streams, the
+ * stopper, the faults.
+ */
 import { type Ringing, ring } from './bell.ts';
 import * as bystanders from './bystanders.ts';
 import type { Model, Move, State } from './checker.ts';
@@ -17,9 +20,12 @@ export function protocol(setup: Setup): Model {
     new Program('the compute stream', Agent.compute, grain),
   ];
   const client = setup.client ? new Program('client', Agent.client, grain) : undefined;
-  const stopper = faults.includes('stop') ? new Program('stopper', Agent.stopper, grain) : undefined;
+  const stopper = faults.includes('stop')
+    ? new Program('stopper', Agent.stopper, grain)
+    : undefined;
   const waiters = client ? [...threads, client] : threads;
-  const hostOf = (role: Role): Program => threads[placement.findIndex((hosted) => hosted.includes(role))]!;
+  const hostOf = (role: Role): Program =>
+    threads[placement.findIndex((hosted) => hosted.includes(role))]!;
 
   const ringing: Ringing = {
     broken:
@@ -34,9 +40,13 @@ export function protocol(setup: Setup): Model {
       if (setup.broken === `no ring: ${from} to ${to}`) return;
       if (to !== 'client') return ring(by, hostOf(to), ringing);
       const over: Label = { at: 0 };
-      by.step('looks whether the client waits', (state, next) => (state[memory.GOAL] ? next : over.at), {
-        local: grain === 'hand-over',
-      });
+      by.step(
+        'looks whether the client waits',
+        (state, next) => (state[memory.GOAL] ? next : over.at),
+        {
+          local: grain === 'hand-over',
+        },
+      );
       ring(by, client!, ringing);
       by.place(over);
     };
@@ -79,11 +89,14 @@ export function protocol(setup: Setup): Model {
   const unfinished = (state: State): string | null => {
     const where = agents.map((agent) => `${agent.name} ${agent.current(state).says}`).join(', ');
     const told = `${memory.slotsInWords(state, depth)}; ${where}`;
-    if (state[memory.STOP]) return waiters.every((waiter) => waiter.current(state).end) ? null : `stopped, but ${told}`;
+    if (state[memory.STOP])
+      return waiters.every((waiter) => waiter.current(state).end) ? null : `stopped, but ${told}`;
     if (setup.completion === 'never') return null;
     const every = 2 ** ticks - 1;
-    if (state[memory.APPLIED] !== every || state[memory.JOURNAL] !== every) return `ticks are left, but ${told}`;
-    if (memory.position(state, depth, Slot.replaying) !== ticks) return `a slot is left, but ${told}`;
+    if (state[memory.APPLIED] !== every || state[memory.JOURNAL] !== every)
+      return `ticks are left, but ${told}`;
+    if (memory.position(state, depth, Slot.replaying) !== ticks)
+      return `a slot is left, but ${told}`;
     return client && !client.current(state).end ? `the client still waits: ${told}` : null;
   };
 

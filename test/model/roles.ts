@@ -1,7 +1,19 @@
-/** The roles, in the order of a slot's life; each ends by ringing the role that owns the slot now. */
+/**
+ * The roles, in the order of a slot's life; each ends by ringing the role that owns the slot now.
+ */
 import { type State, Violation } from './checker.ts';
 import * as memory from './memory.ts';
-import { COMPUTE_STREAM, COPY_STREAM, enqueue, event, Local, position, queued, Slot, work } from './memory.ts';
+import {
+  COMPUTE_STREAM,
+  COPY_STREAM,
+  enqueue,
+  event,
+  Local,
+  position,
+  queued,
+  Slot,
+  work,
+} from './memory.ts';
 import { BLOCKED, type Label, type Program } from './program.ts';
 import type { Ring, Setup } from './setup.ts';
 import { type Act, NONE, Stage } from './stage.ts';
@@ -10,17 +22,23 @@ export type Role = 'pack' | 'submit' | 'poll' | 'replay';
 
 type Emit = (by: Program, setup: Setup, ring: Ring) => void;
 
-/** Moves a request into the next free slot. The header names its sequence, so that moving it twice is impossible. */
+/**
+ * Moves a request into the next free slot. The header names its sequence, so that moving it twice
+ * is impossible.
+ */
 const requester: Emit = (by, setup) => {
   const stage = new Stage(by, setup, Slot.free);
   const cleared = setup.broken === 'request cleared from the header after the move';
   const clearedFirst = setup.broken === 'request cleared from the header before the move';
   const asked = (state: State, sequence: number): boolean => {
-    if (!setup.client) return sequence < setup.ticks && (!setup.gated || state[memory.ROWS]! > sequence);
+    if (!setup.client)
+      return sequence < setup.ticks && (!setup.gated || state[memory.ROWS]! > sequence);
     return cleared || clearedFirst ? state[memory.HEADER] !== 0 : state[memory.HEADER]! > sequence;
   };
   const write: Act = (state, sequence) => {
-    state[memory.RECORD + (sequence % setup.depth)] = setup.client ? state[memory.HEADER]! : sequence + 1;
+    state[memory.RECORD + (sequence % setup.depth)] = setup.client
+      ? state[memory.HEADER]!
+      : sequence + 1;
     if (clearedFirst) state[memory.HEADER] = 0;
   };
   stage.look('writes the request into its record', write, asked);
@@ -52,7 +70,11 @@ const submit: Emit = (by, setup, ring) => {
   const stage = new Stage(by, setup, Slot.packed);
   const copy: Act = (state, sequence) => {
     const reads = queued(state, setup.depth, COMPUTE_STREAM, sequence, 1);
-    if (reads) throw new Violation('I5', `a graph still reads the device half that ${sequence} is copied to`);
+    if (reads)
+      throw new Violation(
+        'I5',
+        `a graph still reads the device half that ${sequence} is copied to`,
+      );
     enqueue(state, COPY_STREAM, work(sequence));
   };
   const copied: Act = (state, sequence) => enqueue(state, COPY_STREAM, event(sequence));
@@ -128,8 +150,8 @@ export function launch(state: State, depth: number, sequence: number): void {
 }
 
 /**
- * I8: a successor lets the device finish what its predecessor launched, then reads how far that got. It drains by query
- * and looks at the stop word meanwhile, for a device may hang.
+ * I8: a successor lets the device finish what its predecessor launched, then reads how far that
+ * got. It drains by query and looks at the stop word meanwhile, for a device may hang.
  */
 export function takeOverReplay(by: Program, setup: Setup, end: Label): void {
   const { broken } = setup;
@@ -139,7 +161,8 @@ export function takeOverReplay(by: Program, setup: Setup, end: Label): void {
       state[bell] = 0;
       return end.at;
     }
-    const drained = memory.isIdle(state, COMPUTE_STREAM) || broken === 'mark read before the stream is drained';
+    const drained =
+      memory.isIdle(state, COMPUTE_STREAM) || broken === 'mark read before the stream is drained';
     if (!drained) return BLOCKED;
     const seen = state[memory.MARK] === position(state, setup.depth, Slot.ready) + 1;
     if (seen && broken !== 'launch mark missing') state[bell] = state[bell]! | Local.skip;

@@ -1,7 +1,13 @@
-/** One state of the modelled replay rows, byte by byte, and the one store that its rules are looked at in. */
+/**
+ * One state of the modelled replay rows, byte by byte, and the one store that its rules are looked
+ * at in.
+ */
 import { type State, Violation } from './checker.ts';
 
-/** Words: reserved, committed; of each place of the board its turn (0 free, 255 held, else begin + 1) and end; rows; threads. */
+/**
+ * Words: reserved, committed; of each place of the board its turn (0 free, 255 held, else begin +
+ * 1) and end; rows; threads.
+ */
 export const RESERVED = 0;
 export const COMMITTED = 1;
 export const BOARD = 2;
@@ -21,12 +27,17 @@ export const whole = (row: number) => 2 * row + 2;
 /** Moves committed, and looks at R1 and R3. */
 export function commit(state: State, begin: number, end: number, capacity: number): void {
   if (state[COMMITTED] !== begin)
-    throw new Violation('R3', `committed goes from ${state[COMMITTED]} to ${end}, not from ${begin}`);
-  if (end <= begin || end > state[RESERVED]!) throw new Violation('R3', `committed goes from ${begin} to ${end}`);
+    throw new Violation(
+      'R3',
+      `committed goes from ${state[COMMITTED]} to ${end}, not from ${begin}`,
+    );
+  if (end <= begin || end > state[RESERVED]!)
+    throw new Violation('R3', `committed goes from ${begin} to ${end}`);
   for (let row = begin; row < end; row++) {
     const holds = state[ROWS + (row % capacity)]!;
     // A later lap may be on it already only behind this commit.
-    if (holds !== whole(row)) throw new Violation('R1', `row ${row} is committed, and its place holds ${holds}`);
+    if (holds !== whole(row))
+      throw new Violation('R1', `row ${row} is committed, and its place holds ${holds}`);
   }
   state[COMMITTED] = end;
 }

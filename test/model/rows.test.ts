@@ -1,4 +1,7 @@
-/** Replay rows under every interleaving of their writers and a reader, and the seqlock's rules broken one by one. */
+/**
+ * Replay rows under every interleaving of their writers and a reader, and the seqlock's rules
+ * broken one by one.
+ */
 import { itLong } from '../rig/setting.ts';
 import { proofsOf } from './proofs.ts';
 import { type RowsMutation, type RowsSetup, rowsProtocol } from './rows.ts';

@@ -1,6 +1,7 @@
 /**
- * The replay rows' seqlock (native/rows/rows.cpp) as a model: writers that reserve, write and commit with the board between
- * them, and a reader. Every access to shared memory is a step; R1 to R4 are looked at where they could break.
+ * The replay rows' seqlock (native/rows/rows.cpp) as a model: writers that reserve, write and
+ * commit with the board between them, and a reader. Every access to shared memory is a step; R1 to
+ * R4 are looked at where they could break.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import {
@@ -84,7 +85,8 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
   };
   const names = Object.keys(Step);
   const looksEarly =
-    is('the board looked at before committed is stored') || is('reserved looked at before committed is stored');
+    is('the board looked at before committed is stored') ||
+    is('reserved looked at before committed is stored');
 
   writers.forEach((adds, thread) => {
     move(
@@ -128,15 +130,23 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
             return goto(Step.lap);
           }
           case Step.lap:
-            if (end > capacity && state[COMMITTED]! < end - capacity && !is('written before the earlier lap is whole'))
+            if (
+              end > capacity &&
+              state[COMMITTED]! < end - capacity &&
+              !is('written before the earlier lap is whole')
+            )
               return false;
             return goto(Step.write);
           case Step.write:
-            if (is('written before it is reserved')) state[RESERVED] = state[RESERVED]! + end - begin;
+            if (is('written before it is reserved'))
+              state[RESERVED] = state[RESERVED]! + end - begin;
             for (let row = begin; row < end; row++) {
               const before = state[ROWS + (row % capacity)]!;
               if (row >= capacity && before !== whole(row - capacity) && before !== writing(row))
-                throw new Violation('R2', `row ${row} is written over what is not row ${row - capacity}`);
+                throw new Violation(
+                  'R2',
+                  `row ${row} is written over what is not row ${row - capacity}`,
+                );
             }
             write(writing);
             return goto(Step.wrote);
@@ -152,7 +162,11 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
           case Step.claim: {
             const at = turnOf(state[t(T.place)]!);
             if (state[at] !== 0) return place(false, Step.claim, Step.wait);
-            if (is('the own turn looked at before the board is filled') && state[COMMITTED] === begin) return store();
+            if (
+              is('the own turn looked at before the board is filled') &&
+              state[COMMITTED] === begin
+            )
+              return store();
             state[at] = HELD;
             return goto(is('its turn stored before its end') ? Step.put : Step.fill);
           }
@@ -163,7 +177,10 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
             state[turnOf(state[t(T.place)]!)] = begin + 1;
             if (is('its turn stored before its end')) return goto(Step.fill);
             if (is('on the board, not committed, and add() returns')) return finish();
-            if (is('the own turn never looked at again') || is('the own turn looked at before the board is filled'))
+            if (
+              is('the own turn never looked at again') ||
+              is('the own turn looked at before the board is filled')
+            )
               return goto(Step.handed);
             return goto(Step.again);
           case Step.again:
@@ -188,7 +205,9 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
           case Step.early: {
             const found = [...Array(board).keys()].find((k) => state[turnOf(k)] === end + 1);
             const alone = state[RESERVED] === end;
-            const nothing = is('reserved looked at before committed is stored') ? alone : found === undefined;
+            const nothing = is('reserved looked at before committed is stored')
+              ? alone
+              : found === undefined;
             state[t(T.place)] = nothing ? NOTHING : (found ?? 0);
             return goto(Step.store);
           }
@@ -208,7 +227,8 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
             return goto(Step.end);
           }
           case Step.end:
-            if (is('taken from the board by a load and a store')) state[turnOf(state[t(T.place)]!)] = HELD;
+            if (is('taken from the board by a load and a store'))
+              state[turnOf(state[t(T.place)]!)] = HELD;
             state[t(T.end)] = state[turnOf(state[t(T.place)]!) + 1]!;
             return is('its end read behind its place is free') ? store() : goto(Step.free);
           case Step.free:
@@ -230,9 +250,11 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
     unfinished(state) {
       const total = writers.flat().reduce((sum, rows) => sum + rows, 0);
       for (let thread = 0; thread < writers.length; thread++)
-        if (state[THREAD + THREAD_BYTES * thread + T.at] !== Step.over) return `writer ${thread} waits`;
+        if (state[THREAD + THREAD_BYTES * thread + T.at] !== Step.over)
+          return `writer ${thread} waits`;
       if (state[COMMITTED] !== total) return `${state[COMMITTED]} rows of ${total} are committed`;
-      for (let place = 0; place < board; place++) if (state[turnOf(place)] !== 0) return 'the board is not empty';
+      for (let place = 0; place < board; place++)
+        if (state[turnOf(place)] !== 0) return 'the board is not empty';
       return null;
     },
   };
@@ -279,9 +301,11 @@ function addReader(
           );
           if (!touched.includes(state[index]!)) {
             const row = state[value]! / 2 - 1;
-            if (state[value]! % 2 !== 0 || row < 0) throw new Violation('R4', `a row that is half written is trusted`);
+            if (state[value]! % 2 !== 0 || row < 0)
+              throw new Violation('R4', `a row that is half written is trusted`);
           }
-          // Rows that were overtaken are taken again; a batch that never gets its row is over with the writers.
+          // Rows that were overtaken are taken again; a batch that never gets its row is over with
+          // the writers.
           state[t(T.add)] = state[t(T.add)]! + 1;
           state[t(T.at)] = state[t(T.add)]! < reads ? 0 : 3;
           return true;

@@ -9,16 +9,24 @@ export interface Setup {
   ticks: number;
   /** the roles of each thread; the requester is always on pack's */
   placement: Role[][];
-  /** a stop at any moment; the death of any one thread at any moment, with a successor; or neither */
+  /**
+   * a stop at any moment; the death of any one thread at any moment, with a successor; or neither
+   */
   faults?: readonly ('stop' | 'death')[];
-  /** A client asks for each tick with `startPrepare`, waits for it and launches the learner itself; no replay role. */
+  /**
+   * A client asks for each tick with `startPrepare`, waits for it and launches the learner itself;
+   * no replay role.
+   */
   client?: boolean;
-  /** A collector lets requests through one by one, as the rate limiter does; else they are never gated. */
+  /**
+   * A collector lets requests through one by one, as the rate limiter does; else they are never
+   * gated.
+   */
   gated?: boolean;
   /**
-   * How a native sleeper hears of a completion: the host device rings its bell; on a GPU it queries in rounds, so here
-   * it gets up once an event it waits for is done. Or the device hangs in the first
-   * graph, which only a stop ends.
+   * How a native sleeper hears of a completion: the host device rings its bell; on a GPU it queries
+   * in rounds, so here it gets up once an event it waits for is done. Or the device hangs in the
+   * first graph, which only a stop ends.
    */
   completion?: 'rings' | 'rounds' | 'never';
   broken?: Mutation;
@@ -51,5 +59,8 @@ export type Mutation =
   | 'request cleared from the header before the move'
   | 'client says that it waits after it looked';
 
-/** Emits the ring of the bell of `to`'s thread into the ringer's program; `from` names it for mutations. */
+/**
+ * Emits the ring of the bell of `to`'s thread into the ringer's program; `from` names it for
+ * mutations.
+ */
 export type Ring = (from: string, to: Role | 'client') => void;

@@ -1,7 +1,7 @@
 /**
- * One role's part of a slot's life: look at the next slot's word, work, store the next state. A look that finds the
- * role's own state goes together with its first payload access, for no other role may change either; a death between the
- * two leaves what a death before them leaves.
+ * One role's part of a slot's life: look at the next slot's word, work, store the next state. A
+ * look that finds the role's own state goes together with its first payload access, for no other
+ * role may change either; a death between the two leaves what a death before them leaves.
  */
 import { markDone } from './bell.ts';
 import type { State } from './checker.ts';
@@ -28,7 +28,10 @@ export class Stage {
     this.youngest = setup.broken === 'youngest Ready slot first' && from === Slot.ready;
   }
 
-  /** Only this role moves its place, so reading it off the words at each step is the same as keeping it in a local. */
+  /**
+   * Only this role moves its place, so reading it off the words at each step is the same as keeping
+   * it in a local.
+   */
   sequence(state: State): number {
     const lowest = position(state, this.depth, this.from);
     const last = lowest + this.depth - 1;
@@ -36,8 +39,8 @@ export class Stage {
   }
 
   /**
-   * `may` decides whether a slot in this role's state can be worked on yet, `first` is its first payload access,
-   * `otherwise` what the role remembers of one that cannot.
+   * `may` decides whether a slot in this role's state can be worked on yet, `first` is its first
+   * payload access, `otherwise` what the role remembers of one that cannot.
    */
   look(
     says: string,

@@ -1,4 +1,7 @@
-/** The table of docs/design.md against the models: how many mutations there are, and that each is a test. */
+/**
+ * The table of docs/design.md against the models: how many mutations there are, and that each is a
+ * test.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -10,7 +13,9 @@ const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
 /** The members of a model's union of mutations that are plain texts. */
 function mutationsOf(model: string): string[] {
   const union = /export type \w*Mutation =([\s\S]*?);\n/.exec(read(`test/model/${model}.ts`));
-  return [...(union?.[1] ?? '').matchAll(/^ {2}\| (['"])(.*)\1$/gm)].map(([, , text]) => text as string);
+  return [...(union?.[1] ?? '').matchAll(/^ {2}\| (['"])(.*)\1$/gm)].map(
+    ([, , text]) => text as string,
+  );
 }
 
 describe('the table of what is proved', () => {
@@ -22,7 +27,8 @@ describe('the table of what is proved', () => {
 
   it('names every model that has mutations', () => {
     const models = readdirSync(`${root}test/model`).filter(
-      (name) => / Mutation =|Mutation =\n/.test(read(`test/model/${name}`)) && !name.endsWith('.test.ts'),
+      (name) =>
+        / Mutation =|Mutation =\n/.test(read(`test/model/${name}`)) && !name.endsWith('.test.ts'),
     );
     expect(rows.map(([model]) => `${model}.ts`).sort()).to.deep.equal(models.sort());
   });
@@ -31,7 +37,9 @@ describe('the table of what is proved', () => {
     it(`${model}: ${count}, each of them tested`, () => {
       const mutations = mutationsOf(model);
       expect(mutations.length).to.equal(count);
-      const tests = read(testFile(`model/${model === 'setup' ? 'model' : model}`).replace(/^dist\/(.*)js$/, '$1ts'));
+      const tests = read(
+        testFile(`model/${model === 'setup' ? 'model' : model}`).replace(/^dist\/(.*)js$/, '$1ts'),
+      );
       for (const each of mutations) expect(tests).to.include(each);
     });
 });

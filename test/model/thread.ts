@@ -1,4 +1,7 @@
-/** An actor's thread: the duty cycle around the roles it hosts, its death, and what its successor does first. */
+/**
+ * An actor's thread: the duty cycle around the roles it hosts, its death, and what its successor
+ * does first.
+ */
 import { checkStop, park, readBell } from './bell.ts';
 import type { Move, State } from './checker.ts';
 import * as memory from './memory.ts';
@@ -7,7 +10,13 @@ import { BLOCKED, JAVASCRIPT, NATIVE, type Program } from './program.ts';
 import { type Role, roles, takeOverReplay } from './roles.ts';
 import type { Ring, Setup } from './setup.ts';
 
-export function actorThread(by: Program, hosted: Role[], setup: Setup, rings: Ring, ringAll: () => void): void {
+export function actorThread(
+  by: Program,
+  hosted: Role[],
+  setup: Setup,
+  rings: Ring,
+  ringAll: () => void,
+): void {
   const { broken } = setup;
   const [loop, again, end, javascript] = [{ at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }];
   const lateBell = broken === 'bell read after the scan';
@@ -22,12 +31,18 @@ export function actorThread(by: Program, hosted: Role[], setup: Setup, rings: Ri
   for (const role of hosted) roles[role](by, setup, rings);
   const decide = (state: State, next: number): number => {
     if (state[bell]! & Local.did) return again.at;
-    return state[bell]! & Local.pending && broken !== 'JavaScript park with events pending' ? next : javascript.at;
+    return state[bell]! & Local.pending && broken !== 'JavaScript park with events pending'
+      ? next
+      : javascript.at;
   };
   by.step('', decide, { local: true });
   const watching = by.watching;
   if (lateBell) readBell(by);
-  park(by, NATIVE, setup.completion === 'rounds' ? (state) => awaited(state, setup.depth) : undefined);
+  park(
+    by,
+    NATIVE,
+    setup.completion === 'rounds' ? (state) => awaited(state, setup.depth) : undefined,
+  );
   by.goto(loop);
   by.watching = watching;
   by.place(javascript);
@@ -49,27 +64,39 @@ export function actorThread(by: Program, hosted: Role[], setup: Setup, rings: Ri
   by.goto(loop);
 }
 
-/** An event that poll waits for is done: what a native sleeper finds out by itself between two rounds. */
+/**
+ * An event that poll waits for is done: what a native sleeper finds out by itself between two
+ * rounds.
+ */
 function awaited(state: State, depth: number): boolean {
   const done = (from: typeof Slot.submitted | typeof Slot.replaying, stream: number): boolean => {
     const sequence = memory.position(state, depth, from);
-    return memory.isAt(state, depth, sequence, from) && !memory.queued(state, depth, stream, sequence, 0);
+    return (
+      memory.isAt(state, depth, sequence, from) && !memory.queued(state, depth, stream, sequence, 0)
+    );
   };
   return done(Slot.submitted, COPY_STREAM) || done(Slot.replaying, COMPUTE_STREAM);
 }
 
-/** No step has more accesses after which a death leaves something new: look, event, store, ring, ring. */
+/**
+ * No step has more accesses after which a death leaves something new: look, event, store, ring,
+ * ring.
+ */
 const LONGEST_STEP = 5;
 
-/** The moments at which a thread may die: between two steps, and inside one where the grain has put accesses together. */
+/**
+ * The moments at which a thread may die: between two steps, and inside one where the grain has put
+ * accesses together.
+ */
 export function deathsOf(thread: Program): Move[] {
   const moments = thread.grain === 'access' ? 1 : LONGEST_STEP;
   return Array.from({ length: moments }, (_, accesses) => deathOf(thread, accesses));
 }
 
 /**
- * The thread is gone with its locals and its successor has not run yet: the flag stays as it was, queued device work
- * goes on. A successor that is late is one that has not been scheduled, so the two are one move.
+ * The thread is gone with its locals and its successor has not run yet: the flag stays as it was,
+ * queued device work goes on. A successor that is late is one that has not been scheduled, so the
+ * two are one move.
  */
 function deathOf(thread: Program, accesses: number): Move {
   const { agent, steps, restart } = thread;
@@ -89,5 +116,9 @@ function deathOf(thread: Program, accesses: number): Move {
     state[PLACE + agent] = restart.at;
     return true;
   };
-  return { optional: true, says: () => `${thread.name} dies${accesses ? ` ${accesses} accesses later` : ''}`, apply };
+  return {
+    optional: true,
+    says: () => `${thread.name} dies${accesses ? ` ${accesses} accesses later` : ''}`,
+    apply,
+  };
 }

@@ -8,8 +8,17 @@ import type { UpdatesSetup } from './updates.ts';
 import * as memory from './updates-memory.ts';
 import { MODE, Mode, type Rings, RUN, step } from './updates-memory.ts';
 
-/** The client: two runs with a pause between them, then close(). What it may do at any moment: end a run, and close. */
-export function asks(by: Program, setup: UpdatesSetup, rings: Rings, pack: Program, rest: Program): Move[] {
+/**
+ * The client: two runs with a pause between them, then close(). What it may do at any moment: end a
+ * run, and close.
+ */
+export function asks(
+  by: Program,
+  setup: UpdatesSetup,
+  rings: Rings,
+  pack: Program,
+  rest: Program,
+): Move[] {
   const { depth, ticks, broken } = setup;
   const [pause, close] = [{ at: 0 }, { at: 0 }];
   const aborts: Move[] = [];
@@ -20,7 +29,11 @@ export function asks(by: Program, setup: UpdatesSetup, rings: Rings, pack: Progr
     });
     rings(pack);
     const from = by.steps.length;
-    waitFor(by, 'for its ticks', (state) => position(state, depth, Slot.replaying) >= ticks[number - 1]!);
+    waitFor(
+      by,
+      'for its ticks',
+      (state) => position(state, depth, Slot.replaying) >= ticks[number - 1]!,
+    );
     aborts.push(abortOf(by, abort, [from, by.steps.length], to));
   };
   run(1, 'ends the run', pause);
@@ -40,10 +53,12 @@ export function asks(by: Program, setup: UpdatesSetup, rings: Rings, pack: Progr
     });
     by.place(over);
   }
-  const idle = (state: State) => Array.from({ length: depth }, (_, slot) => state[slot]! & 7).every((at) => at === 0);
+  const idle = (state: State) =>
+    Array.from({ length: depth }, (_, slot) => state[slot]! & 7).every((at) => at === 0);
   const hasty = broken === 'the next run begun before the pause is answered';
   const careless = broken === 'the next run begun before every slot is Free';
-  const over = (state: State) => (hasty || state[memory.ANSWERED] === 1) && (careless || idle(state));
+  const over = (state: State) =>
+    (hasty || state[memory.ANSWERED] === 1) && (careless || idle(state));
   waitFor(by, 'for the end of the run', over);
   run(2, 'closes', close);
   by.place(close);
@@ -61,7 +76,12 @@ function waitFor(by: Program, what: string, holds: (state: State) => boolean): v
   by.place(over);
 }
 
-function abortOf(by: Program, says: string, [from, to]: readonly [number, number], label: Label): Move {
+function abortOf(
+  by: Program,
+  says: string,
+  [from, to]: readonly [number, number],
+  label: Label,
+): Move {
   return {
     optional: true,
     says: () => `the client ${says}`,
@@ -76,7 +96,12 @@ function abortOf(by: Program, says: string, [from, to]: readonly [number, number
 }
 
 /** Stops the threads, drains the device, applies what is pending. */
-function closes(by: Program, setup: UpdatesSetup, ringAll: () => void, threads: readonly Program[]): void {
+function closes(
+  by: Program,
+  setup: UpdatesSetup,
+  ringAll: () => void,
+  threads: readonly Program[],
+): void {
   const { depth, broken } = setup;
   const over = { at: 0 };
   step(by, 'stores the stop word', (state) => {
@@ -87,7 +112,9 @@ function closes(by: Program, setup: UpdatesSetup, ringAll: () => void, threads: 
   if (broken !== 'close before pack has ended')
     by.step('waits for the threads', (state, next) => (ended(state) ? next : BLOCKED));
   if (broken !== 'close before the device is drained')
-    by.step('drains the device', (state, next) => (words.isIdle(state, COMPUTE_STREAM) ? next : BLOCKED));
+    by.step('drains the device', (state, next) =>
+      words.isIdle(state, COMPUTE_STREAM) ? next : BLOCKED,
+    );
   const loop = { at: by.steps.length };
   by.step('applies the next pending update', (state) => {
     const least = broken === 'close applies what is applied' ? 0 : state[memory.APPLIED]!;
@@ -106,7 +133,10 @@ function closes(by: Program, setup: UpdatesSetup, ringAll: () => void, threads: 
   by.step('looks at the tree', (state, next) => {
     const launched = position(state, depth, Slot.ready);
     if (state[memory.TREE] !== launched)
-      throw new Violation('lost', `${launched} updates were made, ${state[memory.TREE]} are applied`);
+      throw new Violation(
+        'lost',
+        `${launched} updates were made, ${state[memory.TREE]} are applied`,
+      );
     return next;
   });
   by.end();

@@ -1,15 +1,22 @@
 /**
- * One state of the modelled updates of priorities, byte by byte: the slots' words are the ring's, beside them lies what an
- * update goes through, and the tree. The helpers are the only writers of the tree, and check the rules as they write.
+ * One state of the modelled updates of priorities, byte by byte: the slots' words are the ring's,
+ * beside them lies what an update goes through, and the tree. The helpers are the only writers of
+ * the tree, and check the rules as they write.
  */
 import { type State, Violation } from './checker.ts';
 import { isAt, own, position, Slot } from './memory.ts';
 import type { Program } from './program.ts';
 
-/** Per slot (depth ≤ 3): the run that asked for it, 1 + the sequence whose ids lie in the host half, and four blocks of priorities. */
+/**
+ * Per slot (depth ≤ 3): the run that asked for it, 1 + the sequence whose ids lie in the host half,
+ * and four blocks of priorities.
+ */
 export const RECORD = 3;
 export const IDS = 6;
-/** the column that goes to the device with the rows, the device's, what the device wrote home, and what poll fetched from there */
+/**
+ * the column that goes to the device with the rows, the device's, what the device wrote home, and
+ * what poll fetched from there
+ */
 export const COLUMN = 9;
 export const DEVICE = 12;
 export const HOME = 20;
@@ -51,15 +58,24 @@ export interface Updates {
   readonly manual?: readonly number[];
 }
 
-/** The update of a sequence, into the tree: once, in order, of that sequence's ids and what its update gave, all of it home. */
+/**
+ * The update of a sequence, into the tree: once, in order, of that sequence's ids and what its
+ * update gave, all of it home.
+ */
 export function apply(state: State, { depth, silent = [] }: Updates, sequence: number): void {
   const slot = sequence % depth;
-  if (state[TREE]! > sequence) throw new Violation('twice', `the update of ${sequence} is applied again`);
-  if (state[TREE]! < sequence) throw new Violation('order', `the update of ${sequence} comes before ${state[TREE]}'s`);
+  if (state[TREE]! > sequence)
+    throw new Violation('twice', `the update of ${sequence} is applied again`);
+  if (state[TREE]! < sequence)
+    throw new Violation('order', `the update of ${sequence} comes before ${state[TREE]}'s`);
   if (state[IDS + slot] !== sequence + 1)
-    throw new Violation('home', `the update of ${sequence} is applied to the ids of ${state[IDS + slot]! - 1}`);
+    throw new Violation(
+      'home',
+      `the update of ${sequence} is applied to the ids of ${state[IDS + slot]! - 1}`,
+    );
   const gave = silent.includes(sequence) ? unwritten(sequence) : written(sequence);
-  if (state[BLOCK + slot] !== gave) throw new Violation('home', `the priorities of ${sequence} are not home`);
+  if (state[BLOCK + slot] !== gave)
+    throw new Violation('home', `the priorities of ${sequence} are not home`);
   state[TREE] = sequence + 1;
 }
 
@@ -67,7 +83,8 @@ export function apply(state: State, { depth, silent = [] }: Updates, sequence: n
 export function draw(state: State, { depth }: Updates, sequence: number): void {
   own(state, depth, sequence, Slot.requested, 'the batch');
   const least = Math.max(0, sequence - depth + 1);
-  if (state[TREE] !== least) throw new Violation('lag', `${sequence} is drawn behind ${state[TREE]} updates`);
+  if (state[TREE] !== least)
+    throw new Violation('lag', `${sequence} is drawn behind ${state[TREE]} updates`);
   if (state[RECORD + (sequence % depth)] !== state[RUN])
     throw new Violation('I3', `${sequence} is drawn for a run that is over`);
   state[IDS + (sequence % depth)] = sequence + 1;
@@ -99,8 +116,15 @@ function requested(state: State, depth: number, sequence: number): number {
   return sequence >= 0 && isAt(state, depth, sequence, Slot.requested) ? sequence : -1;
 }
 
-/** What close() finds: the sequences whose slots their update has left, or is to leave once the device is drained. */
-export function spent(state: State, depth: number, freeAlone: boolean): { sequence: number; replaying: boolean }[] {
+/**
+ * What close() finds: the sequences whose slots their update has left, or is to leave once the
+ * device is drained.
+ */
+export function spent(
+  state: State,
+  depth: number,
+  freeAlone: boolean,
+): { sequence: number; replaying: boolean }[] {
   return Array.from({ length: depth }, (_, slot) => {
     const [sequence, at] = [state[slot]! >> 3, state[slot]! & 7];
     const replaying = at === Slot.replaying;

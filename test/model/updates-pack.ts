@@ -1,4 +1,7 @@
-/** Pack's thread, which owns the tree and hosts the requester: actors/requester.ts, actors/pack.ts, native/pack/binding.cpp. */
+/**
+ * Pack's thread, which owns the tree and hosts the requester: actors/requester.ts, actors/pack.ts,
+ * native/pack/binding.cpp.
+ */
 import { checkStop, markDone, park, readBell } from './bell.ts';
 import type { State } from './checker.ts';
 import { BELL, handOn, isAt, Local, position, Slot } from './memory.ts';
@@ -94,7 +97,13 @@ export class PackThread {
   #pack(): void {
     const by = this.#by;
     const { depth } = this.#setup;
-    const [none, apply, rest, empty, taken] = [{ at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }];
+    const [none, apply, rest, empty, taken] = [
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+      { at: 0 },
+    ];
     const sequence = (state: State) => position(state, depth, Slot.requested);
     by.step('looks for a request', (state) => {
       if (!isAt(state, depth, sequence(state), Slot.requested)) return none.at;
@@ -133,7 +142,9 @@ export class PackThread {
 
     by.place(empty);
     by.step('looks whether the run is paused', (state, next) => {
-      return state[MODE] === Mode.paused || this.#broken('taken back while the run goes on') ? next : taken.at;
+      return state[MODE] === Mode.paused || this.#broken('taken back while the run goes on')
+        ? next
+        : taken.at;
     });
     if (!this.#broken('taken back by the client')) this.#takeBack();
     by.place(taken);

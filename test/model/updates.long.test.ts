@@ -1,4 +1,6 @@
-/** Updates of priorities at a fixed lag, under every interleaving, and the rules broken one by one. */
+/**
+ * Updates of priorities at a fixed lag, under every interleaving, and the rules broken one by one.
+ */
 import { itAll, itLong } from '../rig/setting.ts';
 import { proofsOf } from './proofs.ts';
 import { type UpdatesMutation, type UpdatesSetup, updatesProtocol } from './updates.ts';
@@ -31,7 +33,10 @@ describe('updates of priorities', function () {
     holds({ depth: 2, ticks: [3, 4], steps: CLEARED, faults: ABORT });
     holds({ depth: 3, ticks: [3, 4], steps: CLEARED, faults: ABORT }, itAll);
     holds({ depth: 1, ticks: [2, 3], steps: CLEARED, faults: ['abort', 'death'] });
-    holds({ depth: 2, ticks: [2, 4], steps: CLEARED, silent: [0], faults: ['abort', 'death'] }, itAll);
+    holds(
+      { depth: 2, ticks: [2, 4], steps: CLEARED, silent: [0], faults: ['abort', 'death'] },
+      itAll,
+    );
     holds({ depth: 3, ticks: [2, 4], steps: CLEARED, faults: ['abort', 'death'] }, itLong);
   });
 });
@@ -50,7 +55,12 @@ describe('updates of priorities, broken on purpose, are caught', function () {
     proves('lag', plain, 'applied behind the draw');
     proves('home', { ...plain, depth: 1 }, 'an update applied a sequence early');
     const dying = { depth: 1, ticks: [2, 3], faults: DEATH } as const;
-    proves('twice', dying, 'applied recorded by a store behind', 'what is applied known to pack alone');
+    proves(
+      'twice',
+      dying,
+      'applied recorded by a store behind',
+      'what is applied known to pack alone',
+    );
     proves('lag', dying, 'applied recorded by a store before');
   });
 
@@ -58,7 +68,12 @@ describe('updates of priorities, broken on purpose, are caught', function () {
     const three = { depth: 1, ticks: [2, 3], silent: [1], manual: [0] } as const;
     proves('home', three, 'Free stored before the priorities are fetched');
     proves('home', three, 'the priorities of manual ticks not fetched');
-    proves('home', three, 'spent recorded before the priorities come home', 'priorities left as the slot held them');
+    proves(
+      'home',
+      three,
+      'spent recorded before the priorities come home',
+      'priorities left as the slot held them',
+    );
   });
 
   describe('taking requests back', () => {

@@ -1,7 +1,8 @@
 /**
- * The updates of priorities as a model: before pack draws sequence s it applies what the update of s − depth gave, in the run and
- * over a pause, whoever dies, and close() applies the rest. Of the other actors there is one thread that submits, launches and
- * polls: what may happen between those is the ring's own model.
+ * The updates of priorities as a model: before pack draws sequence s it applies what the update of
+ * s − depth gave, in the run and over a pause, whoever dies, and close() applies the rest. Of the
+ * other actors there is one thread that submits, launches and polls: what may happen between those
+ * is the ring's own model.
  */
 import { checkStop, markDone, park, readBell, ring } from './bell.ts';
 import type { Model, Move, State } from './checker.ts';
@@ -31,9 +32,15 @@ export interface UpdatesSetup extends memory.Updates {
   depth: 1 | 2 | 3;
   /** sequences before which each of two runs ends */
   ticks: readonly [number, number];
-  /** What becomes of the steps, a letter each: `+` where there are some, `-` where all are cleared. The last is `+`. */
+  /**
+   * What becomes of the steps, a letter each: `+` where there are some, `-` where all are cleared.
+   * The last is `+`.
+   */
   steps?: string;
-  /** the client ends a run, or closes, at any moment; a thread dies at any moment and has a successor */
+  /**
+   * the client ends a run, or closes, at any moment; a thread dies at any moment and has a
+   * successor
+   */
   faults?: readonly ('abort' | 'death')[];
   broken?: UpdatesMutation;
 }
@@ -126,20 +133,25 @@ function others(
     const sequence = position(state, depth, Slot.packed);
     if (!isAt(state, depth, sequence, Slot.packed)) return poll.at;
     const early = broken === 'spent recorded before the priorities come home';
-    for (const operation of early ? [event, work] : [work, event]) enqueue(state, COMPUTE_STREAM, operation(sequence));
-    for (const from of [Slot.packed, Slot.submitted, Slot.ready]) handOn(state, depth, sequence, from);
+    for (const operation of early ? [event, work] : [work, event])
+      enqueue(state, COMPUTE_STREAM, operation(sequence));
+    for (const from of [Slot.packed, Slot.submitted, Slot.ready])
+      handOn(state, depth, sequence, from);
     markDone(state, by.agent);
     return poll.at;
   });
   by.place(poll);
   const fetch = (state: State, sequence: number) => {
-    if (broken === 'the priorities of manual ticks not fetched' && manual.includes(sequence)) return;
+    if (broken === 'the priorities of manual ticks not fetched' && manual.includes(sequence))
+      return;
     state[memory.BLOCK + (sequence % depth)] = state[memory.HOME + (sequence % depth)]!;
   };
   const late = broken === 'Free stored before the priorities are fetched';
   by.step('fetches what came home', (state, next) => {
     const sequence = position(state, depth, Slot.replaying);
-    const spent = isAt(state, depth, sequence, Slot.replaying) && !queued(state, depth, COMPUTE_STREAM, sequence, 0);
+    const spent =
+      isAt(state, depth, sequence, Slot.replaying) &&
+      !queued(state, depth, COMPUTE_STREAM, sequence, 0);
     if (spent && !late) fetch(state, sequence);
     return spent ? next : none.at;
   });
@@ -147,7 +159,10 @@ function others(
     handOn(state, depth, position(state, depth, Slot.replaying), Slot.replaying);
     markDone(state, by.agent);
   });
-  if (late) step(by, 'fetches too late', (state) => fetch(state, position(state, depth, Slot.replaying) - 1));
+  if (late)
+    step(by, 'fetches too late', (state) =>
+      fetch(state, position(state, depth, Slot.replaying) - 1),
+    );
   rings(pack);
   rings(client);
   by.place(none);
@@ -168,7 +183,10 @@ function others(
   by.goto(loop);
 }
 
-/** A batch is copied, its update gives priorities or none, the block comes home; then the event behind it. */
+/**
+ * A batch is copied, its update gives priorities or none, the block comes home; then the event
+ * behind it.
+ */
 function works(by: Program, { depth, silent = [] }: UpdatesSetup, poll: Program): void {
   const [loop, recorded] = [{ at: 0 }, { at: 0 }];
   const slotOf = (state: State) => ((state[COMPUTE_STREAM]! - 1) >> 1) % depth;

@@ -1,4 +1,7 @@
-/** The set of states seen so far: fixed-width records in one growing arena, found through an open-addressing table. */
+/**
+ * The set of states seen so far: fixed-width records in one growing arena, found through an
+ * open-addressing table.
+ */
 export class Visited {
   readonly width: number;
   count = 0;

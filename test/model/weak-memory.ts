@@ -1,8 +1,10 @@
 /**
- * Shared words as C++'s memory model lets threads see them. Every store of a word is kept, with the view that it brings: how far in the
- * stores of each word whoever acquires it has come. A load finds any store that its thread does not know to be overwritten; a fence
- * turns what was loaded before it into what was acquired. Sequentially consistent accesses also have one order among themselves. No
- * store travels ahead of a load. Stores of one word are in the order in which they are made.
+ * Shared words as C++'s memory model lets threads see them. Every store of a word is kept, with the
+ * view that it brings: how far in the stores of each word whoever acquires it has come. A load
+ * finds any store that its thread does not know to be overwritten; a fence turns what was loaded
+ * before it into what was acquired. Sequentially consistent accesses also have one order among
+ * themselves. No store travels ahead of a load. Stores of one word are in the order in which they
+ * are made.
  */
 import type { State } from './checker.ts';
 
@@ -40,7 +42,10 @@ export class WeakMemory {
     return this.#valueOf(state, word, state[this.#wordAt[word]!]!);
   }
 
-  /** What the thread finds as its `choice` among the stores that it may find, newest first; −1: none is left. */
+  /**
+   * What the thread finds as its `choice` among the stores that it may find, newest first; −1: none
+   * is left.
+   */
   load(state: State, thread: number, word: number, order: Order, choice = 0): number {
     const at = this.#wordAt[word]!;
     const index = state[at]! - choice;
@@ -57,8 +62,17 @@ export class WeakMemory {
     this.#append(state, thread, word, value, order, 0);
   }
 
-  /** Reads the newest and stores what becomes of it, all at once; what was stored before goes on to bring what it brought. */
-  change(state: State, thread: number, word: number, order: Order, next: (value: number) => number): number {
+  /**
+   * Reads the newest and stores what becomes of it, all at once; what was stored before goes on to
+   * bring what it brought.
+   */
+  change(
+    state: State,
+    thread: number,
+    word: number,
+    order: Order,
+    next: (value: number) => number,
+  ): number {
     const index = state[this.#wordAt[word]!]!;
     const found = this.#valueOf(state, word, index);
     state[this.#view(thread, 0) + word] = index;
@@ -82,7 +96,8 @@ export class WeakMemory {
   }
   /** Everything was stored before: the thread has heard of it. */
   knowAll(state: State, thread: number): void {
-    for (let word = 0; word < this.#words; word++) state[this.#view(thread, 0) + word] = state[this.#wordAt[word]!]!;
+    for (let word = 0; word < this.#words; word++)
+      state[this.#view(thread, 0) + word] = state[this.#wordAt[word]!]!;
     state.fill(0, this.#view(thread, 1), this.#view(thread, 2));
   }
   /** What it knew matters to nobody any more, and makes no states differ. */
@@ -102,7 +117,8 @@ export class WeakMemory {
     return index === 0 ? 0 : state[this.#storeAt(word, index)]!;
   }
   #join(state: State, into: number, from: number): void {
-    for (let i = 0; i < this.#words; i++) if (state[from + i]! > state[into + i]!) state[into + i] = state[from + i]!;
+    for (let i = 0; i < this.#words; i++)
+      if (state[from + i]! > state[into + i]!) state[into + i] = state[from + i]!;
   }
 
   #learn(state: State, thread: number, word: number, index: number, order: Order): void {
@@ -110,13 +126,22 @@ export class WeakMemory {
     const known = this.#view(thread, 0);
     const unfenced = this.#view(thread, 1);
     this.#join(state, acquires(order) ? known : unfenced, this.#storeAt(word, index) + 1);
-    for (let i = 0; i < this.#words; i++) if (state[unfenced + i]! <= state[known + i]!) state[unfenced + i] = 0;
+    for (let i = 0; i < this.#words; i++)
+      if (state[unfenced + i]! <= state[known + i]!) state[unfenced + i] = 0;
   }
 
-  #append(state: State, thread: number, word: number, value: number, order: Order, before: number): void {
+  #append(
+    state: State,
+    thread: number,
+    word: number,
+    value: number,
+    order: Order,
+    before: number,
+  ): void {
     const at = this.#wordAt[word]!;
     const index = state[at]! + 1;
-    if (index > this.#most[word]!) throw new Error(`the memory has no room for store ${index} of word ${word}`);
+    if (index > this.#most[word]!)
+      throw new Error(`the memory has no room for store ${index} of word ${word}`);
     state[at] = index;
     if (order === 'total') state[at + 1] = index;
     const known = this.#view(thread, 0);

@@ -2,12 +2,16 @@
 import { existsSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 
-const executablePath = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) => existsSync(path));
+const executablePath = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) =>
+  existsSync(path),
+);
 
 /** Skips the test, or all of a suite, where there is none, and says so. */
 export async function launch(context: Mocha.Context): Promise<Browser> {
   if (!executablePath) {
-    console.log('      skipped: no Chromium here; on Debian: apt-get install chromium-headless-shell');
+    console.log(
+      '      skipped: no Chromium here; on Debian: apt-get install chromium-headless-shell',
+    );
     context.skip();
   }
   const { chromium } = await import('playwright-core');

@@ -14,31 +14,52 @@ export interface Distant extends RunningCollectors {
 
 export const distantly = (own: Partial<RemoteWatched> = {}): RemoteWatched => ({
   ...aStatus({}, [aHost()]),
-  ...{ connected: true, waitingFor: 'rows: 1 host' },
+  connected: true,
+  waitingFor: 'rows: 1 host',
   ...own,
 });
 
 export function distant(now: RemoteWatched = distantly()): Distant {
   const made: Distant = {
-    ...{ now, steps: 1000, episodes: 10, failure: null, done: Promise.resolve() },
+    now,
+    steps: 1000,
+    episodes: 10,
+    failure: null,
+    done: Promise.resolve(),
     statistics: () => ({
-      ...{ steps: made.steps, episodes: made.episodes, meanReturn: 7.5, recent: 10, waits: 0, version: 3 },
+      steps: made.steps,
+      episodes: made.episodes,
+      meanReturn: 7.5,
+      recent: 10,
+      waits: 0,
+      version: 3,
     }),
     close: () => Promise.resolve(),
   };
-  watchedCollectors.set(made, { failure: () => made.failure, workers: () => [], remote: () => made.now });
+  watchedCollectors.set(made, {
+    failure: () => made.failure,
+    workers: () => [],
+    remote: () => made.now,
+  });
   return made;
 }
 
-/** The learner's largest day: most are well, some are not, and what they call themselves is their own affair. */
+/**
+ * The learner's largest day: most are well, some are not, and what they call themselves is their
+ * own affair.
+ */
 export const thousand = (): RemoteWatched =>
   distantly({
     waitingFor: 'rows: 1000 hosts, 3 silent for 14 s',
     hosts: Array.from({ length: 1000 }, (_, i) =>
       aHost({
-        ...{ session: i, host: `worker-${i}`, pid: 4000 + i, silentMs: 100 },
+        session: i,
+        host: `worker-${i}`,
+        pid: 4000 + i,
+        silentMs: 100,
         ...(i === 700 && { state: 'failed', host: EVIL, why: `no room ${EVIL}` }),
-        ...(i > 900 && i < 904 && { state: 'silent', silentMs: 14_200, host: `${'long-name-'.repeat(40)}${i}` }),
+        ...(i > 900 &&
+          i < 904 && { state: 'silent', silentMs: 14_200, host: `${'long-name-'.repeat(40)}${i}` }),
         ...(i < 10 && { state: 'ended' }),
       }),
     ),

@@ -1,6 +1,7 @@
 /**
- * Reads event files as TensorBoard does, up to the first record that is not whole, and checks all of what it reads.
- * TensorBoard itself cannot be had where these tests run: it is a package of Python's that neither npm nor Debian has.
+ * Reads event files as TensorBoard does, up to the first record that is not whole, and checks all
+ * of what it reads. TensorBoard itself cannot be had where these tests run: it is a package of
+ * Python's that neither npm nor Debian has.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,12 +29,17 @@ function masked(bytes: Uint8Array): number {
 /** The files of a folder in the order in which they are read. */
 export const eventFiles = (folder: string): string[] => readdirSync(folder).sort();
 
-/** Data of the whole records of a file, and bytes behind them. Fails where a checksum of a whole record is wrong. */
+/**
+ * Data of the whole records of a file, and bytes behind them. Fails where a checksum of a whole
+ * record is wrong.
+ */
 function records(bytes: Buffer): { whole: Uint8Array[]; torn: number } {
   const whole: Uint8Array[] = [];
   let at = 0;
   while (at + 12 <= bytes.length) {
-    expect(bytes.readUInt32LE(at + 8), `checksum of the length at ${at}`).to.equal(masked(bytes.subarray(at, at + 8)));
+    expect(bytes.readUInt32LE(at + 8), `checksum of the length at ${at}`).to.equal(
+      masked(bytes.subarray(at, at + 8)),
+    );
     const end = at + 12 + Number(bytes.readBigUInt64LE(at));
     if (end + 4 > bytes.length) break;
     const data = bytes.subarray(at + 12, end);
@@ -63,7 +69,10 @@ function readEvents(path: string): { version: number; events: ReadEvent[]; torn:
     if (summary.numbers.length === 0) return { step, scalar: null };
     const value = summary.message(1);
     expect(value.numbers, 'fields of a value').to.deep.equal([1, 2]);
-    return { step, scalar: { tag: value.text(1), value: value.float(2), step, wallTime: event.double(1) } };
+    return {
+      step,
+      scalar: { tag: value.text(1), value: value.float(2), step, wallTime: event.double(1) },
+    };
   });
   return { version: Number(version), events, torn };
 }
@@ -75,9 +84,10 @@ export function readFile(path: string): { scalars: ReadScalar[]; torn: number } 
 }
 
 /**
- * The scalars of a folder that TensorBoard shows, by its two loaders' rules. `fast`, the default one, drops what a curve had from the
- * step of its next scalar on. `python` (`--load_fast=false`, EventAccumulator) does that in files of a version below 2 alone, and only
- * for a scalar whose step is below that of the summary before it, whatever its curve.
+ * The scalars of a folder that TensorBoard shows, by its two loaders' rules. `fast`, the default
+ * one, drops what a curve had from the step of its next scalar on. `python` (`--load_fast=false`,
+ * EventAccumulator) does that in files of a version below 2 alone, and only for a scalar whose step
+ * is below that of the summary before it, whatever its curve.
  */
 export function shownBy(loader: 'fast' | 'python', folder: string): ReadScalar[] {
   let shown: ReadScalar[] = [];
@@ -104,5 +114,8 @@ export function readFolder(folder: string): ReadScalar[] {
 }
 
 /** Steps and values of one curve. */
-export const curve = (scalars: readonly ReadScalar[], wanted: string): [step: number, value: number][] =>
+export const curve = (
+  scalars: readonly ReadScalar[],
+  wanted: string,
+): [step: number, value: number][] =>
   scalars.filter(({ tag }) => tag === wanted).map(({ step, value }) => [step, value]);

@@ -5,7 +5,10 @@ export interface Metric {
   samples: { labels: Record<string, string>; value: number }[];
 }
 
-/** Throws for a line that the format does not have, a sample before its TYPE, a name twice, and the same labels twice. */
+/**
+ * Throws for a line that the format does not have, a sample before its TYPE, a name twice, and the
+ * same labels twice.
+ */
 export function readExposition(text: string): Map<string, Metric> {
   if (!text.endsWith('\n')) throw new Error('the last line must end');
   const metrics = new Map<string, Metric>();
@@ -36,7 +39,8 @@ export function readExposition(text: string): Map<string, Metric> {
       rest = rest.slice(whole.length);
     }
     const key = JSON.stringify(labels);
-    if (metric.samples.some((each) => JSON.stringify(each.labels) === key)) throw new Error(`twice: ${line}`);
+    if (metric.samples.some((each) => JSON.stringify(each.labels) === key))
+      throw new Error(`twice: ${line}`);
     const value = sample[3]?.replace('Inf', 'Infinity');
     metric.samples.push({ labels, value: Number(value) });
   }

@@ -1,4 +1,6 @@
-/** Curves of what runs: ticks of a pipeline, episodes and steps of a pool, and how fast both are. */
+/**
+ * Curves of what runs: ticks of a pipeline, episodes and steps of a pool, and how fast both are.
+ */
 import { expect } from 'chai';
 import { tensorBoard } from '../../src/entries/monitor.ts';
 import { CollectorPool, ReplayBuffer, ReplayPipeline, type Tick } from '../../src/index.ts';
@@ -25,7 +27,9 @@ async function told() {
 const entry = new URL('../collectors/plain-collector.js', import.meta.url);
 const pool = (options: object = { calm: true }) =>
   CollectorPool.open({
-    ...{ entry, options, workers: 2 },
+    entry,
+    options,
+    workers: 2,
     buffer: ReplayBuffer.create({ capacity: 4096, fields: { value: { shape: [2] } } }),
   });
 
@@ -100,14 +104,16 @@ describe('monitor/listening', () => {
     const first = collectors.statistics().episodes;
     const workers = new Set<number>();
     let heard = 0;
-    for await (const { worker } of collectors.episodes()) if (workers.add(worker).size === 2 && ++heard > 40) break;
+    for await (const { worker } of collectors.episodes())
+      if (workers.add(worker).size === 2 && ++heard > 40) break;
     await collectors.close();
     await board.close();
     const scalars = readFolder(folder);
     const { steps, episodes } = collectors.statistics();
     const returns = curve(scalars, 'episodes/return');
     const lengths = curve(scalars, 'episodes/length');
-    // Episodes from before the listening began are not told; of more than 255 of a worker at once, the last ones are.
+    // Episodes from before the listening began are not told; of more than 255 of a worker at once,
+    // the last ones are.
     expect(returns.length).to.be.within(Math.min(episodes - first, 255), episodes - before);
     // Worker 0 tells 10 of an episode of 10 steps, worker 1 tells 20.
     expect(new Set(returns.map(([, value]) => value))).to.deep.equal(new Set([10, 20]));
@@ -117,7 +123,8 @@ describe('monitor/listening', () => {
     expect([at.at(-1)! <= steps, at[0]! > 0]).to.deep.equal([true, true]);
     const speeds = curve(scalars, 'speed/steps_per_second');
     expect(speeds.length).to.be.at.least(1);
-    for (const [step, speed] of speeds) expect([step <= steps, speed > 0]).to.deep.equal([true, true]);
+    for (const [step, speed] of speeds)
+      expect([step <= steps, speed > 0]).to.deep.equal([true, true]);
   });
 
   it('a collector that fails ends its curves, and is no failure of the writer', async () => {

@@ -1,4 +1,7 @@
-/** The live page in a browser, where there is one: Debian's Chromium, told what to do by playwright-core. */
+/**
+ * The live page in a browser, where there is one: Debian's Chromium, told what to do by
+ * playwright-core.
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -35,7 +38,10 @@ describeAll('monitor/page', () => {
     const wrong: string[] = [];
     page.on('pageerror', (error) => wrong.push(error.message));
     page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
-    page.on('request', (request) => request.url().startsWith(url) || wrong.push(`asked for ${request.url()}`));
+    page.on(
+      'request',
+      (request) => request.url().startsWith(url) || wrong.push(`asked for ${request.url()}`),
+    );
     atEnd(() => page.close());
     await page.goto(url);
     await live(page);
@@ -54,7 +60,9 @@ describeAll('monitor/page', () => {
       ([tag, before]) => {
         // biome-ignore lint/suspicious/noExplicitAny: the browser's own
         const { document } = globalThis as any;
-        const label = document.querySelector(`[data-tag="${tag}"] canvas`).getAttribute('aria-label');
+        const label = document
+          .querySelector(`[data-tag="${tag}"] canvas`)
+          .getAttribute('aria-label');
         return Number(/at step ([\d,]+)/.exec(label)?.[1]?.replaceAll(',', '')) > Number(before);
       },
       [tag, before] as const,
@@ -74,7 +82,8 @@ describeAll('monitor/page', () => {
     expect(await page.textContent('#state')).to.equal('running');
     expect(await page.locator('#slots li').count()).to.equal(4);
     expect(await page.locator('#stages .bar').count()).to.equal(8);
-    // It changes all the time while it runs: what the page says is what the pipeline says at such a moment.
+    // It changes all the time while it runs: what the page says is what the pipeline says at such a
+    // moment.
     const words = new Set<string>();
     for (let shown = ''; !words.has(shown); shown = (await page.textContent('#waiting-for')) ?? '')
       for (let i = 0; i < 100; i++) words.add(await turn(made.waitingFor()));
@@ -118,12 +127,18 @@ describeAll('monitor/page', () => {
     const backs = new Set<string>();
     for (const width of [360, 400, 768, 1024, 1600])
       for (const colorScheme of ['light', 'dark'] as const) {
-        const { page, wrong } = await opened(url, { viewport: { width, height: 800 }, colorScheme });
+        const { page, wrong } = await opened(url, {
+          viewport: { width, height: 800 },
+          colorScheme,
+        });
         await page.waitForSelector('[data-tag="train/count"] canvas');
         const [scroll, back] = await page.evaluate(() => {
           // biome-ignore lint/suspicious/noExplicitAny: the browser's own
           const { document, getComputedStyle } = globalThis as any;
-          return [document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor];
+          return [
+            document.documentElement.scrollWidth,
+            getComputedStyle(document.body).backgroundColor,
+          ];
         });
         expect(scroll, `${width}`).to.be.at.most(width);
         backs.add(back);
@@ -134,8 +149,9 @@ describeAll('monitor/page', () => {
     const { page } = await opened(url);
     await grows(page, 'train/count');
     await stop();
-    // biome-ignore lint/suspicious/noExplicitAny: the browser's own
-    const focused = () => page.evaluate(() => (globalThis as any).document.activeElement.outerHTML.slice(0, 60));
+    const focused = () =>
+      // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+      page.evaluate(() => (globalThis as any).document.activeElement.outerHTML.slice(0, 60));
     const order: string[] = [];
     for (let i = 0; i < 5; i++) {
       await page.keyboard.press('Tab');
@@ -144,7 +160,9 @@ describeAll('monitor/page', () => {
     expect(order[0]).to.include('class="skip"');
     expect(order[1]).to.include('id="trace"');
     expect(order[2]).to.include('href="/metrics"');
-    expect(order.slice(3).every((each) => each.startsWith('<canvas tabindex="0" role="img"'))).to.equal(true);
+    expect(
+      order.slice(3).every((each) => each.startsWith('<canvas tabindex="0" role="img"')),
+    ).to.equal(true);
     const readout = () => page.textContent('[data-tag="train/count"] figcaption span');
     await page.focus('[data-tag="train/count"] canvas');
     await page.keyboard.press('Home');
@@ -173,16 +191,23 @@ describeAll('monitor/page', () => {
     const { url } = await served({ pipeline: await counting(), collectors: distant(thousand()) });
     for (const width of [360, 1024, 1600])
       for (const colorScheme of ['light', 'dark'] as const) {
-        const { page, wrong } = await opened(url, { viewport: { width, height: 800 }, colorScheme });
+        const { page, wrong } = await opened(url, {
+          viewport: { width, height: 800 },
+          colorScheme,
+        });
         await page.waitForSelector('#hosts tr');
-        // biome-ignore lint/suspicious/noExplicitAny: the browser's own
-        const scroll = await page.evaluate(() => (globalThis as any).document.documentElement.scrollWidth);
+        const scroll = await page.evaluate(
+          // biome-ignore lint/suspicious/noExplicitAny: the browser's own
+          () => (globalThis as any).document.documentElement.scrollWidth,
+        );
         expect(scroll, `${width}`).to.be.at.most(width);
         expect(await page.locator('#hosts tr').count()).to.equal(50);
         expect(await page.textContent('#hosts-more')).to.equal('and 950 more');
         expect(await page.isVisible('#collectors-section')).to.equal(false);
         expect(await page.textContent('#hosts tr:first-child td.host')).to.equal(`${EVIL}:4700`);
-        expect(await page.textContent('#hosts tr:first-child td.state')).to.equal(`failed: no room ${EVIL}`);
+        expect(await page.textContent('#hosts tr:first-child td.state')).to.equal(
+          `failed: no room ${EVIL}`,
+        );
         expect(await page.textContent('#hosts tr:nth-child(2) td:last-child')).to.equal('14 s');
         expect(await page.locator('#hosts img, #hosts script').count()).to.equal(0);
         expect(await page.title()).to.equal('Hotslot');

@@ -1,4 +1,7 @@
-/** The live page's server: what it tells, whom it refuses, and that nobody who asks can harm the run. */
+/**
+ * The live page's server: what it tells, whom it refuses, and that nobody who asks can harm the
+ * run.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -58,7 +61,11 @@ describe('monitor/serve', () => {
       .to.match(/^HTTP\/1\.1 200 OK\r\n/)
       .and.match(/content-type: text\/event-stream; charset=utf-8/i);
     const [first, ...rest] = parsed(heard);
-    expect(first.facts).to.include({ title: 'A run', ringDepth: 4, device: made.transferManifest.device });
+    expect(first.facts).to.include({
+      title: 'A run',
+      ringDepth: 4,
+      device: made.transferManifest.device,
+    });
     expect(rest.some(({ facts }) => facts !== undefined)).to.equal(false);
     const last = rest.at(-1);
     expect(last.state).to.equal('running');
@@ -67,7 +74,10 @@ describe('monitor/serve', () => {
     expect(last.whoWaits).to.match(/wait/);
     expect(last.slots).to.have.length(4);
     expect(last.stages.total.p50).to.be.within(1e-9, last.stages.total.p90);
-    expect(last.collectors.workers.map(({ steps }: { steps: number }) => steps > 0)).to.deep.equal([true, true]);
+    expect(last.collectors.workers.map(({ steps }: { steps: number }) => steps > 0)).to.deep.equal([
+      true,
+      true,
+    ]);
     expect(last.devices[0].memory.total).to.be.above(last.devices[0].memory.free);
     // The count of a tick is its number: curves are of the run, in its order.
     const points: number[][] = [];
@@ -77,12 +87,16 @@ describe('monitor/serve', () => {
     }
     const steps = points.map(([, step]) => step as number);
     expect(steps).to.deep.equal([...steps].sort((a, b) => a - b));
-    // A point is the mean of what came since the one before it: of as many ticks as this machine makes in that time.
+    // A point is the mean of what came since the one before it: of as many ticks as this machine
+    // makes in that time.
     for (const [i, [, step = 0, value = 0]] of points.entries())
       expect(value).to.be.within((steps[i - 1] ?? 0) - 64, step + 1);
     await stop();
     await until('the page says that nothing runs', () => parsed(heard).at(-1).state === 'idle');
-    await until('its words are the pipeline’s', () => parsed(heard).at(-1).waitingFor === made.waitingFor());
+    await until(
+      'its words are the pipeline’s',
+      () => parsed(heard).at(-1).waitingFor === made.waitingFor(),
+    );
     await made.close();
     await until('the page says that it is closed', () => parsed(heard).at(-1).state === 'closed');
     heard.socket.destroy();
@@ -92,7 +106,9 @@ describe('monitor/serve', () => {
   it('sends the page, which asks for nothing from elsewhere', async () => {
     const { port } = await served({ pipeline: await counting() });
     const page = await fetch(`http://127.0.0.1:${port}/`);
-    expect(page.headers.get('content-security-policy')).to.match(/^default-src 'none'; script-src 'self';/);
+    expect(page.headers.get('content-security-policy')).to.match(
+      /^default-src 'none'; script-src 'self';/,
+    );
     const texts = [await page.text()];
     for (const [, path = ''] of (texts[0] as string).matchAll(/(?:href|src)="(\/[^"]+)"/g)) {
       const part = await fetch(`http://127.0.0.1:${port}${path}`);
@@ -126,9 +142,11 @@ describe('monitor/serve', () => {
       expect(status(await get(port, '/metrics', host)), host).to.equal(403);
     expect(status(await raw(port, 'GET /metrics HTTP/1.0\r\n\r\n'))).to.equal(403);
     const local = `Host: localhost:${port}\r\n`;
-    expect(status(await raw(port, `GET /events HTTP/1.1\r\n${local}Origin: http://evil.example\r\n\r\n`))).to.equal(
-      403,
-    );
+    expect(
+      status(
+        await raw(port, `GET /events HTTP/1.1\r\n${local}Origin: http://evil.example\r\n\r\n`),
+      ),
+    ).to.equal(403);
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
       const answer = await raw(port, `${method} / HTTP/1.1\r\n${local}Content-Length: 0\r\n\r\n`);
       expect([status(answer), /allow: GET, HEAD/i.test(answer)], method).to.deep.equal([405, true]);
@@ -144,9 +162,14 @@ describe('monitor/serve', () => {
       expect(status(await get(port, path)), path).to.equal(404);
     for (const wrong of ['0', '61', 'x', '', '-1', '1e9']) {
       const answer = await get(port, `/trace?seconds=${wrong}`);
-      expect([status(answer), answer.includes('a number from 1 to 60')], wrong).to.deep.equal([400, true]);
+      expect([status(answer), answer.includes('a number from 1 to 60')], wrong).to.deep.equal([
+        400,
+        true,
+      ]);
     }
-    expect(status(await raw(port, `GET / HTTP/1.1\r\n${local}X: ${'x'.repeat(20_000)}\r\n\r\n`))).to.equal(431);
+    expect(
+      status(await raw(port, `GET / HTTP/1.1\r\n${local}X: ${'x'.repeat(20_000)}\r\n\r\n`)),
+    ).to.equal(431);
     for (const garbage of ['nonsense\r\n\r\n', '\0\x01\x02\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n'])
       expect(status(await raw(port, garbage)), garbage).to.equal(400);
   });
@@ -186,13 +209,20 @@ describe('monitor/serve', () => {
       // Half of them say something: half a request, a wrong one, or bytes.
       if (i % 2)
         socket.write(
-          ['GET /ev', 'POST / HTTP/1.1\r\n\r\n', '\0\0\0\0', 'GET /events HTTP/1.1\r\nHost: x\r\n\r\n'][(i >> 1) % 4] ??
-            '',
+          [
+            'GET /ev',
+            'POST / HTTP/1.1\r\n\r\n',
+            '\0\0\0\0',
+            'GET /events HTTP/1.1\r\nHost: x\r\n\r\n',
+          ][(i >> 1) % 4] ?? '',
         );
       return socket;
     });
     await Promise.all(
-      sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve).once('close', resolve))),
+      sockets.map(
+        (socket) =>
+          new Promise((resolve) => socket.once('connect', resolve).once('close', resolve)),
+      ),
     );
     const summary = await run;
     expect(summary).to.include({ ticks, aborted: false });
@@ -219,7 +249,8 @@ describe('monitor/serve', () => {
     await until('the page says so', () => parsed(heard).at(-1).state === 'failed');
     expect(parsed(heard).at(-1).failure).to.equal(error.message);
     expect(
-      readExposition(await (await fetch(`${monitor.url}metrics`)).text()).get('hotslot_failed')?.samples,
+      readExposition(await (await fetch(`${monitor.url}metrics`)).text()).get('hotslot_failed')
+        ?.samples,
     ).to.deep.equal([{ labels: {}, value: 1 }]);
     expect(made.listenerCount('error')).to.equal(0);
     expect(status(await get(monitor.port, '/trace'))).to.equal(409);
@@ -246,25 +277,34 @@ describe('monitor/serve', () => {
     await until('steps are there', () => collectors.statistics().steps > 0);
     const heard = listening(monitor.port);
     await until('the checkpoint is told', () => heard.events.length > 0);
-    expect(parsed(heard)[0].checkpoint).to.deep.include({ folder: 'runs/a "b"\\c', count: 1, error: null });
+    expect(parsed(heard)[0].checkpoint).to.deep.include({
+      folder: 'runs/a "b"\\c',
+      count: 1,
+      error: null,
+    });
     const answer = await fetch(`${monitor.url}metrics`);
     expect(answer.headers.get('content-type')).to.equal('text/plain; version=0.0.4; charset=utf-8');
     const metrics = readExposition(await answer.text());
     const one = (name: string) => metrics.get(`hotslot_${name}`)?.samples[0]?.value;
     expect(one('ticks_total')).to.equal(100);
     expect([one('running'), one('failed'), one('monitor_clients')]).to.deep.equal([0, 0, 1]);
-    expect([one('checkpoints_total'), one('checkpoint_bytes'), one('checkpoint_seconds')]).to.deep.equal([
-      1, 1234, 0.5,
-    ]);
-    expect(metrics.get('hotslot_slots')?.samples.reduce((sum, { value }) => sum + value, 0)).to.equal(4);
+    expect([
+      one('checkpoints_total'),
+      one('checkpoint_bytes'),
+      one('checkpoint_seconds'),
+    ]).to.deep.equal([1, 1234, 0.5]);
+    expect(
+      metrics.get('hotslot_slots')?.samples.reduce((sum, { value }) => sum + value, 0),
+    ).to.equal(4);
     expect(made.waitingFor()).to.equal('somebody to ask for a tick');
     const gates = { open: 0, limiter: 0, slots: 0, nothingAsked: 1, rows: 0, paused: 0 };
-    const waiting = metrics.get('hotslot_waiting')?.samples.map(({ labels, value }) => [labels.for, value]);
+    const waiting = metrics
+      .get('hotslot_waiting')
+      ?.samples.map(({ labels, value }) => [labels.for, value]);
     expect(waiting).to.deep.equal(Object.entries(gates));
-    expect(metrics.get('hotslot_collector_steps_total')?.samples.map(({ labels }) => labels)).to.deep.equal([
-      { worker: '0' },
-      { worker: '1' },
-    ]);
+    expect(
+      metrics.get('hotslot_collector_steps_total')?.samples.map(({ labels }) => labels),
+    ).to.deep.equal([{ worker: '0' }, { worker: '1' }]);
     expect(metrics.get('hotslot_scalar')?.samples).to.deep.include({
       labels: { tag: 'own\n"number"' },
       value: Number.NaN,
@@ -274,11 +314,15 @@ describe('monitor/serve', () => {
       expect([name, type]).to.deep.equal([name, name.endsWith('_total') ? 'counter' : 'gauge']);
       expect(help).to.match(/\.$/);
     }
-    const warnings = await warningsOf(async () => void checkpoint.emit('error', new Error('the disk is full')));
+    const warnings = await warningsOf(
+      async () => void checkpoint.emit('error', new Error('the disk is full')),
+    );
     expect(warnings).to.deep.equal(['a checkpoint failed: the disk is full']);
     await until('it is told', () => parsed(heard).at(-1).checkpoint.error === 'the disk is full');
     await monitor.close();
-    expect(['saved', 'error'].map((event) => checkpoint.listenerCount(event as 'saved'))).to.deep.equal([0, 0]);
+    expect(
+      ['saved', 'error'].map((event) => checkpoint.listenerCount(event as 'saved')),
+    ).to.deep.equal([0, 0]);
   });
 
   itAll('a trace of a second of the run is whole, and one at a time', async () => {
@@ -287,7 +331,9 @@ describe('monitor/serve', () => {
     const stop = running(made);
     const asked = fetch(`${url}trace?seconds=1`);
     const answer = await asked;
-    expect(answer.headers.get('content-disposition')).to.equal('attachment; filename="hotslot.trace.json"');
+    expect(answer.headers.get('content-disposition')).to.equal(
+      'attachment; filename="hotslot.trace.json"',
+    );
     const second = await get(port, '/trace');
     expect([status(second), second.includes('a trace is under way')]).to.deep.equal([409, true]);
     interface Span {
@@ -297,7 +343,9 @@ describe('monitor/serve', () => {
       args: { name?: string; tick: number };
     }
     const { traceEvents } = (await answer.json()) as { traceEvents: Span[] };
-    const lanes = traceEvents.filter(({ name }) => name === 'thread_name').map(({ args }) => args.name);
+    const lanes = traceEvents
+      .filter(({ name }) => name === 'thread_name')
+      .map(({ args }) => args.name);
     expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
     const ticks = new Map<number, string[]>();
     for (const { name, ph, args } of traceEvents)
@@ -333,7 +381,8 @@ describe('monitor/serve', () => {
     const taken = await rejection(serveMonitor({ pipeline: made }, { port }));
     expect([taken.code, taken.message]).to.satisfy(([code, text]: [string, string]) => {
       return (
-        code === 'ERR_HOTSLOT_UNAVAILABLE' && text.includes(`port ${port} of '127.0.0.1'; something listens there`)
+        code === 'ERR_HOTSLOT_UNAVAILABLE' &&
+        text.includes(`port ${port} of '127.0.0.1'; something listens there`)
       );
     });
     const cases: [object, object, RegExp][] = [
@@ -345,24 +394,37 @@ describe('monitor/serve', () => {
         /collectors must be a CollectorPool or RemoteCollectors, got a ReplayPipeline/,
       ],
       [{ pipeline: made, devices: ['host:0'] }, {}, /devices are of openDevice\(\), got 'host:0'/],
-      [{ pipeline: made, checkpoint: { folder: 'x' } }, {}, /checkpoint must have on\(\), off\(\) and a folder/],
+      [
+        { pipeline: made, checkpoint: { folder: 'x' } },
+        {},
+        /checkpoint must have on\(\), off\(\) and a folder/,
+      ],
       [{ pipeline: made, titel: 'x' }, {}, /unknown option 'titel'/],
-      [{ pipeline: made }, { port: 70_000 }, /port must be a whole number of at least 0 and at most 65535/],
+      [
+        { pipeline: made },
+        { port: 70_000 },
+        /port must be a whole number of at least 0 and at most 65535/,
+      ],
       [{ pipeline: made }, { host: 'http://x/' }, /host must be an address or a name/],
       [{ pipeline: made }, { adress: 'x' }, /unknown option 'adress'/],
     ];
     for (const [parts, options, text] of cases) {
       const error = await rejection(serveMonitor(parts as never, options));
       expect([error.code, error.message]).to.satisfy(
-        ([code, message]: [string, string]) => /^ERR_HOTSLOT_(ARGUMENT|RANGE)$/.test(code) && text.test(message),
+        ([code, message]: [string, string]) =>
+          /^ERR_HOTSLOT_(ARGUMENT|RANGE)$/.test(code) && text.test(message),
         `${error.message}`,
       );
     }
     const device = openDevice('host:0');
     const closed = await served({ pipeline: made, devices: [device] });
     device.close();
-    expect((await (await fetch(`${closed.url}metrics`)).text()).includes('device_memory')).to.equal(false);
+    expect((await (await fetch(`${closed.url}metrics`)).text()).includes('device_memory')).to.equal(
+      false,
+    );
     await closed.close();
-    expect(() => closed.scalar('x', 1, 1)).to.throw('this monitor is closed; make another with serveMonitor()');
+    expect(() => closed.scalar('x', 1, 1)).to.throw(
+      'this monitor is closed; make another with serveMonitor()',
+    );
   });
 });

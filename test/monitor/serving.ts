@@ -1,6 +1,14 @@
-/** What the live page's tests share: a pipeline that runs until it is told to stop, and requests as a browser would not send them. */
+/**
+ * What the live page's tests share: a pipeline that runs until it is told to stop, and requests as
+ * a browser would not send them.
+ */
 import { connect, type Socket } from 'node:net';
-import { type Monitor, type MonitorOptions, type MonitorParts, serveMonitor } from '../../src/entries/monitor.ts';
+import {
+  type Monitor,
+  type MonitorOptions,
+  type MonitorParts,
+  serveMonitor,
+} from '../../src/entries/monitor.ts';
 import type { ReplayPipeline, Summary } from '../../src/index.ts';
 import { counter, pipeline } from '../pipeline/fixture.ts';
 
@@ -13,7 +21,9 @@ export async function endAll(): Promise<void> {
 export const atEnd = (end: () => unknown): void => void ends.push(end);
 
 /** A pipeline whose ticks count 1, 2, 3, … as the scalar 'count'. */
-export async function counting(options: Parameters<typeof pipeline>[0] = {}): Promise<ReplayPipeline> {
+export async function counting(
+  options: Parameters<typeof pipeline>[0] = {},
+): Promise<ReplayPipeline> {
   const made = await pipeline(options);
   const update = counter(made);
   made.on('warning', () => {});

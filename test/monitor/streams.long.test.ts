@@ -1,4 +1,7 @@
-/** Answers that go on for a while: a connection each, one message in memory, and an end that ends nobody else's. */
+/**
+ * Answers that go on for a while: a connection each, one message in memory, and an end that ends
+ * nobody else's.
+ */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -47,7 +50,9 @@ describe('monitor/streams', () => {
     const pages = Array.from({ length: 32 }, () => listening(monitor.port));
     await until('32 look', () => pages.every(({ events }) => events.length > 0));
     const trace = connect(monitor.port, '127.0.0.1').on('error', () => {});
-    const first = new Promise<string>((resolve) => trace.once('data', (bytes) => resolve(`${bytes}`)));
+    const first = new Promise<string>((resolve) =>
+      trace.once('data', (bytes) => resolve(`${bytes}`)),
+    );
     trace.write(ask('/trace?seconds=1'));
     expect(await first).to.match(/^HTTP\/1\.1 200 /);
     trace.destroy();
@@ -57,7 +62,9 @@ describe('monitor/streams', () => {
     const monitor = await served({ pipeline: await counting() });
     const heard = await raw(monitor.port, `${ask('/metrics')}${ask('/events')}`);
     expect(heard).to.match(/^HTTP\/1\.1 200 /);
-    expect(heard).to.match(/HTTP\/1\.1 400 .*on a connection of its own, not behind another request\n$/s);
+    expect(heard).to.match(
+      /HTTP\/1\.1 400 .*on a connection of its own, not behind another request\n$/s,
+    );
     expect(monitor.clients).to.equal(0);
   });
 
@@ -68,8 +75,12 @@ describe('monitor/streams', () => {
     const reader = () => {
       const told = { status: 0, over: false, text: '' };
       const response = Object.assign(new EventEmitter(), {
-        ...{ socket: {}, req: { method: 'GET' }, writableNeedDrain: false, destroy: () => {} },
-        writeHead: (status: number) => Object.assign(response, { told: Object.assign(told, { status }) }),
+        socket: {},
+        req: { method: 'GET' },
+        writableNeedDrain: false,
+        destroy: () => {},
+        writeHead: (status: number) =>
+          Object.assign(response, { told: Object.assign(told, { status }) }),
         write: (text: string) => (told.text += text),
         end: (text = '') => Object.assign(told, { over: true, text: told.text + text }),
       });
@@ -115,11 +126,13 @@ describe('monitor/streams', () => {
     await until('both are told', () => quick.events.length > 0);
     const [toSlow] = found as [ServerResponse];
     slow.socket.pause();
-    // More than the system's buffers hold: curves become coarser, and are told anew, again and again.
+    // More than the system's buffers hold: curves become coarser, and are told anew, again and
+    // again.
     let [step, most] = [0, 0];
     const more = () => {
       for (let i = 0; i < 50; i++, step++)
-        for (let tag = 0; tag < 200; tag++) monitor.scalar(`many/${tag}`, Math.sin(step + tag), step);
+        for (let tag = 0; tag < 200; tag++)
+          monitor.scalar(`many/${tag}`, Math.sin(step + tag), step);
       most = Math.max(most, toSlow.writableLength);
       return monitor.clients === 1;
     };
@@ -129,7 +142,8 @@ describe('monitor/streams', () => {
     expect(quick.closed).to.equal(false);
     slow.socket.resume();
     await until('it has noticed', () => slow.closed);
-    // No message is longer than all of it when curves are at their longest; chunks have a few bytes more.
+    // No message is longer than all of it when curves are at their longest; chunks have a few bytes
+    // more.
     const longest = Math.max(...quick.events.map(({ data }) => Buffer.byteLength(data)));
     expect(most).to.be.within(1, 2 * longest);
   });

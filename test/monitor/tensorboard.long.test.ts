@@ -1,7 +1,17 @@
-/** Event files: what is in them, where one ends and the next begins, and what happens when the disk refuses or the process dies. */
+/**
+ * Event files: what is in them, where one ends and the next begins, and what happens when the disk
+ * refuses or the process dies.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -26,11 +36,13 @@ describe('monitor/tensorboard', () => {
     board.scalar('train/loss', 0.5, 0, 1_700_000_000.25);
     board.scalar('größe/лосс', -3e-8, 2 ** 53 - 1, 0);
     board.scalar('train/loss', 1e39, 300);
-    for (const [i, odd] of [Number.NaN, Infinity, -Infinity, -0].entries()) board.scalar('odd', odd, i);
+    for (const [i, odd] of [Number.NaN, Infinity, -Infinity, -0].entries())
+      board.scalar('odd', odd, i);
     await board.flush();
     const [name = '', ...more] = eventFiles(folder);
     expect(more).to.deep.equal([]);
-    const [, seconds, host, pid] = /^events\.out\.tfevents\.(\d{10})\.(.+)\.(\d+)\.\d+$/.exec(name) ?? [];
+    const [, seconds, host, pid] =
+      /^events\.out\.tfevents\.(\d{10})\.(.+)\.(\d+)\.\d+$/.exec(name) ?? [];
     expect(Number(seconds)).to.be.within(before, Date.now() / 1000);
     expect([host, pid]).to.deep.equal([hostname().replaceAll(/[^\w.-]/g, '_'), `${process.pid}`]);
     const scalars = readFolder(folder);
@@ -75,11 +87,15 @@ describe('monitor/tensorboard', () => {
     const soon = place();
     await using often = tensorBoard(soon, { flushMs: 1 });
     often.scalar('a', 1, 0);
-    await until('the file is there', () => existsSync(soon) && curve(readAll(soon), 'a').length === 1);
+    await until(
+      'the file is there',
+      () => existsSync(soon) && curve(readAll(soon), 'a').length === 1,
+    );
     const full = place();
     const seldom = tensorBoard(full, { flushMs: 2 ** 31 - 1 });
     for (let step = 0; step < 2 ** 14; step++) seldom.scalar('a', 1, step);
-    const size = () => eventFiles(full).reduce((sum, name) => sum + statSync(join(full, name)).size, 0);
+    const size = () =>
+      eventFiles(full).reduce((sum, name) => sum + statSync(join(full, name)).size, 0);
     await until('most of it is there', () => existsSync(full) && size() > 2 ** 18);
     await seldom.close();
     expect(curve(readFolder(full), 'a')).to.have.length(2 ** 14);
@@ -97,7 +113,9 @@ describe('monitor/tensorboard', () => {
     expect(files.length).to.be.above(20);
     expect(Math.max(...files)).to.be.at.most(4096);
     expect(Math.min(...files.slice(0, -1)), 'files are filled').to.be.above(4000);
-    expect(curve(readFolder(folder), 'count')).to.deep.equal(Array.from({ length: 2000 }, (_, i) => [i, i]));
+    expect(curve(readFolder(folder), 'count')).to.deep.equal(
+      Array.from({ length: 2000 }, (_, i) => [i, i]),
+    );
   });
 
   it('makes the folders above its own, and takes one that is there', async () => {
@@ -114,7 +132,11 @@ describe('monitor/tensorboard', () => {
 
   describe('a run that is resumed', () => {
     /** A tick has 100 environment steps; values tell the runs apart. */
-    const write = (board: ReturnType<typeof tensorBoard>, run: number, ticks: readonly number[]) => {
+    const write = (
+      board: ReturnType<typeof tensorBoard>,
+      run: number,
+      ticks: readonly number[],
+    ) => {
       for (const tick of ticks) {
         board.scalar('train/loss', run, tick);
         board.scalar('train/meanQ', run, tick);
@@ -128,7 +150,9 @@ describe('monitor/tensorboard', () => {
     const check = (folder: string) => {
       for (const loader of ['fast', 'python'] as const) {
         const scalars = shownBy(loader, folder);
-        const curves = ['train/loss', 'train/meanQ', 'episodes/return'].map((tag) => curve(scalars, tag));
+        const curves = ['train/loss', 'train/meanQ', 'episodes/return'].map((tag) =>
+          curve(scalars, tag),
+        );
         expect(curves, loader).to.deep.equal([expected(1), expected(1), expected(100)]);
       }
     };
@@ -154,7 +178,8 @@ describe('monitor/tensorboard', () => {
 
     it('twice, and over the ends of files', async () => {
       const folder = place();
-      const ticks = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
+      const ticks = (from: number, to: number) =>
+        Array.from({ length: to - from }, (_, i) => from + i);
       for (const [run, from, to] of [
         [1, 0, 200],
         [2, 150, 180],
@@ -163,7 +188,10 @@ describe('monitor/tensorboard', () => {
         await using board = tensorBoard(folder, { maxBytes: 4096 });
         write(board, run, ticks(from, to));
       }
-      const want = [...ticks(0, 120).map((tick) => [tick, 1]), ...ticks(120, 300).map((tick) => [tick, 3])];
+      const want = [
+        ...ticks(0, 120).map((tick) => [tick, 1]),
+        ...ticks(120, 300).map((tick) => [tick, 3]),
+      ];
       for (const loader of ['fast', 'python'] as const)
         for (const tag of ['train/loss', 'train/meanQ'])
           expect(curve(shownBy(loader, folder), tag)).to.deep.equal(want);
@@ -193,7 +221,8 @@ describe('monitor/tensorboard', () => {
       board.scalar('a', 1, 0);
     };
     await write();
-    const [, second = '', host = '', number = ''] = /(\d{10})(\..*\.)(\d+)$/.exec(eventFiles(folder)[0] ?? '') ?? [];
+    const [, second = '', host = '', number = ''] =
+      /(\d{10})(\..*\.)(\d+)$/.exec(eventFiles(folder)[0] ?? '') ?? [];
     // Another machine that shares the folder, the name and the number of the process.
     const theirs = Array.from(
       { length: 60 },
@@ -205,26 +234,35 @@ describe('monitor/tensorboard', () => {
     const mine = eventFiles(folder).at(-1) as string;
     expect(theirs).to.not.include(mine);
     expect(curve(readFile(join(folder, mine)).scalars, 'a')).to.deep.equal([[0, 1]]);
-    expect(theirs.map((name) => statSync(join(folder, name)).size)).to.deep.equal(theirs.map(() => 0));
+    expect(theirs.map((name) => statSync(join(folder, name)).size)).to.deep.equal(
+      theirs.map(() => 0),
+    );
   });
 
   describe('a process that is killed', () => {
-    itAll('leaves everything up to the last flush, and at most a torn record behind it', async () => {
-      const folder = place();
-      const running = spawn(process.execPath, [child, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
-      let flushed = 0;
-      for await (const line of createInterface(running.stdout)) {
-        flushed = Number(line);
-        // It goes on writing meanwhile: it dies in the midst of that.
-        if (flushed >= 5000) break;
-      }
-      const ended = once(running, 'exit');
-      running.kill('SIGKILL');
-      expect(await ended).to.deep.equal([null, 'SIGKILL']);
-      const steps = eventFiles(folder).flatMap((name) => curve(readFile(join(folder, name)).scalars, 'count'));
-      expect(steps.length).to.be.at.least(flushed);
-      expect(steps).to.deep.equal(Array.from({ length: steps.length }, (_, i) => [i, i]));
-    });
+    itAll(
+      'leaves everything up to the last flush, and at most a torn record behind it',
+      async () => {
+        const folder = place();
+        const running = spawn(process.execPath, [child, folder], {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        });
+        let flushed = 0;
+        for await (const line of createInterface(running.stdout)) {
+          flushed = Number(line);
+          // It goes on writing meanwhile: it dies in the midst of that.
+          if (flushed >= 5000) break;
+        }
+        const ended = once(running, 'exit');
+        running.kill('SIGKILL');
+        expect(await ended).to.deep.equal([null, 'SIGKILL']);
+        const steps = eventFiles(folder).flatMap((name) =>
+          curve(readFile(join(folder, name)).scalars, 'count'),
+        );
+        expect(steps.length).to.be.at.least(flushed);
+        expect(steps).to.deep.equal(Array.from({ length: steps.length }, (_, i) => [i, i]));
+      },
+    );
 
     it('wherever its last record is torn', async () => {
       const folder = place();
@@ -236,7 +274,9 @@ describe('monitor/tensorboard', () => {
       for (let length = whole.length - 1; readFile(path).scalars.length > 1; length--) {
         truncateSync(path, length);
         const { scalars, torn } = readFile(path);
-        expect(torn > 0 || scalars.length === 2, `${length} bytes of ${whole.length}`).to.equal(true);
+        expect(torn > 0 || scalars.length === 2, `${length} bytes of ${whole.length}`).to.equal(
+          true,
+        );
         expect(curve(scalars, 'count')).to.deep.equal(
           [
             [0, 0],
@@ -262,7 +302,11 @@ describe('monitor/tensorboard', () => {
     };
     for (const [what, folder, text] of [
       ['the folder is a file', file, 'it is a file: name another folder'],
-      ['a folder above is a file', () => join(file(), 'below'), 'part of the path is a file: name another folder'],
+      [
+        'a folder above is a file',
+        () => join(file(), 'below'),
+        'part of the path is a file: name another folder',
+      ],
       ['nobody may write there', () => '/proc/hotslot/curves', 'Nothing more is written there (E'],
     ] as const)
       it(`${what}: told once, by a warning and by flush() and close(), and never by scalar()`, async () => {
@@ -300,12 +344,16 @@ describe('monitor/tensorboard', () => {
         });
       expect(await once(running, 'close')).to.deep.equal([0, null]);
       const [flushed = '', told = '', closed = '', end = ''] = said.stdout.split('\n');
-      expect(told).to.match(/^ERR_HOTSLOT_UNAVAILABLE .*the file may not grow further: give a smaller maxBytes/);
+      expect(told).to.match(
+        /^ERR_HOTSLOT_UNAVAILABLE .*the file may not grow further: give a smaller maxBytes/,
+      );
       expect([closed, end]).to.deep.equal([told, 'the training is over']);
       expect(said.stderr.match(/MonitorWarning/g)).to.have.length(1);
       const { scalars } = readFile(join(folder, eventFiles(folder)[0] as string));
       expect(scalars.length).to.be.at.least(Number(flushed));
-      expect(curve(scalars, 'count')).to.deep.equal(Array.from({ length: scalars.length }, (_, i) => [i, i]));
+      expect(curve(scalars, 'count')).to.deep.equal(
+        Array.from({ length: scalars.length }, (_, i) => [i, i]),
+      );
     });
   });
 
@@ -314,26 +362,62 @@ describe('monitor/tensorboard', () => {
     after(() => board.close());
 
     for (const [what, call, text] of [
-      ['a folder that is none', () => tensorBoard(3 as never), "tensorBoard takes a folder's path, got 3"],
-      ['a folder without a name', () => tensorBoard(''), "tensorBoard needs a folder's path, got ''"],
+      [
+        'a folder that is none',
+        () => tensorBoard(3 as never),
+        "tensorBoard takes a folder's path, got 3",
+      ],
+      [
+        'a folder without a name',
+        () => tensorBoard(''),
+        "tensorBoard needs a folder's path, got ''",
+      ],
       [
         'an unknown option',
         () => tensorBoard('x', { flush: 1 } as never),
         "tensorBoard: unknown option 'flush'; it takes flushMs, maxBytes",
       ],
-      ['no time at all', () => tensorBoard('x', { flushMs: -1 }), 'flushMs must be a whole number of at least 0'],
+      [
+        'no time at all',
+        () => tensorBoard('x', { flushMs: -1 }),
+        'flushMs must be a whole number of at least 0',
+      ],
       [
         'files that hold nothing',
         () => tensorBoard('x', { maxBytes: 100 }),
         'maxBytes must be a whole number of at least 4096',
       ],
-      ['a curve without a name', () => board.scalar('', 1, 1), "tag must name a curve, such as 'train/loss'"],
+      [
+        'a curve without a name',
+        () => board.scalar('', 1, 1),
+        "tag must name a curve, such as 'train/loss'",
+      ],
       ['a tag that is none', () => board.scalar(1 as never, 1, 1), 'tag must be a string, got 1'],
-      ['a value that is none', () => board.scalar('a', '1' as never, 1), "value must be a number, got '1'"],
-      ['a broken step', () => board.scalar('a', 1, 1.5), 'scalar: step must be a whole number of at least 0, got 1.5'],
-      ['no time', () => board.scalar('a', 1, 1, Number.NaN), 'wallTime must be seconds since 1970, got NaN'],
-      ['nothing to listen to', () => board.listen({}), 'listen takes { pipeline, collectors }, at least one of them'],
-      ['what is no pipeline', () => board.listen({ pipeline: 3 as never }), 'pipeline must be a ReplayPipeline, got 3'],
+      [
+        'a value that is none',
+        () => board.scalar('a', '1' as never, 1),
+        "value must be a number, got '1'",
+      ],
+      [
+        'a broken step',
+        () => board.scalar('a', 1, 1.5),
+        'scalar: step must be a whole number of at least 0, got 1.5',
+      ],
+      [
+        'no time',
+        () => board.scalar('a', 1, 1, Number.NaN),
+        'wallTime must be seconds since 1970, got NaN',
+      ],
+      [
+        'nothing to listen to',
+        () => board.listen({}),
+        'listen takes { pipeline, collectors }, at least one of them',
+      ],
+      [
+        'what is no pipeline',
+        () => board.listen({ pipeline: 3 as never }),
+        'pipeline must be a ReplayPipeline, got 3',
+      ],
       [
         'what is no pool',
         () => board.listen({ collectors: {} as never }),
@@ -344,7 +428,11 @@ describe('monitor/tensorboard', () => {
         () => board.listen({ pipeline: { episodes() {} } as never }),
         'pipeline must be a ReplayPipeline, got an object',
       ],
-      ['an unknown thing', () => board.listen({ pool: 1 } as never), "listen: unknown option 'pool'"],
+      [
+        'an unknown thing',
+        () => board.listen({ pool: 1 } as never),
+        "listen: unknown option 'pool'",
+      ],
     ] as const)
       it(what, () => {
         const error = refusal(call);
@@ -360,7 +448,9 @@ describe('monitor/tensorboard', () => {
         () => closed.flush(),
         () => closed.listen({ pipeline: {} as never }),
       ])
-        expect((await rejection(async () => call())).code).to.match(/^ERR_HOTSLOT_(STATE_CLOSED|ARGUMENT)$/);
+        expect((await rejection(async () => call())).code).to.match(
+          /^ERR_HOTSLOT_(STATE_CLOSED|ARGUMENT)$/,
+        );
       expect(refusal(() => closed.scalar('a', 1, 1)).message).to.equal(
         'this TensorBoard writer is closed; make another with tensorBoard()',
       );

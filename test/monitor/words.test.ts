@@ -40,7 +40,9 @@ describe('monitor/words', () => {
   });
 
   it('says who waits for whom by what takes longest', () => {
-    expect(whoWaits({ stages: null, waitingFor: 'nothing', free: 1, heldBack: 0 })).to.equal('No tick has ended yet.');
+    expect(whoWaits({ stages: null, waitingFor: 'nothing', free: 1, heldBack: 0 })).to.equal(
+      'No tick has ended yet.',
+    );
     expect(said({ hot: 3e-3, learn: 1e-3, total: 5e-3 })).to.equal(
       'Batches wait for the learner: of the 5.0 ms from request to end, 4.0 ms are its queue and its update.',
     );
@@ -53,7 +55,14 @@ describe('monitor/words', () => {
     expect(said({ learn: 1e-3, total: 2e-3 }, { waitingFor: '12 more rows', free: 0.75 })).to.equal(
       'The learner waits: 75 % of the slots are free, since batches wait for 12 more rows.',
     );
-    expect(said({ learn: 1e-3 }, { heldBack: 3 })).to.match(/Collectors wait too: the limiter holds them back\.$/);
-    expect([3e-7, 1.5e-4, 0.25, 12].map(duration)).to.deep.equal(['0.30 µs', '150 µs', '250 ms', '12 s']);
+    expect(said({ learn: 1e-3 }, { heldBack: 3 })).to.match(
+      /Collectors wait too: the limiter holds them back\.$/,
+    );
+    expect([3e-7, 1.5e-4, 0.25, 12].map(duration)).to.deep.equal([
+      '0.30 µs',
+      '150 µs',
+      '250 ms',
+      '12 s',
+    ]);
   });
 });

@@ -1,4 +1,6 @@
-/** A process that writes curves into a folder: until it is killed, 'once', or until it is 'refused'. */
+/**
+ * A process that writes curves into a folder: until it is killed, 'once', or until it is 'refused'.
+ */
 import { tensorBoard } from '../../src/entries/monitor.ts';
 
 const [folder = '', how = 'for ever'] = process.argv.slice(2);

@@ -1,5 +1,5 @@
-// What test programs check with: a thing that does not hold is said and counted, on any thread, and the program goes
-// on.
+// What test programs check with: a thing that does not hold is said and counted, on any thread, and
+// the program goes on.
 #pragma once
 #include <atomic>
 #include <cstdio>
@@ -23,7 +23,8 @@ inline void check(bool holds, std::string_view what) {
 inline void compare(const char* what, long long expected, long long got) {
   if (expected == got) return;
   char text[100];
-  std::snprintf(text, sizeof text, " gave %lld (0x%llx), not %lld (0x%llx)", got, got, expected, expected);
+  std::snprintf(text, sizeof text, " gave %lld (0x%llx), not %lld (0x%llx)", got, got, expected,
+                expected);
   wrong(std::string(what) + text);
 }
 #define CHECK_TEXT(number) #number
@@ -31,14 +32,16 @@ inline void compare(const char* what, long long expected, long long got) {
 #define CHECK_SAID(what) __FILE__ ":" CHECK_LINE(__LINE__) ": " what
 #define CHECK(condition) check((condition), CHECK_SAID(#condition))
 // Of numbers and of status codes.
-#define IS(expected, call) compare(CHECK_SAID(#call), static_cast<long long>(expected), static_cast<long long>(call))
+#define IS(expected, call) \
+  compare(CHECK_SAID(#call), static_cast<long long>(expected), static_cast<long long>(call))
 #define OK(call) IS(0, call)
 
 struct Scenario {
   const char* name;
   void (*run)();
 };
-// The program's exit code: of the scenario with that name, or 2 where there is none, and then their names are said.
+// The program's exit code: of the scenario with that name, or 2 where there is none, and then their
+// names are said.
 template <size_t N>
 int run_scenario(const Scenario (&all)[N], const char* name) {
   for (auto& each : all) {

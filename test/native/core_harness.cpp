@@ -1,7 +1,7 @@
-// Stress of the native core without JavaScript, for the sanitizers: handle table, streams, events, captures, graphs,
-// bells, and what is let go or left open, on the devices of one family. For the host device the net under lost wakes is
-// compiled away, so a lost one stalls and the watchdog says where. Prints the first violation and returns 1.
-// harnesses.ts builds it:
+// Stress of the native core without JavaScript, for the sanitizers: handle table, streams, events,
+// captures, graphs, bells, and what is let go or left open, on the devices of one family. For the
+// host device the net under lost wakes is compiled away, so a lost one stalls and the watchdog says
+// where. Prints the first violation and returns 1. harnesses.ts builds it:
 //   core_harness [host | cuda | rocm | xpu [milliseconds [scenario…]]]
 #include <sys/mman.h>
 
@@ -22,7 +22,8 @@ void watchdog() {
       const uint64_t now = progress.load();
       if (now == last) {
 #ifdef __SANITIZE_ADDRESS__
-        std::this_thread::sleep_for(std::chrono::seconds(60));  // it may be writing a report, which ends the process
+        std::this_thread::sleep_for(
+            std::chrono::seconds(60));  // it may be writing a report, which ends the process
 #endif
         violation("stalled: a wake was lost", double(now));
       }
@@ -109,7 +110,8 @@ void captures() {
       helper.join();
       const int how = int(progress % 3);
       if (how == 0) origin->wait(join);
-      if (how == 2 && refusal([&] { origin->query(); }) != 900) violation("a capturing stream was asked");
+      if (how == 2 && refusal([&] { origin->query(); }) != 900)
+        violation("a capturing stream was asked");
       side.reset();
       Ref<Graph> graph;
       const int status = refusal([&] { graph = origin->end_capture(); });
@@ -246,9 +248,11 @@ void handles() {
           if (!canary) continue;
           if (canary->alive != 0x5afe) violation("a pinned object died");
           table.unpin(handle);
-        } else if (id < 6 ? table.remove(handle, forever_ns) != nullptr : table.retire(handle).has_value()) {
+        } else if (id < 6 ? table.remove(handle, forever_ns) != nullptr
+                          : table.retire(handle).has_value()) {
           if (table.pin(handle, Kind::event)) violation("a closed handle was pinned");
-          if (table.remove(handle, 0) || table.retire(handle)) violation("a handle was closed twice");
+          if (table.remove(handle, 0) || table.retire(handle))
+            violation("a handle was closed twice");
           place = table.add(std::make_shared<Canary>(Kind::event));
         }
       }
@@ -268,15 +272,20 @@ void retired_handles() {
   for (int i = 0; i < 2; ++i)
     if (table.pin(handle, Kind::event) != canary.get()) violation("an open handle was not pinned");
   const auto taken = table.retire(handle);
-  if (!taken || *taken) violation("a pinned object was given to the thread that retired its handle");
-  if (table.is_open(handle) || table.pin(handle, Kind::event)) violation("a retired handle was pinned");
-  if (table.retire(handle) || table.remove(handle, 0)) violation("a retired handle was closed again");
+  if (!taken || *taken)
+    violation("a pinned object was given to the thread that retired its handle");
+  if (table.is_open(handle) || table.pin(handle, Kind::event))
+    violation("a retired handle was pinned");
+  if (table.retire(handle) || table.remove(handle, 0))
+    violation("a retired handle was closed again");
   table.unpin(handle);
   if (canary.use_count() != 2) violation("an object went before its last unpin");
   threads(1, [&](int) { table.unpin(handle); });
-  if (canary.use_count() != 1) violation("the last unpin of a retired handle did not free the object");
+  if (canary.use_count() != 1)
+    violation("the last unpin of a retired handle did not free the object");
   if (table.count(Kind::event).entries != 0) violation("a retired entry was not given back");
-  if (table.retire(table.add(canary)).value() != canary) violation("a retirer without pins was not given the object");
+  if (table.retire(table.add(canary)).value() != canary)
+    violation("a retirer without pins was not given the object");
 }
 
 void sleeping_remover() {
@@ -327,10 +336,13 @@ int run(int count, char** words) {
   name_kernels();
   if (devices() == 0) return std::printf("%s\n", family->find().reason.c_str()), 2;
   watchdog();
-  std::vector<Scenario> all{{"ordering", ordering}, {"graphs", graphs},          {"captures", captures},
-                            {"held", held_streams}, {"released", released_late}, {"trapped", not_trapped},
+  std::vector<Scenario> all{{"ordering", ordering},      {"graphs", graphs},
+                            {"captures", captures},      {"held", held_streams},
+                            {"released", released_late}, {"trapped", not_trapped},
                             {"failures", failures}};
-  const auto join = [&](std::vector<Scenario> more) { all.insert(all.end(), more.begin(), more.end()); };
+  const auto join = [&](std::vector<Scenario> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
   if (device()->traits().rings)
     join(executor_scenarios()),
         join({{"handles", handles}, {"retired", retired_handles}, {"remover", sleeping_remover}});
@@ -344,7 +356,8 @@ int run(int count, char** words) {
     progress++;
   }
   leave_work();
-  std::printf("%s: no violation in %.1f s\n", device()->traits().description.c_str(), double(now_ns() - begin) / 1e9);
+  std::printf("%s: no violation in %.1f s\n", device()->traits().description.c_str(),
+              double(now_ns() - begin) / 1e9);
   return 0;
 }
 
@@ -353,7 +366,8 @@ int run(int count, char** words) {
 
 int main(int count, char** words) {
   hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
-  std::atexit(hotslot::stress::finish_work);  // before anything else, so it comes when all that was made later is gone
+  std::atexit(hotslot::stress::finish_work);  // before anything else, so it comes when all that was
+                                              // made later is gone
   try {
     return hotslot::stress::run(count, words);
   } catch (const hotslot::Error& error) {

@@ -1,4 +1,5 @@
-// Scenarios about the host device's executor: who comes for work, who may sleep, who counts on whom.
+// Scenarios about the host device's executor: who comes for work, who may sleep, who counts on
+// whom.
 #include "stress.hpp"
 
 namespace hotslot::stress {
@@ -128,8 +129,9 @@ void no_starvation() {
   }
 }
 
-// Work that waits while the process ends, and goes on when everything of static life is gone: whatever the threads of
-// the host device, or of a driver in software, read has to be there still. Nobody calls a driver then: memory tells.
+// Work that waits while the process ends, and goes on when everything of static life is gone:
+// whatever the threads of the host device, or of a driver in software, read has to be there still.
+// Nobody calls a driver then: memory tells.
 struct Left {
   Latch latch;
   Ref<Stream> stream = device()->create_stream(0);

@@ -1,5 +1,6 @@
-// Scenarios about lifetimes: memory let go and taken back, streams and captures left with something under way, events
-// and graphs that several threads change. A driver that is told to be strict sees whatever is freed too early.
+// Scenarios about lifetimes: memory let go and taken back, streams and captures left with something
+// under way, events and graphs that several threads change. A driver that is told to be strict sees
+// whatever is freed too early.
 #include <sys/mman.h>
 
 #include "stress.hpp"
@@ -7,8 +8,8 @@
 namespace hotslot::stress {
 namespace {
 
-// Memory under a name that threads share: each uses a part of its own, and whoever puts another there may be the last
-// to know the old one.
+// Memory under a name that threads share: each uses a part of its own, and whoever puts another
+// there may be the last to know the old one.
 class Place {
  public:
   Ref<Memory> get() {
@@ -36,7 +37,9 @@ void change(Ref<Stream>& stream) {
 }
 
 void let_go() {
-  scenario = "memory is let go by several threads while streams work on it and captures begin and end elsewhere";
+  scenario =
+      "memory is let go by several threads while streams work on it and captures begin and end "
+      "elsewhere";
   constexpr int users = 6, most = 4;
   static Place places[most];
   const auto fresh = [] { return device()->allocate(users * bytes); };
@@ -47,7 +50,9 @@ void let_go() {
     const auto event = device()->create_event(false);
     Home home;
     uint32_t turn = 0;
-    const auto part = [id](Ref<Memory> of) { return Span{std::move(of), size_t(id) * bytes, bytes}; };
+    const auto part = [id](Ref<Memory> of) {
+      return Span{std::move(of), size_t(id) * bytes, bytes};
+    };
     const auto work = [&] {
       const uint32_t from = draw(most);
       fill(*stream, part(places[from].get()), float(id));
@@ -72,7 +77,9 @@ void let_go() {
           auto spare = draw(2) ? fresh() : nullptr;
           stream->begin_capture();
           work();
-          if (spare) places[draw(most)].put(std::move(spare));  // the old one goes while this thread captures
+          if (spare)
+            places[draw(most)].put(
+                std::move(spare));  // the old one goes while this thread captures
           const auto graph = stream->end_capture();
           const auto exec = graph->instantiate();
           for (int i = 0; i < 3; ++i) stream->replay(exec);
@@ -89,8 +96,11 @@ void let_go() {
   for (auto& place : places) place.put(nullptr);
 }
 
-// The refusal of what touches revoked memory; on the host device the stream that had it queued may tell later.
-bool by_lender(const Error& error) { return std::strstr(error.what(), "host memory that a thread lent") != nullptr; }
+// The refusal of what touches revoked memory; on the host device the stream that had it queued may
+// tell later.
+bool by_lender(const Error& error) {
+  return std::strstr(error.what(), "host memory that a thread lent") != nullptr;
+}
 
 void taken_back() {
   scenario = "lent host memory is released and revoked while copies run";
@@ -106,7 +116,8 @@ void taken_back() {
         ~Done() { --working; }
       } done;
       return during(second_ns / 2, [&] {
-        void* const pages = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* const pages =
+            mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         auto memory = device()->register_host(pages, page, draw(4) > 0);
         places[id].put(memory);
         for (int i = int(draw(200)); i > 0; --i) std::this_thread::yield();
@@ -117,7 +128,8 @@ void taken_back() {
         else {
           places[id].put(nullptr);
           // Graphs that were let go hold it until somebody sweeps.
-          while (memory.use_count() > 1 || !memory->release()) device()->memory_info(), std::this_thread::yield();
+          while (memory.use_count() > 1 || !memory->release())
+            device()->memory_info(), std::this_thread::yield();
         }
         munmap(pages, page);
         places[id].put(nullptr);
@@ -230,8 +242,9 @@ void shared_events() {
   for (auto& event : events) event.reset();
 }
 
-// Threads that know nothing of each other's captures and record and wait for the same events. Whatever they are
-// refused, it is by our rules and never by the driver, and all is well again behind it.
+// Threads that know nothing of each other's captures and record and wait for the same events.
+// Whatever they are refused, it is by our rules and never by the driver, and all is well again
+// behind it.
 void tangled() {
   scenario = "captures that draw in whoever waits for an event";
   static Ref<Event> events[2];
@@ -276,7 +289,8 @@ void tangled() {
 void updated() {
   scenario = "an exec is updated while others replay it";
   Floats value, first, second;
-  // Both sums grow by the same value, unless two replays overlap; `more` nodes make it another graph to the driver.
+  // Both sums grow by the same value, unless two replays overlap; `more` nodes make it another
+  // graph to the driver.
   const auto capture = [&](float step, bool more) {
     auto stream = device()->create_stream(0);
     stream->begin_capture();
@@ -419,8 +433,10 @@ void peers() {
 }  // namespace
 
 std::vector<Scenario> lifetime_scenarios() {
-  return {{"let-go", let_go},   {"taken-back", taken_back}, {"events", shared_events}, {"tangled", tangled},
-          {"updated", updated}, {"abandoned", abandoned},   {"destroyed", destroyed},  {"peers", peers}};
+  return {{"let-go", let_go},        {"taken-back", taken_back},
+          {"events", shared_events}, {"tangled", tangled},
+          {"updated", updated},      {"abandoned", abandoned},
+          {"destroyed", destroyed},  {"peers", peers}};
 }
 
 }  // namespace hotslot::stress

@@ -1,5 +1,5 @@
-// Stress of what threads share through the core: the capture stream, graph pools and their turns, memory that is used
-// again, managed pages, and devices that several threads open and close.
+// Stress of what threads share through the core: the capture stream, graph pools and their turns,
+// memory that is used again, managed pages, and devices that several threads open and close.
 #include <set>
 
 #include "device/core/core.hpp"
@@ -16,7 +16,8 @@ const std::string& name() {
   return first;
 }
 
-// Each thread leaves its own number in the same block of a pool and reads it back through graphs of its own.
+// Each thread leaves its own number in the same block of a pool and reads it back through graphs of
+// its own.
 void turns() {
   scenario = "graphs of one pool, captured and replayed by many threads";
   Core& core = Core::instance();
@@ -33,10 +34,12 @@ void turns() {
       Ref<Graph> graph;
       {
         core.enter_capture(open.handle, pool, &value, forever_ns);
-        Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream, "stream");
+        Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream,
+                               "stream");
         capture->begin_capture();
         const GraphPool::Part part = pool->allocate(bytes);
-        const Span temporary{Pinned<Memory>(part.block, Kind::memory, "block").ref(), part.offset, bytes};
+        const Span temporary{Pinned<Memory>(part.block, Kind::memory, "block").ref(), part.offset,
+                             bytes};
         fill(*capture, temporary, value);
         for (int i = 0; i < 3; ++i) capture->copy(Span{out, 0, bytes}, temporary);
         graph = capture->end_capture();
@@ -69,7 +72,8 @@ void turns() {
       }
     });
   });
-  if (pool->bytes() > size_t(4) << 20) violation("scopes of one pool do not share its memory", double(pool->bytes()));
+  if (pool->bytes() > size_t(4) << 20)
+    violation("scopes of one pool do not share its memory", double(pool->bytes()));
   core.close(open.handle);
 }
 
@@ -84,7 +88,8 @@ void used_again() {
       const float value = float(id * 1000 + int(draw(1000)));
       Home home;
       for (int i = 0; i < 4; ++i) {
-        const Ref<Memory> block = device()->scratch(bytes), other = device()->scratch(bytes * (1 + draw(40)));
+        const Ref<Memory> block = device()->scratch(bytes),
+                          other = device()->scratch(bytes * (1 + draw(40)));
         fill(*stream, Span{block, 0, bytes}, value);
         fill(*stream, Span{other, 0, bytes}, -value);
         stream->copy(home.span(), Span{block, 0, bytes});
@@ -134,12 +139,14 @@ void opened() {
   threads(4, [&](int id) {
     during(second_ns / 2, [&] {
       const OpenDevice& open = core.open(name());
-      const double stream = core.belonging(open.handle, "to nowhere", [](Device& of) { return of.create_stream(0); });
+      const double stream =
+          core.belonging(open.handle, "to nowhere", [](Device& of) { return of.create_stream(0); });
       // While this thread has the device open, nobody takes it away.
       Pinned<Stream>(stream, Kind::stream, "stream")->query();
       try {
         if (core.enter_capture(open.handle, nullptr, &stream, id % 2 ? 0 : forever_ns) != 0) {
-          Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream, "stream");
+          Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream,
+                                 "stream");
           capture->begin_capture();
           if (id != 3) capture->end_capture();  // the last one leaves it to the core
           id == 3 ? core.leave(&stream) : core.leave_capture(open.handle, &stream);
@@ -152,8 +159,8 @@ void opened() {
   });
 }
 
-// Nobody else has a stream of the pool meanwhile, whatever its last borrower did to it; tables hold what they were made
-// of.
+// Nobody else has a stream of the pool meanwhile, whatever its last borrower did to it; tables hold
+// what they were made of.
 void lent() {
   scenario = "streams that are lent and tables that are shared";
   Core& core = Core::instance();
@@ -181,7 +188,8 @@ void lent() {
         Home home;
         const float wanted = back ? -value : value;  // odd elements have the other sign
         Home both;
-        for (int i = 0; i < n; ++i) reinterpret_cast<float*>(both.memory->address)[i] = i % 2 ? -value : value;
+        for (int i = 0; i < n; ++i)
+          reinterpret_cast<float*>(both.memory->address)[i] = i % 2 ? -value : value;
         stream->copy(Span{from, 0, bytes}, both.span());
         fill(*stream, Span{buffer, 0, bytes}, wanted);
         Launch pack;
@@ -189,12 +197,14 @@ void lent() {
         pack.args.whole[0] = 1, pack.args.whole[1] = count, pack.args.whole[2] = n;
         for (int i = 1; i < halo_arrays; ++i) pack.args.whole[2 + i] = 0;
         pack.spans = {Span{buffer, 0, bytes}, Span{table, 0, sizeof move}, Span{from, 0, bytes}};
-        while (pack.spans.size() < size_t(pack.kernel->pointers)) pack.spans.push_back(pack.spans[0]);
+        while (pack.spans.size() < size_t(pack.kernel->pointers))
+          pack.spans.push_back(pack.spans[0]);
         stream->launch(std::move(pack));
         stream->copy(home.span(), Span{buffer, 0, bytes});
         const auto done = on->create_event(false);
         stream->record(done, false);
-        if (draw(4) != 0) wait(*done), home.expect(wanted, "a halo was packed by somebody else's table");
+        if (draw(4) != 0)
+          wait(*done), home.expect(wanted, "a halo was packed by somebody else's table");
         if (on->traits().rings && draw(8) == 0) {
           Launch fails;
           fails.kernel = find_kernel("fail");
@@ -217,13 +227,16 @@ cuda::Context current = nullptr;
 cuda::CaptureMode mode = cuda::capture_global;
 int gets = 0, sets = 0, exchanges = 0;
 
-cuda::Status get_current(cuda::Context* out) { return ++gets, *out = current, cuda::status::success; }
+cuda::Status get_current(cuda::Context* out) {
+  return ++gets, *out = current, cuda::status::success;
+}
 cuda::Status set_current(cuda::Context to) { return ++sets, current = to, cuda::status::success; }
 cuda::Status exchange_mode(cuda::CaptureMode* with) {
   return ++exchanges, std::swap(*with, mode), cuda::status::success;
 }
 
-// Scopes of two devices' contexts within each other, in a thread of the library's own and in one that others use too.
+// Scopes of two devices' contexts within each other, in a thread of the library's own and in one
+// that others use too.
 void contexts() {
   scenario = "contexts of two devices";
   static cuda::Driver driver;  // never destroyed before what it lets go
@@ -232,7 +245,8 @@ void contexts() {
   driver.call.exchange_capture_mode.function = exchange_mode;
   const auto context = [](uintptr_t number) { return reinterpret_cast<cuda::Context>(number); };
   const auto is = [&](uintptr_t number, const char* what) {
-    if (current != context(number)) violation(what, double(reinterpret_cast<uintptr_t>(current)), double(number));
+    if (current != context(number))
+      violation(what, double(reinterpret_cast<uintptr_t>(current)), double(number));
   };
   for (const bool own : {false, true}) {
     current = own ? nullptr : context(9);
@@ -251,10 +265,13 @@ void contexts() {
         is(1, "an outer scope's context behind an inner one");
       }
     });
-    // Another library's context and mode are put back. A thread of our own is set to what it needs, and never asked.
+    // Another library's context and mode are put back. A thread of our own is set to what it needs,
+    // and never asked.
     is(own ? 1 : 9, "what a thread is left with");
-    if (!own && mode != cuda::capture_global) violation("another library's mode is not put back", double(mode));
-    if (own && gets + exchanges != 1) violation("questions in a thread of our own", gets, exchanges);
+    if (!own && mode != cuda::capture_global)
+      violation("another library's mode is not put back", double(mode));
+    if (own && gets + exchanges != 1)
+      violation("questions in a thread of our own", gets, exchanges);
     if (own && sets != 401) violation("contexts set in a thread of our own", sets, 401);
   }
 }

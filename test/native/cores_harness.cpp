@@ -1,5 +1,6 @@
-// Stress of the pool of cores and the spin lock without JavaScript, for the sanitizers: callers whose jobs are short,
-// so that helpers come while they end. Says what is wrong and returns 1. From the project root:
+// Stress of the pool of cores and the spin lock without JavaScript, for the sanitizers: callers
+// whose jobs are short, so that helpers come while they end. Says what is wrong and returns 1. From
+// the project root:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -pthread -Inative test/native/cores_harness.cpp
 #include <cstdio>
 #include <cstdlib>
@@ -38,10 +39,11 @@ CorePool& pool_of(int cores) {
 
 template <class F>
 void run(CorePool& pool, int pieces, int helpers, F&& do_piece) {
-  pool.run(pieces, helpers, &do_piece, [](void* data, int piece) { (*static_cast<F*>(data))(piece); });
+  pool.run(pieces, helpers, &do_piece,
+           [](void* data, int piece) { (*static_cast<F*>(data))(piece); });
 }
 
-// ---- how many -------------------------------------------------------------------------------------------------------
+// ---- how many -----------------------------------------------------------------------------------
 
 // Helpers of a large job on so many cores, beside so many threads of the library.
 void choices() {
@@ -50,17 +52,19 @@ void choices() {
   constexpr struct {
     int cores, threads, helpers;
   } expected[] = {
-      {1, alone, 0},        {1, actors, 0},   {1, collectors, 0},  {2, alone, 1},      {2, actors, 1},
-      {2, collectors, 1},   {4, alone, 3},    {4, actors, 3},      {4, collectors, 3}, {16, 0, 15},
-      {16, alone, 15},      {16, actors, 11}, {16, collectors, 3}, {64, alone, 16},    {64, actors, 16},
-      {64, collectors, 16}, {64, 60, 4},      {64, 200, 3},
+      {1, alone, 0},       {1, actors, 0},     {1, collectors, 0}, {2, alone, 1},
+      {2, actors, 1},      {2, collectors, 1}, {4, alone, 3},      {4, actors, 3},
+      {4, collectors, 3},  {16, 0, 15},        {16, alone, 15},    {16, actors, 11},
+      {16, collectors, 3}, {64, alone, 16},    {64, actors, 16},   {64, collectors, 16},
+      {64, 60, 4},         {64, 200, 3},
   };
   for (const auto& [cores, threads, helpers] : expected) {
     CorePool pool(cores);
     pool.count_thread(threads);
     equal("helpers for a large job", 1000 * cores + threads, pool.helpers(large), helpers);
     equal("helpers for one byte too few", cores, pool.helpers(CorePool::bytes_each - 1), 0);
-    equal("a helper for each 256 KiB", cores, pool.helpers(3 * CorePool::bytes_each), std::min(helpers, 3));
+    equal("a helper for each 256 KiB", cores, pool.helpers(3 * CorePool::bytes_each),
+          std::min(helpers, 3));
     pool.count_thread(-threads);
     equal("threads that ended", cores, pool.helpers(large), CorePool::spare(cores, 1));
   }
@@ -101,7 +105,8 @@ void groups() {
   write("/mounted/cpu,cpuacct/d/cpu.cfs_quota_us", "400000\n");
   equal("version 1", 0, cores("7:memory:/d\n4:cpu,cpuacct:/d\n"), 4);
   fs::create_directory_symlink("cpu,cpuacct", root + "/mounted/cpu");
-  equal("version 1, whose folder lists its controllers in another order", 0, cores("4:cpuacct,cpu:/d\n"), 4);
+  equal("version 1, whose folder lists its controllers in another order", 0,
+        cores("4:cpuacct,cpu:/d\n"), 4);
   equal("lines that are none", 0, cores("\n4\n4:cpu\n"), 0);
   fs::remove_all(root);
 }
@@ -158,10 +163,11 @@ void woken() {
   other.join();
 }
 
-// ---- the rules ------------------------------------------------------------------------------------------------------
+// ---- the rules ----------------------------------------------------------------------------------
 
-// What a piece works on is plain memory of the caller's, written before and read behind each job: a piece that is done
-// twice or after its job, and a result that comes late, are races or wrong numbers (C1 to C3).
+// What a piece works on is plain memory of the caller's, written before and read behind each job: a
+// piece that is done twice or after its job, and a result that comes late, are races or wrong
+// numbers (C1 to C3).
 void jobs(CorePool& pool, int caller, uint64_t end, std::atomic<uint64_t>* helped) {
   constexpr int most = 9;
   const auto self = std::this_thread::get_id();
@@ -185,7 +191,8 @@ void jobs(CorePool& pool, int caller, uint64_t end, std::atomic<uint64_t>* helpe
       *helped += by[piece] != self;
     }
     // C5
-    if (int(others.size()) > std::min(helpers, pieces - 1)) wrong("helpers of a job", helpers, int(others.size()));
+    if (int(others.size()) > std::min(helpers, pieces - 1))
+      wrong("helpers of a job", helpers, int(others.size()));
     // Who came too late would find this.
     input = 0;
     for (int& each : times) each = 7;
@@ -197,7 +204,8 @@ void stress(int cores, int milliseconds) {
   const uint64_t end = now_ns() + uint64_t(milliseconds) * 1'000'000;
   std::atomic<uint64_t> helped{0};
   std::vector<std::thread> callers;
-  for (int caller = 0; caller < 3; ++caller) callers.emplace_back([&, caller] { jobs(pool, caller, end, &helped); });
+  for (int caller = 0; caller < 3; ++caller)
+    callers.emplace_back([&, caller] { jobs(pool, caller, end, &helped); });
   for (auto& caller : callers) caller.join();
   if (cores == 1) equal("pieces of helpers", cores, int(helped), 0);
   std::printf("%d cores: helpers did %llu pieces\n", cores, (unsigned long long)helped);
@@ -216,7 +224,8 @@ void spin_lock() {
       }
     });
   for (auto& each : all) each.join();
-  if (guarded != uint64_t(threads) * times) wrong("additions under the lock were lost", threads * times, int(guarded));
+  if (guarded != uint64_t(threads) * times)
+    wrong("additions under the lock were lost", threads * times, int(guarded));
 }
 
 }  // namespace

@@ -1,17 +1,36 @@
-/** The native code without JavaScript, under the sanitizers: they see what no test of results can. */
+/**
+ * The native code without JavaScript, under the sanitizers: they see what no test of results can.
+ */
 import { describeAll, itAll, itLong, SETTING, setting } from '../rig/setting.ts';
-import { build, environment, type Harness, missing, missingRig, type Rig, run, type Sanitizer } from './harnesses.ts';
+import {
+  build,
+  environment,
+  type Harness,
+  missing,
+  missingRig,
+  type Rig,
+  run,
+  type Sanitizer,
+} from './harnesses.ts';
 
 const host: Rig = { name: 'host', family: 'host', told: {} };
 /** One scenario goes on with other streams after a failure. */
 const scope = 'sticky=stream';
-const cuda: Rig = { name: 'CUDA 13.0', family: 'cuda', told: { HOTSLOT_SOFTWARE_CUDA: `13.0,devices=2,${scope}` } };
+const cuda: Rig = {
+  name: 'CUDA 13.0',
+  family: 'cuda',
+  told: { HOTSLOT_SOFTWARE_CUDA: `13.0,devices=2,${scope}` },
+};
 const newest: Rig = {
   name: 'the newest Level Zero',
   family: 'xpu',
   told: { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' },
 };
-const hip: Rig = { name: 'HIP of ROCm 7', family: 'rocm', told: { HOTSLOT_SOFTWARE_HIP: 'devices=2' } };
+const hip: Rig = {
+  name: 'HIP of ROCm 7',
+  family: 'rocm',
+  told: { HOTSLOT_SOFTWARE_HIP: 'devices=2' },
+};
 /** Level Zero is three drivers in one: what lists and graphs are made of differs. */
 const others: Rig[] = [
   { name: 'Level Zero 1.4', family: 'xpu', told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.4,devices=2' } },
@@ -21,7 +40,10 @@ const others: Rig[] = [
 /** How long a scenario of average length goes on. The host's executor has most to lose. */
 const milliseconds = ({ family }: Rig) =>
   SETTING === 'long' ? (family === 'host' ? 10_000 : 5_000) : family === 'host' ? 250 : 120;
-/** What `test:all` gives the others: part of their time, exchanges or sizes. Without an argument they take all of it. */
+/**
+ * What `test:all` gives the others: part of their time, exchanges or sizes. Without an argument
+ * they take all of it.
+ */
 const brief: Partial<Record<Harness, string[]>> = setting({
   short: {},
   all: { rows: ['40'], lanes: ['80'], ranks: ['100'], kernels: ['brief'] },
@@ -70,6 +92,7 @@ describe('native harnesses', function () {
     finds('ranks', 'address,undefined');
     finds('kernels', 'address,undefined');
     for (const rig of [host, cuda, newest]) it(title(rig), core(rig, 'address,undefined'));
-    for (const rig of [hip, ...others]) if (rig !== newest) itLong(title(rig), core(rig, 'address,undefined'));
+    for (const rig of [hip, ...others])
+      if (rig !== newest) itLong(title(rig), core(rig, 'address,undefined'));
   });
 });

@@ -1,6 +1,6 @@
 /**
- * The C++ harnesses of the native code, built under sanitizers beside the software drivers and with their cache; and the
- * devices of every family that the core's harness runs on.
+ * The C++ harnesses of the native code, built under sanitizers beside the software drivers and with
+ * their cache; and the devices of every family that the core's harness runs on.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -33,10 +33,15 @@ const device = [
   ...['core', 'host', 'cuda', 'level_zero'].map((room) => `native/device/${room}/all.cpp`),
   ...cpp('native/device/hip'),
 ];
-/** Where the host's executor is meant: without the net under lost wakes, see native/device/host/executor.hpp. */
+/**
+ * Where the host's executor is meant: without the net under lost wakes, see
+ * native/device/host/executor.hpp.
+ */
 export const stressed = ({ source, defines }: Unit): Unit => ({
   source,
-  defines: /\/(device\/host\/all|stress_pause)\.cpp$/.test(source) ? [...defines, '-DHOTSLOT_STRESS'] : defines,
+  defines: /\/(device\/host\/all|stress_pause)\.cpp$/.test(source)
+    ? [...defines, '-DHOTSLOT_STRESS']
+    : defines,
 });
 
 const sources = {
@@ -76,9 +81,13 @@ export function missing(sanitizer: Sanitizer): string | null {
     const source = join(folder, 'probe.cpp');
     writeFileSync(source, '#include <thread>\nint main() { std::thread([] {}).join(); }\n');
     const program = join(folder, 'probe');
-    const built = spawnSync(compiler, [source, `-fsanitize=${sanitizer}`, '-pthread', '-o', program], {
-      encoding: 'utf8',
-    });
+    const built = spawnSync(
+      compiler,
+      [source, `-fsanitize=${sanitizer}`, '-pthread', '-o', program],
+      {
+        encoding: 'utf8',
+      },
+    );
     if (built.error) return `${compiler} is not installed`;
     if (built.status !== 0) return `${compiler} has no runtime for -fsanitize=${sanitizer}`;
     const ran = spawnSync(program, { encoding: 'utf8' });
@@ -95,7 +104,10 @@ export const unitsOf = (harness: Harness): Unit[] =>
 
 /** What instructions are counted of, see test/guard. */
 export const unitsOfPieces = (): Unit[] =>
-  ['test/guard/pieces.cpp', 'native/rows/all.cpp', ...kernels].map((source) => ({ source, defines: [] }));
+  ['test/guard/pieces.cpp', 'native/rows/all.cpp', ...kernels].map((source) => ({
+    source,
+    defines: [],
+  }));
 
 /** The program's path. */
 export function build(harness: Harness, sanitizer: Sanitizer): string {
@@ -124,13 +136,17 @@ export function missingRig({ family }: Rig): string | null {
 }
 
 /**
- * What a driver is built under for programs under a sanitizer. The thread sanitizer has to see all that orders threads; where memory
- * is watched, a driver is not what is tested, and only the longest runs build it once more.
+ * What a driver is built under for programs under a sanitizer. The thread sanitizer has to see all
+ * that orders threads; where memory is watched, a driver is not what is tested, and only the
+ * longest runs build it once more.
  */
 export const sanitizerOfDriver = (sanitizer: Sanitizer): Sanitizer =>
   sanitizer === 'thread' || SETTING === 'long' ? sanitizer : '';
 
-/** The environment in which a program finds the rig's devices; its driver is built when it is out of date. */
+/**
+ * The environment in which a program finds the rig's devices; its driver is built when it is out of
+ * date.
+ */
 export function environment({ family, told }: Rig, sanitizer: Sanitizer): NodeJS.ProcessEnv {
   const driver = drivers[family];
   const library = driver ? buildSoftwareDriver(driver, sanitizerOfDriver(sanitizer)) : '';
@@ -138,16 +154,26 @@ export function environment({ family, told }: Rig, sanitizer: Sanitizer): NodeJS
 }
 
 /** Runs a program; rejects with what it printed when it found something. */
-export function run(program: string, args: readonly string[] = [], env = process.env): Promise<void> {
+export function run(
+  program: string,
+  args: readonly string[] = [],
+  env = process.env,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const said: Buffer[] = [];
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => said.push(chunk));
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => said.push(chunk));
     child.on('error', reject);
     child.on('close', (code, signal) => {
       const text = Buffer.concat(said).toString().slice(0, 8000);
       if (code === 0) resolve();
-      else reject(new Error(`${basename(program)} ${args.join(' ')} ended with ${code ?? signal}:\n${text}`));
+      else
+        reject(
+          new Error(
+            `${basename(program)} ${args.join(' ')} ended with ${code ?? signal}:\n${text}`,
+          ),
+        );
     });
   });
 }

@@ -1,8 +1,8 @@
-// Every kernel's host form against a plain reference in double, at odd sizes and strides, through the registry alone.
-// Each buffer is exactly as large as the kernel's `need` says, so the address sanitizer catches a need that is too
-// small.
-//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined -ffp-contract=off -I native test/native/kernels_harness.cpp
-//   native/kernels/*.cpp -ldl
+// Every kernel's host form against a plain reference in double, at odd sizes and strides, through
+// the registry alone. Each buffer is exactly as large as the kernel's `need` says, so the address
+// sanitizer catches a need that is too small.
+//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined -ffp-contract=off -I native
+//   test/native/kernels_harness.cpp native/kernels/*.cpp -ldl
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -42,9 +42,11 @@ const CoresTable shares_all = [] {
   return table;
 }();
 
-void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra, double alpha, double beta) {
+void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra, double alpha,
+               double beta) {
   const int64_t lda = (ta ? m : k) + extra, ldb = (tb ? k : n) + 2 * extra, ldc = n + extra;
-  const Floats a(ta ? matrix(k, m, lda) : matrix(m, k, lda)), b(tb ? matrix(n, k, ldb) : matrix(k, n, ldb));
+  const Floats a(ta ? matrix(k, m, lda) : matrix(m, k, lda)),
+      b(tb ? matrix(n, k, ldb) : matrix(k, n, ldb));
   Floats c(matrix(m, n, ldc));
   if (beta == 0) c[0] = NAN;
   const Floats before(c);
@@ -56,11 +58,12 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
         sum += double(a[ta ? p * lda + i : i * lda + p]) * b[tb ? j * ldb + p : p * ldb + j];
       want[i * ldc + j] = alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]);
     }
-  const std::string name = "gemm " + std::to_string(m) + "×" + std::to_string(n) + "×" + std::to_string(k) +
-                           (ta ? " T" : " N") + (tb ? "T" : "N");
+  const std::string name = "gemm " + std::to_string(m) + "×" + std::to_string(n) + "×" +
+                           std::to_string(k) + (ta ? " T" : " N") + (tb ? "T" : "N");
   launch("gemm", {c, a, b}, {ta, tb, m, n, k, lda, ldb, ldc}, {alpha, beta});
   close(name, c, want, 1e-6 * double(k + 4));
-  const MatrixView left{a.at.get(), ta ? 1 : lda, ta ? lda : 1}, right{b.at.get(), tb ? 1 : ldb, tb ? ldb : 1};
+  const MatrixView left{a.at.get(), ta ? 1 : lda, ta ? lda : 1},
+      right{b.at.get(), tb ? 1 : ldb, tb ? ldb : 1};
   std::unique_ptr<Floats> eight;
   for (int lanes : {4, 8, 16, 0}) {
     auto own = std::make_unique<Floats>(before);
@@ -68,12 +71,13 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
     close("built-in " + name, *own, want, 1e-6 * double(k + 4));
     if (lanes == 0) {
       const Floats plain(before);
-      device_form::gemm(plain.at.get(), a.at.get(), b.at.get(), ta, tb, m, n, k, lda, ldb, ldc, float(alpha),
-                        float(beta));
+      device_form::gemm(plain.at.get(), a.at.get(), b.at.get(), ta, tb, m, n, k, lda, ldb, ldc,
+                        float(alpha), float(beta));
       close("device form of " + name, plain, as_double(*own), 1e-6 * double(k + 4));
       for (int64_t i = 0; i < before.n; i++)
         if (i % ldc >= n)
-          check(plain[i] == before[i], "the device form of " + name + " leaves what lies between its rows");
+          check(plain[i] == before[i],
+                "the device form of " + name + " leaves what lies between its rows");
     }
     auto shared = std::make_unique<Floats>(before);
     IdleCores::use(&shares_all);
@@ -91,11 +95,13 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
 
 // `brief`: every seventh width of tiles.
 void test_gemm(bool brief) {
-  const int64_t sizes[][3] = {{1, 1, 1},    {1, 2, 3},   {3, 2, 84},    {84, 2, 31},    {4, 120, 33},
-                              {13, 17, 19}, {12, 32, 8}, {33, 65, 129}, {121, 84, 257}, {130, 300, 40}};
+  const int64_t sizes[][3] = {{1, 1, 1},      {1, 2, 3},     {3, 2, 84},  {84, 2, 31},
+                              {4, 120, 33},   {13, 17, 19},  {12, 32, 8}, {33, 65, 129},
+                              {121, 84, 257}, {130, 300, 40}};
   // Few rows, wide and cut off; short sums; dot products; transposes that are packed.
-  const int64_t shapes[][3] = {{1, 256, 64}, {2, 84, 128}, {4, 150, 40}, {120, 4, 128}, {128, 2, 84},   {3, 200, 300},
-                               {70, 65, 2},  {50, 130, 1}, {67, 4, 16},  {2, 3, 277},   {125, 600, 70}, {9, 520, 280}};
+  const int64_t shapes[][3] = {{1, 256, 64}, {2, 84, 128},  {4, 150, 40},   {120, 4, 128},
+                               {128, 2, 84}, {3, 200, 300}, {70, 65, 2},    {50, 130, 1},
+                               {67, 4, 16},  {2, 3, 277},   {125, 600, 70}, {9, 520, 280}};
   std::vector<std::array<int64_t, 3>> all;
   for (const auto& s : sizes) all.push_back({s[0], s[1], s[2]});
   for (const auto& s : shapes) all.push_back({s[0], s[1], s[2]});
@@ -112,7 +118,9 @@ void test_gemm(bool brief) {
       }
 }
 
-double act(double x, int64_t kind) { return kind == 1 ? std::max(x, 0.0) : kind == 2 ? std::tanh(x) : x; }
+double act(double x, int64_t kind) {
+  return kind == 1 ? std::max(x, 0.0) : kind == 2 ? std::tanh(x) : x;
+}
 
 void test_activations() {
   for (const auto& s : odd_sizes)
@@ -124,14 +132,17 @@ void test_activations() {
         for (int64_t i = 0; i < x.n; i++) x[i] *= 12;
         std::vector<double> want = as_double(y), slope = as_double(dx);
         for (int64_t i = 0; i < rows; i++)
-          for (int64_t j = 0; j < columns; j++) want[i * ys + j] = act(double(x[i * xs + j] + bias[j]), kind);
+          for (int64_t j = 0; j < columns; j++)
+            want[i * ys + j] = act(double(x[i * xs + j] + bias[j]), kind);
         launch("bias_act", {y, x, bias}, {rows, columns, ys, xs, kind}, {});
         close("bias_act", y, want, 3e-7);
         const Floats dy(matrix(rows, columns, xs));
         for (int64_t i = 0; i < rows; i++)
           for (int64_t j = 0; j < columns; j++) {
             const double at = y[i * ys + j];
-            slope[i * xs + j] = dy[i * xs + j] * (kind == 1 ? double(at > 0) : kind == 2 ? 1 - at * at : 1);
+            slope[i * xs + j] = dy[i * xs + j] * (kind == 1   ? double(at > 0)
+                                                  : kind == 2 ? 1 - at * at
+                                                              : 1);
           }
         launch("act_backward", {dx, dy, y}, {rows, columns, xs, xs, ys, kind}, {});
         close("act_backward", dx, slope, 1e-6);
@@ -163,17 +174,20 @@ void test_columns() {
         close("column_sums", out, want, 1e-5);
       }
       std::vector<int32_t> index(rows);
-      const Floats value(rows), picked(rows), at(matrix(rows, 1, 2)), y(matrix(rows, columns, columns + 1));
+      const Floats value(rows), picked(rows), at(matrix(rows, 1, 2)),
+          y(matrix(rows, columns, columns + 1));
       launch("argmax_rows", {index, value, x}, {rows, columns, xs}, {});
       for (int64_t i = 0; i < rows; i++) {
         const float* row = &x[i * xs];
-        check(index[i] == std::max_element(row, row + columns) - row && value[i] == row[index[i]], "argmax_rows");
+        check(index[i] == std::max_element(row, row + columns) - row && value[i] == row[index[i]],
+              "argmax_rows");
         at[2 * i] = float((i * 5) % columns);
       }
       at[0] = float(columns);
       launch("gather_columns", {picked, x, at}, {rows, columns, xs, 2}, {});
       check(std::isnan(picked[0]), "gather_columns gives NaN outside the row");
-      for (int64_t i = 1; i < rows; i++) check(picked[i] == x[i * xs + (i * 5) % columns], "gather_columns");
+      for (int64_t i = 1; i < rows; i++)
+        check(picked[i] == x[i * xs + (i * 5) % columns], "gather_columns");
       std::vector<double> want = as_double(y);
       for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) want[i * (columns + 1) + j] = x[i * xs + j];
@@ -187,7 +201,8 @@ template <class T, class Value>
 void convert_case(int64_t type, const std::vector<T>& elements, Value value) {
   for (int64_t columns : {1, 3, 17})
     for (int64_t extra : {0, 3}) {
-      const int64_t rows = int64_t(elements.size()) / (columns + extra), xs = columns + extra, ys = columns + 2 * extra;
+      const int64_t rows = int64_t(elements.size()) / (columns + extra), xs = columns + extra,
+                    ys = columns + 2 * extra;
       std::vector<T> x(elements.begin(), elements.begin() + matrix(rows, columns, xs));
       const Floats y(matrix(rows, columns, ys)), scaled(y);
       const Floats before(y);
@@ -195,7 +210,8 @@ void convert_case(int64_t type, const std::vector<T>& elements, Value value) {
       launch("convert", {scaled, x}, {rows, columns, ys, xs, type}, {0.3, -2});
       bool same = true;
       for (int64_t i = 0; i < y.n; i++) {
-        const float number = float(value(x[size_t(std::min(i / ys * xs + i % ys, int64_t(x.size()) - 1))]));
+        const float number =
+            float(value(x[size_t(std::min(i / ys * xs + i % ys, int64_t(x.size()) - 1))]));
         const bool inside = i % ys < columns;
         // Two steps, each rounded.
         volatile float product = 0.3f * number;
@@ -221,12 +237,14 @@ void test_convert() {
   convert_numbers<int16_t>(GK_INT16, {0, -1, 32767, -32768});
   convert_numbers<uint16_t>(GK_UINT16, {0, 1, 32768, 65535});
   convert_numbers<int32_t>(GK_INT32, {0, -1, 16777217, 16777219, -16777217, INT32_MAX, INT32_MIN});
-  convert_numbers<uint32_t>(GK_UINT32, {0, 1, 16777217, 0x80000080, 0x80000081, 0x80000180, UINT32_MAX});
-  convert_numbers<int64_t>(
-      GK_INT64, {0, -1, (int64_t(1) << 54) + (1 << 30) + 1, -(int64_t(1) << 40) - (1 << 16) - 1, INT64_MAX, INT64_MIN});
+  convert_numbers<uint32_t>(GK_UINT32,
+                            {0, 1, 16777217, 0x80000080, 0x80000081, 0x80000180, UINT32_MAX});
+  convert_numbers<int64_t>(GK_INT64, {0, -1, (int64_t(1) << 54) + (1 << 30) + 1,
+                                      -(int64_t(1) << 40) - (1 << 16) - 1, INT64_MAX, INT64_MIN});
   convert_numbers<uint64_t>(GK_UINT64, {0, 1, (uint64_t(1) << 63) + (uint64_t(1) << 39) + 1,
                                         (uint64_t(1) << 63) + (uint64_t(1) << 39), UINT64_MAX});
-  convert_case(GK_BOOL, std::vector<uint8_t>{0, 1, 1, 0, 2, 255, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 0},
+  convert_case(GK_BOOL,
+               std::vector<uint8_t>{0, 1, 1, 0, 2, 255, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 0},
                [](uint8_t x) { return x ? 1.0f : 0.0f; });
   // Doubles of every size that matters to a float; the processor rounds them too.
   std::vector<double> doubles{0.0,
@@ -245,8 +263,8 @@ void test_convert() {
                               0x1.0000010000001p0,
                               0x1.000001p0};
   for (int i = 0; i < 4000; i++)
-    doubles.push_back(
-        std::ldexp(std::uniform_real_distribution<double>(-2, 2)(generator), int(generator() % 290) - 155));
+    doubles.push_back(std::ldexp(std::uniform_real_distribution<double>(-2, 2)(generator),
+                                 int(generator() % 290) - 155));
   for (size_t i = 100; i < doubles.size(); i += 3) {
     uint64_t bits;
     std::memcpy(&bits, &doubles[i], 8);
@@ -255,7 +273,8 @@ void test_convert() {
   }
   convert_case(GK_FLOAT64, doubles, [](double x) { return float(x); });
   std::vector<float> floats{0.0f, -0.0f, 1e-45f, INFINITY, 3.4e38f};
-  for (int i = 0; i < 100; i++) floats.push_back(std::uniform_real_distribution<float>(-9, 9)(generator));
+  for (int i = 0; i < 100; i++)
+    floats.push_back(std::uniform_real_distribution<float>(-9, 9)(generator));
   convert_case(GK_FLOAT32, floats, [](float x) { return x; });
   std::vector<uint16_t> halves;
   for (uint32_t i = 0; i < 65536; i++)
@@ -281,14 +300,17 @@ void test_convert() {
   const Floats y(2), scaled(2);
   launch("convert", {y, nan}, {1, 2, 2, 2, GK_FLOAT64}, {1, 0});
   launch("convert", {scaled, nan}, {1, 2, 2, 2, GK_FLOAT64}, {2, 0});
-  check(gk_bits(y[0]) == 0x7fc00000 && gk_bits(y[1]) == 0xffc00001, "a NaN keeps what a float has room for");
-  check(gk_bits(scaled[0]) == 0x7fc00000 && gk_bits(scaled[1]) == 0x7fc00000, "a computed NaN is one and the same");
+  check(gk_bits(y[0]) == 0x7fc00000 && gk_bits(y[1]) == 0xffc00001,
+        "a NaN keeps what a float has room for");
+  check(gk_bits(scaled[0]) == 0x7fc00000 && gk_bits(scaled[1]) == 0x7fc00000,
+        "a computed NaN is one and the same");
 }
 
 void test_rows() {
   for (const auto& s : odd_sizes)
     for (int64_t extra : {0, 3}) {
-      const int64_t rows = s[0], columns = s[1], table_rows = 7, os = columns + extra, ts = columns + 2 * extra;
+      const int64_t rows = s[0], columns = s[1], table_rows = 7, os = columns + extra,
+                    ts = columns + 2 * extra;
       const Floats table(matrix(table_rows, columns, ts)), out(matrix(rows, columns, os));
       std::vector<double> want = as_double(out);
       std::vector<int32_t> index(rows);
@@ -307,8 +329,8 @@ void test_rows() {
   }
 }
 
-// The order that gk.hpp and the sources promise, written down once more: eight by pairs, lanes in order, lanes by
-// halves.
+// The order that gk.hpp and the sources promise, written down once more: eight by pairs, lanes in
+// order, lanes by halves.
 struct Ordered {
   explicit Ordered(size_t lanes) : lane(lanes, 0.0f) {}
   void eight(size_t l, const std::array<float, 8>& v) {
@@ -343,7 +365,8 @@ void test_order_of_sums() {
           const float sum = 0.3f * order.sum();
           same &= same_bits(out[j], beta == 0 ? sum : beta * before[j] + sum);
         }
-        check(same, "column_sums of " + std::to_string(rows) + "×" + std::to_string(columns) + " in order");
+        check(same, "column_sums of " + std::to_string(rows) + "×" + std::to_string(columns) +
+                        " in order");
       }
   for (int64_t n : {1, 255, 2047, 2048, 2049, 30000, 524288, 524289, 1100000}) {
     const Floats g(n), partial(256), factors(4);
@@ -366,24 +389,31 @@ void test_order_of_sums() {
     }
     check(same, "grad_norm of " + std::to_string(n) + " in order");
     launch("clip_scale", {factors, partial}, {}, {0.5});
-    check(same_bits(factors[3], std::sqrt(all.sum())), "clip_scale of " + std::to_string(n) + " in order");
+    check(same_bits(factors[3], std::sqrt(all.sum())),
+          "clip_scale of " + std::to_string(n) + " in order");
   }
 }
 
-// Grids: a block makes what its kernel says, else what its threads do; never no block, never more than a device wants.
+// Grids: a block makes what its kernel says, else what its threads do; never no block, never more
+// than a device wants.
 void test_grids() {
   const auto blocks = [](const char* name, uint64_t elements, uint64_t threads, int64_t rows = 0) {
     return find_kernel(name)->blocks(Reach{elements * 4}, &rows, threads, 1000);
   };
-  check(blocks("axpby", 0, 256) == 1 && blocks("axpby", 256, 256) == 1 && blocks("axpby", 257, 256) == 2 &&
-            blocks("axpby", 257, 64) == 5 && blocks("axpby", 1 << 20, 256) == 1000,
+  check(blocks("axpby", 0, 256) == 1 && blocks("axpby", 256, 256) == 1 &&
+            blocks("axpby", 257, 256) == 2 && blocks("axpby", 257, 64) == 5 &&
+            blocks("axpby", 1 << 20, 256) == 1000,
         "a thread for each element");
-  check(blocks("column_sums", 1, 256) == 1 && blocks("column_sums", 9, 256) == 2 && blocks("column_sums", 9, 32) == 2 &&
-            blocks("grad_norm", 256, 256) == 256 && blocks("clip_scale", 4, 32) == 1,
+  check(blocks("column_sums", 1, 256) == 1 && blocks("column_sums", 9, 256) == 2 &&
+            blocks("column_sums", 9, 32) == 2 && blocks("grad_norm", 256, 256) == 256 &&
+            blocks("clip_scale", 4, 32) == 1,
         "a block for some elements");
-  const auto of_rows = [&](int64_t rows, uint64_t threads) { return blocks("norm_act", 512 * rows, threads, rows); };
-  check(of_rows(1, 256) == 1 && of_rows(8, 256) == 1 && of_rows(9, 256) == 2 && of_rows(17, 1024) == 3 &&
-            of_rows(9, 64) == 5 && of_rows(9, 7) == 9 && of_rows(10000, 256) == 1000,
+  const auto of_rows = [&](int64_t rows, uint64_t threads) {
+    return blocks("norm_act", 512 * rows, threads, rows);
+  };
+  check(of_rows(1, 256) == 1 && of_rows(8, 256) == 1 && of_rows(9, 256) == 2 &&
+            of_rows(17, 1024) == 3 && of_rows(9, 64) == 5 && of_rows(9, 7) == 9 &&
+            of_rows(10000, 256) == 1000,
         "a block for eight rows, or for as many as its threads have room for");
 }
 
@@ -423,7 +453,8 @@ void test_goal_reward() {
     for (int64_t n : {1, 3})
       for (int64_t d : {1, 2, 5}) {
         const int64_t as = n * d + 3, gs = d + 2;
-        const Floats achieved(matrix(rows, n * d, as)), goal(matrix(rows, d, gs)), reward(matrix(rows, 1, 2));
+        const Floats achieved(matrix(rows, n * d, as)), goal(matrix(rows, d, gs)),
+            reward(matrix(rows, 1, 2));
         std::vector<int32_t> steps(size_t(matrix(rows, 1, 3)));
         std::vector<double> want = as_double(reward);
         for (int64_t i = 0; i < rows; i++) {
@@ -436,26 +467,31 @@ void test_goal_reward() {
             if (std::sqrt(squares) > 0.8) want[size_t(2 * i)] -= std::pow(0.9, double(j));
           }
         }
-        launch("goal_reward", {reward, achieved, goal, steps}, {rows, n, d, 2, as, gs, 3}, {0.9, 0.8});
+        launch("goal_reward", {reward, achieved, goal, steps}, {rows, n, d, 2, as, gs, 3},
+               {0.9, 0.8});
         close("goal_reward", reward, want, 1e-6);
       }
 }
 
-// The weighted loss is the plain one times its row's weight, bit by bit, and says how far off each row was.
-void weighted(const Floats& q, const Floats& y, const Floats& action, const std::array<int64_t, 4>& sizes, double delta,
-              const Floats& plain_dq, const Floats& plain_terms) {
+// The weighted loss is the plain one times its row's weight, bit by bit, and says how far off each
+// row was.
+void weighted(const Floats& q, const Floats& y, const Floats& action,
+              const std::array<int64_t, 4>& sizes, double delta, const Floats& plain_dq,
+              const Floats& plain_terms) {
   const auto [rows, actions, qs, stride] = sizes;
   for (int64_t apart : {0, 1, 3}) {
-    const Floats dq(plain_dq), terms(2 * rows), weights(matrix(rows, 1, apart)), off(matrix(rows, 1, 2));
+    const Floats dq(plain_dq), terms(2 * rows), weights(matrix(rows, 1, apart)),
+        off(matrix(rows, 1, 2));
     if (apart == 0) weights[0] = 1;
-    launch("td_loss_weighted", {dq, terms, off, q, y, action, weights}, {rows, actions, qs, 2, qs, stride, apart},
-           {delta, 0.5});
+    launch("td_loss_weighted", {dq, terms, off, q, y, action, weights},
+           {rows, actions, qs, 2, qs, stride, apart}, {delta, 0.5});
     bool same = true;
     for (int64_t i = 0; i < rows; i++) {
       const float weight = weights[i * apart];
       for (int64_t j = 0; j < actions; j++)
         same &= dq[i * qs + j] == (j == i % actions ? weight * plain_dq[i * qs + j] : 0);
-      same &= same_bits(terms[2 * i], weight * plain_terms[2 * i]) && terms[2 * i + 1] == plain_terms[2 * i + 1];
+      same &= same_bits(terms[2 * i], weight * plain_terms[2 * i]) &&
+              terms[2 * i + 1] == plain_terms[2 * i + 1];
       same &= same_bits(off[2 * i], std::fabs(terms[2 * i + 1] - y[i]));
     }
     check(same, "td_loss_weighted");
@@ -466,9 +502,10 @@ void test_td() {
   for (int64_t rows : {1, 5, 33})
     for (int64_t actions : {1, 2, 7}) {
       const int64_t stride = 11, qs = actions + 1;
-      const Floats value(matrix(rows, actions, qs)), choice(matrix(rows, actions, actions)), y(rows);
-      const Floats reward(matrix(rows, 1, stride)), done(matrix(rows, 1, stride)), truncated(matrix(rows, 1, stride)),
-          action(matrix(rows, 1, stride));
+      const Floats value(matrix(rows, actions, qs)), choice(matrix(rows, actions, actions)),
+          y(rows);
+      const Floats reward(matrix(rows, 1, stride)), done(matrix(rows, 1, stride)),
+          truncated(matrix(rows, 1, stride)), action(matrix(rows, 1, stride));
       std::vector<double> want(rows);
       for (int64_t i = 0; i < rows; i++) {
         done[i * stride] = float(i % 2), truncated[i * stride] = float(i % 4 == 3),
@@ -484,8 +521,8 @@ void test_td() {
       // The same as discounts, bit by bit.
       const Floats discount(matrix(rows, 1, 2)), same(rows);
       for (int64_t i = 0; i < rows; i++) discount[2 * i] = i % 2 == 1 && i % 4 != 3 ? 0.0f : 0.99f;
-      launch("td_target_discounts", {same, value, choice, reward, discount}, {rows, actions, qs, actions, stride, 2},
-             {});
+      launch("td_target_discounts", {same, value, choice, reward, discount},
+             {rows, actions, qs, actions, stride, 2}, {});
       for (int64_t i = 0; i < rows; i++) check(same_bits(same[i], y[i]), "td_target_discounts");
 
       for (double delta : {0.0, 0.3}) {
@@ -494,17 +531,24 @@ void test_td() {
         for (int64_t i = 0; i < rows; i++) {
           const double d = double(value[i * qs + i % actions]) - y[i];
           const bool near = std::fabs(d) <= delta;
-          losses[2 * i] = delta == 0 ? d * d : near ? 0.5 * d * d : delta * (std::fabs(d) - 0.5 * delta);
+          losses[2 * i] = delta == 0 ? d * d
+                          : near     ? 0.5 * d * d
+                                     : delta * (std::fabs(d) - 0.5 * delta);
           losses[2 * i + 1] = value[i * qs + i % actions];
           for (int64_t j = 0; j < actions; j++) slopes[i * qs + j] = 0;
-          slopes[i * qs + i % actions] = 0.5 * (delta == 0 ? 2 * d : near ? d : std::copysign(delta, d));
+          slopes[i * qs + i % actions] = 0.5 * (delta == 0 ? 2 * d
+                                                : near     ? d
+                                                           : std::copysign(delta, d));
         }
-        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride}, {delta, 0.5});
+        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride},
+               {delta, 0.5});
         close("td_loss dq", dq, slopes, 1e-6), close("td_loss terms", terms, losses, 1e-6);
         weighted(value, y, action, {rows, actions, qs, stride}, delta, dq, terms);
         action[0] = float(actions);
-        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride}, {delta, 0.5});
-        check(std::isnan(terms[0]) && dq[0] == 0, "an action outside the row gives a NaN term and no gradient");
+        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride},
+               {delta, 0.5});
+        check(std::isnan(terms[0]) && dq[0] == 0,
+              "an action outside the row gives a NaN term and no gradient");
         action[0] = 0;
       }
     }
@@ -527,8 +571,8 @@ void moved(const HaloMove& move, T* buffer, T* array) {
   }
 }
 
-// Random parts of ten arrays that end with their last element: in one call, by one launch, and by the device's form of
-// it.
+// Random parts of ten arrays that end with their last element: in one call, by one launch, and by
+// the device's form of it.
 template <class T, class F>
 void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack) {
   const auto below = [](int64_t n) { return int64_t(generator() % uint64_t(n)); };
@@ -536,7 +580,9 @@ void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack
   std::vector<std::vector<T>> arrays;
   int64_t total = 0;
   for (int64_t a = 0; a < halo_arrays; a++) {
-    HaloMove move{a, unpack ? 1 : below(2) * 2, total, 1, 0, below((most_extent > 9 ? 3 : halo_max_rank) + 1), {}};
+    HaloMove move{
+        a, unpack ? 1 : below(2) * 2, total, 1, 0, below((most_extent > 9 ? 3 : halo_max_rank) + 1),
+        {}};
     int64_t reach = 0;
     std::vector<int64_t> order(move.rank);
     for (int64_t d = 0; d < move.rank; d++) order[size_t(d)] = d;
@@ -544,7 +590,8 @@ void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack
     // The densest dimension first: no two elements share a place.
     int64_t step = 1 + below(2);
     for (const int64_t d : order) {
-      const int64_t extent = d < 3 ? 1 + below(most_extent) : 1 + below(3), sign = below(2) ? 1 : -1;
+      const int64_t extent = d < 3 ? 1 + below(most_extent) : 1 + below(3),
+                    sign = below(2) ? 1 : -1;
       move.dims[d] = {extent, sign * step};
       move.count *= extent;
       if (sign < 0) move.base += (extent - 1) * step;
@@ -571,27 +618,31 @@ void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack
     views.push_back({called[a].data(), int64_t(called[a].size())});
   }
   launch(name, buffers, wholes, {});
-  check(buffer == wanted_buffer && arrays == wanted, std::string(name) + " moves what the table says");
-  const char* why =
-      halo_move(moves.data(), halo_arrays, sizeof(T), {called_buffer.data(), total}, views.data(), halo_arrays);
+  check(buffer == wanted_buffer && arrays == wanted,
+        std::string(name) + " moves what the table says");
+  const char* why = halo_move(moves.data(), halo_arrays, sizeof(T), {called_buffer.data(), total},
+                              views.data(), halo_arrays);
   check(!why && called_buffer == wanted_buffer && called == wanted,
         std::string(name) + " in one call: " + (why ? why : "other bytes"));
   const auto table = reinterpret_cast<const int64_t*>(moves.data());
   const auto a = [&](size_t i) { return on_device[i].data(); };
-  device_form(device_buffer.data(), table, a(0), a(1), a(2), a(3), a(4), a(5), a(6), a(7), a(8), a(9), halo_arrays,
-              total, wholes[2], wholes[3], wholes[4], wholes[5], wholes[6], wholes[7], wholes[8], wholes[9], wholes[10],
-              wholes[11]);
-  check(device_buffer == wanted_buffer && on_device == wanted, std::string("the device form of ") + name);
+  device_form(device_buffer.data(), table, a(0), a(1), a(2), a(3), a(4), a(5), a(6), a(7), a(8),
+              a(9), halo_arrays, total, wholes[2], wholes[3], wholes[4], wholes[5], wholes[6],
+              wholes[7], wholes[8], wholes[9], wholes[10], wholes[11]);
+  check(device_buffer == wanted_buffer && on_device == wanted,
+        std::string("the device form of ") + name);
 }
 
 // Threads of this process: names in /proc/self/task.
 size_t threads_now() {
   size_t count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) count += !each.path().empty();
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
+    count += !each.path().empty();
   return count;
 }
 
-// Large moves recruit idle cores, small ones do not; and helpers take pieces: two of a job are under way at once.
+// Large moves recruit idle cores, small ones do not; and helpers take pieces: two of a job are
+// under way at once.
 void test_idle_cores() {
   // In 64 parts: more than there can be helpers.
   std::vector<uint64_t> from(1 << 22, 3), to(from.size());
@@ -630,7 +681,8 @@ void test_halo() {
     halo_case<uint32_t>("halo32", device_form::halo32, most, round & 1);
     halo_case<uint64_t>("halo64", device_form::halo64, most, round & 1);
   }
-  // Whatever a table says, nothing outside is touched, and nothing inside when a part of it is wrong.
+  // Whatever a table says, nothing outside is touched, and nothing inside when a part of it is
+  // wrong.
   const HaloMove good{0, 0, 0, 6, 2, 2, {{2, 4}, {3, 1}}};
   const auto wrong = [&](const char* part, auto change) {
     std::vector<uint32_t> buffer(12, 7), array(9, 1), other(1, 2);
@@ -639,13 +691,13 @@ void test_halo() {
     change(moves[1]);
     const HaloArray views[] = {{array.data(), 9}};
     const char* text = halo_move(moves.data(), 2, 4, {buffer.data(), 12}, views, 1);
-    check(text && std::strstr(text, part),
-          std::string("a table is refused with '") + part + "', said '" + (text ? text : "nothing") + "'");
+    check(text && std::strstr(text, part), std::string("a table is refused with '") + part +
+                                               "', said '" + (text ? text : "nothing") + "'");
     check(buffer == std::vector<uint32_t>(12, 7) && array == std::vector<uint32_t>(9, 1),
           "a wrong table moves nothing");
     uint32_t* const at = other.data();
-    device_form::halo32(buffer.data(), reinterpret_cast<const int64_t*>(moves.data()), array.data(), at, at, at, at, at,
-                        at, at, at, at, 2, 12, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1);
+    device_form::halo32(buffer.data(), reinterpret_cast<const int64_t*>(moves.data()), array.data(),
+                        at, at, at, at, at, at, at, at, at, 2, 12, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1);
   };
   wrong("of array 1, there are 1", [](HaloMove& m) { m.array = 1; });
   wrong("of array -1", [](HaloMove& m) { m.array = -1; });
@@ -662,16 +714,18 @@ void test_halo() {
 }
 
 // A refusal names what is wrong with its value; too large a size never wraps to a small one.
-void refused(const char* name, std::vector<int64_t> wholes, std::vector<double> reals, const char* part) {
+void refused(const char* name, std::vector<int64_t> wholes, std::vector<double> reals,
+             const char* part) {
   Reach reach[max_pointers];
   const KernelArgs args = arguments({}, wholes, reals);
   const char* text = find_kernel(name)->need(args, reach);
-  check(text && std::strstr(text, part),
-        std::string(name) + " is refused with '" + part + "', said '" + (text ? text : "nothing") + "'");
+  check(text && std::strstr(text, part), std::string(name) + " is refused with '" + part +
+                                             "', said '" + (text ? text : "nothing") + "'");
 }
 
 void test_refusals() {
-  refused("gemm", {0, 0, 4, 5, 6, 5, 5, 5}, {1, 0}, "lda must be at least the row's 6 elements, got 5");
+  refused("gemm", {0, 0, 4, 5, 6, 5, 5, 5}, {1, 0},
+          "lda must be at least the row's 6 elements, got 5");
   refused("gemm", {0, 2, 4, 5, 6, 6, 5, 5}, {1, 0}, "trans_b must be at most 1, got 2");
   refused("bias_act", {0, 3, 3, 3, 0}, {}, "rows must be at least 1, got 0");
   refused("bias_act", {2, 3, 3, 3, 9}, {}, "activation must be at most 2, got 9");
@@ -683,25 +737,33 @@ void test_refusals() {
   refused("squashed_gaussian", {4, 3, 3, 5, 0, 0}, {-5, 2, 1},
           "out_stride must be at least the row's 6 elements, got 5");
   refused("squashed_gaussian", {4, 3, 3, 6, 2, 0}, {-5, 2, 1}, "form must be at most 1, got 2");
-  refused("squashed_gaussian", {4, 3, 3, 6, 0, 4}, {-5, 2, 1}, "correction must be at most 3, got 4");
+  refused("squashed_gaussian", {4, 3, 3, 6, 0, 4}, {-5, 2, 1},
+          "correction must be at most 3, got 4");
   refused("squashed_gaussian_backward", {4, 3, 6, 6, 3, 1, 0, 0}, {2, -5, 1, 1},
           "high must be within [2, 3e+38], got -5");
   refused("categorical_project", {4, 1, 1, 1, 0}, {-1, 1}, "atoms must be at least 2, got 1");
   refused("categorical_loss", {4, 3, 3, 1, 3, 0}, {-30, 1, 1, 1}, "low must be below high");
-  refused("categorical_mean", {4, 3, 1, 2}, {-1, 1}, "logits_stride must be at least the row's 3 elements, got 2");
+  refused("categorical_mean", {4, 3, 1, 2}, {-1, 1},
+          "logits_stride must be at least the row's 3 elements, got 2");
   refused("moments", {3, 0, 0, 0}, {0, 1e-8}, "rows must be at least 1, got 0");
   refused("moments", {3, 1, 2, 0}, {0, 1e-8}, "after must be at most 1, got 2");
   refused("gather", {4, 3, 0, 3, 3}, {}, "table_rows must be at least 1, got 0");
-  refused("gather", {4, 3, 9, 3, 2}, {}, "table_stride must be at least the row's 3 elements, got 2");
+  refused("gather", {4, 3, 9, 3, 2}, {},
+          "table_stride must be at least the row's 3 elements, got 2");
   refused("convert", {4, 3, 3, 3, 13}, {1, 0}, "dtype must be at most 12, got 13");
-  refused("convert", {4, 3, 3, 2, 3}, {1, 0}, "x_stride must be at least the row's 3 elements, got 2");
+  refused("convert", {4, 3, 3, 2, 3}, {1, 0},
+          "x_stride must be at least the row's 3 elements, got 2");
   refused("convert", {4, 3, 3, 3, 3}, {INFINITY, 0}, "scale must be finite as a float, got inf");
-  refused("goal_reward", {4, 3, 2, 1, 5, 2, 1}, {1, 0}, "achieved_stride must be at least the row's 6 elements, got 5");
+  refused("goal_reward", {4, 3, 2, 1, 5, 2, 1}, {1, 0},
+          "achieved_stride must be at least the row's 6 elements, got 5");
   refused("goal_reward", {4, INT64_MAX, 2, 1, 6, 2, 1}, {1, 0},
           "achieved_stride must be at least the row's 9223372036");
-  refused("goal_reward", {4, 3, 2, 1, 6, 2, 1}, {1, -1}, "threshold must be within [0, 1e+18], got -1");
-  refused("td_target_discounts", {2, 2, 2, 2, 1, 0}, {}, "discount_stride must be at least 1, got 0");
-  refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, -1}, {1, 1}, "weight_stride must be at least 0, got -1");
+  refused("goal_reward", {4, 3, 2, 1, 6, 2, 1}, {1, -1},
+          "threshold must be within [0, 1e+18], got -1");
+  refused("td_target_discounts", {2, 2, 2, 2, 1, 0}, {},
+          "discount_stride must be at least 1, got 0");
+  refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, -1}, {1, 1},
+          "weight_stride must be at least 0, got -1");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
   refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");
@@ -722,8 +784,10 @@ void test_refusals() {
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint64_t key) {
   for (uint32_t round = 0; round < 10; round++) {
     const uint64_t left = uint64_t{0xD2511F53} * x[0], right = uint64_t{0xCD9E8D57} * x[2];
-    const uint32_t k0 = uint32_t(key) + round * 0x9E3779B9, k1 = uint32_t(key >> 32) + round * 0xBB67AE85;
-    x = {uint32_t(right >> 32) ^ x[1] ^ k0, uint32_t(right), uint32_t(left >> 32) ^ x[3] ^ k1, uint32_t(left)};
+    const uint32_t k0 = uint32_t(key) + round * 0x9E3779B9,
+                   k1 = uint32_t(key >> 32) + round * 0xBB67AE85;
+    x = {uint32_t(right >> 32) ^ x[1] ^ k0, uint32_t(right), uint32_t(left >> 32) ^ x[3] ^ k1,
+         uint32_t(left)};
   }
   return x;
 }
@@ -731,7 +795,8 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint64_t key) {
 void test_random() {
   // The known answers published with it.
   const uint32_t ones = UINT32_MAX;
-  check(philox({0, 0, 0, 0}, 0) == std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+  check(philox({0, 0, 0, 0}, 0) ==
+            std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
         "philox of zeros");
   check(philox({ones, ones, ones, ones}, UINT64_MAX) ==
             std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
@@ -740,7 +805,8 @@ void test_random() {
             std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
         "philox of pi");
   const auto words = [](uint64_t seed, uint64_t place) {
-    return std::vector<int32_t>{int32_t(seed), int32_t(seed >> 32), int32_t(place), int32_t(place >> 32)};
+    return std::vector<int32_t>{int32_t(seed), int32_t(seed >> 32), int32_t(place),
+                                int32_t(place >> 32)};
   };
   for (int64_t n : {1, 3, 4, 5, 1031})
     for (uint64_t place : {uint64_t(0), uint64_t(UINT32_MAX) - 3, (uint64_t(7) << 32) + 1}) {
@@ -763,7 +829,8 @@ void test_random() {
       check(same, "random_uniform is philox's");
       close("random_normal", normal, want, 3e-6);
       launch("random_advance", {state}, {(n + 3) / 4}, {});
-      check(state == words(seed, place + uint64_t((n + 3) / 4)), "random_advance counts in 64 bits");
+      check(state == words(seed, place + uint64_t((n + 3) / 4)),
+            "random_advance counts in 64 bits");
     }
   // Moments and range of many.
   const int64_t n = 1 << 20;
@@ -776,7 +843,8 @@ void test_random() {
     sum += normal[i], squares += double(normal[i]) * normal[i], mean += uniform[i];
     low = std::min(low, double(uniform[i])), high = std::max(high, double(uniform[i]));
   }
-  check(std::fabs(sum / n) < 0.005 && std::fabs(squares / n - 1) < 0.01, "random_normal has mean 0 and variance 1");
+  check(std::fabs(sum / n) < 0.005 && std::fabs(squares / n - 1) < 0.01,
+        "random_normal has mean 0 and variance 1");
   check(low >= 0 && low < 1e-5 && high < 1 && high > 1 - 1e-5 && std::fabs(mean / n - 0.5) < 0.002,
         "random_uniform fills [0, 1)");
   // Where the sum rounds up to the end.
@@ -791,7 +859,8 @@ void test_test_kernels() {
   check(find_kernel("fail")->run(nullptr) != nullptr, "fail fails");
   const auto start = std::chrono::steady_clock::now();
   launch("spin", {}, {2000}, {});
-  check(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(2), "spin is busy as long as asked");
+  check(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(2),
+        "spin is busy as long as asked");
   std::vector<int32_t> word{1};
   launch("latch", {word}, {1000}, {});
   word[0] = 0;
@@ -808,9 +877,10 @@ int main(int count, char**) {
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   IdleCores::use(CorePool::table_of_process());
   test_idle_cores();  // while nothing else has called them
-  test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(), test_convert(),
-      test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(), test_random(), test_halo(),
-      test_refusals(), test_test_kernels(), test_ops(), test_overlap();
-  std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(), failures.load());
+  test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(),
+      test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(),
+      test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_overlap();
+  std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(),
+              failures.load());
   return failures > 0;
 }

@@ -1,4 +1,5 @@
-// The kernels of learners against doubles: squashed Gaussians, distributions over atoms, running statistics, Adam.
+// The kernels of learners against doubles: squashed Gaussians, distributions over atoms, running
+// statistics, Adam.
 #include "kernels_rig.hpp"
 
 namespace {
@@ -21,7 +22,8 @@ struct Squashed {
   double log_prob(double mean, double raw, double noise) const {
     const double y = std::tanh(inner(mean, raw, noise)), gap = 1 - y * y;
     const double corrections[] = {std::log(scale * gap + 1e-6), std::log(gap + 1e-6),
-                                  std::log(gap + 1e-6) + std::log(scale + 1e-6), std::log(gap) + std::log(scale)};
+                                  std::log(gap + 1e-6) + std::log(scale + 1e-6),
+                                  std::log(gap) + std::log(scale)};
     return -noise * noise / 2 - log_std(raw) - 0.5 * std::log(2 * M_PI) - corrections[correction];
   }
 };
@@ -33,8 +35,9 @@ bool near(double got, double want, double tolerance) {
 void squashed(int64_t form, int64_t correction, int64_t n) {
   const int64_t rows = 5, as = n + 2, os = 2 * n + 1, ds = 2 * n + 3, us = n + 1;
   const double low = -2, high = 0.5, limit = 0.9, scale = 0.5, h = 1e-6;
-  const Floats action(matrix(rows, n, as)), terms(rows * n), out(matrix(rows, 2 * n, os)), noise(rows * n), box(2 * n),
-      d_out(matrix(rows, 2 * n, ds)), d_action(matrix(rows, n, us)), d_log(rows);
+  const Floats action(matrix(rows, n, as)), terms(rows * n), out(matrix(rows, 2 * n, os)),
+      noise(rows * n), box(2 * n), d_out(matrix(rows, 2 * n, ds)), d_action(matrix(rows, n, us)),
+      d_log(rows);
   for (int64_t i = 0; i < out.n; i++) out[i] *= 2.5f;
   for (int64_t j = 0; j < n; j++) box[j] = 0.2f + std::fabs(box[j]);
   launch("squashed_gaussian", {action, terms, out, noise, box}, {rows, n, as, os, form, correction},
@@ -45,47 +48,58 @@ void squashed(int64_t form, int64_t correction, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
       const Squashed of{box[j], box[n + j], low, high, limit, form, correction};
       const double mean = out[i * os + j], raw = out[i * os + n + j], e = noise[i * n + j];
-      if (!near(action[i * as + j], of.action(mean, raw, e), 1e-6)) wrong("squashed action", form, i, j);
-      if (!near(terms[i * n + j], of.log_prob(mean, raw, e), 4e-6)) wrong("squashed terms", form, correction, i, j);
+      if (!near(action[i * as + j], of.action(mean, raw, e), 1e-6))
+        wrong("squashed action", form, i, j);
+      if (!near(terms[i * n + j], of.log_prob(mean, raw, e), 4e-6))
+        wrong("squashed terms", form, correction, i, j);
       // Corners have no slope.
-      if (std::fabs(std::fabs(mean) - limit) < 1e-4 || std::fabs(raw - low) < 1e-4 || std::fabs(raw - high) < 1e-4)
+      if (std::fabs(std::fabs(mean) - limit) < 1e-4 || std::fabs(raw - low) < 1e-4 ||
+          std::fabs(raw - high) < 1e-4)
         continue;
       const auto loss = [&](double by_mean, double by_raw) {
         return d_action[i * us + j] * of.action(mean + by_mean, raw + by_raw, e) +
                scale * d_log[i] * of.log_prob(mean + by_mean, raw + by_raw, e);
       };
-      const double of_mean = (loss(h, 0) - loss(-h, 0)) / (2 * h), of_raw = (loss(0, h) - loss(0, -h)) / (2 * h);
-      if (!near(d_out[i * ds + j], of_mean, 3e-6)) wrong("squashed d mean", form, correction, i, j, of_mean);
-      if (!near(d_out[i * ds + n + j], of_raw, 3e-6)) wrong("squashed d log_std", form, correction, i, j, of_raw);
+      const double of_mean = (loss(h, 0) - loss(-h, 0)) / (2 * h),
+                   of_raw = (loss(0, h) - loss(0, -h)) / (2 * h);
+      if (!near(d_out[i * ds + j], of_mean, 3e-6))
+        wrong("squashed d mean", form, correction, i, j, of_mean);
+      if (!near(d_out[i * ds + n + j], of_raw, 3e-6))
+        wrong("squashed d log_std", form, correction, i, j, of_raw);
     }
 }
 
 void categorical(int64_t atoms, double least) {
   const int64_t rows = 7, ls = atoms + 2, ds = atoms + 1;
   const double low = -1.5, high = 2.5, gap = (high - low) / double(atoms - 1);
-  const Floats projected(rows * atoms), mean(rows), probs(rows * atoms), rewards(matrix(rows, 1, 2)), discounts(rows),
-      cost(1), logits(matrix(rows, atoms, ls)), d(matrix(rows, atoms, ds)), terms(2 * rows), off(matrix(rows, 1, 3)),
-      weights(rows), value(matrix(rows, 1, 2)), d_value(rows), d_logits(rows * atoms);
+  const Floats projected(rows * atoms), mean(rows), probs(rows * atoms),
+      rewards(matrix(rows, 1, 2)), discounts(rows), cost(1), logits(matrix(rows, atoms, ls)),
+      d(matrix(rows, atoms, ds)), terms(2 * rows), off(matrix(rows, 1, 3)), weights(rows),
+      value(matrix(rows, 1, 2)), d_value(rows), d_logits(rows * atoms);
   for (int64_t i = 0; i < logits.n; i++) logits[i] *= 5;
   for (int64_t i = 0; i < rows; i++) {
     rewards[2 * i] *= 3, discounts[i] = i == 0 ? 0 : std::fabs(discounts[i]);
     double sum = 0;
-    for (int64_t k = 0; k < atoms; k++) sum += probs[i * atoms + k] = std::fabs(probs[i * atoms + k]);
+    for (int64_t k = 0; k < atoms; k++)
+      sum += probs[i * atoms + k] = std::fabs(probs[i * atoms + k]);
     for (int64_t k = 0; k < atoms; k++) probs[i * atoms + k] = float(probs[i * atoms + k] / sum);
   }
   // Whole places: the last atom among them.
   rewards[2] = float(low), rewards[0] = float(high);
   const std::vector<double> ends = {low, high};
-  launch("categorical_project", {projected, mean, probs, rewards, discounts, cost}, {rows, atoms, 2, 1, 0}, ends);
-  launch("categorical_loss", {d, terms, off, logits, projected, weights}, {rows, atoms, ds, 3, ls, 1},
-         {least, 0.5, low, high});
+  launch("categorical_project", {projected, mean, probs, rewards, discounts, cost},
+         {rows, atoms, 2, 1, 0}, ends);
+  launch("categorical_loss", {d, terms, off, logits, projected, weights},
+         {rows, atoms, ds, 3, ls, 1}, {least, 0.5, low, high});
   launch("categorical_mean", {value, logits}, {rows, atoms, 2, ls}, ends);
-  launch("categorical_mean_backward", {d_logits, d_value, logits, value}, {rows, atoms, atoms, 1, ls, 2}, ends);
+  launch("categorical_mean_backward", {d_logits, d_value, logits, value},
+         {rows, atoms, atoms, 1, ls, 2}, ends);
   for (int64_t i = 0; i < rows; i++) {
     std::vector<double> want(static_cast<size_t>(atoms)), p(static_cast<size_t>(atoms));
     double average = 0, whole = 0, loss = 0, mass = 0, expected = 0;
     for (int64_t k = 0; k < atoms; k++) {
-      const double z = hold(rewards[2 * i] + discounts[i] * (low + double(k) * gap - cost[0]), low, high),
+      const double z = hold(rewards[2 * i] + discounts[i] * (low + double(k) * gap - cost[0]), low,
+                            high),
                    at = (z - low) / gap, left = std::min(std::floor(at), double(atoms - 2));
       want[size_t(left)] += probs[i * atoms + k] * (1 - (at - left));
       want[size_t(left) + 1] += probs[i * atoms + k] * (at - left);
@@ -95,7 +109,8 @@ void categorical(int64_t atoms, double least) {
     for (int64_t k = 0; k < atoms; k++) {
       p[size_t(k)] = std::exp(double(logits[i * ls + k])) / whole;
       const double ln = std::log(p[size_t(k)]), t = projected[i * atoms + k];
-      loss -= t * std::max(ln, least), mass += ln < least ? 0 : t, expected += p[size_t(k)] * (low + double(k) * gap);
+      loss -= t * std::max(ln, least), mass += ln < least ? 0 : t,
+          expected += p[size_t(k)] * (low + double(k) * gap);
     }
     if (!near(mean[i], average, 3e-6)) wrong("categorical_project mean", i, mean[i], average);
     if (!near(terms[2 * i], weights[i] * loss, 4e-6)) wrong("categorical loss", i, loss);
@@ -107,7 +122,8 @@ void categorical(int64_t atoms, double least) {
       const double slope = 0.5 * weights[i] * (p[size_t(k)] * mass - t);
       if (!near(projected[i * atoms + k], want[size_t(k)], 1e-5)) wrong("projected", i, k, atoms);
       // Where the logarithm is about the floor, either side is right.
-      if (std::fabs(ln - least) > 1e-3 && !near(d[i * ds + k], slope, 3e-6)) wrong("categorical d", i, k, slope);
+      if (std::fabs(ln - least) > 1e-3 && !near(d[i * ds + k], slope, 3e-6))
+        wrong("categorical d", i, k, slope);
       const double pull = d_value[i] * p[size_t(k)] * (low + double(k) * gap - expected);
       if (!near(d_logits[i * atoms + k], pull, 3e-6)) wrong("categorical mean d", i, k, pull);
     }
@@ -117,7 +133,8 @@ void categorical(int64_t atoms, double least) {
 void test_moments(int64_t form) {
   const int64_t columns = 19;
   const double start = form ? 0 : 1e-4, eps = 1e-2;
-  const Floats mean(columns), variance(columns), factor(columns), batch_mean(columns), batch_variance(columns);
+  const Floats mean(columns), variance(columns), factor(columns), batch_mean(columns),
+      batch_variance(columns);
   std::vector<int64_t> count{0};
   std::vector<double> m(columns, 0), v(columns, 1);
   for (int64_t j = 0; j < columns; j++) mean[j] = 0, variance[j] = 1;
@@ -132,12 +149,13 @@ void test_moments(int64_t form) {
       vj = (vj * seen + batch_variance[j] * more + apart * apart * seen * more / all) / all;
       mj = moved;
     }
-    launch("moments", {mean, variance, factor, batch_mean, batch_variance, count}, {columns, rows, form, form},
-           {start, eps});
+    launch("moments", {mean, variance, factor, batch_mean, batch_variance, count},
+           {columns, rows, form, form}, {start, eps});
     launch("moments_advance", {count}, {rows}, {});
     seen = all;
     for (int64_t j = 0; j < columns; j++) {
-      const double vj = v[size_t(j)], want = form ? 1 / (std::sqrt(vj) + eps) : 1 / std::sqrt(vj + eps);
+      const double vj = v[size_t(j)],
+                   want = form ? 1 / (std::sqrt(vj) + eps) : 1 / std::sqrt(vj + eps);
       if (!near(mean[j], m[size_t(j)], 1e-6)) wrong("moments mean", j, rows);
       if (!near(variance[j], vj, 2e-6)) wrong("moments variance", j, rows, variance[j], vj);
       if (!near(factor[j] / want, 1, 1e-5)) wrong("moments factor", j, rows, factor[j], want);
@@ -153,7 +171,8 @@ void test_count_odd() {
   const std::vector<int64_t> wholes{n, 4, 2};
   x[2] = NAN, x[3] = INFINITY, x[259] = -INFINITY, x[499] = NAN;
   launch("count_odd", {found, x, ends, counter}, wholes, {});
-  check(found == std::vector<int32_t>{1, 5, 0, 0, 2, 5, 1, 5}, "what is odd is counted where it is");
+  check(found == std::vector<int32_t>{1, 5, 0, 0, 2, 5, 1, 5},
+        "what is odd is counted where it is");
   counter[0] = 5;
   launch("count_odd", {found, x, ends, counter}, wholes, {});
   check(found[0] == 1, "count_odd waits for its turn");
@@ -179,7 +198,8 @@ void test_adam(double decay, double pull) {
       wp[i] *= 1 - lr * decay;
       wm[i] = b1 * wm[i] + (1 - b1) * d;
       wv[i] = b2 * wv[i] + (1 - b2) * d * d;
-      wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] / (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
+      wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] /
+               (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
     }
     launch("adam_advance", {counter, factors, rate}, {}, {1 - b1, 1 - b2});
     launch("adam", {p, m, v, g, factors, rate}, {n}, {1 - b1, 1 - b2, eps, decay, pull});

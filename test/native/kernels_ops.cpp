@@ -1,5 +1,5 @@
-// The kernels of ops against the C library in double: every function over its range and at its ends, every way to say
-// numbers again, rows of every length.
+// The kernels of ops against the C library in double: every function over its range and at its
+// ends, every way to say numbers again, rows of every length.
 #include <functional>
 
 #include "kernels/gk.hpp"
@@ -18,7 +18,8 @@ struct Unary {
   const char* name;
   int64_t op;
   std::function<double(double)> f;
-  // Where it is tried, and how far off it may be: in units of the last place of the result, and of what it is made of.
+  // Where it is tried, and how far off it may be: in units of the last place of the result, and of
+  // what it is made of.
   float low, high;
   double ulps, absolute;
 };
@@ -26,7 +27,9 @@ struct Unary {
 double phi(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double gelu_tanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 
 const Unary unaries[] = {
     {"abs", GK_ABS, [](double x) { return std::fabs(x); }, -1e9f, 1e9f, 0, 0},
@@ -38,7 +41,8 @@ const Unary unaries[] = {
     {"reciprocal", GK_RECIPROCAL, [](double x) { return 1 / x; }, -4, 4, 0.5, 0},
     {"exp", GK_EXP, [](double x) { return std::exp(x); }, -87, 88.7f, 2, 0},
     {"exp near zero", GK_EXP, [](double x) { return std::exp(x); }, -1, 1, 2, 0},
-    {"exp of subnormal results", GK_EXP, [](double x) { return std::exp(x); }, -104, -87, 0, 1.5e-45},
+    {"exp of subnormal results", GK_EXP, [](double x) { return std::exp(x); }, -104, -87, 0,
+     1.5e-45},
     {"log", GK_LOG, [](double x) { return std::log(x); }, 1e-38f, 3e38f, 2, 0},
     {"log near one", GK_LOG, [](double x) { return std::log(x); }, 0.5f, 2, 2, 0},
     {"log of subnormals", GK_LOG, [](double x) { return std::log(x); }, 1e-44f, 1e-38f, 2, 0},
@@ -74,7 +78,8 @@ void test_unaries() {
                      last = std::ldexp(1.0, std::ilogb(want == 0 ? 1.0 : want) - 23);
         if (std::fabs(got - want) <= each.ulps * last + each.absolute + 1e-300) continue;
         char text[160];
-        std::snprintf(text, sizeof text, "%s of %.9g is %.9g, not %.9g", each.name, x[i * xs + j], got, want);
+        std::snprintf(text, sizeof text, "%s of %.9g is %.9g, not %.9g", each.name, x[i * xs + j],
+                      got, want);
         return check(false, text);
       }
       for (int64_t j = columns; j < ys && i * ys + j < y.n; j++)
@@ -84,14 +89,17 @@ void test_unaries() {
     launch("unary", {in_place, in_place}, {rows, columns, xs, xs, each.op}, {});
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < columns; j++)
-        if (!same_bits(in_place[i * xs + j], y[i * ys + j])) wrong(std::string(each.name) + " in place");
+        if (!same_bits(in_place[i * xs + j], y[i * ys + j]))
+          wrong(std::string(each.name) + " in place");
     // The slope, by differences of the double.
     const Floats dy(matrix(rows, columns, ys)), dx(matrix(rows, columns, columns));
     launch("unary_backward", {dx, dy, x}, {rows, columns, columns, ys, xs, each.op}, {});
-    const bool corners = each.op == GK_ABS || each.op == GK_SIGN || each.op == GK_RELU || each.op == GK_ELU;
+    const bool corners =
+        each.op == GK_ABS || each.op == GK_SIGN || each.op == GK_RELU || each.op == GK_ELU;
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < columns; j++) {
-        const double at = x[i * xs + j], h = 1e-5 * std::max(std::fabs(at), 1e-3), above = dy[i * ys + j];
+        const double at = x[i * xs + j], h = 1e-5 * std::max(std::fabs(at), 1e-3),
+                     above = dy[i * ys + j];
         if (corners && std::fabs(at) < 2 * h) continue;
         const double slope = (each.f(at + h) - each.f(at - h)) / (2 * h), want = above * slope,
                      got = dx[i * columns + j];
@@ -113,9 +121,11 @@ void test_unaries() {
   for (const auto& [op, x, want] : ends) {
     const float got = run_one(int64_t(op), x);
     check(got == want || (op == GK_TANH && std::fabs(got - want) <= 3e-7f),
-          "operation " + std::to_string(int(op)) + " of " + std::to_string(x) + " is " + std::to_string(got));
+          "operation " + std::to_string(int(op)) + " of " + std::to_string(x) + " is " +
+              std::to_string(got));
   }
-  check(std::isnan(run_one(GK_LOG, -1)) && std::isnan(run_one(GK_SQRT, -1)), "what is no number is NaN");
+  check(std::isnan(run_one(GK_LOG, -1)) && std::isnan(run_one(GK_SQRT, -1)),
+        "what is no number is NaN");
   check(!std::signbit(run_one(GK_ABS, -0.0f)), "the size of -0 is 0");
 }
 
@@ -134,12 +144,17 @@ const std::function<float(float, float)> binaries[] = {
     [](float a, float b) { return float(a >= b); },
 };
 
-bool same_number(float a, float b) { return same_bits(a, b) || (std::isnan(a) && std::isnan(b)) || (a == 0 && b == 0); }
+bool same_number(float a, float b) {
+  return same_bits(a, b) || (std::isnan(a) && std::isnan(b)) || (a == 0 && b == 0);
+}
 
 // A quarter of both sides alike, some of them no numbers.
 float some_number() {
   const uint32_t dice = generator() % 16;
-  return dice == 0 ? nan : dice == 1 ? inf : dice < 4 ? 1.0f : std::uniform_real_distribution<float>(-2, 2)(generator);
+  return dice == 0   ? nan
+         : dice == 1 ? inf
+         : dice < 4  ? 1.0f
+                     : std::uniform_real_distribution<float>(-2, 2)(generator);
 }
 
 // How an operand lies: every number, a row again and again, a column, one number.
@@ -148,7 +163,10 @@ struct Said {
 };
 std::vector<Said> ways(int64_t rows, int64_t columns) {
   const int64_t wide = columns + 2;
-  return {{wide, 1, matrix(rows, columns, wide)}, {0, 1, columns}, {3, 0, matrix(rows, 1, 3)}, {0, 0, 1}};
+  return {{wide, 1, matrix(rows, columns, wide)},
+          {0, 1, columns},
+          {3, 0, matrix(rows, 1, 3)},
+          {0, 0, 1}};
 }
 
 void test_binaries() {
@@ -167,11 +185,13 @@ void test_binaries() {
           for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) {
               const float want = binaries[op](at(a, u, i, j), at(b, v, i, j));
-              if (!same_number(y[i * ys + j], want)) wrong("binary", op, rows, columns, i, j, y[i * ys + j], want);
+              if (!same_number(y[i * ys + j], want))
+                wrong("binary", op, rows, columns, i, j, y[i * ys + j], want);
             }
         }
         for (int64_t i = 0; i < c.n; i++) c[i] = i % 3 == 0 ? 0.0f : i % 3 == 1 ? -1.0f : nan;
-        launch("where", {y, c, a, b}, {rows, columns, ys, v.row, v.step, u.row, u.step, v.row, v.step}, {});
+        launch("where", {y, c, a, b},
+               {rows, columns, ys, v.row, v.step, u.row, u.step, v.row, v.step}, {});
         for (int64_t i = 0; i < rows; i++)
           for (int64_t j = 0; j < columns; j++) {
             const float want = at(c, v, i, j) != 0 ? at(a, u, i, j) : at(b, v, i, j);
@@ -194,9 +214,10 @@ void test_reductions() {
     for (int64_t columns : {1, 2, 31, 32, 33, 64, 101, 513}) {
       const int64_t xs = columns + 1, os = 2;
       const Floats x(matrix(rows, columns, xs)), out(matrix(rows, 1, os));
-      for (int64_t i = 0; i < x.n; i++) x[i] = std::uniform_real_distribution<float>(-20, 20)(generator);
-      const auto reduced = [&](int64_t op, double scale, const std::function<double(const float*)>& f,
-                               double tolerance) {
+      for (int64_t i = 0; i < x.n; i++)
+        x[i] = std::uniform_real_distribution<float>(-20, 20)(generator);
+      const auto reduced = [&](int64_t op, double scale,
+                               const std::function<double(const float*)>& f, double tolerance) {
         launch("reduce_rows", {out, x}, {rows, columns, os, xs, op}, {scale});
         for (int64_t i = 0; i < rows; i++) {
           const double want = scale * f(&x[i * xs]);
@@ -260,7 +281,8 @@ void test_scatter() {
   for (int64_t i = 0; i < rows; i++) index[i * is] = i % 9 == 8 ? nan : float(i % 9) - 1;
   std::vector<double> want = as_double(out);
   for (int64_t i = 0; i < rows; i++)
-    if (const float a = index[i * is]; a >= 0 && a < columns) want[size_t(i * os + int64_t(a))] += x[i];
+    if (const float a = index[i * is]; a >= 0 && a < columns)
+      want[size_t(i * os + int64_t(a))] += x[i];
   launch("scatter_columns", {out, x, index}, {rows, columns, os, 1, is}, {});
   close("scatter_columns", out, want, 1e-7);
 }
@@ -269,12 +291,14 @@ void test_layer_norm() {
   for (int64_t rows : {1, 7})
     for (int64_t n : {1, 2, 31, 64, 101}) {
       const int64_t ys = n + 2, xs = n + 1, ts = n + 3;
-      const Floats x(matrix(rows, n, xs)), y(matrix(rows, n, ys)), kept(2 * rows), weight(n), bias(n),
-          dy(matrix(rows, n, ys)), dx(matrix(rows, n, xs)), terms(matrix(rows, n, ts));
+      const Floats x(matrix(rows, n, xs)), y(matrix(rows, n, ys)), kept(2 * rows), weight(n),
+          bias(n), dy(matrix(rows, n, ys)), dx(matrix(rows, n, xs)), terms(matrix(rows, n, ts));
       launch("layer_norm", {y, kept, x, weight, bias}, {rows, n, ys, xs}, {1e-5});
-      launch("layer_norm_backward", {dx, terms, dy, x, kept, weight}, {rows, n, xs, ts, ys, xs}, {});
+      launch("layer_norm_backward", {dx, terms, dy, x, kept, weight}, {rows, n, xs, ts, ys, xs},
+             {});
       const Floats same(dy);
-      launch("layer_norm_backward", {same, terms, same, x, kept, weight}, {rows, n, ys, ts, ys, xs}, {});
+      launch("layer_norm_backward", {same, terms, same, x, kept, weight}, {rows, n, ys, ts, ys, xs},
+             {});
       for (int64_t i = 0; i < rows; i++) {
         double mean = 0, variance = 0, sum = 0, along = 0;
         for (int64_t j = 0; j < n; j++) mean += x[i * xs + j] / double(n);
@@ -288,7 +312,8 @@ void test_layer_norm() {
         for (int64_t j = 0; j < n; j++) {
           const double d = dy[i * ys + j], want = rest * (d * weight[j] - sum - unit(j) * along);
           const double scale = n == 1 ? 1e-2 : 2e-5 * std::max(1.0, rest);
-          if (!(std::fabs(y[i * ys + j] - (unit(j) * weight[j] + bias[j])) <= 2e-6)) wrong("layer_norm", rows, n, i, j);
+          if (!(std::fabs(y[i * ys + j] - (unit(j) * weight[j] + bias[j])) <= 2e-6))
+            wrong("layer_norm", rows, n, i, j);
           if (!(std::fabs(dx[i * xs + j] - want) <= scale))
             wrong("layer_norm_backward", rows, n, i, j, dx[i * xs + j], want);
           if (!(std::fabs(terms[i * ts + j] - d * unit(j)) <= 2e-6)) wrong("terms", rows, n, i, j);
@@ -303,9 +328,10 @@ void test_norm_act() {
   for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16})
     for (int64_t n : {1, 33, 200}) {
       const int64_t rows = 3, ys = n + 1, xs = n + 2, ts = n + 3;
-      const Floats x(matrix(rows, n, xs)), bias(n), weight(n), shift(n), t(matrix(rows, n, xs)), z(matrix(rows, n, ys)),
-          kept(rows * 2), y(matrix(rows, n, ys)), also(rows * 2), own(matrix(rows, n, ys)), dy(matrix(rows, n, ys)),
-          d(matrix(rows, n, ys)), terms(matrix(rows, n, ts)), dx(matrix(rows, n, xs)), same(matrix(rows, n, ts));
+      const Floats x(matrix(rows, n, xs)), bias(n), weight(n), shift(n), t(matrix(rows, n, xs)),
+          z(matrix(rows, n, ys)), kept(rows * 2), y(matrix(rows, n, ys)), also(rows * 2),
+          own(matrix(rows, n, ys)), dy(matrix(rows, n, ys)), d(matrix(rows, n, ys)),
+          terms(matrix(rows, n, ts)), dx(matrix(rows, n, xs)), same(matrix(rows, n, ts));
       launch("bias_act", {t, x, bias}, {rows, n, xs, xs, 0}, {});
       launch("layer_norm", {z, kept, t, weight, shift}, {rows, n, ys, xs}, {1e-5});
       if (op >= 0) launch("unary", {own, z}, {rows, n, ys, ys, op}, {});
@@ -314,18 +340,24 @@ void test_norm_act() {
       std::copy_n(dy.at.get(), dy.n, d.at.get());
       if (op >= 0) launch("unary_backward", {d, d, z}, {rows, n, ys, ys, ys, op}, {});
       const Floats below(matrix(rows, n, xs)), all(matrix(rows, n, ts));
-      launch("layer_norm_backward", {below, all, d, t, kept, weight}, {rows, n, xs, ts, ys, xs}, {});
+      launch("layer_norm_backward", {below, all, d, t, kept, weight}, {rows, n, xs, ts, ys, xs},
+             {});
       // dx may be x.
       std::copy_n(x.at.get(), x.n, dx.at.get());
-      launch("norm_act_backward", {dx, terms, dy, dx, also, bias, weight, shift}, {rows, n, xs, ts, ys, xs, op}, {});
+      launch("norm_act_backward", {dx, terms, dy, dx, also, bias, weight, shift},
+             {rows, n, xs, ts, ys, xs, op}, {});
       for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++) {
           check(same_bits(y[i * ys + j], wanted[i * ys + j]), "norm_act " + std::to_string(op));
-          check(same_bits(dy[i * ys + j], d[i * ys + j]), "norm_act_backward's dy " + std::to_string(op));
-          check(same_bits(terms[i * ts + j], all[i * ts + j]), "norm_act_backward's terms " + std::to_string(op));
-          check(same_bits(dx[i * xs + j], below[i * xs + j]), "norm_act_backward's dx " + std::to_string(op));
+          check(same_bits(dy[i * ys + j], d[i * ys + j]),
+                "norm_act_backward's dy " + std::to_string(op));
+          check(same_bits(terms[i * ts + j], all[i * ts + j]),
+                "norm_act_backward's terms " + std::to_string(op));
+          check(same_bits(dx[i * xs + j], below[i * xs + j]),
+                "norm_act_backward's dx " + std::to_string(op));
         }
-      for (int64_t i = 0; i < 2 * rows; i++) check(same_bits(kept[i], also[i]), "what norm_act keeps");
+      for (int64_t i = 0; i < 2 * rows; i++)
+        check(same_bits(kept[i], also[i]), "what norm_act keeps");
     }
 }
 
@@ -334,16 +366,22 @@ void test_patches() {
       {3, 2, 7, 6, 3, 2, 2}, {1, 1, 1, 1, 1, 1, 1}, {4, 3, 5, 9, 1, 4, 1}, {2, 1, 9, 8, 4, 4, 3}};
   for (const auto& [rows, channels, height, width, kh, kw, stride] : forms)
     for (int64_t padding = 0; padding < std::min(kh, kw); padding++) {
-      const int64_t high = (height + 2 * padding - kh) / stride + 1, wide = (width + 2 * padding - kw) / stride + 1;
-      const int64_t k = channels * kh * kw, places = rows * high * wide, xs = channels * height * width + 2;
-      const Floats out(k * places), x(matrix(rows, xs - 2, xs)), d(k * places), dx(matrix(rows, xs - 2, xs));
-      const std::vector<int64_t> wholes = {rows, channels, height, width, kh, kw, stride, padding, xs};
+      const int64_t high = (height + 2 * padding - kh) / stride + 1,
+                    wide = (width + 2 * padding - kw) / stride + 1;
+      const int64_t k = channels * kh * kw, places = rows * high * wide,
+                    xs = channels * height * width + 2;
+      const Floats out(k * places), x(matrix(rows, xs - 2, xs)), d(k * places),
+          dx(matrix(rows, xs - 2, xs));
+      const std::vector<int64_t> wholes = {rows, channels, height,  width, kh,
+                                           kw,   stride,   padding, xs};
       launch("patches", {out, x}, wholes, {});
       launch("patches_backward", {dx, d}, wholes, {});
       double above = 0, below = 0;
       for (int64_t i = 0; i < k * places; i++) {
-        const int64_t of = i / places, place = i % places, row = place / (high * wide), kx = of % kw, ky = of / kw % kh;
-        const int64_t y = place / wide % high * stride + ky - padding, at = place % wide * stride + kx - padding;
+        const int64_t of = i / places, place = i % places, row = place / (high * wide),
+                      kx = of % kw, ky = of / kw % kh;
+        const int64_t y = place / wide % high * stride + ky - padding,
+                      at = place % wide * stride + kx - padding;
         const bool inside = y >= 0 && y < height && at >= 0 && at < width;
         const float want = inside ? x[row * xs + (of / (kh * kw) * height + y) * width + at] : 0;
         if (out[i] != want) wrong("patches", rows, stride, padding, i);
@@ -352,7 +390,8 @@ void test_patches() {
       // The other way it is the same map, turned over.
       for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < xs - 2; i++) below += double(x[row * xs + i]) * dx[row * xs + i];
-      if (!(std::fabs(above - below) <= 1e-5 * double(k * places))) wrong("patches_backward", above, below);
+      if (!(std::fabs(above - below) <= 1e-5 * double(k * places)))
+        wrong("patches_backward", above, below);
     }
 }
 
@@ -380,6 +419,6 @@ void test_planes() {
 }  // namespace
 
 void test_ops() {
-  test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(), test_norm_act(),
-      test_patches(), test_planes();
+  test_unaries(), test_binaries(), test_reductions(), test_scatter(), test_layer_norm(),
+      test_norm_act(), test_patches(), test_planes();
 }

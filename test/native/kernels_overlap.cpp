@@ -1,4 +1,5 @@
-// Overlap::meet() and meets_itself() against a plain look at every element, and parts that are too large for one.
+// Overlap::meet() and meets_itself() against a plain look at every element, and parts that are too
+// large for one.
 #include <set>
 
 #include "kernels/overlap.hpp"
@@ -24,7 +25,8 @@ std::vector<int64_t> elements(const Part& part) {
     const std::vector<int64_t> before(all);
     all.clear();
     for (const int64_t at : before)
-      for (int64_t i = 0; i < part.extent[size_t(d)]; i++) all.push_back(at + i * part.step[size_t(d)]);
+      for (int64_t i = 0; i < part.extent[size_t(d)]; i++)
+        all.push_back(at + i * part.step[size_t(d)]);
   }
   return all;
 }
@@ -32,7 +34,8 @@ std::vector<int64_t> elements(const Part& part) {
 std::string in_words(const Part& part) {
   std::string text = std::to_string(part.base);
   for (int d = 0; d < part.rank; d++)
-    text += " + " + std::to_string(part.extent[size_t(d)]) + " times " + std::to_string(part.step[size_t(d)]);
+    text += " + " + std::to_string(part.extent[size_t(d)]) + " times " +
+            std::to_string(part.step[size_t(d)]);
   return text;
 }
 
@@ -57,17 +60,22 @@ void test_overlap() {
     check(Overlap::meet(a, b) == meet && Overlap::meet(b, a) == meet,
           in_words(a) + (meet ? " meets " : " does not meet ") + in_words(b));
     const bool itself = in_a.size() < of_a.size();
-    check(Overlap::meets_itself(a) == itself, in_words(a) + (itself ? " meets itself" : " does not meet itself"));
+    check(Overlap::meets_itself(a) == itself,
+          in_words(a) + (itself ? " meets itself" : " does not meet itself"));
     met += meet, twice += itself;
   }
-  check(met > rounds / 10 && met < rounds * 9 / 10 && twice > rounds / 10, "both answers are drawn often");
+  check(met > rounds / 10 && met < rounds * 9 / 10 && twice > rounds / 10,
+        "both answers are drawn often");
 
-  // Rows of a table: columns beside each other, every second row, and rows of another table in the same memory.
+  // Rows of a table: columns beside each other, every second row, and rows of another table in the
+  // same memory.
   const int64_t rows = int64_t(1) << 40;
-  const Part left = part_of(0, {{64, 1}, {rows, 4096}}), right = part_of(64, {{64, 1}, {rows, 4096}});
+  const Part left = part_of(0, {{64, 1}, {rows, 4096}}),
+             right = part_of(64, {{64, 1}, {rows, 4096}});
   check(!Overlap::meet(left, right), "columns that lie side by side have no element in common");
   check(Overlap::meet(left, part_of(63, {{64, 1}, {rows, 4096}})), "columns that share one do");
-  check(!Overlap::meet(part_of(0, {{16, 1}, {rows, 4096}}), part_of(2048, {{16, 1}, {rows, 2 * 4096}})),
+  check(!Overlap::meet(part_of(0, {{16, 1}, {rows, 4096}}),
+                       part_of(2048, {{16, 1}, {rows, 2 * 4096}})),
         "rows between the others do not meet them");
   check(!Overlap::meet(part_of(0, {{16, 1}, {rows, 4096}}), part_of(1024, {{16, 1}, {rows, 2048}})),
         "rows at half the distance, elsewhere in it, do not");

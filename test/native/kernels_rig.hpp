@@ -1,5 +1,5 @@
-// What the parts of the kernels' harness share: floats whose ends are seen, launches as the core makes them,
-// comparison.
+// What the parts of the kernels' harness share: floats whose ends are seen, launches as the core
+// makes them, comparison.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -22,13 +22,16 @@ struct Floats {
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (int64_t i = 0; i < n; i++) at[i] = uniform(generator);
   }
-  Floats(const Floats& other) : n(other.n), at(new float[other.n]) { std::copy_n(other.at.get(), n, at.get()); }
+  Floats(const Floats& other) : n(other.n), at(new float[other.n]) {
+    std::copy_n(other.at.get(), n, at.get());
+  }
   float& operator[](int64_t i) const { return at[i]; }
   int64_t n;
   std::unique_ptr<float[]> at;
 };
 
-inline KernelArgs arguments(std::vector<void*> pointers, std::vector<int64_t> wholes, std::vector<double> reals) {
+inline KernelArgs arguments(std::vector<void*> pointers, std::vector<int64_t> wholes,
+                            std::vector<double> reals) {
   KernelArgs args{};
   std::copy(pointers.begin(), pointers.end(), args.pointer);
   std::copy(wholes.begin(), wholes.end(), args.whole);
@@ -59,27 +62,34 @@ inline void launch(const char* name, std::vector<Buffer> buffers, std::vector<in
   const char* wrong = kernel->need(args, reach);
   check(!wrong, std::string(name) + ": " + (wrong ? wrong : ""));
   for (size_t i = 0; i < buffers.size(); i++)
-    check(reach[i].bytes == buffers[i].bytes, std::string(name) + ": pointer " + std::to_string(i) + " needs " +
-                                                  std::to_string(reach[i].bytes) + " bytes, has " +
-                                                  std::to_string(buffers[i].bytes));
+    check(reach[i].bytes == buffers[i].bytes,
+          std::string(name) + ": pointer " + std::to_string(i) + " needs " +
+              std::to_string(reach[i].bytes) + " bytes, has " + std::to_string(buffers[i].bytes));
   const char* failed = kernel->run(&args);
   check(!failed, std::string(name) + " runs");
 }
 
 // Each value within `tolerance` of the reference, relative to its size or 1.
-inline void close(const std::string& what, const Floats& got, const std::vector<double>& want, double tolerance) {
+inline void close(const std::string& what, const Floats& got, const std::vector<double>& want,
+                  double tolerance) {
   for (size_t i = 0; i < want.size(); i++)
     if (!(std::fabs(got[i] - want[i]) <= tolerance * std::max(1.0, std::fabs(want[i])))) {
       char text[160];
-      std::snprintf(text, sizeof text, "%s [%zu]: got %.9g, want %.9g", what.c_str(), i, got[i], want[i]);
+      std::snprintf(text, sizeof text, "%s [%zu]: got %.9g, want %.9g", what.c_str(), i, got[i],
+                    want[i]);
       return check(false, text);
     }
 }
 
-inline std::vector<double> as_double(const Floats& f) { return std::vector<double>(f.at.get(), f.at.get() + f.n); }
+inline std::vector<double> as_double(const Floats& f) {
+  return std::vector<double>(f.at.get(), f.at.get() + f.n);
+}
 
-inline const int64_t odd_sizes[][2] = {{1, 1}, {1, 7}, {7, 1}, {3, 5}, {13, 17}, {31, 33}, {64, 84}, {67, 129}};
-inline int64_t matrix(int64_t rows, int64_t columns, int64_t stride) { return (rows - 1) * stride + columns; }
+inline const int64_t odd_sizes[][2] = {{1, 1},   {1, 7},   {7, 1},   {3, 5},
+                                       {13, 17}, {31, 33}, {64, 84}, {67, 129}};
+inline int64_t matrix(int64_t rows, int64_t columns, int64_t stride) {
+  return (rows - 1) * stride + columns;
+}
 
 inline bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 

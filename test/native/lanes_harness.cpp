@@ -1,8 +1,8 @@
-// Stress of trajectories without JavaScript, for the sanitizers: writers at full speed over small rings, readers of
-// every kind beside them, writers that die in the middle of a step. Says what is wrong and returns 1. From the project
-// root:
-//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/lanes_harness.cpp native/rows/all.cpp
-//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+// Stress of trajectories without JavaScript, for the sanitizers: writers at full speed over small
+// rings, readers of every kind beside them, writers that die in the middle of a step. Says what is
+// wrong and returns 1. From the project root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/lanes_harness.cpp
+//   native/rows/all.cpp g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
 #include <thread>
 
 #include "lanes_packed.hpp"
@@ -32,20 +32,25 @@ ViewRule windows(ViewRule::Edges edges, uint32_t burn_in, uint32_t length, uint3
 
 struct Tree {
   Memory memory;
-  Tree(const Buffer& buffer, double alpha) : memory(tree_bytes(leaves(buffer), buffer.shape.lanes)) {
+  Tree(const Buffer& buffer, double alpha)
+      : memory(tree_bytes(leaves(buffer), buffer.shape.lanes)) {
     PriorityTree::format(memory.data, leaves(buffer), buffer.shape.lanes, alpha, 0.25);
   }
-  static uint64_t leaves(const Buffer& buffer) { return buffer.shape.lanes * buffer.shape.per_lane; }
+  static uint64_t leaves(const Buffer& buffer) {
+    return buffer.shape.lanes * buffer.shape.per_lane;
+  }
 };
 
-// Two writers and four readers, one of them by a device's places, until the time is over. Every so often a writer dies,
-// or all is forgotten.
-void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uint64_t rows, int milliseconds) {
+// Two writers and four readers, one of them by a device's places, until the time is over. Every so
+// often a writer dies, or all is forgotten.
+void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uint64_t rows,
+             int milliseconds) {
   Buffer buffer(shape);
   Tree tree(buffer, 0.5);
   std::atomic<int> reading{4};
   std::atomic<uint64_t> deaths{0};
-  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000, half = (shape.lanes + 1) / 2;
+  const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000,
+                 half = (shape.lanes + 1) / 2;
   uint64_t drawn[4] = {}, again[4] = {}, longest[4] = {};
   std::vector<std::thread> threads;
   const auto writer = [&](uint64_t first, uint64_t count) {
@@ -79,16 +84,17 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
   if (half < shape.lanes) threads.emplace_back(writer, half, shape.lanes - half);
   for (auto& thread : threads) thread.join();
   const LaneCounts counts = count_steps(buffer.lanes);
-  std::printf("%u lanes of %llu: %llu steps, %llu deaths;", shape.lanes, (unsigned long long)shape.per_lane,
-              (unsigned long long)counts.ptr, (unsigned long long)deaths.load());
+  std::printf("%u lanes of %llu: %llu steps, %llu deaths;", shape.lanes,
+              (unsigned long long)shape.per_lane, (unsigned long long)counts.ptr,
+              (unsigned long long)deaths.load());
   for (int i = 0; i < 4; ++i)
-    std::printf(" %llu rows, %llu again, at most %.1f ms;", (unsigned long long)drawn[i], (unsigned long long)again[i],
-                static_cast<double>(longest[i]) / 1e6);
+    std::printf(" %llu rows, %llu again, at most %.1f ms;", (unsigned long long)drawn[i],
+                (unsigned long long)again[i], static_cast<double>(longest[i]) / 1e6);
   std::puts("");
 }
 
-// A reader beside a writer that goes on without pause: a batch that is longer than the ring comes to an end, a look
-// from the start too, and the ring is never found empty.
+// A reader beside a writer that goes on without pause: a batch that is longer than the ring comes
+// to an end, a look from the start too, and the ring is never found empty.
 void without_pause(uint64_t per_lane, int milliseconds, uint64_t words = 8) {
   const Shape shape{1, per_lane, words};
   constexpr uint64_t rows = 1024;
@@ -118,11 +124,12 @@ void without_pause(uint64_t per_lane, int milliseconds, uint64_t words = 8) {
   writer.join();
   // Each row may have bad luck; not all of them again because one had.
   if (most > 8 * rows) wrong("rows drawn again for one batch", most);
-  std::printf("1 lane of %llu: %llu batches, %llu rows again at most\n", (unsigned long long)per_lane,
-              (unsigned long long)looks, (unsigned long long)most);
+  std::printf("1 lane of %llu: %llu batches, %llu rows again at most\n",
+              (unsigned long long)per_lane, (unsigned long long)looks, (unsigned long long)most);
 }
 
-// A list that was kept up beside its writer is the one that is made from the start once the writer stands still.
+// A list that was kept up beside its writer is the one that is made from the start once the writer
+// stands still.
 void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
   const Shape shape{2, per_lane, 2};
   Buffer buffer(shape);
@@ -147,24 +154,28 @@ void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
     for (uint64_t i = mix(rounds) % 8; i > 0; --i) {
       kept.sync();
       // Some come late.
-      for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait) (void)buffer.lanes.of[0].begun.load();
+      for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait)
+        (void)buffer.lanes.of[0].begun.load();
     }
     pause = rounds + 1;
     while (stands != rounds + 1) std::this_thread::yield();
     kept.sync();
     Drawable fresh(buffer.lanes, rule);
     fresh.sync();
-    if (kept.count() != fresh.count()) wrong("drawable steps, from the start", kept.count(), fresh.count());
+    if (kept.count() != fresh.count())
+      wrong("drawable steps, from the start", kept.count(), fresh.count());
     for (uint64_t o = 0; o < fresh.count() && failures == 0; ++o) {
       const Drawable::Step one = kept.at(o), other = fresh.at(o);
-      if (one.lane != other.lane || one.place != other.place || one.reach != other.reach || one.rest != other.rest)
+      if (one.lane != other.lane || one.place != other.place || one.reach != other.reach ||
+          one.rest != other.rest)
         wrong("another step at ordinal, of", o, fresh.count());
     }
     pause = 0;
   }
   over = true;
   writer.join();
-  std::printf("2 lanes of %llu: %llu lists compared\n", (unsigned long long)per_lane, (unsigned long long)rounds);
+  std::printf("2 lanes of %llu: %llu lists compared\n", (unsigned long long)per_lane,
+              (unsigned long long)rounds);
 }
 
 // One tree after the other over the same memory: the leaves stay those of their steps.
@@ -207,7 +218,8 @@ void successors() {
     next.update(drawable, ids.data(), priorities.data(), ids.size());
     for (uint64_t i = 0; i < ids.size(); ++i) {
       const auto id = static_cast<uint64_t>(ids[i]);
-      now[id % shape.lanes * shape.per_lane + id / shape.lanes % shape.per_lane] = priorities[i] + 0.25;
+      now[id % shape.lanes * shape.per_lane + id / shape.lanes % shape.per_lane] =
+          priorities[i] + 0.25;
       if (priorities[i] > largest) largest = priorities[i];
     }
     if (next.header().largest != largest) wrong("largest, round", round);
@@ -224,18 +236,21 @@ void death() {
   const uint64_t committed = buffer.lanes.of[0].committed.load();
   pen.die();
   const Span there = span(buffer.lanes, 0);
-  if (there.to != committed || there.from != committed + 2 - shape.per_lane) wrong("what is there behind a death");
+  if (there.to != committed || there.from != committed + 2 - shape.per_lane)
+    wrong("what is there behind a death");
   Drawable drawable(buffer.lanes, transitions(1));
   drawable.sync();
   for (int i = 0; i < 4; ++i) pen.add();
   drawable.sync();
   Drawable::Step step;
   if (drawable.find(0, committed - 1, step) && note_at(buffer.lanes, 0, committed).step == 0 &&
-      note_at(buffer.lanes, 0, committed).final == 0 && !note_at(buffer.lanes, 0, committed - 1).terminated)
+      note_at(buffer.lanes, 0, committed).final == 0 &&
+      !note_at(buffer.lanes, 0, committed - 1).terminated)
     wrong("an episode goes on behind its writer's death");
 }
 
-// A writer that died behind its store of `committed` counted one step less: its successor's first act counts it.
+// A writer that died behind its store of `committed` counted one step less: its successor's first
+// act counts it.
 void uncounted() {
   for (const int steps : {1, 5, 40}) {
     Buffer buffer({1, 8, 3});
@@ -248,7 +263,8 @@ void uncounted() {
     take_over(buffer.lanes, 0);
     if (buffer.lanes.of[0].steps.load() != counted) wrong("a step that is not counted", steps);
     const LaneCounts counts = count_steps(buffer.lanes);
-    if (counts.ptr != counted || counts.size > 8) wrong("counts behind a death", counts.ptr, counts.size);
+    if (counts.ptr != counted || counts.size > 8)
+      wrong("counts behind a death", counts.ptr, counts.size);
   }
 }
 

@@ -1,5 +1,5 @@
-// A device that keeps the places of lanes, as memory of this thread: gathers a batch by its lists, then puts what the
-// batch brought.
+// A device that keeps the places of lanes, as memory of this thread: gathers a batch by its lists,
+// then puts what the batch brought.
 #pragma once
 #include <vector>
 
@@ -12,7 +12,9 @@ using namespace hotslot::rows;
 class KeptPlaces {
  public:
   KeptPlaces(const Lanes& lanes, View& view)
-      : lanes_(lanes), places_(lanes.lanes * lanes.per_lane), memory_(Mirror::bytes(lanes) / sizeof(Line) + 1) {
+      : lanes_(lanes),
+        places_(lanes.lanes * lanes.per_lane),
+        memory_(Mirror::bytes(lanes) / sizeof(Line) + 1) {
     const uint64_t most = places_ + 64;
     ring_.resize(places_ * lanes.stride);
     fresh_.resize(Mirror::batch_bytes(lanes, most));
@@ -21,8 +23,8 @@ class KeptPlaces {
 
   void begin(View& view) { view.mirror()->begin(sequence_, fresh_.data()); }
   // The batch as it is without a device; false where it has to be begun again.
-  bool run(View& view, const std::vector<Column>& columns, uint64_t rows, const std::vector<uint8_t>& slot,
-           std::vector<uint8_t>& out) {
+  bool run(View& view, const std::vector<Column>& columns, uint64_t rows,
+           const std::vector<uint8_t>& slot, std::vector<uint8_t>& out) {
     if (view.mirror()->full()) return false;
     const uint64_t brought = view.mirror()->end(), stride = lanes_.stride;
     out = slot;
@@ -38,7 +40,8 @@ class KeptPlaces {
   }
 
  private:
-  void gather(const Column& column, uint64_t pieces, const std::vector<uint8_t>& slot, std::vector<uint8_t>& out) {
+  void gather(const Column& column, uint64_t pieces, const std::vector<uint8_t>& slot,
+              std::vector<uint8_t>& out) {
     for (uint64_t i = 0; i < pieces * column.frames; ++i) {
       uint32_t where;
       std::memcpy(&where, &slot[column.at + 4 * i], 4);
@@ -47,8 +50,8 @@ class KeptPlaces {
         std::memset(to, 0, column.bytes);
         continue;
       }
-      const uint8_t* const from =
-          where < places_ ? &ring_[where * lanes_.stride] : &fresh_[(where - places_) * lanes_.stride];
+      const uint8_t* const from = where < places_ ? &ring_[where * lanes_.stride]
+                                                  : &fresh_[(where - places_) * lanes_.stride];
       std::memcpy(to, from + column.offset, column.bytes);
     }
   }

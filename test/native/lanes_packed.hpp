@@ -1,5 +1,5 @@
-// Steps that go as rows from one buffer's lanes to another's: a writer, who carries its steps over in messages that are
-// longer than the other's rings, and readers of those, all at full speed.
+// Steps that go as rows from one buffer's lanes to another's: a writer, who carries its steps over
+// in messages that are longer than the other's rings, and readers of those, all at full speed.
 #pragma once
 #include <thread>
 
@@ -13,19 +13,26 @@ inline StepRules rules_of(const Shape& shape) {
   return {{observation}, {observation}, false};
 }
 
-// What is said to be whole is: rows of the places [from, from + count) of a lane, ends and finals together.
-inline void check_packed(const uint8_t* row, const Shape& shape, uint64_t lane, uint64_t from, uint64_t count) {
+// What is said to be whole is: rows of the places [from, from + count) of a lane, ends and finals
+// together.
+inline void check_packed(const uint8_t* row, const Shape& shape, uint64_t lane, uint64_t from,
+                         uint64_t count) {
   std::vector<uint64_t> words(shape.words + 1);
-  for (uint64_t place = from; place < from + count; ++place, row += sizeof(StepRow) + shape.place_bytes()) {
+  for (uint64_t place = from; place < from + count;
+       ++place, row += sizeof(StepRow) + shape.place_bytes()) {
     StepRow head;
     std::memcpy(&head, row, sizeof head);
     std::memcpy(words.data(), row + sizeof head, shape.place_bytes());
     if (head.lane != lane) wrong("a row of another lane: got, lane", head.lane, lane);
-    if (observed(words.data(), shape.words) != (lane << 48) + place + 1) wrong("torn row of lane, place", lane, place);
+    if (observed(words.data(), shape.words) != (lane << 48) + place + 1)
+      wrong("torn row of lane, place", lane, place);
     const bool final = head.kind == final_row;
-    if (!final && ((head.kind & first_bit) != 0) != (words[1] == 0)) wrong("a first step: lane, place", lane, place);
-    if (!final && (head.kind & ended_bits) != 0 && place + 1 == from + count) wrong("an end alone", lane, place);
-    if (head.reward != (final ? 0 : reward_of(place))) wrong("reward of a row: lane, place", lane, place);
+    if (!final && ((head.kind & first_bit) != 0) != (words[1] == 0))
+      wrong("a first step: lane, place", lane, place);
+    if (!final && (head.kind & ended_bits) != 0 && place + 1 == from + count)
+      wrong("an end alone", lane, place);
+    if (head.reward != (final ? 0 : reward_of(place)))
+      wrong("reward of a row: lane, place", lane, place);
   }
 }
 
@@ -35,7 +42,8 @@ inline void pack_anything(const Buffer& buffer, uint64_t seed, uint64_t& whole, 
   const uint64_t lane = mix(seed) % shape.lanes;
   const Span now = span(buffer.lanes, lane);
   if (now.from == now.to) return;
-  const uint64_t count = 1 + mix(seed + 1) % (now.to - now.from), bytes = count * step_row_bytes(buffer.lanes);
+  const uint64_t count = 1 + mix(seed + 1) % (now.to - now.from),
+                 bytes = count * step_row_bytes(buffer.lanes);
   std::vector<uint8_t> out(bytes + 1, 0xcd);
   const PackedLane packed = pack_lane(buffer.lanes, lane, now.from, count, out.data());
   if (out[bytes] != 0xcd) wrong("rows were written outside");
@@ -44,7 +52,8 @@ inline void pack_anything(const Buffer& buffer, uint64_t seed, uint64_t& whole, 
     return;
   }
   ++whole;
-  if (packed.rows + 1 < count || packed.steps > packed.rows) wrong("rows packed, of", packed.rows, count);
+  if (packed.rows + 1 < count || packed.steps > packed.rows)
+    wrong("rows packed, of", packed.rows, count);
   check_packed(out.data(), shape, lane, now.from, packed.rows);
 }
 
@@ -59,9 +68,11 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
   threads.emplace_back([&] {
     Pen pen(outbox.lanes, shape, 0, shape.lanes, 21);
     for (uint64_t i = 1; reading > 0 && failures == 0; ++i) {
-      // Stands still, as a limiter makes it, until every lane has room for a step and its final observation.
+      // Stands still, as a limiter makes it, until every lane has room for a step and its final
+      // observation.
       for (uint64_t lane = 0; lane < shape.lanes; ++lane)
-        while (outbox.lanes.of[lane].committed.load() + 2 > taken[lane].load() + shape.per_lane && failures == 0)
+        while (outbox.lanes.of[lane].committed.load() + 2 > taken[lane].load() + shape.per_lane &&
+               failures == 0)
           std::this_thread::yield();
       if (i % 97 == 0) pen.die();
       pen.add();
@@ -78,9 +89,11 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
       uint64_t rows = 0, steps = 0;
       for (uint64_t lane = 0; lane < shape.lanes; ++lane) {
         const uint64_t from = taken[lane].load(), some = 2 + mix(messages + lane) % shape.per_lane;
-        const uint64_t waiting = outbox.lanes.of[lane].committed.load(std::memory_order_acquire) - from;
+        const uint64_t waiting =
+            outbox.lanes.of[lane].committed.load(std::memory_order_acquire) - from;
         const uint64_t count = last || waiting < some ? waiting : some;
-        const PackedLane packed = pack_lane(outbox.lanes, lane, from, count, &bytes[rows * row_bytes]);
+        const PackedLane packed =
+            pack_lane(outbox.lanes, lane, from, count, &bytes[rows * row_bytes]);
         if (!packed.whole) wrong("overtaken by a writer that stands still", lane, from);
         check_packed(&bytes[rows * row_bytes], shape, lane, from, packed.rows);
         rows += packed.rows;
@@ -90,7 +103,8 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
       if (rows == 0) std::this_thread::yield();
       const PackedSteps given{bytes.data(), rows};
       const PackedLook look = look_at_steps(buffer.lanes, shape.lanes, given, rules);
-      if (look.good != rows || look.steps != steps) wrong("good rows, steps", look.good, look.steps);
+      if (look.good != rows || look.steps != steps)
+        wrong("good rows, steps", look.good, look.steps);
       add_packed_steps(buffer.lanes, 0, shape.lanes, given, rules, episode.data());
     }
   });
@@ -100,7 +114,8 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
     rule.n = 2;
     rule.gamma = 0.5;
     Reader reader(buffer.lanes, there, rule, 64, nullptr);
-    for (uint32_t seed = 0; (now_ns() < end || reader.drawn == 0) && failures == 0; ++seed) reader.sample(seed);
+    for (uint32_t seed = 0; (now_ns() < end || reader.drawn == 0) && failures == 0; ++seed)
+      reader.sample(seed);
     drawn = reader.drawn;
     --reading;
   });
@@ -111,7 +126,8 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
   });
   for (auto& thread : threads) thread.join();
   if (failures != 0) return;
-  if (count_steps_ever(buffer.lanes) != count_steps_ever(outbox.lanes)) wrong("steps that were carried over");
+  if (count_steps_ever(buffer.lanes) != count_steps_ever(outbox.lanes))
+    wrong("steps that were carried over");
   std::vector<uint8_t> place(saved_bytes(buffer.lanes));
   for (uint64_t lane = 0; lane < shape.lanes; ++lane) {
     const Span all = span(buffer.lanes, lane);
@@ -121,14 +137,16 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
       check_saved(place.data(), there, lane, n);
     }
   }
-  std::printf("%u lanes of %llu to %llu: %llu steps in %llu messages, %llu rows drawn, %llu ranges whole, %llu torn\n",
-              shape.lanes, (unsigned long long)shape.per_lane, (unsigned long long)ring,
-              (unsigned long long)count_steps_ever(buffer.lanes), (unsigned long long)messages,
-              (unsigned long long)drawn, (unsigned long long)whole, (unsigned long long)torn);
+  std::printf(
+      "%u lanes of %llu to %llu: %llu steps in %llu messages, %llu rows drawn, %llu ranges whole, "
+      "%llu torn\n",
+      shape.lanes, (unsigned long long)shape.per_lane, (unsigned long long)ring,
+      (unsigned long long)count_steps_ever(buffer.lanes), (unsigned long long)messages,
+      (unsigned long long)drawn, (unsigned long long)whole, (unsigned long long)torn);
 }
 
-// Rows that changed after they were looked at: nothing is written outside the writer's lanes, nothing read behind the
-// last row, and what came before is there.
+// Rows that changed after they were looked at: nothing is written outside the writer's lanes,
+// nothing read behind the last row, and what came before is there.
 inline void changed_rows() {
   const Shape shape{3, 8, 3};
   const StepRules rules = rules_of(shape);
@@ -137,15 +155,18 @@ inline void changed_rows() {
     const uint64_t row_bytes = step_row_bytes(buffer.lanes);
     // Exactly as long as they are, so that a sanitizer sees a byte beyond.
     std::vector<uint8_t> bytes(2 * row_bytes);
-    const StepRow rows[] = {{1, 0, 0}, {static_cast<uint16_t>(end ? 1 : 2), static_cast<uint16_t>(end ? 2 : 0), 0}};
-    for (int i = 0; i < 2; ++i) std::memcpy(&bytes[static_cast<uint64_t>(i) * row_bytes], &rows[i], sizeof rows[i]);
+    const StepRow rows[] = {
+        {1, 0, 0}, {static_cast<uint16_t>(end ? 1 : 2), static_cast<uint16_t>(end ? 2 : 0), 0}};
+    for (int i = 0; i < 2; ++i)
+      std::memcpy(&bytes[static_cast<uint64_t>(i) * row_bytes], &rows[i], sizeof rows[i]);
     const PackedSteps given{bytes.data(), 2};
     if (look_at_steps(buffer.lanes, 2, given, rules).good != 1) wrong("a row that is wrong");
     std::vector<uint32_t> episode(2);
     add_packed_steps(buffer.lanes, 0, 2, given, rules, episode.data());
     for (uint64_t lane = 0; lane < 3; ++lane) {
       const LaneWords& words = buffer.lanes.of[lane];
-      if (words.begun != (lane == 1) || words.committed != (lane == 1) || words.steps != (lane == 1))
+      if (words.begun != (lane == 1) || words.committed != (lane == 1) ||
+          words.steps != (lane == 1))
         wrong("a lane that was written in", lane, words.begun.load());
     }
   }

@@ -1,5 +1,5 @@
-// Readers of ranges of places, and of what a lane is, as checkpoints are: beside a writer at full speed that dies now
-// and then, and back into lanes that nobody uses yet.
+// Readers of ranges of places, and of what a lane is, as checkpoints are: beside a writer at full
+// speed that dies now and then, and back into lanes that nobody uses yet.
 #pragma once
 #include <map>
 #include <thread>
@@ -8,7 +8,9 @@
 
 namespace lanes_stress {
 
-inline bool same(const Note& one, const Note& other) { return std::memcmp(&one, &other, sizeof one) == 0; }
+inline bool same(const Note& one, const Note& other) {
+  return std::memcmp(&one, &other, sizeof one) == 0;
+}
 
 // One place as read_range() copies it.
 inline void check_saved(const uint8_t* at, const Shape& shape, uint64_t lane, uint64_t place) {
@@ -18,7 +20,8 @@ inline void check_saved(const uint8_t* at, const Shape& shape, uint64_t lane, ui
   std::memcpy(words.data(), at + sizeof note, shape.place_bytes());
   const uint64_t got = observed(words.data(), shape.words);
   if (got == 0) return wrong("torn place of lane", place, lane);
-  if (got != (lane << 48) + place + 1) return wrong("another place: got, lane, place", got, lane, place);
+  if (got != (lane << 48) + place + 1)
+    return wrong("another place: got, lane, place", got, lane, place);
   if (words[1] != note.step) wrong("another place's note: lane, place", lane, place);
   if (note.final != 0) {
     if (note.reward != 0) wrong("a final observation's note: lane, place", lane, place);
@@ -27,7 +30,8 @@ inline void check_saved(const uint8_t* at, const Shape& shape, uint64_t lane, ui
   }
 }
 
-// What a saver does: looks at the lane, then copies its places piece by piece, and drops what was overtaken.
+// What a saver does: looks at the lane, then copies its places piece by piece, and drops what was
+// overtaken.
 struct Saver {
   const Buffer& from;
   uint64_t seed;
@@ -39,7 +43,8 @@ struct Saver {
     const Shape& shape = from.shape;
     LaneState state = lane_state(from.lanes, lane);
     seen[lane].push_back(state);
-    if (state.from > state.to || state.to - state.from > shape.per_lane) wrong("a lane from, to", state.from, state.to);
+    if (state.from > state.to || state.to - state.from > shape.per_lane)
+      wrong("a lane from, to", state.from, state.to);
     seed = mix(seed + 1);
     const uint64_t most = 1 + seed % shape.per_lane, bytes = saved_bytes(from.lanes);
     Buffer fresh(shape);
@@ -67,19 +72,23 @@ struct Saver {
   void restored(const Buffer& fresh, uint64_t lane, const LaneState& state) const {
     set_lane(fresh.lanes, lane, state);
     const LaneState there = lane_state(fresh.lanes, lane);
-    if (there.from != state.from || there.to != state.to || there.steps != state.steps || !same(there.last, state.last))
+    if (there.from != state.from || there.to != state.to || there.steps != state.steps ||
+        !same(there.last, state.last))
       wrong("a lane that was set: from, to, steps", there.from, there.to, there.steps);
     const Span now = span(fresh.lanes, lane);
-    if (now.from != state.from || now.to != state.to) wrong("a span that was set", now.from, now.to);
+    if (now.from != state.from || now.to != state.to)
+      wrong("a span that was set", now.from, now.to);
     std::vector<uint8_t> place(saved_bytes(fresh.lanes));
     for (uint64_t n = now.from; n < now.to; ++n) {
       if (read_range(fresh.lanes, lane, n, 1, place.data()) > n) wrong("overtaken by nobody", n);
       check_saved(place.data(), fresh.shape, lane, n);
     }
     if (state.to == 0) return;
-    if (steps_so_far(fresh.lanes, lane) != (state.last.final ? 0 : state.last.step + 1)) wrong("steps so far", lane);
+    if (steps_so_far(fresh.lanes, lane) != (state.last.final ? 0 : state.last.step + 1))
+      wrong("steps so far", lane);
     take_over(fresh.lanes, lane);
-    if (count_steps_ever(fresh.lanes) != state.steps) wrong("a step counted behind a restore", state.steps);
+    if (count_steps_ever(fresh.lanes) != state.steps)
+      wrong("a step counted behind a restore", state.steps);
   }
 };
 
@@ -133,17 +142,19 @@ inline void ranges(const Shape& shape, int milliseconds) {
           wrong("steps of lane, to", lane, state.to, state.steps, moment->second.steps);
         }
       }
-  std::printf("%u lanes of %llu, ranges: %llu looks, %llu places trusted, %llu overtaken\n", shape.lanes,
-              (unsigned long long)shape.per_lane, (unsigned long long)looks,
+  std::printf("%u lanes of %llu, ranges: %llu looks, %llu places trusted, %llu overtaken\n",
+              shape.lanes, (unsigned long long)shape.per_lane, (unsigned long long)looks,
               (unsigned long long)(savers[0].trusted + savers[1].trusted),
               (unsigned long long)(savers[0].overtaken + savers[1].overtaken));
 }
 
-// What a reader may meet between two stores of a writer: a count of steps that lags behind what is committed, or is
-// ahead of what the reader took for committed; and places that are about to be written over.
+// What a reader may meet between two stores of a writer: a count of steps that lags behind what is
+// committed, or is ahead of what the reader took for committed; and places that are about to be
+// written over.
 inline void between_stores(const Buffer& buffer, uint64_t lane) {
   LaneWords& words = buffer.lanes.of[lane];
-  const uint64_t steps = words.steps.load(), begun = words.begun.load(), per_lane = buffer.shape.per_lane;
+  const uint64_t steps = words.steps.load(), begun = words.begun.load(),
+                 per_lane = buffer.shape.per_lane;
   if (words.committed.load() == 0) return;
   for (const uint64_t off : {steps - 1, steps + 1, steps}) {
     words.steps.store(off);
@@ -151,12 +162,13 @@ inline void between_stores(const Buffer& buffer, uint64_t lane) {
     if (state.steps != steps) wrong("steps while they are counted: got, of", state.steps, steps);
   }
   std::vector<uint8_t> place(saved_bytes(buffer.lanes));
-  const uint64_t lowest = read_range(buffer.lanes, lane, words.committed.load() - 1, 1, place.data());
+  const uint64_t lowest =
+      read_range(buffer.lanes, lane, words.committed.load() - 1, 1, place.data());
   if (lowest != (begun > per_lane ? begun - per_lane : 0)) wrong("lowest, begun", lowest, begun);
 }
 
-// Every moment of a short life, deaths and clearing among them, kept and given back: the fresh lanes are the same, and
-// the next writer makes the same of both.
+// Every moment of a short life, deaths and clearing among them, kept and given back: the fresh
+// lanes are the same, and the next writer makes the same of both.
 inline void kept_lanes() {
   const Shape shape{2, 8, 3};
   Buffer saved(shape);
@@ -170,12 +182,14 @@ inline void kept_lanes() {
       between_stores(saved, lane);
       const LaneState state = lane_state(saved.lanes, lane);
       const uint64_t count = state.to - state.from;
-      if (read_range(saved.lanes, lane, state.from, count, bytes.data()) > state.from) wrong("overtaken by nobody", i);
+      if (read_range(saved.lanes, lane, state.from, count, bytes.data()) > state.from)
+        wrong("overtaken by nobody", i);
       put_range(fresh.lanes, lane, state.from, count, bytes.data());
       set_lane(fresh.lanes, lane, state);
     }
     const LaneCounts then = count_steps(saved.lanes), now = count_steps(fresh.lanes);
-    if (then.ptr != now.ptr || then.size != now.size) wrong("counts of fresh lanes", now.ptr, now.size);
+    if (then.ptr != now.ptr || then.size != now.size)
+      wrong("counts of fresh lanes", now.ptr, now.size);
     Pen next(fresh.lanes, shape, 0, 2, i);
     for (int more = 0; more < 12; ++more) next.add();
     for (uint64_t lane = 0; lane < shape.lanes; ++lane) {

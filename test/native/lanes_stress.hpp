@@ -1,5 +1,5 @@
-// What the stress of trajectories is made of: writers whose places say their lane, their place and their step, and
-// readers that check every row of every sample, so that any mixture shows.
+// What the stress of trajectories is made of: writers whose places say their lane, their place and
+// their step, and readers that check every row of every sample, so that any mixture shows.
 #pragma once
 #include <cmath>
 #include <cstdlib>
@@ -35,7 +35,8 @@ struct Memory {
   ~Memory() { std::free(data); }
 };
 
-// An observation: which place this is, how many steps its episode has before it, and words that follow from both.
+// An observation: which place this is, how many steps its episode has before it, and words that
+// follow from both.
 constexpr uint64_t names = 2;
 struct Shape {
   uint32_t lanes;
@@ -46,7 +47,8 @@ struct Buffer {
   Shape shape;
   Memory memory;
   Lanes lanes;
-  explicit Buffer(const Shape& of) : shape(of), memory(lanes_bytes(of.lanes, of.per_lane, of.place_bytes())) {
+  explicit Buffer(const Shape& of)
+      : shape(of), memory(lanes_bytes(of.lanes, of.per_lane, of.place_bytes())) {
     format_lanes(memory.data, of.lanes, of.per_lane, of.place_bytes());
     lanes = open_lanes(memory.data, memory.bytes);
   }
@@ -69,7 +71,12 @@ inline uint64_t observed(const uint64_t* from, uint64_t words) {
 class Pen {
  public:
   Pen(const Lanes& lanes, const Shape& shape, uint64_t first, uint64_t count, uint64_t seed)
-      : lanes_(lanes), shape_(shape), first_(first), count_(count), random_(seed), episode_(count) {}
+      : lanes_(lanes),
+        shape_(shape),
+        first_(first),
+        count_(count),
+        random_(seed),
+        episode_(count) {}
 
   void add() {
     const uint64_t words = shape_.words;
@@ -87,30 +94,35 @@ class Pen {
       observe(&now[i * words], words, first_ + i, place, episode_[i]);
       observe(&last[i * words], words, first_ + i, place + 1, episode_[i] + 1);
     }
-    const StepField fields[] = {field(now, &last, 0, words * 8), field(actions, nullptr, words * 8, 8)};
-    add_steps(lanes_, first_, count_, {fields, 2, rewards.data(), terminated.data(), truncated.data(), skip.data()},
+    const StepField fields[] = {field(now, &last, 0, words * 8),
+                                field(actions, nullptr, words * 8, 8)};
+    add_steps(lanes_, first_, count_,
+              {fields, 2, rewards.data(), terminated.data(), truncated.data(), skip.data()},
               episode_.data());
   }
 
-  // Dies behind L2: some of the place is written, none of it committed. What comes next begins an episode.
+  // Dies behind L2: some of the place is written, none of it committed. What comes next begins an
+  // episode.
   void die() {
     for (uint64_t i = 0; i < count_; ++i) {
-      const uint64_t lane = first_ + i, place = lanes_.of[lane].committed.load(std::memory_order_relaxed);
-      if (lanes_.of[lane].begun.load(std::memory_order_relaxed) < place + 2) lanes_.of[lane].begun.store(place + 2);
+      const uint64_t lane = first_ + i,
+                     place = lanes_.of[lane].committed.load(std::memory_order_relaxed);
+      if (lanes_.of[lane].begun.load(std::memory_order_relaxed) < place + 2)
+        lanes_.of[lane].begun.store(place + 2);
       before_shared_writes();
       const std::vector<uint8_t> half(shape_.place_bytes() / 2, 0xee);
-      to_shared(lanes_.places + (lane * shape_.per_lane + place % shape_.per_lane) * lanes_.stride, half.data(),
-                half.size());
+      to_shared(lanes_.places + (lane * shape_.per_lane + place % shape_.per_lane) * lanes_.stride,
+                half.data(), half.size());
       const std::vector<uint8_t> note(sizeof(Note) - 5, 0xee);
-      to_shared(lanes_.notes + (lane * shape_.per_lane + place % shape_.per_lane) * sizeof(Note), note.data(),
-                note.size());
+      to_shared(lanes_.notes + (lane * shape_.per_lane + place % shape_.per_lane) * sizeof(Note),
+                note.data(), note.size());
       episode_[i] = 0;
     }
   }
 
  private:
-  static StepField field(const std::vector<uint64_t>& now, const std::vector<uint64_t>* last, uint64_t at,
-                         uint64_t bytes) {
+  static StepField field(const std::vector<uint64_t>& now, const std::vector<uint64_t>* last,
+                         uint64_t at, uint64_t bytes) {
     return {reinterpret_cast<const uint8_t*>(now.data()),
             last ? reinterpret_cast<const uint8_t*>(last->data()) : nullptr,
             static_cast<uint32_t>(at),
@@ -128,10 +140,16 @@ class Pen {
 class Reader {
  public:
   // `kept`: its batches are gathered from places that a device keeps.
-  Reader(const Lanes& lanes, const Shape& shape, const ViewRule& rule, uint64_t rows, void* tree, bool kept = false)
-      : shape_(shape), rule_(rule), rows_(rows), view_(lanes, rule, columns(rule)), out_(bytes_ + 64, 0xcd) {
+  Reader(const Lanes& lanes, const Shape& shape, const ViewRule& rule, uint64_t rows, void* tree,
+         bool kept = false)
+      : shape_(shape),
+        rule_(rule),
+        rows_(rows),
+        view_(lanes, rule, columns(rule)),
+        out_(bytes_ + 64, 0xcd) {
     if (kept) kept_ = std::make_unique<KeptPlaces>(lanes, view_);
-    if (tree != nullptr) view_.follow(std::make_unique<PriorityTree>(tree, lanes.lanes * lanes.per_lane, lanes.lanes));
+    if (tree != nullptr)
+      view_.follow(std::make_unique<PriorityTree>(tree, lanes.lanes * lanes.per_lane, lanes.lanes));
   }
 
   // False while nothing can be drawn.
@@ -146,11 +164,13 @@ class Reader {
     if (kept_) kept_->begin(view_);
     // As pack does: a part at a time.
     View::Result result = View::Result::more;
-    while (result == View::Result::more) result = view_.gather(now_ns() + (seed % 2 == 0 ? 1 : 10'000'000));
+    while (result == View::Result::more)
+      result = view_.gather(now_ns() + (seed % 2 == 0 ? 1 : 10'000'000));
     if (result == View::Result::empty) return false;
     again += view_.drawn_again();
     // Now and then it dies before the batch is handed on.
-    if (kept_ && (seed % 61 == 7 || !kept_->run(view_, made_, rows_ * slots(), slot, out_))) return true;
+    if (kept_ && (seed % 61 == 7 || !kept_->run(view_, made_, rows_ * slots(), slot, out_)))
+      return true;
     for (size_t i = bytes_; i < out_.size(); ++i) {
       if (out_[i] != 0xcd) wrong("a sample wrote outside");
     }
@@ -169,7 +189,8 @@ class Reader {
   std::vector<Column> columns(const ViewRule& rule) {
     const uint32_t obs = static_cast<uint32_t>(shape_.words * 8);
     std::vector<Column>& made = made_;
-    const auto column = [&](Column::Kind kind, uint64_t bytes, uint64_t per_row, uint32_t frames = 1) {
+    const auto column = [&](Column::Kind kind, uint64_t bytes, uint64_t per_row,
+                            uint32_t frames = 1) {
       Column each;
       each.kind = kind;
       each.at = bytes_;
@@ -203,8 +224,10 @@ class Reader {
   void expect_obs(const uint64_t* at, uint64_t lane, uint64_t place, uint64_t step) const {
     const uint64_t got = observed(at, shape_.words);
     if (got == 0) return wrong("torn observation of lane, place", lane, place);
-    if (got != (lane << 48) + place + 1) wrong("another place's observation: got, lane, place", got, lane, place);
-    if (at[1] != step) wrong("another episode's observation: lane, place, step, got", lane, place, step, at[1]);
+    if (got != (lane << 48) + place + 1)
+      wrong("another place's observation: got, lane, place", got, lane, place);
+    if (at[1] != step)
+      wrong("another episode's observation: lane, place, step, got", lane, place, step, at[1]);
   }
   // Frames end at `place`, which has `step` steps of its episode before it.
   void expect_frames(const uint64_t* at, uint64_t lane, uint64_t place, uint64_t step) const {
@@ -224,7 +247,8 @@ class Reader {
       expect_frames(obs(0, i * frames), lane, place, step);
       expect_frames(obs(1, i * frames), lane, place + steps, step + steps);
       float sum = 0;
-      for (uint64_t j = 0; j < steps; ++j) sum += static_cast<float>(std::pow(rule_.gamma, j)) * reward_of(place + j);
+      for (uint64_t j = 0; j < steps; ++j)
+        sum += static_cast<float>(std::pow(rule_.gamma, j)) * reward_of(place + j);
       if (sum != get<float>(2, i)) wrong("reward of lane, place", lane, place);
       const bool ended = get<uint8_t>(5, i) || get<uint8_t>(6, i);
       if (steps < rule_.n && !ended) wrong("too few steps from lane, place", lane, place);
@@ -237,7 +261,8 @@ class Reader {
     const uint64_t* const own = obs(0, (i * (T + 1) + before) * frames);
     const uint64_t step = own[(frames - 1) * shape_.words + 1];
     if (before > 0 && step != 0) wrong("padding in the middle of lane, place", lane, place);
-    for (uint64_t s = 0; s <= steps; ++s) expect_frames(own + s * frames * shape_.words, lane, first + s, step + s);
+    for (uint64_t s = 0; s <= steps; ++s)
+      expect_frames(own + s * frames * shape_.words, lane, first + s, step + s);
     for (uint64_t s = 0; s < T; ++s) {
       const bool there = s >= before && s - before < steps;
       if (get<float>(6, i * T + s) != (there ? 1 : 0)) wrong("mask of lane, place", lane, place);

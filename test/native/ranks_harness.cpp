@@ -1,8 +1,9 @@
-// Halos between processes, and the thread that serves them, without JavaScript and without MPI, for the sanitizers:
-// each process is a thread that looks at its job, each rank a thread that follows H1 to H6. The MPI of this program
-// delivers what was sent late, and a send is over later still. Says what is wrong and returns 1. Arguments: exchanges.
-// From the project root:
-//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/ranks_*.cpp native/ranks/{halo,thread}.cpp
+// Halos between processes, and the thread that serves them, without JavaScript and without MPI, for
+// the sanitizers: each process is a thread that looks at its job, each rank a thread that follows
+// H1 to H6. The MPI of this program delivers what was sent late, and a send is over later still.
+// Says what is wrong and returns 1. Arguments: exchanges. From the project root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/ranks_*.cpp
+//   native/ranks/{halo,thread}.cpp
 #include <unistd.h>
 
 #include <cstdlib>
@@ -24,8 +25,8 @@ namespace {
 constexpr int32_t open_state = 1, closed_state = 2;
 constexpr size_t half_bytes = 192, stride = 256;
 
-// What processes send each other. A message is taken by the receive that was started for it; its sender's request is
-// over some looks behind that, as a rendezvous ends.
+// What processes send each other. A message is taken by the receive that was started for it; its
+// sender's request is over some looks behind that, as a rendezvous ends.
 class Wire {
  public:
   struct Message {
@@ -60,7 +61,8 @@ class Wire {
 
 class FakeMpi final : public Mpi {
  public:
-  FakeMpi(Wire& wire, int rank, int size) : wire_(wire), rank_(rank), size_(size), random_(unsigned(rank) + 1) {}
+  FakeMpi(Wire& wire, int rank, int size)
+      : wire_(wire), rank_(rank), size_(size), random_(unsigned(rank) + 1) {}
   void init() override {}
   void finalize() override {}
   bool serialized() const override { return true; }
@@ -82,7 +84,8 @@ class FakeMpi final : public Mpi {
     asked.going = true;
     asked.late = int(random_() % 5);
     if (asked.sends)
-      asked.taken = wire_.put({rank_, asked.other, asked.tag}, asked.bytes, asked.count, int(random_() % 20));
+      asked.taken =
+          wire_.put({rank_, asked.other, asked.tag}, asked.bytes, asked.count, int(random_() % 20));
   }
   Request send(const void* bytes, size_t count, int to, int tag, const Comm& comm) override {
     Request request = send_init(bytes, count, to, tag, comm);
@@ -94,9 +97,9 @@ class FakeMpi final : public Mpi {
   bool test(Request& request) override {
     Asked& asked = all_[request.is - 1];
     if (!asked.going) return true;
-    const bool over = asked.sends
-                          ? asked.taken->load() != 0 && asked.late-- <= 0
-                          : asked.late-- <= 0 && wire_.take({asked.other, rank_, asked.tag}, asked.bytes, asked.count);
+    const bool over = asked.sends ? asked.taken->load() != 0 && asked.late-- <= 0
+                                  : asked.late-- <= 0 && wire_.take({asked.other, rank_, asked.tag},
+                                                                    asked.bytes, asked.count);
     if (over) asked.going = false;
     return over;
   }
@@ -127,7 +130,8 @@ class FakeMpi final : public Mpi {
   std::deque<Asked> all_;
 };
 
-// A ring of ranks, each with a neighbour on both sides: buffer 2r is what arrives at r from r − 1, 2r + 1 from r + 1.
+// A ring of ranks, each with a neighbour on both sides: buffer 2r is what arrives at r from r − 1,
+// 2r + 1 from r + 1.
 struct World {
   const int ranks, each;
   Wire wire;
@@ -160,16 +164,22 @@ struct Process {
       setup.process.push_back(rank / world.each);
       word_at(&states[size_t(rank) * line]).store(open_state);
       for (const int sender : {world.left(rank), world.right(rank)})
-        setup.buffers.push_back({rank, sender, setup.buffers.size() * 2 * stride, stride, half_bytes});
+        setup.buffers.push_back(
+            {rank, sender, setup.buffers.size() * 2 * stride, stride, half_bytes});
     }
-    halo =
-        std::make_unique<Halo>(mpi, Comm{1}, 0, setup, [this](Notice&& notice) { told.push_back(std::move(notice)); });
+    halo = std::make_unique<Halo>(mpi, Comm{1}, 0, setup,
+                                  [this](Notice&& notice) { told.push_back(std::move(notice)); });
   }
-  int32_t* word(int buffer, int64_t exchange) { return &halves[size_t(buffer) * line + size_t(exchange % 2)]; }
-  uint8_t* half(int buffer, int64_t exchange) { return &data[(size_t(buffer) * 2 + size_t(exchange % 2)) * stride]; }
+  int32_t* word(int buffer, int64_t exchange) {
+    return &halves[size_t(buffer) * line + size_t(exchange % 2)];
+  }
+  uint8_t* half(int buffer, int64_t exchange) {
+    return &data[(size_t(buffer) * 2 + size_t(exchange % 2)) * stride];
+  }
   Bell& bell(int rank) { return *reinterpret_cast<Bell*>(&bells[size_t(rank) * line]); }
 
-  // The process's MPI thread: a letter is a rank's state and exchanges, as JavaScript would write them.
+  // The process's MPI thread: a letter is a rank's state and exchanges, as JavaScript would write
+  // them.
   void serve() {
     int said = 0;
     for (bool over = false; !over;) {
@@ -190,7 +200,8 @@ struct Process {
         }
       }
       if (!look.worked) std::this_thread::yield();
-      // Until it was said of every rank here, and is known of all others, that it has left; and nothing is to be sent.
+      // Until it was said of every rank here, and is known of all others, that it has left; and
+      // nothing is to be sent.
       over = said == world.each && halo->drained();
       for (int rank = 0; rank < world.ranks && over; ++rank)
         over = word_at(&states[size_t(rank) * line]).load() != open_state;
@@ -200,12 +211,14 @@ struct Process {
 
   // One rank: so many exchanges, every byte looked at, then it leaves.
   void exchange(int rank, int64_t exchanges) {
-    const int out[2] = {2 * world.left(rank) + 1, 2 * world.right(rank)}, in[2] = {2 * rank, 2 * rank + 1};
+    const int out[2] = {2 * world.left(rank) + 1, 2 * world.right(rank)},
+              in[2] = {2 * rank, 2 * rank + 1};
     const int senders[2] = {world.left(rank), world.right(rank)};
     std::minstd_rand random(unsigned(rank) + 77);
     for (int64_t n = 1; n <= exchanges; ++n) {
       for (const int buffer : out) {
-        if (word_at(word(buffer, n)).load() != 0) wrong("H2: a half that is packed into is not empty", rank, n);
+        if (word_at(word(buffer, n)).load() != 0)
+          wrong("H2: a half that is packed into is not empty", rank, n);
         std::memset(half(buffer, n), int((rank * 31 + n) & 255), half_bytes);
       }
       if (n > 1)
@@ -242,7 +255,8 @@ struct Process {
 void play(int ranks, int each, int64_t exchanges) {
   World world(ranks, each);
   std::vector<std::unique_ptr<Process>> processes;
-  for (int here = 0; here < ranks / each; ++here) processes.push_back(std::make_unique<Process>(world, here));
+  for (int here = 0; here < ranks / each; ++here)
+    processes.push_back(std::make_unique<Process>(world, here));
   std::vector<std::thread> threads;
   for (auto& process : processes) {
     threads.emplace_back([&process] { process->serve(); });

@@ -1,6 +1,6 @@
-// The thread that owns MPI and threads that do its work while they wait: no two of them are in MPI at a time,
-// everything that was asked for is answered once, whoever found it, and the thread can be ended under them. The MPI of
-// this file has one process, and answers after some looks.
+// The thread that owns MPI and threads that do its work while they wait: no two of them are in MPI
+// at a time, everything that was asked for is answered once, whoever found it, and the thread can
+// be ended under them. The MPI of this file has one process, and answers after some looks.
 #include "ranks_helpers.hpp"
 
 #include <unistd.h>
@@ -97,7 +97,8 @@ void play(End end, int helpers, uint64_t ns) {
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
   {
-    Thread thread({"alone"}, reinterpret_cast<Bell*>(bell), [&told](Notice&& notice) { told.hear(notice); });
+    Thread thread({"alone"}, reinterpret_cast<Bell*>(bell),
+                  [&told](Notice&& notice) { told.hear(notice); });
     for (int i = 0; i < helpers; ++i)
       threads.emplace_back([&told, &over, ns] {
         while (!over) {
@@ -147,7 +148,9 @@ void play(End end, int helpers, uint64_t ns) {
 
 }  // namespace
 
-std::unique_ptr<Mpi> Mpi::open(const std::vector<std::string>&, std::string&) { return std::make_unique<AloneMpi>(); }
+std::unique_ptr<Mpi> Mpi::open(const std::vector<std::string>&, std::string&) {
+  return std::make_unique<AloneMpi>();
+}
 
 void help() {
   for (const End end : {End::closed, End::left, End::failed})

@@ -1,7 +1,8 @@
-// Stress of the replay rows' core without JavaScript, for the sanitizers: checksummed rows and weights under many
-// threads, and every copy loop against a plain one. Says what is wrong and returns 1. From the project root:
-//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp native/rows/all.cpp
-//   g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+// Stress of the replay rows' core without JavaScript, for the sanitizers: checksummed rows and
+// weights under many threads, and every copy loop against a plain one. Says what is wrong and
+// returns 1. From the project root:
+//   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp
+//   native/rows/all.cpp g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
 #include <cstdlib>
 
 #include "rows/copy.hpp"
@@ -34,11 +35,12 @@ void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t s
       indices[i] = static_cast<uint32_t>((now.ptr - 1 - i % now.size) % source.capacity);
     std::fill(out.begin(), out.end(), 0xabcd);
     GatherJob job;
-    while (gather(source, job, indices.data(), count, reinterpret_cast<uint8_t*>(out.data() + 1), now_ns() + 200'000,
-                  (seed & 1) != 0) != GatherResult::Done) {}
+    while (gather(source, job, indices.data(), count, reinterpret_cast<uint8_t*>(out.data() + 1),
+                  now_ns() + 200'000, (seed & 1) != 0) != GatherResult::Done) {}
     if (out.front() != 0xabcd || out.back() != 0xabcd) wrong("gather wrote outside its rows");
     for (uint64_t i = 0; i < count; ++i) {
-      if (!whole(&out[1 + i * words], words)) wrong("torn or unwritten row", source.capacity, out[1 + i * words]);
+      if (!whole(&out[1 + i * words], words))
+        wrong("torn or unwritten row", source.capacity, out[1 + i * words]);
     }
     *gathered += count;
   }
@@ -47,10 +49,11 @@ void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t s
 // What a machine that stands still for seconds would not take either.
 constexpr uint64_t locked_out_ns = 60'000'000'000;
 
-// For the time given, and until every reader has had a batch. Of batches of shared_from bytes and more idle cores make
-// blocks; with more writers than the board has places some wait for their turn.
-void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int milliseconds, uint64_t batch = 97,
-             int writers = 3) {
+// For the time given, and until every reader has had a batch. Of batches of shared_from bytes and
+// more idle cores make blocks; with more writers than the board has places some wait for their
+// turn.
+void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int milliseconds,
+             uint64_t batch = 97, int writers = 3) {
   Memory memory(capacity, row_bytes);
   const Source source = open(memory.data, memory.bytes);
   constexpr int kReaders = 2;
@@ -81,42 +84,48 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
   for (int r = 0; r < kReaders; ++r)
     threads.emplace_back([&, r] { read_rows(source, writing, 1000 * r, batch, &gathered[r]); });
   for (auto& thread : threads) thread.join();
-  if (snapshot(source).ptr != added) wrong("rows lost or counted twice", snapshot(source).ptr, added.load());
-  std::printf("capacity %6llu, %4u B, %3llu per add: %8llu added, %8llu gathered\n", (unsigned long long)capacity,
-              row_bytes, (unsigned long long)rows_per_add, (unsigned long long)added,
-              (unsigned long long)(gathered[0] + gathered[1]));
+  if (snapshot(source).ptr != added)
+    wrong("rows lost or counted twice", snapshot(source).ptr, added.load());
+  std::printf("capacity %6llu, %4u B, %3llu per add: %8llu added, %8llu gathered\n",
+              (unsigned long long)capacity, row_bytes, (unsigned long long)rows_per_add,
+              (unsigned long long)added, (unsigned long long)(gathered[0] + gathered[1]));
 }
 
-// Blocks that idle cores copied lie where they belong, whatever of the batch is left when the time is over.
+// Blocks that idle cores copied lie where they belong, whatever of the batch is left when the time
+// is over.
 void shared_copies() {
   for (uint32_t row_bytes : {1720, 70000}) {
     const uint64_t capacity = 100, count = 9 * (shared_from / row_bytes) + 5;
     Memory memory(capacity, row_bytes);
     const Source source = open(memory.data, memory.bytes);
-    for (uint64_t i = 0; i < capacity * source.stride; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
+    for (uint64_t i = 0; i < capacity * source.stride; ++i)
+      source.rows[i] = static_cast<uint8_t>(mix(i));
     source.header->reserved = source.header->committed = capacity;
     std::vector<uint32_t> indices(count);
     draw(row_bytes, capacity, indices.data(), count);
     std::vector<uint8_t> out(count * row_bytes + 1, 0x5a), alone = out;
     GatherJob job, one;
     int calls = 1;
-    while (gather(source, job, indices.data(), count, out.data(), 1, true) == GatherResult::More) ++calls;
+    while (gather(source, job, indices.data(), count, out.data(), 1, true) == GatherResult::More)
+      ++calls;
     gather(source, one, indices.data(), count, alone.data(), 0, false, Hands::one);
     if (out != alone || out.back() != 0x5a) wrong("a shared copy differs", row_bytes);
     if (calls < 2) wrong("the time was over, and nobody looked", row_bytes);
     for (uint64_t i = 0; i < count; ++i)
-      if (std::memcmp(&alone[i * row_bytes], source.rows + indices[i] * source.stride, row_bytes) != 0)
+      if (std::memcmp(&alone[i * row_bytes], source.rows + indices[i] * source.stride, row_bytes) !=
+          0)
         wrong("a copy differs", row_bytes, i);
   }
 }
 
 void copies() {
-  for (uint32_t row_bytes :
-       {1, 2, 3, 4, 7, 8, 12, 15, 16, 20, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 300, 1720}) {
+  for (uint32_t row_bytes : {1,  2,  3,  4,  7,  8,   12,  15,  16,  20,  31,  32,
+                             33, 48, 63, 64, 65, 100, 127, 128, 172, 256, 300, 1720}) {
     const uint64_t capacity = 37;
     Memory memory(capacity, row_bytes);
     const Source source = open(memory.data, memory.bytes);
-    for (uint64_t i = 0; i < capacity * source.stride; ++i) source.rows[i] = static_cast<uint8_t>(mix(i));
+    for (uint64_t i = 0; i < capacity * source.stride; ++i)
+      source.rows[i] = static_cast<uint8_t>(mix(i));
     source.header->reserved = source.header->committed = capacity;
     uint32_t indices[150];
     draw(row_bytes, capacity, indices, 150);
@@ -127,15 +136,18 @@ void copies() {
         for (bool stream : {false, true}) {
           const uint64_t bytes = count * row_bytes;
           std::vector<uint8_t> out(64 + shift + bytes + 64, 0x5a);
-          uint8_t* start = out.data() + (64 - reinterpret_cast<uintptr_t>(out.data()) % 64) % 64 + shift;
+          uint8_t* start =
+              out.data() + (64 - reinterpret_cast<uintptr_t>(out.data()) % 64) % 64 + shift;
           GatherJob job;
           gather(source, job, indices, count, start, 0, stream);
           for (uint64_t i = 0; i < bytes; ++i) {
-            if (start[i] != source.rows[uint64_t{indices[i / row_bytes]} * source.stride + i % row_bytes])
+            if (start[i] !=
+                source.rows[uint64_t{indices[i / row_bytes]} * source.stride + i % row_bytes])
               wrong("copy differs", row_bytes, count);
           }
           for (uint8_t* p = out.data(); p < out.data() + out.size(); ++p) {
-            if ((p < start || p >= start + bytes) && *p != 0x5a) wrong("copy wrote outside", row_bytes, count);
+            if ((p < start || p >= start + bytes) && *p != 0x5a)
+              wrong("copy wrote outside", row_bytes, count);
           }
         }
       }
@@ -157,8 +169,8 @@ void weights(int milliseconds) {
       std::vector<uint64_t> into(kWords);
       int32_t last = 0;
       while (!over && failures == 0) {
-        const int32_t version =
-            read_version(*box, buffers.data(), kStride, kStride, reinterpret_cast<uint8_t*>(into.data()), last);
+        const int32_t version = read_version(*box, buffers.data(), kStride, kStride,
+                                             reinterpret_cast<uint8_t*>(into.data()), last);
         if (version == 0) continue;
         if (version <= last) wrong("versions went backwards", last, version);
         last = version;
@@ -178,17 +190,20 @@ void weights(int milliseconds) {
       continue;
     }
     fill(value.data(), version, kWords);
-    to_shared(buffers.data() + (version % 3) * kStride, reinterpret_cast<uint8_t*>(value.data()), kStride);
-    if (publish_version(*box, version + 1)) wrong("a version never begun was published", version + 1);
+    to_shared(buffers.data() + (version % 3) * kStride, reinterpret_cast<uint8_t*>(value.data()),
+              kStride);
+    if (publish_version(*box, version + 1))
+      wrong("a version never begun was published", version + 1);
   }
   over = true;
   for (auto& reader : readers) reader.join();
   if (reads == 0) wrong("no version was ever read");
-  std::printf("mailbox: %d versions, %llu reads\n", box->published.load(), (unsigned long long)reads);
+  std::printf("mailbox: %d versions, %llu reads\n", box->published.load(),
+              (unsigned long long)reads);
 }
 
-// A writer that stands between its reservation and its commit: its row cannot be had, and the reader says so in time,
-// asks to be let pass meanwhile and takes its request back.
+// A writer that stands between its reservation and its commit: its row cannot be had, and the
+// reader says so in time, asks to be let pass meanwhile and takes its request back.
 void stuck_writer() {
   Memory memory(1, 64);
   const Source source = open(memory.data, memory.bytes);
@@ -240,15 +255,17 @@ void limits() {
       });
     }
     for (auto& thread : threads) thread.join();
-    if (limiter->admitted != 2010) wrong("writers took more than there is room for", limiter->admitted.load(), 2010);
-    if (limiter->samples != 2000) wrong("samplers took more than there is room for", limiter->samples.load(), 2000);
+    if (limiter->admitted != 2010)
+      wrong("writers took more than there is room for", limiter->admitted.load(), 2010);
+    if (limiter->samples != 2000)
+      wrong("samplers took more than there is room for", limiter->samples.load(), 2000);
   }
 }
 
 }  // namespace
 
-// The look against the plain question, for every length and place of an odd number. The bytes are exactly as long as
-// they are said to be, so that a sanitizer sees one beyond.
+// The look against the plain question, for every length and place of an odd number. The bytes are
+// exactly as long as they are said to be, so that a sanitizer sees one beyond.
 void finite_numbers() {
   const float odd[] = {__builtin_nanf(""), -__builtin_inff(), __builtin_inff()};
   for (uint64_t count = 0; count <= 70; ++count) {
@@ -257,16 +274,20 @@ void finite_numbers() {
     std::vector<uint16_t> halves(count, 0x7bff), brains(count, 0xff7f);
     const auto bytes = [](auto& values) { return reinterpret_cast<const uint8_t*>(values.data()); };
     const auto look = [&](bool want, uint64_t at) {
-      if (all_finite(bytes(floats), count * 4, FloatKind::float32) != want) wrong("float32: count, odd at", count, at);
-      if (all_finite(bytes(doubles), count * 8, FloatKind::float64) != want) wrong("float64: count, odd at", count, at);
-      if (all_finite(bytes(halves), count * 2, FloatKind::float16) != want) wrong("float16: count, odd at", count, at);
+      if (all_finite(bytes(floats), count * 4, FloatKind::float32) != want)
+        wrong("float32: count, odd at", count, at);
+      if (all_finite(bytes(doubles), count * 8, FloatKind::float64) != want)
+        wrong("float64: count, odd at", count, at);
+      if (all_finite(bytes(halves), count * 2, FloatKind::float16) != want)
+        wrong("float16: count, odd at", count, at);
       if (all_finite(bytes(brains), count * 2, FloatKind::bfloat16) != want)
         wrong("bfloat16: count, odd at", count, at);
     };
     look(true, count);
     for (uint64_t at = 0; at < count; ++at) {
       const float was = floats[at];
-      floats[at] = odd[at % 3], doubles[at] = double(odd[at % 3]), halves[at] = 0xfc00, brains[at] = 0x7fc0;
+      floats[at] = odd[at % 3], doubles[at] = double(odd[at % 3]), halves[at] = 0xfc00,
+      brains[at] = 0x7fc0;
       look(false, at);
       const FieldKind kind{4, FloatKind::float32, Role::value};
       if (first_odd(bytes(floats), count * 4, kind) != at) wrong("the first odd number", count, at);
@@ -275,7 +296,8 @@ void finite_numbers() {
   }
 }
 
-// Rows whose next observation is stored as 0, in a ring that they go round: dense and strided sources, both of one add.
+// Rows whose next observation is stored as 0, in a ring that they go round: dense and strided
+// sources, both of one add.
 void zeroed_rows() {
   Memory memory(7, 16);
   const Source source = open(memory.data, memory.bytes);
@@ -293,7 +315,8 @@ void zeroed_rows() {
                                {from + 12, nullptr, 12, 4, 16, nullptr}};
   Odd odd;
   for (int again = 0; again < 3; ++again) {
-    if (!check.look(fields, nullptr, 5, odd)) wrong("a row that terminated was refused", odd.row, odd.field);
+    if (!check.look(fields, nullptr, 5, odd))
+      wrong("a row that terminated was refused", odd.row, odd.field);
     add(source, fields.data(), fields.size(), nullptr, 5);
   }
   std::vector<float> out(7 * 4);
@@ -328,7 +351,8 @@ int main(int argc, char** argv) {
   torture(uint64_t{1} << 16, 64, 8, ms(150));
   for (int writers : {8, 20}) torture(300, 64, 3, ms(150), 97, writers);
   torture(512, 4096, 3, ms(100), 2 * (shared_from / 4096) + 1);
-  // Of more writers there is always one that writes: under the thread sanitizer it takes a millisecond for a row.
+  // Of more writers there is always one that writes: under the thread sanitizer it takes a
+  // millisecond for a row.
   torture(3, 65536, 1, ms(100), 2 * (shared_from / 65536), 1);
   ranges({1, 16, 1}, 1, ms(50));
   ranges({7, 64, 1}, 1, ms(100));

@@ -1,5 +1,5 @@
-// What the stress of replay rows is made of: rows that say who they are, and the readers of ranges, as checkpoints are:
-// beside writers at full speed, and back into a buffer that nobody uses yet.
+// What the stress of replay rows is made of: rows that say who they are, and the readers of ranges,
+// as checkpoints are: beside writers at full speed, and back into a buffer that nobody uses yet.
 #pragma once
 #include <cstdlib>
 #include <memory>
@@ -39,7 +39,8 @@ inline bool whole(const uint64_t* row, uint64_t words) {
 struct Memory {
   uint64_t bytes;
   uint8_t* data;
-  Memory(uint64_t capacity, uint32_t row_bytes) : bytes((bytes_needed(capacity, row_bytes) + 63) / 64 * 64) {
+  Memory(uint64_t capacity, uint32_t row_bytes)
+      : bytes((bytes_needed(capacity, row_bytes) + 63) / 64 * 64) {
     data = static_cast<uint8_t*>(std::aligned_alloc(64, bytes));
     std::memset(data, 0, bytes);
     format(data, static_cast<uint32_t>(capacity), row_bytes);
@@ -57,8 +58,8 @@ inline void write_rows(const Source& source, uint64_t writer, uint64_t first, ui
     for (uint64_t k = 1; k < words; ++k) tails[r * (words - 1) + k - 1] = packed[r * words + k];
   }
   const Field fields[] = {{reinterpret_cast<uint8_t*>(heads.data()), nullptr, 0, 8, 8, nullptr},
-                          {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8, static_cast<uint32_t>((words - 1) * 8),
-                           (words - 1) * 8, nullptr}};
+                          {reinterpret_cast<uint8_t*>(tails.data()), nullptr, 8,
+                           static_cast<uint32_t>((words - 1) * 8), (words - 1) * 8, nullptr}};
   add(source, fields, 2, nullptr, rows);
 }
 
@@ -68,7 +69,8 @@ struct Ring {
   uint64_t per_add;
 };
 
-// Copies ranges of rows, most often the oldest, which are overtaken first. Of one writer row p has the number p + 1.
+// Copies ranges of rows, most often the oldest, which are overtaken first. Of one writer row p has
+// the number p + 1.
 struct RangeReader {
   const Source& source;
   bool numbered;
@@ -84,8 +86,10 @@ struct RangeReader {
     const uint64_t from = now.ptr - now.size + skipped, left = now.size - skipped;
     const uint64_t count = left < most ? left : most;
     std::vector<uint64_t> out(count * words + 2, 0xabcd);
-    const uint64_t lowest = hotslot::rows::read_rows(source, from, count, reinterpret_cast<uint8_t*>(out.data() + 1));
-    if (out.front() != 0xabcd || out.back() != 0xabcd) wrong("a range was written outside its rows");
+    const uint64_t lowest =
+        hotslot::rows::read_rows(source, from, count, reinterpret_cast<uint8_t*>(out.data() + 1));
+    if (out.front() != 0xabcd || out.back() != 0xabcd)
+      wrong("a range was written outside its rows");
     for (uint64_t row = from; row < from + count; ++row) {
       if (row < lowest) {
         ++overtaken;
@@ -106,7 +110,8 @@ inline void ranges(const Ring& ring, int writers, int milliseconds) {
   std::vector<std::thread> threads;
   for (int w = 1; w <= writers; ++w)
     threads.emplace_back([&, w] {
-      for (uint64_t first = 0; reading > 0; first += ring.per_add) write_rows(source, w, first, ring.per_add);
+      for (uint64_t first = 0; reading > 0; first += ring.per_add)
+        write_rows(source, w, first, ring.per_add);
     });
   uint64_t trusted[2] = {}, overtaken[2] = {};
   for (int r = 0; r < 2; ++r)
@@ -121,13 +126,14 @@ inline void ranges(const Ring& ring, int writers, int milliseconds) {
       --reading;
     });
   for (auto& thread : threads) thread.join();
-  std::printf("ranges of %llu rows, %d writers: %llu rows trusted, %llu overtaken\n", (unsigned long long)ring.capacity,
-              writers, (unsigned long long)(trusted[0] + trusted[1]),
+  std::printf("ranges of %llu rows, %d writers: %llu rows trusted, %llu overtaken\n",
+              (unsigned long long)ring.capacity, writers,
+              (unsigned long long)(trusted[0] + trusted[1]),
               (unsigned long long)(overtaken[0] + overtaken[1]));
 }
 
-// Every moment of a writer, one after the other: what is trusted is whole, and nothing whole is given up but for what
-// the writer reserved.
+// Every moment of a writer, one after the other: what is trusted is whole, and nothing whole is
+// given up but for what the writer reserved.
 inline void range_beside_a_pen(uint64_t capacity) {
   constexpr uint64_t words = 2;
   Memory memory(capacity, words * 8);
@@ -136,10 +142,13 @@ inline void range_beside_a_pen(uint64_t capacity) {
   const auto look = [&](uint64_t reserved) {
     const Snapshot now = snapshot(source);
     const uint64_t from = now.ptr - now.size;
-    const uint64_t lowest = hotslot::rows::read_rows(source, from, now.size, reinterpret_cast<uint8_t*>(out.data()));
-    if (lowest != (reserved > capacity ? reserved - capacity : 0)) wrong("lowest, reserved", lowest, reserved);
+    const uint64_t lowest =
+        hotslot::rows::read_rows(source, from, now.size, reinterpret_cast<uint8_t*>(out.data()));
+    if (lowest != (reserved > capacity ? reserved - capacity : 0))
+      wrong("lowest, reserved", lowest, reserved);
     for (uint64_t row = from < lowest ? lowest : from; row < now.ptr; ++row)
-      if (out[(row - from) * words] != (uint64_t{1} << 40) + row + 1 || !whole(&out[(row - from) * words], words))
+      if (out[(row - from) * words] != (uint64_t{1} << 40) + row + 1 ||
+          !whole(&out[(row - from) * words], words))
         wrong("a row beside a pen", row, now.ptr);
   };
   for (uint64_t row = 0; row < 3 * capacity + 2; ++row) {
@@ -168,14 +177,16 @@ inline void kept_rows() {
     std::vector<uint8_t> bytes(3 * words * 8);
     for (uint64_t row = then.ptr - then.size; row < then.ptr; row += 3) {
       const uint64_t count = then.ptr - row < 3 ? then.ptr - row : 3;
-      if (hotslot::rows::read_rows(saved, row, count, bytes.data()) > row) wrong("overtaken by nobody", row);
+      if (hotslot::rows::read_rows(saved, row, count, bytes.data()) > row)
+        wrong("overtaken by nobody", row);
       put_rows(fresh, row, count, bytes.data());
     }
     set_rows(fresh, then.ptr);
     const auto same = [&] {
       const Snapshot now = snapshot(saved), there = snapshot(fresh);
       if (there.ptr != now.ptr || there.size != now.size) wrong("ptr, size", there.ptr, there.size);
-      if (std::memcmp(saved.rows, fresh.rows, capacity * saved.stride) != 0) wrong("other rows after", now.ptr);
+      if (std::memcmp(saved.rows, fresh.rows, capacity * saved.stride) != 0)
+        wrong("other rows after", now.ptr);
     };
     same();
     for (const Source& each : {saved, fresh}) write_rows(each, 1, added, 3);

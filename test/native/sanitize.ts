@@ -1,6 +1,6 @@
 /**
- * `npm run test:sanitize`: the tests that lean on native code, over addons built with the address and undefined-behaviour
- * sanitizers. Arguments are folders under test/ or compiled test files.
+ * `npm run test:sanitize`: the tests that lean on native code, over addons built with the address
+ * and undefined-behaviour sanitizers. Arguments are folders under test/ or compiled test files.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -14,7 +14,10 @@ import { buildSanitizedAddons } from './sanitized.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const specs = process.argv.slice(2);
-/** Within `test:all`: what leans most on native code, and of runs those with a thread for each actor. */
+/**
+ * Within `test:all`: what leans most on native code, and of runs those with a thread for each
+ * actor.
+ */
 const brief = process.env.HOTSLOT_TEST_SETTING === 'all';
 const most: Readonly<Record<string, readonly string[]>> = {
   device: ['contract', 'host', 'peers'],
@@ -29,12 +32,23 @@ const most: Readonly<Record<string, readonly string[]>> = {
     'replay-buffer-threads',
     'weight-mailbox',
   ],
-  trajectories: ['load', 'outgoing', 'packed', 'priorities', 'threads', 'views', 'wraps', 'writers'],
+  trajectories: [
+    'load',
+    'outgoing',
+    'packed',
+    'priorities',
+    'threads',
+    'views',
+    'wraps',
+    'writers',
+  ],
   wait: ['bell', 'seats', 'terminated', 'wait'],
   pipeline: ['autonomous', 'manual', 'trajectories'],
   halo: ['edges', 'overlap', 'transformer', 'updater-device', 'updater-exchange'],
 };
-const otherPlacements = brief ? ['--grep', '(runs|ticks), (inline|auto) |placement (inline|auto)$', '--invert'] : [];
+const otherPlacements = brief
+  ? ['--grep', '(runs|ticks), (inline|auto) |placement (inline|auto)$', '--invert']
+  : [];
 const folders = Object.entries(most).flatMap(([folder, names]) =>
   brief ? names.map((name) => testFile(`${folder}/${name}`)) : [`test/${folder}`],
 );
@@ -56,11 +70,19 @@ console.error('hotslot: building the addons with sanitizers …');
 // What is longer in `test:all` finds what is rare; a sanitizer finds what is there each time.
 const level = process.env.HOTSLOT_TEST_SETTING === 'long' ? 'all' : 'short';
 // These tests take longer than without: their times are not kept.
-const env = { ...process.env, HOTSLOT_TEST_SETTING: level, HOTSLOT_TEST_TIMES: '', ...buildSanitizedAddons() };
+const env = {
+  ...process.env,
+  HOTSLOT_TEST_SETTING: level,
+  HOTSLOT_TEST_TIMES: '',
+  ...buildSanitizedAddons(),
+};
 const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js');
 const gone = chosen.filter((path) => !existsSync(join(root, path)));
 if (gone.length > 0) throw new Error(`no such tests: ${gone.join(', ')}`);
-const files = chosen.flatMap((path) => ['--spec', path.endsWith('.js') ? path : `dist/${path}/**/*.test.js`]);
+const files = chosen.flatMap((path) => [
+  '--spec',
+  path.endsWith('.js') ? path : `dist/${path}/**/*.test.js`,
+]);
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism() + 1, 8))];
 const command = ['--enable-source-maps', mocha, '--no-config', '--timeout', '120000'];
 const reporter = ['--reporter', 'dist/test/rig/slowest.js'];

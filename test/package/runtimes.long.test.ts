@@ -1,4 +1,7 @@
-/** What uses threads, on other runtimes than this one: their workers, their Atomics and their typed arrays. */
+/**
+ * What uses threads, on other runtimes than this one: their workers, their Atomics and their typed
+ * arrays.
+ */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +26,9 @@ const most = [
   'checkpoint',
   'door',
 ];
-/** What Bun lacks, or says in other words: a context with `gc`, and why a value cannot be cloned. */
+/**
+ * What Bun lacks, or says in other words: a context with `gc`, and why a value cannot be cloned.
+ */
 const notOfBun = 'keeps nothing of the promises|options that cannot be cloned';
 
 interface Runtime {
@@ -34,19 +39,20 @@ interface Runtime {
   readonly mocha: readonly string[];
 }
 const node = (version: number, rooms: readonly string[]): Runtime => ({
-  ...{
-    title: `Node ${version}`,
-    tool: `node@${version}`,
-    command: 'node',
-    rooms,
-    mocha: ['--parallel', '--jobs', '2'],
-  },
+  title: `Node ${version}`,
+  tool: `node@${version}`,
+  command: 'node',
+  rooms,
+  mocha: ['--parallel', '--jobs', '2'],
 });
 const bun = { title: 'Bun', tool: 'bun', command: 'bun', mocha: ['--grep', notOfBun, '--invert'] };
 const runtimes = setting<readonly Runtime[]>({
   short: [],
   all: [node(24, some)],
-  long: [...[20, 22, 24, 26].map((version) => node(version, most)), { ...bun, rooms: most.slice(0, -2) }],
+  long: [
+    ...[20, 22, 24, 26].map((version) => node(version, most)),
+    { ...bun, rooms: most.slice(0, -2) },
+  ],
 });
 
 describeAll('package/runtimes', function () {
@@ -68,7 +74,16 @@ describeAll('package/runtimes', function () {
           .map((name) => join(root, 'dist/test', room, name.replace(/ts$/, 'js'))),
       );
       const runner = join(root, 'node_modules/mocha/bin/mocha.js');
-      const given = [runner, '--no-config', '--timeout', '60000', '--reporter', 'dot', ...mocha, ...files];
+      const given = [
+        runner,
+        '--no-config',
+        '--timeout',
+        '60000',
+        '--reporter',
+        'dot',
+        ...mocha,
+        ...files,
+      ];
       const ran = await run(root, join(folder, 'node_modules/.bin', command), given);
       expect(ran.code, ran.text.slice(-6000)).to.equal(0);
       const passed = Number(/(\d+) passing/.exec(ran.text)?.[1]);

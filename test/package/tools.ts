@@ -18,7 +18,10 @@ export function run(
     ([name]) => !/^(npm_(?!config_)|HOTSLOT_|INIT_CWD|NODE_PATH)/.test(name),
   );
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: folder, env: { ...Object.fromEntries(own), ...env } });
+    const child = spawn(command, args, {
+      cwd: folder,
+      env: { ...Object.fromEntries(own), ...env },
+    });
     let text = '';
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding('utf8').on('data', (chunk: string) => {
@@ -29,14 +32,19 @@ export function run(
   });
 }
 
-/** What the registry does not have is left to another day, and said; whatever else goes wrong is a failure. */
+/**
+ * What the registry does not have is left to another day, and said; whatever else goes wrong is a
+ * failure.
+ */
 export function leaveUnlessHad(
   context: Mocha.Context,
   wanted: readonly string[],
   code: number | null,
   text: string,
 ): void {
-  const away = /\b(E404|ETARGET|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b/.exec(text);
+  const away = /\b(E404|ETARGET|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b/.exec(
+    text,
+  );
   if (code === 0 || !away) {
     expect(code, text).to.equal(0);
     return;

@@ -1,4 +1,7 @@
-/** A pipeline among listeners that throw, threads that die and callers who close what they were lent. */
+/**
+ * A pipeline among listeners that throw, threads that die and callers who close what they were
+ * lent.
+ */
 
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -41,7 +44,9 @@ describe('a pipeline in adversity', () => {
           if (tickId === 3) throw new Error('a bug in a listener');
         };
         made.on('tick', listener);
-        expect((await rejection(() => made.run({ ticks: 5000 }))).message).to.equal('a bug in a listener');
+        expect((await rejection(() => made.run({ ticks: 5000 }))).message).to.equal(
+          'a bug in a listener',
+        );
         made.off('tick', listener);
         const [before] = await update.count.toArray();
         expect(await made.run({ ticks: 10 })).to.include({ ticks: 10 });
@@ -63,7 +68,8 @@ describe('a pipeline in adversity', () => {
         versionsOf(mailbox).begin();
         const made = await pipeline({ placement, mailbox });
         made.capture(
-          (_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }),
+          (_, { stream }) =>
+            stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }),
           {
             weights,
           },
@@ -97,19 +103,22 @@ describe('a pipeline in adversity', () => {
     );
   }
 
-  itLonger('orders the batch on the stream that was current at the call, deferred copies too', async () => {
-    const made = await pipeline(ON_HOST ? { transfer: 'deferred' } : {});
-    const device = openDevice(made.transferManifest.device);
-    using stream = device.createStream();
-    // The default stream is kept busy: a copy that was ordered there would come too late.
-    using latch = new Latch(device).hold(device.currentStream);
-    const batch = await device.withStream(stream, () => made.sampleLargeBatch(1, SAMPLE));
-    const rewards = await batch.rewards?.toArray(stream);
-    expect(rewards?.some((value) => value !== 0)).to.equal(true);
-    made.afterTick({ stream });
-    latch.open();
-    await device.currentStream.synchronize();
-  });
+  itLonger(
+    'orders the batch on the stream that was current at the call, deferred copies too',
+    async () => {
+      const made = await pipeline(ON_HOST ? { transfer: 'deferred' } : {});
+      const device = openDevice(made.transferManifest.device);
+      using stream = device.createStream();
+      // The default stream is kept busy: a copy that was ordered there would come too late.
+      using latch = new Latch(device).hold(device.currentStream);
+      const batch = await device.withStream(stream, () => made.sampleLargeBatch(1, SAMPLE));
+      const rewards = await batch.rewards?.toArray(stream);
+      expect(rewards?.some((value) => value !== 0)).to.equal(true);
+      made.afterTick({ stream });
+      latch.open();
+      await device.currentStream.synchronize();
+    },
+  );
 
   itLonger('closes whatever the caller did to its tensors and its device', async () => {
     const made = await pipeline();
@@ -141,22 +150,31 @@ describe('a pipeline in adversity', () => {
     },
   );
 
-  itAll('a learner in a worker that waits synchronously learns that an actor’s thread was lost', async () => {
-    const buffer = filled(0).share();
-    for (const restart of [0, 3]) {
-      const learner = new TestThread<LostLearning>(new URL('./lost-worker.js', import.meta.url), {
-        buffer,
-        rows: SAMPLE,
-        restart,
-      });
-      expect(await learner.result()).to.deep.equal({ code: 'ERR_HOTSLOT_PIPELINE', cause: 'ERR_HOTSLOT_THREAD_LOST' });
-    }
-  });
+  itAll(
+    'a learner in a worker that waits synchronously learns that an actor’s thread was lost',
+    async () => {
+      const buffer = filled(0).share();
+      for (const restart of [0, 3]) {
+        const learner = new TestThread<LostLearning>(new URL('./lost-worker.js', import.meta.url), {
+          buffer,
+          rows: SAMPLE,
+          restart,
+        });
+        expect(await learner.result()).to.deep.equal({
+          code: 'ERR_HOTSLOT_PIPELINE',
+          cause: 'ERR_HOTSLOT_THREAD_LOST',
+        });
+      }
+    },
+  );
 
   itAll('learners that crash or are ended give their places in the buffer back', async () => {
     const buffer = filled();
     for (let death = 0; death < deaths; death++) {
-      const learner = new TestThread(new URL('./crashing-worker.js', import.meta.url), buffer.share());
+      const learner = new TestThread(
+        new URL('./crashing-worker.js', import.meta.url),
+        buffer.share(),
+      );
       expect(await learner.next()).to.equal('open');
       if (death % 2 === 0) await learner.terminate();
       else {
@@ -170,23 +188,26 @@ describe('a pipeline in adversity', () => {
     await closeAll();
   }).timeout(600_000);
 
-  itAll('replaces a successor that dies before it starts, as long as there may be one', async () => {
-    const made = await pipeline({ placement: SPREAD, restart: 5 });
-    const restarted = once(made as never, 'restart');
-    await workersOf(made)[2]?.terminate();
-    // The successor exists before it has attached.
-    for (let n = 0; n < 3; n++) {
-      while (!workersOf(made)[2]) await new Promise(setImmediate);
+  itAll(
+    'replaces a successor that dies before it starts, as long as there may be one',
+    async () => {
+      const made = await pipeline({ placement: SPREAD, restart: 5 });
+      const restarted = once(made as never, 'restart');
       await workersOf(made)[2]?.terminate();
-    }
-    await restarted;
-    await made.sampleLargeBatch(0, SAMPLE);
-    made.afterTick();
-    const update = counter(made);
-    expect(await made.run({ ticks: 50 })).to.include({ ticks: 50 });
-    await made.close();
-    update.close();
-  });
+      // The successor exists before it has attached.
+      for (let n = 0; n < 3; n++) {
+        while (!workersOf(made)[2]) await new Promise(setImmediate);
+        await workersOf(made)[2]?.terminate();
+      }
+      await restarted;
+      await made.sampleLargeBatch(0, SAMPLE);
+      made.afterTick();
+      const update = counter(made);
+      expect(await made.run({ ticks: 50 })).to.include({ ticks: 50 });
+      await made.close();
+      update.close();
+    },
+  );
 
   it('refuses options that are none, and arguments of another kind', async () => {
     const made = await pipeline();
@@ -208,14 +229,30 @@ describe('a pipeline in adversity', () => {
       () => pipeline({ placement: 'inline', restart: 1 }),
       () => ReplayBuffer.create({ capacity: 4, fields: { x: { shape: [1] } }, limit: 3 } as never),
       () => ReplayBuffer.offPolicy({ capacity: 4, obsDim: 1, actionDim: 1, critic: 3 } as never),
-      () => RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9, gate: true } as never),
+      () =>
+        RateLimiter.create({
+          samplesPerInsert: 1,
+          minSize: 1,
+          errorBuffer: 9,
+          gate: true,
+        } as never),
       () => WeightMailbox.create({ length: 4, buffers: 2 } as never),
       () => buildReplayTransferBackend({ device: 'cpu', ringDepth: 2, mode: 1 } as never),
-      () => new DqnLearner(openDevice(TESTED), { obsDim: 1, actions: 2, hidden: [2], batchSize: 1, lr: 1 } as never),
+      () =>
+        new DqnLearner(openDevice(TESTED), {
+          obsDim: 1,
+          actions: 2,
+          hidden: [2],
+          batchSize: 1,
+          lr: 1,
+        } as never),
     ];
-    for (const act of wrong) expect((await rejection(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
+    for (const act of wrong)
+      expect((await rejection(act)).code, String(act)).to.match(/^ERR_HOTSLOT_/);
     await made.sampleLargeBatch(0, SAMPLE);
-    expect(refusal(() => made.afterTick({ stream: 3 } as never)).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => made.afterTick({ stream: 3 } as never)).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
     made.afterTick();
     expect(await made.sampleLargeBatch(1, SAMPLE, { timeoutMs: 60_000 })).to.have.property('obs');
     await made.close();

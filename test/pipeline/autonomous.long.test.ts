@@ -23,8 +23,12 @@ for (const [name, placement] of Object.entries(placements)) {
       made.on('tick', (tick) => ticks.push(tick));
       const summary = await made.run({ ticks: 500 });
       expect(summary).to.include({ ticks: 500, aborted: false, sampled: 500, rows: 500 * SAMPLE });
-      expect(ticks.map((tick) => tick.tickId)).to.deep.equal(Array.from({ length: 500 }, (_, i) => i));
-      expect(ticks.map((tick) => tick.scalars.count)).to.deep.equal(Array.from({ length: 500 }, (_, i) => i + 1));
+      expect(ticks.map((tick) => tick.tickId)).to.deep.equal(
+        Array.from({ length: 500 }, (_, i) => i),
+      );
+      expect(ticks.map((tick) => tick.scalars.count)).to.deep.equal(
+        Array.from({ length: 500 }, (_, i) => i + 1),
+      );
       expect(await update.count.toArray()).to.deep.equal(Float32Array.of(500));
       expect(summary.stages.total.p50).to.be.greaterThan(0);
       await made.close();
@@ -55,9 +59,12 @@ for (const [name, placement] of Object.entries(placements)) {
       using latch = new Latch(device);
       using stream = device.createStream();
       const made = await pipeline({ placement });
-      const captured = made.capture((_, { stream, out }) => stream.copy(out.view({ shape: [1] }), weight), {
-        scalars: ['weight'],
-      });
+      const captured = made.capture(
+        (_, { stream, out }) => stream.copy(out.view({ shape: [1] }), weight),
+        {
+          scalars: ['weight'],
+        },
+      );
       latch.hold(stream);
       stream.fill(weight, 3);
       const running = device.withStream(stream, () => captured.run({ ticks: 3 }));
@@ -73,7 +80,9 @@ for (const [name, placement] of Object.entries(placements)) {
       async () => {
         const device = openDevice(TESTED);
         const shared = [getSharedCaptureStream(device).handle, getSharedGraphPool(device).handle];
-        const both = await Promise.all([1, 10].map(async (value) => ({ value, made: await pipeline({ placement }) })));
+        const both = await Promise.all(
+          [1, 10].map(async (value) => ({ value, made: await pipeline({ placement }) })),
+        );
         const sums = both.map(({ value, made }) => {
           const sum = device.allocate({ shape: [64] });
           made.capture((_, { stream, pool }) => {
@@ -86,7 +95,9 @@ for (const [name, placement] of Object.entries(placements)) {
           return sum;
         });
         await Promise.all(both.map(({ made }) => made.run({ ticks: 200 })));
-        const values = await Promise.all(sums.map(async (sum) => [...new Set(await sum.toArray())]));
+        const values = await Promise.all(
+          sums.map(async (sum) => [...new Set(await sum.toArray())]),
+        );
         expect(values).to.deep.equal([[200], [2000]]);
         for (const { made } of both) await made.close();
         for (const sum of sums) sum.close();
@@ -113,9 +124,13 @@ for (const [name, placement] of Object.entries(placements)) {
       const device = openDevice(TESTED);
       const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
       one.write(Float32Array.of(1));
-      made.capture((_, { stream }) => stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }), {
-        weights,
-      });
+      made.capture(
+        (_, { stream }) =>
+          stream.launch('axpby', { tensors: [weights, one], wholes: [1], reals: [1, 1] }),
+        {
+          weights,
+        },
+      );
       const versions: number[] = [];
       made.on('tick', ({ version }) => version > 0 && versions.push(version));
       await made.run({ ticks: 40, publishEvery: 4 });
@@ -148,61 +163,76 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    rest('refuses a capture that throws, waits, allocates or is a promise, and works on', async () => {
-      const made = await pipeline({ placement });
-      const device = openDevice(TESTED);
-      const target = device.allocate({ shape: [SAMPLE] });
-      const wrong: [RegExp, Parameters<typeof made.capture>[0]][] = [
-        [
-          /no such learner/,
-          () => {
-            throw new Error('no such learner');
-          },
-        ],
-        [/900|STREAM_CAPTURE/, () => device.allocate({ shape: [4] })],
-        [/900|STREAM_CAPTURE/, (_, { stream }) => stream.query()],
-        [/900|STREAM_CAPTURE/, (_, { out }) => out.write(new Float32Array(out.size))],
-        [/belongs to the pipeline/, (_, { stream }) => stream.close()],
-        [/promise/, async () => {}],
-        [
-          /STREAM_CAPTURE_INVALIDATED/,
-          (_, { stream }) => {
-            try {
-              stream.query();
-            } catch {}
-          },
-        ],
-        [
-          /same for every slot/,
-          (_, { stream, slot }) => {
-            if (slot === 1) stream.fill(target, 1);
-          },
-        ],
-      ];
-      for (const [reason, fn] of wrong) {
-        const error = refusal(() => made.capture(fn));
-        expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
-        expect(error.message).to.match(reason);
-      }
-      expect(await rejection(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
-      const update = counter(made);
-      expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
-      await made.close();
-      update.close();
-      target.close();
-    });
+    rest(
+      'refuses a capture that throws, waits, allocates or is a promise, and works on',
+      async () => {
+        const made = await pipeline({ placement });
+        const device = openDevice(TESTED);
+        const target = device.allocate({ shape: [SAMPLE] });
+        const wrong: [RegExp, Parameters<typeof made.capture>[0]][] = [
+          [
+            /no such learner/,
+            () => {
+              throw new Error('no such learner');
+            },
+          ],
+          [/900|STREAM_CAPTURE/, () => device.allocate({ shape: [4] })],
+          [/900|STREAM_CAPTURE/, (_, { stream }) => stream.query()],
+          [/900|STREAM_CAPTURE/, (_, { out }) => out.write(new Float32Array(out.size))],
+          [/belongs to the pipeline/, (_, { stream }) => stream.close()],
+          [/promise/, async () => {}],
+          [
+            /STREAM_CAPTURE_INVALIDATED/,
+            (_, { stream }) => {
+              try {
+                stream.query();
+              } catch {}
+            },
+          ],
+          [
+            /same for every slot/,
+            (_, { stream, slot }) => {
+              if (slot === 1) stream.fill(target, 1);
+            },
+          ],
+        ];
+        for (const [reason, fn] of wrong) {
+          const error = refusal(() => made.capture(fn));
+          expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_CAPTURE' });
+          expect(error.message).to.match(reason);
+        }
+        expect(await rejection(() => made.run({ ticks: 1 }))).to.include({
+          code: 'ERR_HOTSLOT_STATE_CAPTURE',
+        });
+        const update = counter(made);
+        expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
+        await made.close();
+        update.close();
+        target.close();
+      },
+    );
 
-    itAlone(TESTED, 'a failing update fails the pipeline with the actor, and everything can be closed', async () => {
-      const made = await pipeline({ placement });
-      made.capture((_, { stream }) => stream.launch('fail', {}));
-      const error = (await rejection(() => made.run({ ticks: 10 }))) as PipelineError;
-      expect(error).to.include({ name: 'PipelineError', code: 'ERR_HOTSLOT_PIPELINE' });
-      expect(error.message).to.match(ON_HOST ? /'fail' failed as it was asked/ : /failed with [A-Z_]+/);
-      expect(error.actor).to.be.oneOf(failingActors);
-      expect(await rejection(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
-      expect(refusal(() => made.startPrepare(99, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_PIPELINE' });
-      await made.close();
-    });
+    itAlone(
+      TESTED,
+      'a failing update fails the pipeline with the actor, and everything can be closed',
+      async () => {
+        const made = await pipeline({ placement });
+        made.capture((_, { stream }) => stream.launch('fail', {}));
+        const error = (await rejection(() => made.run({ ticks: 10 }))) as PipelineError;
+        expect(error).to.include({ name: 'PipelineError', code: 'ERR_HOTSLOT_PIPELINE' });
+        expect(error.message).to.match(
+          ON_HOST ? /'fail' failed as it was asked/ : /failed with [A-Z_]+/,
+        );
+        expect(error.actor).to.be.oneOf(failingActors);
+        expect(await rejection(() => made.run({ ticks: 1 }))).to.include({
+          code: 'ERR_HOTSLOT_PIPELINE',
+        });
+        expect(refusal(() => made.startPrepare(99, SAMPLE))).to.include({
+          code: 'ERR_HOTSLOT_PIPELINE',
+        });
+        await made.close();
+      },
+    );
 
     rest('leaves no handle open', async () => {
       const count = () => [openHandles(), pinnedHandles()];
@@ -228,7 +258,9 @@ describe('autonomous runs', () => {
       expect(await rejection(() => made.run({ ticks }))).to.be.instanceOf(RangeError);
     expect(refusal(() => made.step()).message).to.match(/placement 'inline'/);
     made.startPrepare(0, SAMPLE);
-    expect(await rejection(() => made.run({ ticks: 1 }))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
+    expect(await rejection(() => made.run({ ticks: 1 }))).to.include({
+      code: 'ERR_HOTSLOT_STATE_RUNNING',
+    });
     expect(refusal(() => made.capture(() => {}))).to.include({ code: 'ERR_HOTSLOT_STATE_RUNNING' });
     await made.sampleLargeBatch(0, SAMPLE);
     made.afterTick();

@@ -33,10 +33,15 @@ describe('closing a pipeline', () => {
         spinNs: 0,
       });
       await made.close();
-      expect(openHandles()).to.deep.equal({ ...before, event: (before.event as number) + spent.length });
+      expect(openHandles()).to.deep.equal({
+        ...before,
+        event: (before.event as number) + spent.length,
+      });
       // Another pipeline has the bell from here on, and keeps it.
       const bell = insideOfBuffer(buffer).bells.claim();
-      expect((await rejection(made.waitUntilReady(1, SAMPLE))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      expect((await rejection(made.waitUntilReady(1, SAMPLE))).code).to.equal(
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
       await made.close();
       pinning.close();
       expect(insideOfBuffer(buffer).bells.claim()?.index).to.not.equal(bell?.index);

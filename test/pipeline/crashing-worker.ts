@@ -6,7 +6,11 @@ import { TESTED } from '../rig/tested-device.ts';
 import { SAMPLE } from './fixture.ts';
 
 const buffer = givenTask<SharedReplayBuffer>();
-await ReplayPipeline.open({ buffer: ReplayBuffer.attach(buffer), device: TESTED, sampleCount: SAMPLE });
+await ReplayPipeline.open({
+  buffer: ReplayBuffer.attach(buffer),
+  device: TESTED,
+  sampleCount: SAMPLE,
+});
 parentPort!.on('message', () => {
   throw new Error('a bug in a learner');
 });

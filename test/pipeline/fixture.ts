@@ -1,5 +1,14 @@
-/** What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are always closed. */
-import { openDevice, type PipelineOptions, ReplayBuffer, ReplayPipeline, type Tensor } from '../../src/index.ts';
+/**
+ * What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are
+ * always closed.
+ */
+import {
+  openDevice,
+  type PipelineOptions,
+  ReplayBuffer,
+  ReplayPipeline,
+  type Tensor,
+} from '../../src/index.ts';
 import { errorScope } from '../rig/error-scope.ts';
 import { setting } from '../rig/setting.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
@@ -8,11 +17,16 @@ export const SAMPLE = 16;
 export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
 
 /** Who may be the first to hear that an update's kernel failed. */
-export const failingActors = ['poll', 'replay', ...(errorScope(TESTED) === 'device' ? ['submit'] : [])];
+export const failingActors = [
+  'poll',
+  'replay',
+  ...(errorScope(TESTED) === 'device' ? ['submit'] : []),
+];
 
 /** Rows whose every field says which row it is. */
 export function rows(n: number, from = 0) {
-  const field = (width: number) => Float32Array.from({ length: n * width }, (_, i) => from + Math.floor(i / width));
+  const field = (width: number) =>
+    Float32Array.from({ length: n * width }, (_, i) => from + Math.floor(i / width));
   return {
     obs: field(4),
     nextObs: field(4),
@@ -32,8 +46,8 @@ export function filled(n = 100, capacity = 1000): ReplayBuffer {
 const open: ReplayPipeline[] = [];
 
 /**
- * Opens one. In a short run on the host its actors are `inline` unless a test says otherwise: a thread costs an eighth of a second of a
- * core.
+ * Opens one. In a short run on the host its actors are `inline` unless a test says otherwise: a
+ * thread costs an eighth of a second of a core.
  */
 export async function pipeline(options: Partial<PipelineOptions> = {}): Promise<ReplayPipeline> {
   // A copy of its own: a mistake in the order of things shows as wrong bytes.
@@ -50,8 +64,8 @@ export async function closeAll(): Promise<void> {
 }
 
 /**
- * An update that adds one to a counter on the device and reports it: applied exactly once per tick, the reports are
- * 1, 2, 3, …
+ * An update that adds one to a counter on the device and reports it: applied exactly once per tick,
+ * the reports are 1, 2, 3, …
  */
 export function counter(made: ReplayPipeline): { count: Tensor; close(): void } {
   const device = openDevice(made.transferManifest.device);

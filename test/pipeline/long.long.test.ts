@@ -7,7 +7,10 @@ import { itAll, setting } from '../rig/setting.ts';
 
 /** In the longest runs 10⁸ ticks, ten times 10⁷: of more a float32 could not count the updates. */
 const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [8, 8_000], long: [10, 10_000_000] });
-/** Of the most memory after a round of the first half: a short round is not over all that a process grows by at first. */
+/**
+ * Of the most memory after a round of the first half: a short round is not over all that a process
+ * grows by at first.
+ */
 const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
 
 describe('a pipeline for long', () => {
@@ -18,19 +21,27 @@ describe('a pipeline for long', () => {
       const program = fileURLToPath(new URL('./long-run.js', import.meta.url));
       const args = [...residentFlags, program, String(ROUNDS), String(TICKS)];
       const { stdout, stderr, status } = spawnSync(process.execPath, args, {
-        ...{ env: residentEnvironment(), encoding: 'utf8', timeout: 7_000_000, killSignal: 'SIGKILL' },
+        env: residentEnvironment(),
+        encoding: 'utf8',
+        timeout: 7_000_000,
+        killSignal: 'SIGKILL',
       });
       expect(status, stderr).to.equal(0);
       const rounds = stdout
         .trim()
         .split('\n')
-        .map((line) => JSON.parse(line) as { ticks: number; updates: number; finished: number; bytes: number });
+        .map(
+          (line) =>
+            JSON.parse(line) as { ticks: number; updates: number; finished: number; bytes: number },
+        );
       expect(rounds.length).to.equal(ROUNDS);
       for (const [i, { ticks, updates, finished }] of rounds.entries())
         expect([ticks, updates, finished]).to.deep.equal([TICKS, TICKS, TICKS * (i + 1)]);
       const bytes = rounds.map((round) => round.bytes);
       this.test!.title += `: ${bytes.map((each) => (each / 2 ** 20).toFixed(1)).join(' ')} MiB`;
-      const [first, second] = [bytes.slice(0, ROUNDS / 2), bytes.slice(ROUNDS / 2)].map((half) => Math.max(...half));
+      const [first, second] = [bytes.slice(0, ROUNDS / 2), bytes.slice(ROUNDS / 2)].map((half) =>
+        Math.max(...half),
+      );
       expect(second! / first!).to.be.below(1 + GROWS);
     },
   );

@@ -1,4 +1,7 @@
-/** A learner that waits synchronously while one of its actors' threads is lost: its event loop never turns. */
+/**
+ * A learner that waits synchronously while one of its actors' threads is lost: its event loop never
+ * turns.
+ */
 import { ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';

@@ -18,8 +18,17 @@ for (const [name, placement] of Object.entries(placements)) {
       const batch = await made.sampleLargeBatch(7, SAMPLE);
       const expected = [...uniformIndices({ seed: 48, size: 100, count: SAMPLE })].map(Number);
       expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(expected);
-      expect([...((await batch.obs?.toArray()) ?? [])]).to.deep.equal(expected.flatMap((row) => [row, row, row, row]));
-      expect(Object.keys(batch)).to.deep.equal(['obs', 'nextObs', 'actions', 'rewards', 'dones', 'truncated']);
+      expect([...((await batch.obs?.toArray()) ?? [])]).to.deep.equal(
+        expected.flatMap((row) => [row, row, row, row]),
+      );
+      expect(Object.keys(batch)).to.deep.equal([
+        'obs',
+        'nextObs',
+        'actions',
+        'rewards',
+        'dones',
+        'truncated',
+      ]);
       expect(batch.obs?.shape).to.deep.equal([SAMPLE, 4]);
     });
 
@@ -36,16 +45,19 @@ for (const [name, placement] of Object.entries(placements)) {
       }
     });
 
-    rest('a batch that is there is handed out at once, with no turn of the event loop', async () => {
-      const made = await pipeline({ placement });
-      await made.waitUntilReady(3, SAMPLE);
-      const seen: string[] = [];
-      const waited = made.waitUntilReady(3, SAMPLE).then(() => seen.push('waited'));
-      const sampled = made.sampleLargeBatch(3, SAMPLE).then(() => seen.push('sampled'));
-      await null;
-      expect(seen).to.deep.equal(['waited', 'sampled']);
-      await Promise.all([waited, sampled]);
-    });
+    rest(
+      'a batch that is there is handed out at once, with no turn of the event loop',
+      async () => {
+        const made = await pipeline({ placement });
+        await made.waitUntilReady(3, SAMPLE);
+        const seen: string[] = [];
+        const waited = made.waitUntilReady(3, SAMPLE).then(() => seen.push('waited'));
+        const sampled = made.sampleLargeBatch(3, SAMPLE).then(() => seen.push('sampled'));
+        await null;
+        expect(seen).to.deep.equal(['waited', 'sampled']);
+        await Promise.all([waited, sampled]);
+      },
+    );
 
     rest('answers about other ticks without starting anything', async () => {
       const made = await pipeline({ placement });
@@ -58,12 +70,18 @@ for (const [name, placement] of Object.entries(placements)) {
     rest('refuses wrong moments, naming the ticks', async () => {
       const made = await pipeline({ placement });
       made.startPrepare(5, SAMPLE);
-      expect(refusal(() => made.startPrepare(6, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+      expect(refusal(() => made.startPrepare(6, SAMPLE))).to.include({
+        code: 'ERR_HOTSLOT_STATE_TICK',
+      });
       expect(refusal(() => made.startPrepare(6, SAMPLE)).message).to.match(/tick 6 .* tick 5/);
-      expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5/);
+      expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(
+        /tick 6 .* tick 5/,
+      );
       await made.sampleLargeBatch(5, SAMPLE);
       expect(refusal(() => made.startPrepare(5, SAMPLE)).message).to.match(/tick 5 is hot/);
-      expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(/tick 6 .* tick 5 is hot/);
+      expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(
+        /tick 6 .* tick 5 is hot/,
+      );
       made.afterTick();
       made.afterTick();
       expect(refusal(() => made.startPrepare(5, SAMPLE)).message).to.match(/tick 5 is over/);
@@ -80,7 +98,9 @@ for (const [name, placement] of Object.entries(placements)) {
         (n: number) => made.sampleLargeBatch(-1, n),
       ];
       for (const call of calls) {
-        expect((await rejection(() => call(SAMPLE + 1))).message).to.match(/17 differs from the pipeline's 16/);
+        expect((await rejection(() => call(SAMPLE + 1))).message).to.match(
+          /17 differs from the pipeline's 16/,
+        );
         for (const bad of [0, -1, Number.NaN, 1.5, Number.POSITIVE_INFINITY]) {
           expect(await rejection(() => call(bad))).to.be.instanceOf(RangeError);
         }
@@ -91,7 +111,9 @@ for (const [name, placement] of Object.entries(placements)) {
     rest('waits for the rows that were asked for, says so, and add() wakes it', async () => {
       const buffer = filled(0);
       const made = await pipeline({ placement, buffer });
-      expect(refusal(() => made.startPrepare(0, SAMPLE))).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
+      expect(refusal(() => made.startPrepare(0, SAMPLE))).to.include({
+        code: 'ERR_HOTSLOT_STATE_EMPTY',
+      });
       made.startPrepare(0, SAMPLE, 20);
       expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
       buffer.add(rows(10));
@@ -110,29 +132,34 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(Math.max(...((await batch.rewards?.toArray()) as Float32Array))).to.be.lessThan(3);
     });
 
-    rest('lets a waiter go when it is aborted, when the time is over, and when the pipeline closes', async () => {
-      const made = await pipeline({ placement, buffer: filled(0) });
-      made.startPrepare(0, SAMPLE, 50);
-      const abort = new AbortController();
-      const waiting = rejection(() => made.waitUntilReady(0, SAMPLE, { signal: abort.signal }));
-      abort.abort();
-      expect((await waiting).name).to.equal('AbortError');
-      for (const timeoutMs of [Number.NaN, -1]) {
-        expect(await rejection(() => made.waitUntilReady(0, SAMPLE, { timeoutMs }))).to.be.instanceOf(RangeError);
-      }
-      const held = rejection(() => made.sampleLargeBatch(0, SAMPLE));
-      await made.close();
-      expect(await held).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      for (const call of [
-        () => made.startPrepare(1, SAMPLE),
-        () => made.afterTick(),
-        () => made.run(),
-        () => made.step(),
-      ]) {
-        expect(await rejection(call)).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      }
-      await made.close();
-    });
+    rest(
+      'lets a waiter go when it is aborted, when the time is over, and when the pipeline closes',
+      async () => {
+        const made = await pipeline({ placement, buffer: filled(0) });
+        made.startPrepare(0, SAMPLE, 50);
+        const abort = new AbortController();
+        const waiting = rejection(() => made.waitUntilReady(0, SAMPLE, { signal: abort.signal }));
+        abort.abort();
+        expect((await waiting).name).to.equal('AbortError');
+        for (const timeoutMs of [Number.NaN, -1]) {
+          expect(
+            await rejection(() => made.waitUntilReady(0, SAMPLE, { timeoutMs })),
+          ).to.be.instanceOf(RangeError);
+        }
+        const held = rejection(() => made.sampleLargeBatch(0, SAMPLE));
+        await made.close();
+        expect(await held).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+        for (const call of [
+          () => made.startPrepare(1, SAMPLE),
+          () => made.afterTick(),
+          () => made.run(),
+          () => made.step(),
+        ]) {
+          expect(await rejection(call)).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+        }
+        await made.close();
+      },
+    );
 
     upToAuto(placement, itLonger)('closes in the middle of anything', async () => {
       const stages: ((made: ReplayPipeline) => unknown)[] = [

@@ -45,7 +45,10 @@ describe('opening a pipeline', () => {
     [{ transfer: 'teleport' }, /auto, immediate, deferred, direct, got 'teleport'/],
     [{ placement: 'everywhere' }, /'auto', 'inline' or an array/],
     [{ placement: [['pack']] }, /role 'submit' once, it names it 0 times/],
-    [{ placement: [['pack', 'submit', 'poll', 'replay'], ['pack']] }, /role 'pack' once, it names it 2 times/],
+    [
+      { placement: [['pack', 'submit', 'poll', 'replay'], ['pack']] },
+      /role 'pack' once, it names it 2 times/,
+    ],
     [{ placement: [['pack', 'dance']] }, /unknown role 'dance'/],
     [{ colour: 'red' }, /unknown option 'colour'; .* takes buffer, view, sampler, beta, device/],
     [{ sampleCount: 2 ** 30 }, /ask for \d+ bytes in all, \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
@@ -54,7 +57,9 @@ describe('opening a pipeline', () => {
     it(`refuses ${JSON.stringify(options)} with the value and the rule`, async () => {
       const error = await refused(options);
       expect(error.message).to.match(reason);
-      expect(error.code).to.match(typeof code === 'string' ? new RegExp(`^${code}$`) : (code ?? /./));
+      expect(error.code).to.match(
+        typeof code === 'string' ? new RegExp(`^${code}$`) : (code ?? /./),
+      );
       expect(error.code).to.match(/^ERR_HOTSLOT_/);
     });
   }
@@ -65,35 +70,44 @@ describe('opening a pipeline', () => {
     expect(await refused({ buffer })).to.be.instanceOf(RangeError);
   });
 
-  itAll('ends when the signal says so, before it began or meanwhile, and closes what it had', async () => {
-    const buffer = filled();
-    const reason = new Error('enough');
-    const open = (signal: AbortSignal) =>
-      refused({ buffer, signal, placement: [['pack'], ['submit', 'poll', 'replay']] });
-    expect(await open(AbortSignal.abort(reason))).to.equal(reason);
-    // The buffer has eight seats for pipelines: nine that are given up leave them free.
-    for (let i = 0; i < 9; i++) {
-      const controller = new AbortController();
-      const opening = open(controller.signal);
-      controller.abort(reason);
-      expect(await opening).to.equal(reason);
-    }
-    await (await pipeline({ buffer, signal: new AbortController().signal })).close();
-    expect((await refused({ signal: 3 })).message).to.include('AbortSignal');
-  });
+  itAll(
+    'ends when the signal says so, before it began or meanwhile, and closes what it had',
+    async () => {
+      const buffer = filled();
+      const reason = new Error('enough');
+      const open = (signal: AbortSignal) =>
+        refused({ buffer, signal, placement: [['pack'], ['submit', 'poll', 'replay']] });
+      expect(await open(AbortSignal.abort(reason))).to.equal(reason);
+      // The buffer has eight seats for pipelines: nine that are given up leave them free.
+      for (let i = 0; i < 9; i++) {
+        const controller = new AbortController();
+        const opening = open(controller.signal);
+        controller.abort(reason);
+        expect(await opening).to.equal(reason);
+      }
+      await (await pipeline({ buffer, signal: new AbortController().signal })).close();
+      expect((await refused({ signal: 3 })).message).to.include('AbortSignal');
+    },
+  );
 
   it('refuses weights without a mailbox or of another length', async () => {
     const made = await pipeline({ mailbox: WeightMailbox.create({ length: 4 }) });
     const { openDevice } = await import('../../src/index.ts');
     using weights = openDevice(TESTED).allocate({ shape: [5] });
-    expect(() => made.capture(() => {}, { weights })).to.throw(RangeError, '5 elements, the mailbox holds 4');
+    expect(() => made.capture(() => {}, { weights })).to.throw(
+      RangeError,
+      '5 elements, the mailbox holds 4',
+    );
   });
 
   itLonger('a batch says which fields it has when it is asked for another', async () => {
     const made = await pipeline();
     const batch = await made.sampleLargeBatch(0, SAMPLE);
     const fields = Object.keys(batch);
-    expect(() => batch.nope).to.throw(TypeError, `a batch has no field 'nope'; it has ${fields.join(', ')}`);
+    expect(() => batch.nope).to.throw(
+      TypeError,
+      `a batch has no field 'nope'; it has ${fields.join(', ')}`,
+    );
     expect(() => batch.imge)
       .to.throw()
       .with.property('code', 'ERR_HOTSLOT_ARGUMENT');
@@ -105,27 +119,30 @@ describe('opening a pipeline', () => {
     made.afterTick();
   });
 
-  itLonger('a batch is its step’s to change: names that one deletes and swaps are there for the next', async () => {
-    const made = await pipeline({ depth: 2 });
-    const spoil = (batch: Record<string, unknown>) => {
-      const { obs, nextObs } = batch;
-      expect([obs, nextObs]).to.not.include(undefined);
-      [batch.obs, batch.nextObs] = [nextObs, obs];
-      delete batch.rewards;
-      expect(() => batch.rewards).to.throw(TypeError, "a batch has no field 'rewards'");
-      return [obs, nextObs] as Tensor[];
-    };
-    const seen: Tensor[][] = [];
-    made.capture((batch) => void seen.push(spoil(batch)));
-    made.capture((batch) => void seen.push(spoil(batch)));
-    expect(seen.slice(0, 2)).to.deep.equal(seen.slice(2));
-    for (let tick = 0; tick < 4; tick++) {
-      const batch = (await made.sampleLargeBatch(tick, SAMPLE)) as Record<string, unknown>;
-      const [obs, nextObs] = spoil(batch);
-      expect([obs!.shape, obs === nextObs]).to.deep.equal([[SAMPLE, 4], false]);
-      made.afterTick();
-    }
-  });
+  itLonger(
+    'a batch is its step’s to change: names that one deletes and swaps are there for the next',
+    async () => {
+      const made = await pipeline({ depth: 2 });
+      const spoil = (batch: Record<string, unknown>) => {
+        const { obs, nextObs } = batch;
+        expect([obs, nextObs]).to.not.include(undefined);
+        [batch.obs, batch.nextObs] = [nextObs, obs];
+        delete batch.rewards;
+        expect(() => batch.rewards).to.throw(TypeError, "a batch has no field 'rewards'");
+        return [obs, nextObs] as Tensor[];
+      };
+      const seen: Tensor[][] = [];
+      made.capture((batch) => void seen.push(spoil(batch)));
+      made.capture((batch) => void seen.push(spoil(batch)));
+      expect(seen.slice(0, 2)).to.deep.equal(seen.slice(2));
+      for (let tick = 0; tick < 4; tick++) {
+        const batch = (await made.sampleLargeBatch(tick, SAMPLE)) as Record<string, unknown>;
+        const [obs, nextObs] = spoil(batch);
+        expect([obs!.shape, obs === nextObs]).to.deep.equal([[SAMPLE, 4], false]);
+        made.afterTick();
+      }
+    },
+  );
 
   itLonger('work beside a capture is refused: it would run once, and in no replay', async () => {
     const made = await pipeline();
@@ -138,7 +155,10 @@ describe('opening a pipeline', () => {
     using forked = device.createEvent();
     using joined = device.createEvent();
     const beside: [string, () => unknown][] = [
-      ["'axpby'", () => side.launch('axpby', { tensors: [total, total], wholes: [1], reals: [1, 1] })],
+      [
+        "'axpby'",
+        () => side.launch('axpby', { tensors: [total, total], wholes: [1], reals: [1, 1] }),
+      ],
       ['a fill', () => side.fill(total, 1)],
       ['a copy', () => side.copy(total, other)],
       ['a write', () => apart.write(new Float32Array(1), device.defaultStream)],
@@ -177,10 +197,10 @@ describe('opening a pipeline', () => {
       [['loss', 'q', 'loss'], "names 'loss' twice"],
     ] as const) {
       const error = refusal(() => made.capture(() => {}, { scalars } as never));
-      expect([error.code?.slice(0, 12), error.message.includes(words)], error.message).to.deep.equal([
-        'ERR_HOTSLOT_',
-        true,
-      ]);
+      expect(
+        [error.code?.slice(0, 12), error.message.includes(words)],
+        error.message,
+      ).to.deep.equal(['ERR_HOTSLOT_', true]);
     }
   });
 
@@ -189,7 +209,10 @@ describe('opening a pipeline', () => {
     const options = new URL('../../src/engine/pipeline/options.js', import.meta.url);
     const script = `import { placementOf } from '${options}'; console.log(placementOf('auto').name)`;
     const env = { ...process.env, HOTSLOT_CORES: '1' };
-    const alone = execFileSync(process.execPath, ['--input-type=module', '-e', script], { env, encoding: 'utf8' });
+    const alone = execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+      env,
+      encoding: 'utf8',
+    });
     expect(alone).to.equal('[pack submit poll replay]\n');
     expect(placementOf('inline')).to.deep.include({ threads: [], name: 'inline' });
   });

@@ -1,4 +1,7 @@
-/** What pipeline tests of trajectories share: small filled lanes, and a plain replica of draws at fixed lag. */
+/**
+ * What pipeline tests of trajectories share: small filled lanes, and a plain replica of draws at
+ * fixed lag.
+ */
 import {
   type PrioritizedOptions,
   prioritized,
@@ -15,13 +18,21 @@ const fields = {
   pixels: { shape: [2, 5], dtype: 'uint8', observation: true },
 } as const;
 
-/** Steps whose every element says lane and tick; episodes end by both flags. `ticks` steps of each lane, from tick `from` on. */
+/**
+ * Steps whose every element says lane and tick; episodes end by both flags. `ticks` steps of each
+ * lane, from tick `from` on.
+ */
 export function addSteps(writer: { add(steps: never): number }, ticks: number, from = 0): void {
   for (let t = from; t < from + ticks; t++) {
-    const each = <A>(make: (lane: number) => A) => Array.from({ length: LANES }, (_, lane) => make(lane));
+    const each = <A>(make: (lane: number) => A) =>
+      Array.from({ length: LANES }, (_, lane) => make(lane));
     const floats = (width: number, value: (lane: number) => number) =>
-      Float32Array.from({ length: LANES * width }, (_, i) => value(Math.floor(i / width)) + (i % width) / 8);
-    const bytes = (plus: number) => Uint8Array.from({ length: LANES * 10 }, (_, i) => (t * 3 + i * 7 + plus) % 251);
+      Float32Array.from(
+        { length: LANES * width },
+        (_, i) => value(Math.floor(i / width)) + (i % width) / 8,
+      );
+    const bytes = (plus: number) =>
+      Uint8Array.from({ length: LANES * 10 }, (_, i) => (t * 3 + i * 7 + plus) % 251);
     writer.add({
       obs: floats(3, (lane) => lane * 1000 + t),
       finalObs: floats(3, (lane) => -lane * 1000 - t),
@@ -36,7 +47,12 @@ export function addSteps(writer: { add(steps: never): number }, ticks: number, f
 }
 
 export function stepsBuffer(ticks = 120, capacity = 400, limiter?: RateLimiter) {
-  const buffer = TrajectoryBuffer.create({ capacity, lanes: LANES, fields, ...(limiter ? { limiter } : {}) });
+  const buffer = TrajectoryBuffer.create({
+    capacity,
+    lanes: LANES,
+    fields,
+    ...(limiter ? { limiter } : {}),
+  });
   const writer = buffer.writer();
   addSteps(writer, ticks);
   return { buffer, writer };
@@ -45,8 +61,9 @@ export function stepsBuffer(ticks = 120, capacity = 400, limiter?: RateLimiter) 
 export const VIEW: TransitionsOptions = { nStep: 2, gamma: 0.5, stack: { pixels: 3 } };
 
 /**
- * What a pipeline over the same steps must draw whose learner gives each row its reward as a priority: draw s sees the updates of
- * draws up to s − depth. Seeds begin at `seed`. With the leaves once all updates are applied.
+ * What a pipeline over the same steps must draw whose learner gives each row its reward as a
+ * priority: draw s sees the updates of draws up to s − depth. Seeds begin at `seed`. With the
+ * leaves once all updates are applied.
  */
 export function replica(options: {
   ticks: number;

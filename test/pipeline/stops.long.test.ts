@@ -1,4 +1,7 @@
-/** Whoever stops a run has stopped it when the call returns (I9), however busy the opener's thread is afterwards. */
+/**
+ * Whoever stops a run has stopped it when the call returns (I9), however busy the opener's thread
+ * is afterwards.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +18,8 @@ import { upToAuto } from './placements.ts';
 /** Keeps the event loop busy until `done`, which only other threads can make so. */
 function busyUntil(what: string, done: () => boolean): void {
   for (const end = performance.now() + 60_000; !done(); )
-    if (performance.now() > end) throw new Error(`the opener was busy for a minute, and ${what} did not come`);
+    if (performance.now() > end)
+      throw new Error(`the opener was busy for a minute, and ${what} did not come`);
 }
 const ringOf = (made: ReplayPipeline) => insideOf(made).parts.ring;
 
@@ -29,14 +33,20 @@ async function running(made: ReplayPipeline, signal?: AbortSignal) {
   return outcome;
 }
 
-for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per role': SPREAD } as const))
+for (const [name, placement] of Object.entries({
+  auto: 'auto',
+  'a thread per role': SPREAD,
+} as const))
   describe(`the stop of a run is stored before the call returns, ${name}`, function () {
     this.timeout(120_000);
     const rest = upToAuto(placement, itLonger);
     const rounds = setting({ short: 1, all: 8, long: 20 });
     afterEach(closeAll);
 
-    /** Stops in the middle of a run, then keeps the opener busy until no slot is in use: ticks that had no slot are not applied. */
+    /**
+     * Stops in the middle of a run, then keeps the opener busy until no slot is in use: ticks that
+     * had no slot are not applied.
+     */
     async function stop(made: ReplayPipeline, how: () => void): Promise<number> {
       const ring = ringOf(made);
       how();
@@ -54,7 +64,11 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
         const outcome = made.run({ signal: abort.signal });
         while (made.inspect().finished < before + 20) await new Promise(setImmediate);
         const after = await stop(made, () => abort.abort());
-        expect(await outcome).to.deep.include({ aborted: true, ended: 'aborted', ticks: after - before });
+        expect(await outcome).to.deep.include({
+          aborted: true,
+          ended: 'aborted',
+          ticks: after - before,
+        });
         expect(await update.count.toArray()).to.deep.equal(Float32Array.of(after));
         before = after;
       }
@@ -110,14 +124,19 @@ for (const [name, placement] of Object.entries({ auto: 'auto', 'a thread per rol
         while (made.inspect().finished < 20) await new Promise(setImmediate);
         const ring = ringOf(made);
         let closed: Promise<void> = Promise.resolve();
-        if (how === 'fail') ring.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
+        if (how === 'fail')
+          ring.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
         else closed = made.close();
         const { next } = ring;
         const threads = [0, 1, 2, 3];
-        busyUntil('the threads’ end', () => threads.every((thread) => ring.header.threadState(thread) !== 1));
+        busyUntil('the threads’ end', () =>
+          threads.every((thread) => ring.header.threadState(thread) !== 1),
+        );
         expect(ring.next).to.be.at.most(next);
         const { error } = await outcome;
-        expect(error).to.include({ code: how === 'fail' ? 'ERR_HOTSLOT_PIPELINE' : 'ERR_HOTSLOT_STATE_CLOSED' });
+        expect(error).to.include({
+          code: how === 'fail' ? 'ERR_HOTSLOT_PIPELINE' : 'ERR_HOTSLOT_STATE_CLOSED',
+        });
         await closed;
         await made.close();
         update.close();
@@ -160,7 +179,10 @@ describe('a run whose signal', () => {
   it('was aborted before the call applies nothing', async () => {
     const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
-    expect(await made.run({ ticks: 5, signal: AbortSignal.abort() })).to.include({ ticks: 0, ended: 'aborted' });
+    expect(await made.run({ ticks: 5, signal: AbortSignal.abort() })).to.include({
+      ticks: 0,
+      ended: 'aborted',
+    });
     expect(await made.run({ ticks: 5 })).to.include({ ticks: 5, ended: 'ticks', aborted: false });
     expect(await update.count.toArray()).to.deep.equal(Float32Array.of(5));
     update.close();
@@ -171,12 +193,19 @@ describe('a run whose signal', () => {
     const update = counter(made);
     const abort = new AbortController();
     made.on('tick', ({ tickId }) => tickId === 4 && abort.abort());
-    expect(await made.run({ ticks: 5, signal: abort.signal })).to.include({ ticks: 5, ended: 'ticks', aborted: false });
+    expect(await made.run({ ticks: 5, signal: abort.signal })).to.include({
+      ticks: 5,
+      ended: 'ticks',
+      aborted: false,
+    });
     update.close();
   });
 
   it('is aborted while another pipeline is captured ends all the same', async () => {
-    const [made, other] = [await pipeline({ placement: 'inline' }), await pipeline({ placement: 'inline' })];
+    const [made, other] = [
+      await pipeline({ placement: 'inline' }),
+      await pipeline({ placement: 'inline' }),
+    ];
     const update = counter(made);
     const abort = new AbortController();
     const outcome = running(made, abort.signal);

@@ -1,5 +1,10 @@
 /** A learner in a worker thread that never turns its event loop between opening and closing. */
-import { type Placement, ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
+import {
+  type Placement,
+  ReplayBuffer,
+  ReplayPipeline,
+  type SharedReplayBuffer,
+} from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { TESTED } from '../rig/tested-device.ts';

@@ -27,20 +27,23 @@ describe('the Sync forms', () => {
   });
 
   for (const [name, placement] of Object.entries(placements)) {
-    onlyOn('auto', placement)(`serve a learner in a worker, ${name}, which closes without its event loop`, async () => {
-      const open = () => [openHandles(), pinnedHandles()];
-      const made = await pipeline();
-      const before = open();
-      const learner = new TestThread<SyncLearning>(new URL('./sync-worker.js', import.meta.url), {
-        buffer: filled(100).share(),
-        placement,
-        ticks: 50,
-        rows: SAMPLE,
-      });
-      const answer = await learner.result();
-      expect(answer).to.deep.equal({ ticks: 50, refused: 'ERR_HOTSLOT_STATE_CLOSED' });
-      expect(open()).to.deep.equal(before);
-      await made.close();
-    });
+    onlyOn('auto', placement)(
+      `serve a learner in a worker, ${name}, which closes without its event loop`,
+      async () => {
+        const open = () => [openHandles(), pinnedHandles()];
+        const made = await pipeline();
+        const before = open();
+        const learner = new TestThread<SyncLearning>(new URL('./sync-worker.js', import.meta.url), {
+          buffer: filled(100).share(),
+          placement,
+          ticks: 50,
+          rows: SAMPLE,
+        });
+        const answer = await learner.result();
+        expect(answer).to.deep.equal({ ticks: 50, refused: 'ERR_HOTSLOT_STATE_CLOSED' });
+        expect(open()).to.deep.equal(before);
+        await made.close();
+      },
+    );
   }
 });

@@ -1,4 +1,7 @@
-/** What a pipeline says by itself: ticks as they end, numbers that are none, and what a run waits for too long. */
+/**
+ * What a pipeline says by itself: ticks as they end, numbers that are none, and what a run waits
+ * for too long.
+ */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -37,8 +40,12 @@ describe('what a pipeline tells', () => {
       await made.run({ ticks: 300 });
       await made.close();
       await reading;
-      expect(seen.map(({ tickId }) => tickId)).to.deep.equal(Array.from({ length: 300 }, (_, i) => i));
-      expect(seen.map(({ scalars }) => scalars.count)).to.deep.equal(Array.from({ length: 300 }, (_, i) => i + 1));
+      expect(seen.map(({ tickId }) => tickId)).to.deep.equal(
+        Array.from({ length: 300 }, (_, i) => i),
+      );
+      expect(seen.map(({ scalars }) => scalars.count)).to.deep.equal(
+        Array.from({ length: 300 }, (_, i) => i + 1),
+      );
       update.close();
     });
 
@@ -50,39 +57,47 @@ describe('what a pipeline tells', () => {
       const running = made.run({ ticks: 50 });
       for await (const { tickId } of left) if (tickId >= 3) break;
       const aborted = rejection(async () => {
-        for await (const { tickId } of ended) if (tickId >= 10) controller.abort(new Error('enough'));
+        for await (const { tickId } of ended)
+          if (tickId >= 10) controller.abort(new Error('enough'));
       });
       expect((await aborted).message).to.equal('enough');
       await running;
-      expect(['tick', 'error', 'close'].map((event) => made.listenerCount(event as 'tick'))).to.deep.equal([0, 0, 0]);
+      expect(
+        ['tick', 'error', 'close'].map((event) => made.listenerCount(event as 'tick')),
+      ).to.deep.equal([0, 0, 0]);
       expect((await rejection(() => made.ticks({ sgnal: 1 } as never).next())).message).to.include(
         "unknown option 'sgnal'",
       );
       await made.close();
-      expect((await rejection(() => made.ticks().next())).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      expect((await rejection(() => made.ticks().next())).code).to.equal(
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
       update.close();
     });
 
-    itLonger('keeps as many as the journal for a reader that is slower, and says how many were lost', async () => {
-      const made = await pipeline({ journal: 64 });
-      const update = counter(made);
-      let missed = 0;
-      made.on('missed', (count) => {
-        missed += count;
-      });
-      const ticks = made.ticks();
-      await made.run({ ticks: 500 });
-      await ticks.return?.();
-      const again = made.ticks();
-      await made.run({ ticks: 10 });
-      const kept: number[] = [];
-      for (let i = 0; i < 10; i++) kept.push(((await again.next()).value as Tick).tickId);
-      expect(kept).to.deep.equal(Array.from({ length: 10 }, (_, i) => 500 + i));
-      expect(missed).to.be.at.least(500 - 64);
-      await made.close();
-      expect(await again.next()).to.deep.equal({ done: true, value: undefined });
-      update.close();
-    });
+    itLonger(
+      'keeps as many as the journal for a reader that is slower, and says how many were lost',
+      async () => {
+        const made = await pipeline({ journal: 64 });
+        const update = counter(made);
+        let missed = 0;
+        made.on('missed', (count) => {
+          missed += count;
+        });
+        const ticks = made.ticks();
+        await made.run({ ticks: 500 });
+        await ticks.return?.();
+        const again = made.ticks();
+        await made.run({ ticks: 10 });
+        const kept: number[] = [];
+        for (let i = 0; i < 10; i++) kept.push(((await again.next()).value as Tick).tickId);
+        expect(kept).to.deep.equal(Array.from({ length: 10 }, (_, i) => 500 + i));
+        expect(missed).to.be.at.least(500 - 64);
+        await made.close();
+        expect(await again.next()).to.deep.equal({ done: true, value: undefined });
+        update.close();
+      },
+    );
 
     itAlone(TESTED, 'ends with the failure of the pipeline', async () => {
       const made = await pipeline();
@@ -100,7 +115,11 @@ describe('what a pipeline tells', () => {
   });
 
   it('tells tools of ticks, captures and restarts, through channels of the process', async () => {
-    const heard: Record<string, unknown[]> = { 'hotslot.tick': [], 'hotslot.capture': [], 'hotslot.restart': [] };
+    const heard: Record<string, unknown[]> = {
+      'hotslot.tick': [],
+      'hotslot.capture': [],
+      'hotslot.restart': [],
+    };
     const listeners = Object.entries(heard).map(([name, messages]) => {
       const listener = (message: unknown) => void messages.push(message);
       subscribe(name, listener);
@@ -114,9 +133,13 @@ describe('what a pipeline tells', () => {
     await restarted;
     for (const stop of listeners) stop();
     await made.run({ ticks: 5 });
-    expect(heard['hotslot.capture']).to.deep.equal([{ pipeline: made, graphs: 4, scalars: ['count'] }]);
+    expect(heard['hotslot.capture']).to.deep.equal([
+      { pipeline: made, graphs: 4, scalars: ['count'] },
+    ]);
     const ticks = heard['hotslot.tick'] as { pipeline: ReplayPipeline; tick: Tick }[];
-    expect(ticks.map(({ tick }) => tick.tickId)).to.deep.equal(Array.from({ length: 20 }, (_, i) => i));
+    expect(ticks.map(({ tick }) => tick.tickId)).to.deep.equal(
+      Array.from({ length: 20 }, (_, i) => i),
+    );
     expect(ticks.every((each) => each.pipeline === made)).to.equal(true);
     const [restart] = heard['hotslot.restart'] as [{ roles: string[]; reason: Error }];
     expect([restart.roles, restart.reason instanceof Error]).to.deep.equal([['pack'], true]);
@@ -141,7 +164,9 @@ describe('what a pipeline tells', () => {
     it('are a warning at capture that names them, once for all slots', async () => {
       const update = (stream: Stream, out: Tensor<'float32'>) => stream.fill(at(out, 1), 3);
       const [warning, ...more] = await captured(update, 'loss', 'three', 'q');
-      expect(warning).to.include("capture: the update does not write 'loss', 'q': these scalars will read 0");
+      expect(warning).to.include(
+        "capture: the update does not write 'loss', 'q': these scalars will read 0",
+      );
       expect(more).to.deep.equal([]);
     });
 
@@ -151,11 +176,13 @@ describe('what a pipeline tells', () => {
       const [forked, joined] = [device.createEvent(), device.createEvent()];
       const two = device.allocate({ shape: [2] });
       const updates: ((stream: Stream, out: Tensor<'float32'>) => void)[] = [
-        (stream, out) => stream.launch('axpby', { tensors: [at(out, 0, 2), two], wholes: [2], reals: [1, 0] }),
+        (stream, out) =>
+          stream.launch('axpby', { tensors: [at(out, 0, 2), two], wholes: [2], reals: [1, 0] }),
         (stream, out) => stream.copy(at(out, 0, 2), two),
         (stream, out) => stream.fill(at(out, 0, 2), 1),
         (stream, out) => ops.sum(stream, at(out, 0, 2), two.view({ shape: [2, 1] })),
-        (_stream, out) => ops.sum(out.device.currentStream, at(out, 0, 2), two.view({ shape: [2, 1] })),
+        (_stream, out) =>
+          ops.sum(out.device.currentStream, at(out, 0, 2), two.view({ shape: [2, 1] })),
         (stream, out) => {
           stream.record(forked);
           side.wait(forked);
@@ -171,7 +198,12 @@ describe('what a pipeline tells', () => {
 
   describe('numbers that are none', () => {
     /** total += 1 at every tick, and reported: NaN from the moment the test writes that. */
-    async function summing(): Promise<{ made: ReplayPipeline; total: Tensor; warnings: string[]; close(): void }> {
+    async function summing(): Promise<{
+      made: ReplayPipeline;
+      total: Tensor;
+      warnings: string[];
+      close(): void;
+    }> {
       const made = await pipeline();
       const device = openDevice(TESTED);
       const [total, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
@@ -219,7 +251,10 @@ describe('what a pipeline tells', () => {
       const warned = once(process, 'warning') as Promise<[Error]>;
       await made.run({ ticks: 3 });
       const [warning] = await warned;
-      expect([warning.name, warning.message.includes("'total'")]).to.deep.equal(['PipelineWarning', true]);
+      expect([warning.name, warning.message.includes("'total'")]).to.deep.equal([
+        'PipelineWarning',
+        true,
+      ]);
       await made.close();
       close();
     });
@@ -256,32 +291,40 @@ describe('what a pipeline tells', () => {
     }
 
     for (const placement of ['inline', 'auto', SPREAD] as const)
-      upToAuto(placement)(`are told once and not published; the next capture goes on: ${placement}`, async () => {
-        const { made, warnings, begin, newest, close } = await doubling({ placement, depth: 6 });
-        const versions: number[] = [];
-        made.on('tick', ({ version }) => versions.push(version));
-        await begin();
-        // The last tick of a run waits for a free version: none will come, and it must not wait for ever.
-        await made.run({ ticks: 140, publishEvery: 1 });
-        // While two versions are being written, what is due waits: several may become one.
-        const [last = 0, least = 0, most = 0] = newest();
-        expect([least, Math.log2(most) % 1]).to.deep.equal([most, 0]);
-        expect(most).to.be.within(2, 2 ** 127);
-        await made.run({ ticks: 20, publishEvery: 1 });
-        expect(newest()).to.deep.equal([last, least, most]);
-        expect(versions.filter((version) => version > 0)).to.deep.equal(Array.from({ length: last }, (_, i) => i + 1));
-        expect(warnings).to.have.length(1);
-        const [, tick] =
-          /^tick (\d+): weight 0 is NaN or infinite; they are not published, nor /.exec(warnings[0] ?? '') ?? [];
-        expect(Number(tick)).to.be.within(127, 139);
-        // Versions stay dense: those that were refused are written again.
-        await begin();
-        await made.run({ ticks: 10, publishEvery: 1 });
-        expect(newest().slice(1)).to.deep.equal([2 ** 10, 2 ** 10]);
-        expect(versions.filter((version) => version > last)[0]).to.equal(last + 1);
-        expect(warnings).to.have.length(1);
-        await close();
-      });
+      upToAuto(placement)(
+        `are told once and not published; the next capture goes on: ${placement}`,
+        async () => {
+          const { made, warnings, begin, newest, close } = await doubling({ placement, depth: 6 });
+          const versions: number[] = [];
+          made.on('tick', ({ version }) => versions.push(version));
+          await begin();
+          // The last tick of a run waits for a free version: none will come, and it must not wait
+          // for ever.
+          await made.run({ ticks: 140, publishEvery: 1 });
+          // While two versions are being written, what is due waits: several may become one.
+          const [last = 0, least = 0, most = 0] = newest();
+          expect([least, Math.log2(most) % 1]).to.deep.equal([most, 0]);
+          expect(most).to.be.within(2, 2 ** 127);
+          await made.run({ ticks: 20, publishEvery: 1 });
+          expect(newest()).to.deep.equal([last, least, most]);
+          expect(versions.filter((version) => version > 0)).to.deep.equal(
+            Array.from({ length: last }, (_, i) => i + 1),
+          );
+          expect(warnings).to.have.length(1);
+          const [, tick] =
+            /^tick (\d+): weight 0 is NaN or infinite; they are not published, nor /.exec(
+              warnings[0] ?? '',
+            ) ?? [];
+          expect(Number(tick)).to.be.within(127, 139);
+          // Versions stay dense: those that were refused are written again.
+          await begin();
+          await made.run({ ticks: 10, publishEvery: 1 });
+          expect(newest().slice(1)).to.deep.equal([2 ** 10, 2 ** 10]);
+          expect(versions.filter((version) => version > last)[0]).to.equal(last + 1);
+          expect(warnings).to.have.length(1);
+          await close();
+        },
+      );
 
     it('are published where that was asked for, and told all the same', async () => {
       const { made, warnings, begin, newest, close } = await doubling();
@@ -289,7 +332,9 @@ describe('what a pipeline tells', () => {
       await made.run({ ticks: 130, publishEvery: 1 });
       expect(newest().slice(1)).to.deep.equal([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
       expect(warnings).to.have.length(1);
-      expect(warnings[0]).to.match(/^tick 1[23]\d: weight 0 is NaN or infinite; they were published, as asked$/);
+      expect(warnings[0]).to.match(
+        /^tick 1[23]\d: weight 0 is NaN or infinite; they were published, as asked$/,
+      );
       const without = () => made.capture(() => {}, { publishNonFinite: true });
       expect(refusal(without).message).to.include('publishNonFinite is about weights');
       await close();
@@ -338,7 +383,9 @@ describe('what a pipeline tells', () => {
       made.on('warning', () => {
         throw new Error('mine');
       });
-      expect((await rejection(() => made.run({ ticks: 5000, publishEvery: 5 }))).message).to.equal('mine');
+      expect((await rejection(() => made.run({ ticks: 5000, publishEvery: 5 }))).message).to.equal(
+        'mine',
+      );
       expect((await made.run({ ticks: 5 })).ticks).to.equal(5);
       await close();
     });
@@ -347,40 +394,48 @@ describe('what a pipeline tells', () => {
       const mailbox = WeightMailbox.create({ length: 3 });
       const weights = Float32Array.of(1, Number.NEGATIVE_INFINITY, Number.NaN);
       const error = refusal(() => mailbox.write(weights));
-      expect([error.code, error.message.slice(0, 23)]).to.deep.equal(['ERR_HOTSLOT_RANGE', 'weights[1] is -Infinity']);
+      expect([error.code, error.message.slice(0, 23)]).to.deep.equal([
+        'ERR_HOTSLOT_RANGE',
+        'weights[1] is -Infinity',
+      ]);
       expect([mailbox.begun, mailbox.write(weights, { nonFinite: true })]).to.deep.equal([0, 1]);
-      expect(refusal(() => mailbox.write(weights, { nonFinit: true } as never)).message).to.include("'nonFinit'");
+      expect(refusal(() => mailbox.write(weights, { nonFinit: true } as never)).message).to.include(
+        "'nonFinit'",
+      );
     });
   });
 
-  itAll('a run that waits ten seconds for the same thing says so once, in the words of waitingFor()', async () => {
-    const buffer = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [1] } } });
-    const made = await pipeline({ buffer });
-    made.capture(() => {});
-    using clock = new ClockAhead();
-    // Nothing moves where words of others count seconds.
-    const leave = feed(buffer.share().memory, {
-      waitingFor: () => `rows: 1 host, 1 silent for ${clock.ahead / 1000} s`,
-      spans: [],
-    });
-    const warnings: string[] = [];
-    made.on('warning', (text) => warnings.push(text));
-    const controller = new AbortController();
-    const running = made.run({ signal: controller.signal });
-    await clock.read(3);
-    clock.ahead = 5000;
-    await clock.read(3);
-    expect(warnings).to.deep.equal([]);
-    clock.ahead = 10_000;
-    await once(made as never, 'warning');
-    expect(warnings).to.deep.equal([`run() has waited 10 s for ${made.waitingFor()}`]);
-    expect(warnings[0]).to.match(/rows: 0 were ever added; rows: 1 host, 1 silent for \d+ s$/);
-    // The same again is not told again, at the run's last look either.
-    clock.ahead += 20_000;
-    controller.abort();
-    expect(await running).to.include({ aborted: true, ticks: 0 });
-    expect(warnings).to.have.length(1);
-    leave();
-    await made.close();
-  });
+  itAll(
+    'a run that waits ten seconds for the same thing says so once, in the words of waitingFor()',
+    async () => {
+      const buffer = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [1] } } });
+      const made = await pipeline({ buffer });
+      made.capture(() => {});
+      using clock = new ClockAhead();
+      // Nothing moves where words of others count seconds.
+      const leave = feed(buffer.share().memory, {
+        waitingFor: () => `rows: 1 host, 1 silent for ${clock.ahead / 1000} s`,
+        spans: [],
+      });
+      const warnings: string[] = [];
+      made.on('warning', (text) => warnings.push(text));
+      const controller = new AbortController();
+      const running = made.run({ signal: controller.signal });
+      await clock.read(3);
+      clock.ahead = 5000;
+      await clock.read(3);
+      expect(warnings).to.deep.equal([]);
+      clock.ahead = 10_000;
+      await once(made as never, 'warning');
+      expect(warnings).to.deep.equal([`run() has waited 10 s for ${made.waitingFor()}`]);
+      expect(warnings[0]).to.match(/rows: 0 were ever added; rows: 1 host, 1 silent for \d+ s$/);
+      // The same again is not told again, at the run's last look either.
+      clock.ahead += 20_000;
+      controller.abort();
+      expect(await running).to.include({ aborted: true, ticks: 0 });
+      expect(warnings).to.have.length(1);
+      leave();
+      await made.close();
+    },
+  );
 });

@@ -1,4 +1,7 @@
-/** Pipelines over trajectories: the bits of batches, priorities at fixed lag, waiting for steps, what is told and refused. */
+/**
+ * Pipelines over trajectories: the bits of batches, priorities at fixed lag, waiting for steps,
+ * what is told and refused.
+ */
 import { expect } from 'chai';
 import {
   prioritized,
@@ -21,7 +24,10 @@ const open: ReplayPipeline[] = [];
 
 async function opened(options: Partial<TrajectoryPipelineOptions>): Promise<ReplayPipeline> {
   const made = await ReplayPipeline.open({
-    ...{ device: TESTED, sampleCount: ROWS, depth: DEPTH, baseSeed: 5 },
+    device: TESTED,
+    sampleCount: ROWS,
+    depth: DEPTH,
+    baseSeed: 5,
     ...options,
   } as TrajectoryPipelineOptions);
   open.push(made);
@@ -50,7 +56,10 @@ describe('a pipeline over trajectories', () => {
             const batch = await made.sampleLargeBatch(tick, ROWS);
             expect(Object.keys(batch)).to.deep.equal(Object.keys(want));
             for (const [key, values] of Object.entries(want))
-              expect(await (batch[key] as Tensor).toArray(), `${key} of tick ${tick}`).to.deep.equal(values);
+              expect(
+                await (batch[key] as Tensor).toArray(),
+                `${key} of tick ${tick}`,
+              ).to.deep.equal(values);
             made.afterTick();
           }
           await made.close();
@@ -65,13 +74,20 @@ describe('a pipeline over trajectories', () => {
         const want = replica({ ticks, depth: DEPTH, rows: ROWS, seed: 5 });
         const manual = prioritized();
         const { buffer } = stepsBuffer();
-        const first = await opened({ buffer, view: buffer.transitions(VIEW), sampler: manual, placement });
+        const first = await opened({
+          buffer,
+          view: buffer.transitions(VIEW),
+          sampler: manual,
+          placement,
+        });
         const told: Tick[] = [];
         first.on('tick', (tick) => told.push(tick));
         for (let tick = 0; tick < ticks; tick++) {
           const batch = await first.sampleLargeBatch(tick, ROWS);
           const draw = want.draws[tick] as TransitionSample;
-          expect(await (batch.ids as Tensor).toArray(), `ids of tick ${tick}`).to.deep.equal(draw.ids);
+          expect(await (batch.ids as Tensor).toArray(), `ids of tick ${tick}`).to.deep.equal(
+            draw.ids,
+          );
           const weights = Float32Array.from(draw.weights as Float64Array);
           expect(await (batch.weights as Tensor).toArray()).to.deep.equal(weights);
           const priorities = batch.priorities as Tensor;
@@ -86,12 +102,21 @@ describe('a pipeline over trajectories', () => {
         expect(told.length).to.be.at.least(ticks - DEPTH);
         expect(new Set(told.map(({ sampler }) => sampler))).to.deep.equal(new Set(['prioritized']));
         expect(told.at(-1)?.maxPriority).to.equal(want.leaves.maxPriority);
-        expect(new Set(told.map(({ drawnAgain, stale }) => drawnAgain + stale))).to.deep.equal(new Set([0]));
+        expect(new Set(told.map(({ drawnAgain, stale }) => drawnAgain + stale))).to.deep.equal(
+          new Set([0]),
+        );
 
         const running = prioritized();
         const again = stepsBuffer().buffer;
-        const second = await opened({ buffer: again, view: again.transitions(VIEW), sampler: running, placement });
-        second.capture((batch, { stream, priorities }) => stream.copy(priorities as Tensor, batch.rewards as Tensor));
+        const second = await opened({
+          buffer: again,
+          view: again.transitions(VIEW),
+          sampler: running,
+          placement,
+        });
+        second.capture((batch, { stream, priorities }) =>
+          stream.copy(priorities as Tensor, batch.rewards as Tensor),
+        );
         await second.run({ ticks: 7 });
         // A run that goes on sees what the one before left, at the same distance.
         await second.run({ ticks: ticks - 7 });
@@ -139,7 +164,8 @@ describe('a pipeline over trajectories', () => {
       made.afterTick();
       return found;
     };
-    for (let tick = 0; tick < 5; tick++) expect(await weights(tick)).to.deep.equal(Array(ROWS).fill(1));
+    for (let tick = 0; tick < 5; tick++)
+      expect(await weights(tick)).to.deep.equal(Array(ROWS).fill(1));
     made.setBeta(1);
     expect(new Set(await weights(5)).size).to.be.greaterThan(2);
     for (const wrong of [-0.1, 1.1, Number.NaN, '1'])
@@ -150,7 +176,8 @@ describe('a pipeline over trajectories', () => {
 
   it('waits for steps, says so, and is let go by abort and by close', async () => {
     const buffer = TrajectoryBuffer.create({
-      ...{ capacity: 400, lanes: 4 },
+      capacity: 400,
+      lanes: 4,
       fields: {
         obs: { shape: [3], observation: true },
         pixels: { shape: [2, 5], dtype: 'uint8', observation: true },
@@ -158,8 +185,12 @@ describe('a pipeline over trajectories', () => {
       },
     });
     const made = await opened({ buffer, view: buffer.transitions(VIEW) });
-    made.capture((batch, { stream, out }) => stream.copy(out.view({ shape: [ROWS] }), batch.rewards as Tensor));
-    expect(refusal(() => made.startPrepare(0, ROWS))).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
+    made.capture((batch, { stream, out }) =>
+      stream.copy(out.view({ shape: [ROWS] }), batch.rewards as Tensor),
+    );
+    expect(refusal(() => made.startPrepare(0, ROWS))).to.include({
+      code: 'ERR_HOTSLOT_STATE_EMPTY',
+    });
     const run = async (until: () => boolean) => {
       const abort = new AbortController();
       const running = made.run({ signal: abort.signal });
@@ -167,7 +198,8 @@ describe('a pipeline over trajectories', () => {
       abort.abort();
       return running;
     };
-    const waits = () => /^steps: 0 of \d+ in 4 lanes are drawable by the view/.test(made.waitingFor());
+    const waits = () =>
+      /^steps: 0 of \d+ in 4 lanes are drawable by the view/.test(made.waitingFor());
     expect((await run(waits)).ticks).to.equal(0);
     using writer = buffer.writer();
     addSteps(writer, 20);
@@ -215,6 +247,8 @@ describe('a pipeline over trajectories', () => {
     }
     expect(refusal(() => sampler.inspect())).to.include({ code: 'ERR_HOTSLOT_STATE_EMPTY' });
     const made = await opened({ buffer, view });
-    expect(refusal(() => made.setBeta(0.5)).message).to.match(/open the pipeline with a prioritized sampler/);
+    expect(refusal(() => made.setBeta(0.5)).message).to.match(
+      /open the pipeline with a prioritized sampler/,
+    );
   });
 });

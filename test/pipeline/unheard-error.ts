@@ -1,4 +1,7 @@
-/** Loses an actor's thread with no waiter and no listener: the error must surface as an uncaught exception. */
+/**
+ * Loses an actor's thread with no waiter and no listener: the error must surface as an uncaught
+ * exception.
+ */
 
 import { pipeline } from './fixture.ts';
 import { workersOf } from './inside.ts';

@@ -1,4 +1,7 @@
-/** Ticks across every width that a number of theirs has somewhere: none is lost, doubled or out of order there. */
+/**
+ * Ticks across every width that a number of theirs has somewhere: none is lost, doubled or out of
+ * order there.
+ */
 import { expect } from 'chai';
 import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { prioritized, type ReplayPipeline, type Tensor } from '../../src/index.ts';
@@ -8,14 +11,23 @@ import { replica, stepsBuffer, VIEW } from './steps.ts';
 
 /** Goes on as if so many ticks had been. */
 async function skipTo(made: ReplayPipeline, tick: number): Promise<void> {
-  const position = { tick: tick - 1, sequence: tick, beta: 0.4, applied: tick, updates: [], prepared: null };
+  const position = {
+    tick: tick - 1,
+    sequence: tick,
+    beta: 0.4,
+    applied: tick,
+    updates: [],
+    prepared: null,
+  };
   await insideOf(made).positions.resume(position);
 }
 
 const placements = { inline: 'inline', 'a thread per role': SPREAD } as const;
 /** A slot's word, int32 and uint32, and as far as whole numbers are exact. */
 const widths = [29, 31, 32, 53];
-/** Threads take half a second to open: one width and depth of theirs is enough for the short run. */
+/**
+ * Threads take half a second to open: one width and depth of theirs is enough for the short run.
+ */
 const declare = (placement: unknown, bits: number, depth = 3) =>
   placement === SPREAD && (bits !== 29 || depth !== 3) ? itAll : it;
 
@@ -31,35 +43,42 @@ describe('pipeline/wraps', () => {
           placement,
           bits,
           depth,
-        )(`2^${bits}, ${name}, depth ${depth}: two runs across it make each tick once`, async () => {
-          const ticks: number[] = [];
-          const made = await pipeline({ placement, depth });
-          const first = firstBefore(bits);
-          await skipTo(made, first);
-          const { count, close } = counter(made);
-          made.on('tick', ({ tickId }) => ticks.push(tickId));
-          for (const some of [7, 8]) expect((await made.run({ ticks: some })).ticks).to.equal(some);
-          expect(await count.toArray()).to.deep.equal(Float32Array.of(15));
-          expect(ticks).to.deep.equal(Array.from({ length: 15 }, (_, i) => first + i));
-          await made.close();
-          close();
-        });
+        )(
+          `2^${bits}, ${name}, depth ${depth}: two runs across it make each tick once`,
+          async () => {
+            const ticks: number[] = [];
+            const made = await pipeline({ placement, depth });
+            const first = firstBefore(bits);
+            await skipTo(made, first);
+            const { count, close } = counter(made);
+            made.on('tick', ({ tickId }) => ticks.push(tickId));
+            for (const some of [7, 8])
+              expect((await made.run({ ticks: some })).ticks).to.equal(some);
+            expect(await count.toArray()).to.deep.equal(Float32Array.of(15));
+            expect(ticks).to.deep.equal(Array.from({ length: 15 }, (_, i) => first + i));
+            await made.close();
+            close();
+          },
+        );
 
   for (const [name, placement] of Object.entries(placements))
     for (const bits of widths)
-      declare(placement, bits)(`2^${bits}, ${name}: priorities are taken up at the same distance`, async () => {
-        const first = firstBefore(bits);
-        const [ticks, depth, rows] = [16, 3, 8];
-        const want = replica({ ticks, depth, rows, seed: first });
-        const [sampler, { buffer }] = [prioritized(), stepsBuffer()];
-        const source = { buffer, view: buffer.transitions(VIEW), sampler, sampleCount: rows };
-        const made = await pipeline({ ...source, placement, depth } as never);
-        await skipTo(made, first);
-        made.capture((batch, { stream, priorities }) =>
-          stream.copy(priorities as Tensor, (batch as unknown as { rewards: Tensor }).rewards),
-        );
-        for (const some of [7, 9]) await made.run({ ticks: some });
-        await made.close();
-        expect(sampler.inspect()).to.deep.equal(want.leaves);
-      });
+      declare(placement, bits)(
+        `2^${bits}, ${name}: priorities are taken up at the same distance`,
+        async () => {
+          const first = firstBefore(bits);
+          const [ticks, depth, rows] = [16, 3, 8];
+          const want = replica({ ticks, depth, rows, seed: first });
+          const [sampler, { buffer }] = [prioritized(), stepsBuffer()];
+          const source = { buffer, view: buffer.transitions(VIEW), sampler, sampleCount: rows };
+          const made = await pipeline({ ...source, placement, depth } as never);
+          await skipTo(made, first);
+          made.capture((batch, { stream, priorities }) =>
+            stream.copy(priorities as Tensor, (batch as unknown as { rewards: Tensor }).rewards),
+          );
+          for (const some of [7, 9]) await made.run({ ticks: some });
+          await made.close();
+          expect(sampler.inspect()).to.deep.equal(want.leaves);
+        },
+      );
 });

@@ -1,4 +1,7 @@
-/** How the runs of a learner group end: together, at one exchange, and each rank is told who ended it and why. */
+/**
+ * How the runs of a learner group end: together, at one exchange, and each rank is told who ended
+ * it and why.
+ */
 import { expect } from 'chai';
 import { GroupRank } from '../../src/engine/group/group-rank.ts';
 import { layOutGroup } from '../../src/engine/group/group-shared.ts';
@@ -10,14 +13,29 @@ import { closeAll, filled } from '../pipeline/fixture.ts';
 import { onlyOn, placements } from '../pipeline/placements.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
-import { average, closeGroups, expected, join, keep, learner, PARAMETERS, read, update, vector } from './learners.ts';
+import {
+  average,
+  closeGroups,
+  expected,
+  join,
+  keep,
+  learner,
+  PARAMETERS,
+  read,
+  update,
+  vector,
+} from './learners.ts';
 
 const updateAll = (values: readonly Float32Array[]) => {
   for (const [rank, each] of values.entries()) update(rank, each);
 };
 
 type Learner = Awaited<ReturnType<typeof learner>>;
-const learners = async (ranks: number, every: number, more: Parameters<typeof learner>[2] = {}): Promise<Learner[]> =>
+const learners = async (
+  ranks: number,
+  every: number,
+  more: Parameters<typeof learner>[2] = {},
+): Promise<Learner[]> =>
   Promise.all((await join(ranks)).map((group) => learner(group, every, more)));
 /** Until this learner waits for another one. */
 const waits = async ({ made }: Learner) => {
@@ -45,46 +63,56 @@ describe('ranks/the end of a run in a learner group', function () {
           { ended: { rank: 1, why: 'ticks' }, ticks: 3 },
         ]);
         expect(await read(all)).to.deep.equal(expected(3, 3, 1));
-        // Batches behind the end were given back: the next run's ticks are the next ones, with their updates.
+        // Batches behind the end were given back: the next run's ticks are the next ones, with
+        // their updates.
         expect(await endings(all.map(({ made }) => made.run({ ticks: 2 })))).to.deep.equal(
           all.map(() => ({ ended: 'ticks', ticks: 2 })),
         );
         expect(await read(all)).to.deep.equal(expected(3, 5, 1));
         const ids: number[][] = all.map(() => []);
-        for (const [rank, { made }] of all.entries()) made.on('tick', ({ tickId }) => ids[rank]!.push(tickId));
+        for (const [rank, { made }] of all.entries())
+          made.on('tick', ({ tickId }) => ids[rank]!.push(tickId));
         await Promise.all(all.map(({ made }) => made.run({ ticks: 1 })));
         expect(ids).to.deep.equal(all.map(() => [5]));
       });
 
-      rest('ticks, between two means: the others come to their next one, and all average there', async () => {
-        const all = await learners(2, 3, { placement });
-        const values = [0, 1].map(() => vector(0));
-        expect(await endings([all[0]!.made.run({ ticks: 4 }), all[1]!.made.run({ ticks: 9 })])).to.deep.equal([
-          { ended: 'ticks', ticks: 4 },
-          { ended: { rank: 0, why: 'ticks' }, ticks: 6 },
-        ]);
-        for (let tick = 0; tick < 3; tick++) updateAll(values);
-        average(values);
-        update(0, values[0]!);
-        for (let tick = 0; tick < 3; tick++) update(1, values[1]!);
-        average(values);
-        expect(await read(all)).to.deep.equal(values);
-        // Three ticks later the next mean.
-        await endings(all.map(({ made }) => made.run({ ticks: 3 })));
-        for (let tick = 0; tick < 3; tick++) updateAll(values);
-        average(values);
-        expect(await read(all)).to.deep.equal(values);
-      });
+      rest(
+        'ticks, between two means: the others come to their next one, and all average there',
+        async () => {
+          const all = await learners(2, 3, { placement });
+          const values = [0, 1].map(() => vector(0));
+          expect(
+            await endings([all[0]!.made.run({ ticks: 4 }), all[1]!.made.run({ ticks: 9 })]),
+          ).to.deep.equal([
+            { ended: 'ticks', ticks: 4 },
+            { ended: { rank: 0, why: 'ticks' }, ticks: 6 },
+          ]);
+          for (let tick = 0; tick < 3; tick++) updateAll(values);
+          average(values);
+          update(0, values[0]!);
+          for (let tick = 0; tick < 3; tick++) update(1, values[1]!);
+          average(values);
+          expect(await read(all)).to.deep.equal(values);
+          // Three ticks later the next mean.
+          await endings(all.map(({ made }) => made.run({ ticks: 3 })));
+          for (let tick = 0; tick < 3; tick++) updateAll(values);
+          average(values);
+          expect(await read(all)).to.deep.equal(values);
+        },
+      );
 
       it('an abort: the others end with the ticks that had slots', async () => {
         const all = await learners(2, 1, { placement });
         const abort = new AbortController();
-        const runs = all.map(({ made }, rank) => made.run(rank === 1 ? { signal: abort.signal } : {}));
+        const runs = all.map(({ made }, rank) =>
+          made.run(rank === 1 ? { signal: abort.signal } : {}),
+        );
         while (all[0]!.made.inspect().finished < 5) await new Promise(setImmediate);
         abort.abort();
         const [a, b] = await endings(runs);
         expect([a!.ended, b!.ended]).to.deep.equal([{ rank: 1, why: 'aborted' }, 'aborted']);
-        // Rank 1 may have had no slot for the tick that the other one is at: they average there all the same.
+        // Rank 1 may have had no slot for the tick that the other one is at: they average there all
+        // the same.
         expect(a!.ticks - b!.ticks).to.be.within(0, 1);
         const [x, y] = await read(all);
         expect(x).to.deep.equal(y);
@@ -103,7 +131,9 @@ describe('ranks/the end of a run in a learner group', function () {
           abort.abort();
           const [a, b] = await Promise.all(runs);
           for (const { ended } of [a!, b!])
-            expect(typeof ended === 'string' ? ended : ended.why, JSON.stringify(ended)).to.equal('aborted');
+            expect(typeof ended === 'string' ? ended : ended.why, JSON.stringify(ended)).to.equal(
+              'aborted',
+            );
           const [x, y] = await read(all);
           if (a!.ticks === b!.ticks) expect(x).to.deep.equal(y);
           await closeAll();
@@ -132,7 +162,10 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(await running).to.deep.include({ ticks: 1, ended: 'aborted', aborted: true });
     expect(a!.group.waitingFor()).to.equal('');
     // The other one comes to the exchange that was ended.
-    expect(await b!.made.run({ ticks: 9 })).to.deep.include({ ticks: 1, ended: { rank: 0, why: 'aborted' } });
+    expect(await b!.made.run({ ticks: 9 })).to.deep.include({
+      ticks: 1,
+      ended: { rank: 0, why: 'aborted' },
+    });
     const values = [vector(0), vector(0)];
     updateAll(values);
     expect(await read([a!, b!])).to.deep.equal(values);
@@ -145,20 +178,32 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(await read([a!, b!])).to.deep.equal(values);
   });
 
-  itLonger('a rank whose ticks are over between two means ends by its signal when nobody comes', async () => {
-    const [a, b] = await learners(2, 3);
-    const abort = new AbortController();
-    const running = a!.made.run({ ticks: 2, signal: abort.signal });
-    await waits(a!);
-    abort.abort();
-    expect(await running).to.deep.include({ ticks: 2, ended: 'ticks', aborted: false });
-    expect(await b!.made.run({ ticks: 7 })).to.deep.include({ ticks: 3, ended: { rank: 0, why: 'ticks' } });
-  });
+  itLonger(
+    'a rank whose ticks are over between two means ends by its signal when nobody comes',
+    async () => {
+      const [a, b] = await learners(2, 3);
+      const abort = new AbortController();
+      const running = a!.made.run({ ticks: 2, signal: abort.signal });
+      await waits(a!);
+      abort.abort();
+      expect(await running).to.deep.include({ ticks: 2, ended: 'ticks', aborted: false });
+      expect(await b!.made.run({ ticks: 7 })).to.deep.include({
+        ticks: 3,
+        ended: { rank: 0, why: 'ticks' },
+      });
+    },
+  );
 
   itLonger('a run whose signal was aborted before the call ends the others', async () => {
     const [a, b] = await learners(2, 1);
-    expect(await a!.made.run({ signal: AbortSignal.abort() })).to.deep.include({ ticks: 0, ended: 'aborted' });
-    expect(await b!.made.run({ ticks: 3 })).to.deep.include({ ticks: 1, ended: { rank: 0, why: 'aborted' } });
+    expect(await a!.made.run({ signal: AbortSignal.abort() })).to.deep.include({
+      ticks: 0,
+      ended: 'aborted',
+    });
+    expect(await b!.made.run({ ticks: 3 })).to.deep.include({
+      ticks: 1,
+      ended: { rank: 0, why: 'aborted' },
+    });
     await endings([a!, b!].map(({ made }) => made.run({ ticks: 2 })));
     const [x, y] = await read([a!, b!]);
     expect(x).to.deep.equal(y);
@@ -176,26 +221,33 @@ describe('ranks/the end of a run in a learner group', function () {
       }
       await a!.made.close();
       expect(await first).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      expect(await (second ?? b!.made.run())).to.deep.include({ ended: { rank: 0, why: 'stopped' } });
+      expect(await (second ?? b!.made.run())).to.deep.include({
+        ended: { rank: 0, why: 'stopped' },
+      });
     }
   });
 
-  itLonger('a rank that leaves the group ends its own run and the others’, in any order', async () => {
-    for (const order of [
-      [0, 1],
-      [1, 0],
-    ]) {
-      const all = await learners(2, 1);
-      const runs = all.map(({ made }) => made.run());
-      while (all[0]!.made.inspect().finished < 5) await new Promise(setImmediate);
-      all[order[0]!]!.group.close();
-      const [a, b] = await Promise.all(runs);
-      expect([a, b][order[0]!]!.ended).to.equal('stopped');
-      expect([a, b][order[1]!]!.ended).to.deep.equal({ rank: order[0], why: 'stopped' });
-      expect(await rejection(all[order[1]!]!.made.run({ ticks: 3 }))).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      all[order[1]!]!.group.close();
-    }
-  });
+  itLonger(
+    'a rank that leaves the group ends its own run and the others’, in any order',
+    async () => {
+      for (const order of [
+        [0, 1],
+        [1, 0],
+      ]) {
+        const all = await learners(2, 1);
+        const runs = all.map(({ made }) => made.run());
+        while (all[0]!.made.inspect().finished < 5) await new Promise(setImmediate);
+        all[order[0]!]!.group.close();
+        const [a, b] = await Promise.all(runs);
+        expect([a, b][order[0]!]!.ended).to.equal('stopped');
+        expect([a, b][order[1]!]!.ended).to.deep.equal({ rank: order[0], why: 'stopped' });
+        expect(await rejection(all[order[1]!]!.made.run({ ticks: 3 }))).to.include({
+          code: 'ERR_HOTSLOT_STATE_CLOSED',
+        });
+        all[order[1]!]!.group.close();
+      }
+    },
+  );
 
   itLonger('a listener that throws ends the others, and rejects its own run', async () => {
     const [a, b] = await learners(2, 1);
@@ -209,32 +261,42 @@ describe('ranks/the end of a run in a learner group', function () {
     expect(x).to.deep.equal(y);
   });
 
-  itLonger('a failure rejects the others with its cause, with the opener of the one that failed busy', async () => {
-    const [a, b] = await learners(2, 1);
-    b!.made.on('error', () => {});
-    const errors = [a!, b!].map(({ made }) => rejection(made.run()));
-    while (a!.made.inspect().finished < 5) await new Promise(setImmediate);
-    b!.group.fail(new Error('out of eggs'));
-    for (const error of await Promise.all(errors)) expect(error.message).to.contain('out of eggs');
-  });
+  itLonger(
+    'a failure rejects the others with its cause, with the opener of the one that failed busy',
+    async () => {
+      const [a, b] = await learners(2, 1);
+      b!.made.on('error', () => {});
+      const errors = [a!, b!].map(({ made }) => rejection(made.run()));
+      while (a!.made.inspect().finished < 5) await new Promise(setImmediate);
+      b!.group.fail(new Error('out of eggs'));
+      for (const error of await Promise.all(errors))
+        expect(error.message).to.contain('out of eggs');
+    },
+  );
 
-  itLonger('a rank that waits for rows holds the others, and they end by their signal', async () => {
-    const [group, other] = await join(2);
-    const [a, b] = [await learner(group!, 1), await learner(other!, 1, { buffer: filled(0) })];
-    const [first, second] = [new AbortController(), new AbortController()];
-    const runs = [a.made.run({ signal: first.signal }), b.made.run({ signal: second.signal })];
-    await waits(a);
-    second.abort();
-    expect(await endings(runs)).to.deep.equal([
-      { ended: { rank: 1, why: 'aborted' }, ticks: 1 },
-      { ended: 'aborted', ticks: 0 },
-    ]);
-    const [x, y] = await read([a, b]);
-    expect(x).to.deep.equal(y);
-  });
+  itLonger(
+    'a rank that waits for rows holds the others, and they end by their signal',
+    async () => {
+      const [group, other] = await join(2);
+      const [a, b] = [await learner(group!, 1), await learner(other!, 1, { buffer: filled(0) })];
+      const [first, second] = [new AbortController(), new AbortController()];
+      const runs = [a.made.run({ signal: first.signal }), b.made.run({ signal: second.signal })];
+      await waits(a);
+      second.abort();
+      expect(await endings(runs)).to.deep.equal([
+        { ended: { rank: 1, why: 'aborted' }, ticks: 1 },
+        { ended: 'aborted', ticks: 0 },
+      ]);
+      const [x, y] = await read([a, b]);
+      expect(x).to.deep.equal(y);
+    },
+  );
 
   itLonger('exchange numbers pass 2³¹ and 2³²', async () => {
-    for (const number of setting({ short: [2 ** 31, 2 ** 32], all: [2 ** 30, 2 ** 31, 2 ** 32, 2 ** 40] })) {
+    for (const number of setting({
+      short: [2 ** 31, 2 ** 32],
+      all: [2 ** 30, 2 ** 31, 2 ** 32, 2 ** 40],
+    })) {
       const before = number - 4;
       const shared = layOutGroup({ ranks: 2, parameters: PARAMETERS }, null, before);
       const groups = await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank })));
@@ -278,7 +340,9 @@ describe('ranks/the end of a run in a learner group', function () {
       start(b);
       expect(b.look()).to.equal(true);
       expect(b.outcome(), moment).to.deep.equal({ averages: false, ended: stopped });
-      expect(refusal(() => a.start(Purpose.average, Float32Array.of(0), 0)).message).to.include('rank 0 has left');
+      expect(refusal(() => a.start(Purpose.average, Float32Array.of(0), 0)).message).to.include(
+        'rank 0 has left',
+      );
     }
   });
 

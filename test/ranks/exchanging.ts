@@ -1,9 +1,15 @@
 /** Exchanges whose every halo point says where it is from. */
-import { type HaloUpdater, periodicTopology, type SharedHaloExchange } from '../../src/entries/halo.ts';
+import {
+  type HaloUpdater,
+  periodicTopology,
+  type SharedHaloExchange,
+} from '../../src/entries/halo.ts';
 import type { MpiProcess } from '../../src/entries/ranks.ts';
 
 export const N = 4;
-/** Each rank's neighbours to the east and west are the next ones; north and south it meets itself. */
+/**
+ * Each rank's neighbours to the east and west are the next ones; north and south it meets itself.
+ */
 export const share = (mpi: MpiProcess, { ranks = mpi.size, extent = N } = {}): SharedHaloExchange =>
   mpi.shareHaloExchange({
     topology: periodicTopology({ layout: [ranks, 1] }),
@@ -19,7 +25,8 @@ export const share = (mpi: MpiProcess, { ranks = mpi.size, extent = N } = {}): S
     ],
   });
 const at = (i: number, j: number) => (j + 1) * (N + 2) + i + 1;
-const number = (rank: number, exchange: number, i: number, j: number) => ((rank * 1000 + exchange) * N + j) * N + i;
+const number = (rank: number, exchange: number, i: number, j: number) =>
+  ((rank * 1000 + exchange) * N + j) * N + i;
 
 /** So many exchanges, each halo point looked at. */
 export async function exchange(
@@ -44,7 +51,9 @@ export async function exchange(
       ] as const) {
         const want = number(of, k, there, (j + N) % N);
         if (data[at(i, j)] !== want)
-          throw new Error(`rank ${rank}, exchange ${k}, [${i}, ${j}]: ${data[at(i, j)]}, not ${want}`);
+          throw new Error(
+            `rank ${rank}, exchange ${k}, [${i}, ${j}]: ${data[at(i, j)]}, not ${want}`,
+          );
       }
     }
   }

@@ -1,4 +1,7 @@
-/** Learners in threads of one process that keep their parameters equal: exchanges of their own, and pipelines that average. */
+/**
+ * Learners in threads of one process that keep their parameters equal: exchanges of their own, and
+ * pipelines that average.
+ */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { GroupRank } from '../../src/engine/group/group-rank.ts';
@@ -12,7 +15,16 @@ import { onlyOn, placements } from '../pipeline/placements.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { closeGroups, expected, join, keep, learner, PARAMETERS, read, vector } from './learners.ts';
+import {
+  closeGroups,
+  expected,
+  join,
+  keep,
+  learner,
+  PARAMETERS,
+  read,
+  vector,
+} from './learners.ts';
 
 describe('ranks/learner groups', function () {
   this.timeout(setting({ short: 60_000, all: 300_000 }));
@@ -72,7 +84,9 @@ describe('ranks/learner groups', function () {
         (ranks + every === 3 ? it : onlyOn('inline', placement))(
           `${ranks} learners, every ${every}, ${name}: a mean behind the tick, over runs`,
           async () => {
-            const all = await Promise.all((await join(ranks)).map((group) => learner(group, every, { placement })));
+            const all = await Promise.all(
+              (await join(ranks)).map((group) => learner(group, every, { placement })),
+            );
             let ticks = 0;
             for (const more of [1, 4, 3]) {
               const summaries = await Promise.all(all.map(({ made }) => made.run({ ticks: more })));
@@ -85,7 +99,9 @@ describe('ranks/learner groups', function () {
 
     itLonger('publish the mean behind a tick', async () => {
       const boxes = [0, 1].map(() => WeightMailbox.create({ length: PARAMETERS }));
-      const all = await Promise.all((await join(2)).map((group, rank) => learner(group, 1, { mailbox: boxes[rank]! })));
+      const all = await Promise.all(
+        (await join(2)).map((group, rank) => learner(group, 1, { mailbox: boxes[rank]! })),
+      );
       await Promise.all(all.map(({ made }) => made.run({ ticks: 6, publishEvery: 2 })));
       for (const box of boxes) {
         expect(box.published).to.equal(3);
@@ -107,7 +123,9 @@ describe('ranks/learner groups', function () {
       const [first, second] = await join(2);
       const [a, b] = await Promise.all([first!, second!].map((group) => learner(group, 1)));
       const running = a!.made.run({ ticks: 3 });
-      while (a!.made.waitingFor() !== 'rank 1, which has not come to exchange 1 of the learner group')
+      while (
+        a!.made.waitingFor() !== 'rank 1, which has not come to exchange 1 of the learner group'
+      )
         await new Promise(setImmediate);
       expect(second!.waitingFor()).to.equal('');
       await Promise.all([running, b!.made.run({ ticks: 3 })]);
@@ -136,7 +154,9 @@ describe('ranks/learner groups', function () {
       b!.group.fail(new Error('out of eggs'));
       const error = await first;
       expect(error).to.include({ actor: 'poll' });
-      expect(error.message).to.contain('rank 1 of the learner group failed in exchange 3: out of eggs');
+      expect(error.message).to.contain(
+        'rank 1 of the learner group failed in exchange 3: out of eggs',
+      );
       expect((await rejection(b!.made.run({ ticks: 1 }))).message).to.contain('out of eggs');
     });
 
@@ -157,17 +177,29 @@ describe('ranks/learner groups', function () {
         on.allocate({ shape: [2], dtype: 'float64' }),
       ];
       const placement = 'inline';
-      const [alone, grouped] = [await pipeline({ placement }), await pipeline({ placement, group: group! })];
-      const say = (made: ReplayPipeline, options: object) => refusal(() => made.capture(() => {}, options)).message;
-      expect(say(alone, { sync: 'parameters', parameters: [few] })).to.contain('opened with a group');
+      const [alone, grouped] = [
+        await pipeline({ placement }),
+        await pipeline({ placement, group: group! }),
+      ];
+      const say = (made: ReplayPipeline, options: object) =>
+        refusal(() => made.capture(() => {}, options)).message;
+      expect(say(alone, { sync: 'parameters', parameters: [few] })).to.contain(
+        'opened with a group',
+      );
       expect(say(alone, { parameters: [few] })).to.contain("parameters are for sync: 'parameters'");
       expect(say(grouped, {})).to.contain("capture() takes sync: 'parameters'");
       expect(say(grouped, { sync: 'gradients' })).to.contain("sync can be 'parameters'");
       expect(say(grouped, { sync: 'parameters' })).to.contain('1 to 8 tensors');
-      expect(say(grouped, { sync: 'parameters', parameters: [many] })).to.contain('6 values, the group averages 5');
-      expect(say(grouped, { sync: 'parameters', parameters: [doubles] })).to.contain('contiguous float32');
+      expect(say(grouped, { sync: 'parameters', parameters: [many] })).to.contain(
+        '6 values, the group averages 5',
+      );
+      expect(say(grouped, { sync: 'parameters', parameters: [doubles] })).to.contain(
+        'contiguous float32',
+      );
       expect(say(grouped, { sync: 'parameters', parameters: [few], every: 0 })).to.contain('every');
-      expect((await rejection(pipeline({ group: {} as never }))).message).to.contain('must be a LearnerGroup');
+      expect((await rejection(pipeline({ group: {} as never }))).message).to.contain(
+        'must be a LearnerGroup',
+      );
     });
 
     itLonger('name the learner that averages at other times', async () => {
@@ -186,7 +218,9 @@ describe('ranks/learner groups', function () {
         const came = { replaced: 0, told: 0 };
         for (let round = 0; round < setting({ short: 1, all: 4, long: 40 }); round++) {
           const made = await join(2);
-          const all = await Promise.all(made.map((group) => learner(group, 1, { restart: 3, placement: 'auto' })));
+          const all = await Promise.all(
+            made.map((group) => learner(group, 1, { restart: 3, placement: 'auto' })),
+          );
           const runs = all.map(({ made }) => made.run({ ticks: 300 }));
           const outcomes = Promise.allSettled(runs);
           await new Promise((resolve) => setTimeout(resolve, 5 + ((round * 7.3) % 40)));
@@ -202,7 +236,9 @@ describe('ranks/learner groups', function () {
           } else {
             came.told++;
             for (const each of [a, b])
-              expect(String((each as PromiseRejectedResult).reason)).to.match(/under way, or its thread ended in it/);
+              expect(String((each as PromiseRejectedResult).reason)).to.match(
+                /under way, or its thread ended in it/,
+              );
           }
           await closeAll();
         }
@@ -219,25 +255,32 @@ describe('ranks/learner groups', function () {
       expect(a).to.deep.equal(b);
     });
 
-    itAll('are told of a device that has something else than the mean, at the next thousandth one', async () => {
-      const runs = (await join(2)).map(async (group) => {
-        const on = device();
-        const [a, b, step] = [1, 2, 3].map((value) => on.allocate({ shape: [1] }).write(Float32Array.of(value)));
-        await on.currentStream.synchronize();
-        const made = await pipeline({ group });
-        made.capture(
-          (_, { stream }) => {
-            stream.launch('axpby', { tensors: [a!, step!], wholes: [1], reals: [1, 0.5] });
-          },
-          // Of rank 0 one place has two means.
-          { sync: 'parameters', parameters: group.rank === 0 ? [a!, a!] : [a!, b!] },
-        );
-        expect((await made.run({ ticks: 998 })).ticks).to.equal(998);
-        return made.run({ ticks: 4 });
-      });
-      for (const error of await Promise.all(runs.map(rejection)))
-        expect(error.message).to.match(/the mean before exchange 1000 was not the same for rank \d/);
-    });
+    itAll(
+      'are told of a device that has something else than the mean, at the next thousandth one',
+      async () => {
+        const runs = (await join(2)).map(async (group) => {
+          const on = device();
+          const [a, b, step] = [1, 2, 3].map((value) =>
+            on.allocate({ shape: [1] }).write(Float32Array.of(value)),
+          );
+          await on.currentStream.synchronize();
+          const made = await pipeline({ group });
+          made.capture(
+            (_, { stream }) => {
+              stream.launch('axpby', { tensors: [a!, step!], wholes: [1], reals: [1, 0.5] });
+            },
+            // Of rank 0 one place has two means.
+            { sync: 'parameters', parameters: group.rank === 0 ? [a!, a!] : [a!, b!] },
+          );
+          expect((await made.run({ ticks: 998 })).ticks).to.equal(998);
+          return made.run({ ticks: 4 });
+        });
+        for (const error of await Promise.all(runs.map(rejection)))
+          expect(error.message).to.match(
+            /the mean before exchange 1000 was not the same for rank \d/,
+          );
+      },
+    );
   });
 
   describe('are told', () => {
@@ -257,7 +300,9 @@ describe('ranks/learner groups', function () {
         exchange(() => {
           // What rank 0 was told is not what rank 1 has.
           const half = (2 * routeOf(2, 0, 1) + (n % 2)) * strideOf(2);
-          if (n === 999) new Float32Array(shared.data.memory, shared.data.offset + half + LETTER_BYTES, 2)[1]! += 1e-3;
+          if (n === 999)
+            new Float32Array(shared.data.memory, shared.data.offset + half + LETTER_BYTES, 2)[1]! +=
+              1e-3;
         });
         for (const [rank, each] of ranks.entries()) {
           each.average(values[rank]!);
@@ -270,7 +315,9 @@ describe('ranks/learner groups', function () {
       expect(refusal(() => first!.average(values[0]!)).message).to.contain(
         'the mean before exchange 1000 was not the same for rank 1',
       );
-      expect((await rejection(second!.average(values[1]!))).message).to.contain('rank 0 of the learner group failed');
+      expect((await rejection(second!.average(values[1]!))).message).to.contain(
+        'rank 0 of the learner group failed',
+      );
     });
 
     it('of a thread that ended', async () => {
@@ -297,7 +344,9 @@ describe('ranks/learner groups', function () {
       await worker.terminate();
       expect(await ended).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
       // For good.
-      expect(await rejection(group.average(values))).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
+      expect(await rejection(group.average(values))).to.include({
+        code: 'ERR_HOTSLOT_THREAD_LOST',
+      });
     });
 
     it('who does something else', async () => {
@@ -306,7 +355,8 @@ describe('ranks/learner groups', function () {
         rejection(a!.average(new Float32Array(2))),
         rejection(b!.average(new Float32Array(3))),
       ]);
-      for (const error of errors) expect(error.message).to.match(/rank \d averages [23] parameters .* where rank \d/);
+      for (const error of errors)
+        expect(error.message).to.match(/rank \d averages [23] parameters .* where rank \d/);
       const [c, d] = await join(2);
       const data = Float32Array.of(1);
       const others = await Promise.all([
@@ -326,26 +376,38 @@ describe('ranks/learner groups', function () {
     });
 
     it('of bad input, and nothing has happened', async () => {
-      expect(refusal(() => shareLearnerGroup({ ranks: 0, parameters: 1 })).message).to.contain('ranks');
-      expect(refusal(() => shareLearnerGroup({ ranks: 2, parameters: 2 ** 30 })).message).to.contain('at most');
-      expect(refusal(() => shareLearnerGroup({ ranks: 2, parameters: 1, rank: 0 } as never)).message).to.contain(
-        'rank',
+      expect(refusal(() => shareLearnerGroup({ ranks: 0, parameters: 1 })).message).to.contain(
+        'ranks',
       );
+      expect(
+        refusal(() => shareLearnerGroup({ ranks: 2, parameters: 2 ** 30 })).message,
+      ).to.contain('at most');
+      expect(
+        refusal(() => shareLearnerGroup({ ranks: 2, parameters: 1, rank: 0 } as never)).message,
+      ).to.contain('rank');
       const shared = shareLearnerGroup({ ranks: 2, parameters: 1 });
       const group = await LearnerGroup.join({ shared, rank: 0 });
       keep(group);
-      expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-      expect((await rejection(LearnerGroup.join({ shared, rank: 2 }))).message).to.contain('at most 1');
-      expect((await rejection(LearnerGroup.join({ shared: {} as never, rank: 0 }))).message).to.contain(
-        'shareLearnerGroup()',
+      expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({
+        code: 'ERR_HOTSLOT_STATE_BUSY',
+      });
+      expect((await rejection(LearnerGroup.join({ shared, rank: 2 }))).message).to.contain(
+        'at most 1',
       );
+      expect(
+        (await rejection(LearnerGroup.join({ shared: {} as never, rank: 0 }))).message,
+      ).to.contain('shareLearnerGroup()');
       expect((await rejection(group.average([1] as never))).message).to.contain('Float32Array');
-      expect((await rejection(group.average(new Float32Array(2)))).message).to.contain('1 parameters at most');
+      expect((await rejection(group.average(new Float32Array(2)))).message).to.contain(
+        '1 parameters at most',
+      );
       expect((await rejection(group.broadcast(null as never))).message).to.contain('state()');
       group.close();
       group.close();
       expect((await rejection(group.average(new Float32Array(1)))).message).to.contain('has left');
-      expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      expect(await rejection(LearnerGroup.join({ shared, rank: 0 }))).to.include({
+        code: 'ERR_HOTSLOT_STATE_BUSY',
+      });
     });
   });
 });

@@ -25,11 +25,19 @@ export const overTcp: Launch = {
   name: 'Open MPI over TCP',
   args: ['--oversubscribe', '--mca', 'btl', 'tcp,self'],
 };
-export const mpich: Launch = { name: 'MPICH', command: 'mpirun.mpich', args: [], env: {}, package: 'mpich' };
+export const mpich: Launch = {
+  name: 'MPICH',
+  command: 'mpirun.mpich',
+  args: [],
+  env: {},
+  package: 'mpich',
+};
 
 /** Why it cannot be used here, or null. */
 export function missingLaunch({ command, package: from }: Launch): string | null {
-  return spawnSync(command, ['--version']).error ? `${command} is not installed (Debian: ${from})` : null;
+  return spawnSync(command, ['--version']).error
+    ? `${command} is not installed (Debian: ${from})`
+    : null;
 }
 
 /** Leaves the test, and says why, where one of them cannot be used. */
@@ -48,7 +56,9 @@ export interface Launched {
   told: { rank: number; [key: string]: unknown }[];
 }
 
-/** `file` relative to the compiled tree, or that of `last` for the last process; ended after `ms`. */
+/**
+ * `file` relative to the compiled tree, or that of `last` for the last process; ended after `ms`.
+ */
 export function launch(
   { command, args, env }: Launch,
   processes: number,
@@ -58,7 +68,12 @@ export function launch(
 ): Promise<Launched> {
   const tree = new URL('../../', import.meta.url);
   const of = (many: number, from: URL) => [
-    ...['-n', String(many), process.execPath, '--no-warnings', fileURLToPath(new URL(file, from)), ...given],
+    '-n',
+    String(many),
+    process.execPath,
+    '--no-warnings',
+    fileURLToPath(new URL(file, from)),
+    ...given,
   ];
   const own = last ? [...of(processes - 1, tree), ':', ...of(1, last)] : of(processes, tree);
   return new Promise((resolve, reject) => {
@@ -74,7 +89,11 @@ export function launch(
     child.on('error', reject);
     child.on('close', (code) => {
       const lines = said.stdout.split('\n').filter((line) => line.startsWith('{'));
-      resolve({ code, ...said, told: lines.map((line) => JSON.parse(line) as Launched['told'][number]) });
+      resolve({
+        code,
+        ...said,
+        told: lines.map((line) => JSON.parse(line) as Launched['told'][number]),
+      });
     });
   });
 }

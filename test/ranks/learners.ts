@@ -1,4 +1,7 @@
-/** Learners whose every value is known, for tests of groups: the update of rank r halves the parameters and adds 8 r + 1. */
+/**
+ * Learners whose every value is known, for tests of groups: the update of rank r halves the
+ * parameters and adds 8 r + 1.
+ */
 
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { openDevice, type Tensor } from '../../src/index.ts';
@@ -22,28 +25,46 @@ export function keep(...made: LearnerGroup[]): void {
 
 export async function join(ranks: number, parameters = PARAMETERS): Promise<LearnerGroup[]> {
   const shared = shareLearnerGroup({ ranks, parameters });
-  const made = await Promise.all(Array.from({ length: ranks }, (_, rank) => LearnerGroup.join({ shared, rank })));
+  const made = await Promise.all(
+    Array.from({ length: ranks }, (_, rank) => LearnerGroup.join({ shared, rank })),
+  );
   keep(...made);
   return made;
 }
 
 /** Exact in float32, each value another one. */
-export const vector = (rank: number, length = PARAMETERS) => Float32Array.from({ length }, (_, i) => 64 * rank + i);
+export const vector = (rank: number, length = PARAMETERS) =>
+  Float32Array.from({ length }, (_, i) => 64 * rank + i);
 
 /** A pipeline that averages after every `every`-th tick; values are exact for a few ticks. */
-export async function learner(group: LearnerGroup, every: number, more: Parameters<typeof pipeline>[0] = {}) {
+export async function learner(
+  group: LearnerGroup,
+  every: number,
+  more: Parameters<typeof pipeline>[0] = {},
+) {
   const on = openDevice(TESTED);
   const parameters = on.allocate({ shape: [PARAMETERS] }).write(vector(0));
-  const step = on.allocate({ shape: [PARAMETERS] }).write(new Float32Array(PARAMETERS).fill(8 * group.rank + 1));
+  const step = on
+    .allocate({ shape: [PARAMETERS] })
+    .write(new Float32Array(PARAMETERS).fill(8 * group.rank + 1));
   tensors.push(parameters, step);
   await on.currentStream.synchronize();
   const made = await pipeline({ group, ...more });
   made.capture(
     (_, { stream, out }) => {
-      stream.launch('axpby', { tensors: [parameters, step], wholes: [PARAMETERS], reals: [1, 0.5] });
+      stream.launch('axpby', {
+        tensors: [parameters, step],
+        wholes: [PARAMETERS],
+        reals: [1, 0.5],
+      });
       stream.copy(out.view({ shape: [1] }), parameters.view({ shape: [1] }));
     },
-    { sync: 'parameters', parameters: [parameters], every, ...(more?.mailbox ? { weights: parameters } : {}) },
+    {
+      sync: 'parameters',
+      parameters: [parameters],
+      every,
+      ...(more?.mailbox ? { weights: parameters } : {}),
+    },
   );
   return { made, parameters, group };
 }

@@ -1,4 +1,7 @@
-/** Processes that an MPI launcher started: halos between them, each way to fail, and what may not be. By both libraries of Debian. */
+/**
+ * Processes that an MPI launcher started: halos between them, each way to fail, and what may not
+ * be. By both libraries of Debian.
+ */
 import { spawnSync } from 'node:child_process';
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,10 +10,20 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { describeAll, itAll, itLong, setting } from '../rig/setting.ts';
-import { type Launch, type Launched, launch, missingLaunch, mpich, needLaunch, openMpi, overTcp } from './launch.ts';
+import {
+  type Launch,
+  type Launched,
+  launch,
+  missingLaunch,
+  mpich,
+  needLaunch,
+  openMpi,
+  overTcp,
+} from './launch.ts';
 
 const program = 'test/ranks/program.js';
-const play = (by: Launch, processes: number, ...scene: string[]) => launch(by, processes, program, scene);
+const play = (by: Launch, processes: number, ...scene: string[]) =>
+  launch(by, processes, program, scene);
 
 /** All of them, by rank; nothing was said beside, and the launcher was content. */
 function toldBy({ code, told, stdout, stderr }: Launched, processes: number): Launched['told'] {
@@ -44,36 +57,48 @@ for (const by of [openMpi, mpich]) {
           ],
         });
         expect(name).to.match(
-          by === mpich ? /^MPICH Version: \d+\.\d.* \(libmpich\.so\.12\)$/ : /^Open MPI v\d.* \(libmpi\.so\.40\)$/,
+          by === mpich
+            ? /^MPICH Version: \d+\.\d.* \(libmpich\.so\.12\)$/
+            : /^Open MPI v\d.* \(libmpi\.so\.40\)$/,
         );
       }
     });
 
     it('ranks of threads, two exchanges at a time', async () => {
-      for (const { worked } of toldBy(await play(by, 2, 'threads', '50'), 2)) expect(worked).to.deep.equal([50, 50]);
+      for (const { worked } of toldBy(await play(by, 2, 'threads', '50'), 2))
+        expect(worked).to.deep.equal([50, 50]);
     });
 
     for (const failing of [0, 1])
-      (failing === 0 ? itOnce : itAll)(`rank ${failing} fails: the other one is told why`, async () => {
-        const told = toldBy(await play(by, 2, 'fail', String(failing)), 2);
-        expect(told[failing]).to.deep.equal({ rank: failing, failed: true });
-        expect(told[1 - failing]).to.deep.include({
-          message: `rank ${failing} failed in exchange 3: no wind at ${failing}`,
-          cause: `no wind at ${failing}`,
-        });
-      });
+      (failing === 0 ? itOnce : itAll)(
+        `rank ${failing} fails: the other one is told why`,
+        async () => {
+          const told = toldBy(await play(by, 2, 'fail', String(failing)), 2);
+          expect(told[failing]).to.deep.equal({ rank: failing, failed: true });
+          expect(told[1 - failing]).to.deep.include({
+            message: `rank ${failing} failed in exchange 3: no wind at ${failing}`,
+            cause: `no wind at ${failing}`,
+          });
+        },
+      );
 
     it('a rank leaves, or its thread ends: the other one has what was sent, and is told', async () => {
       const [left] = toldBy(await play(by, 2, 'close', '1'), 2);
-      expect(left!.message).to.match(/^rank 1 closed before it sent what exchange 4 of rank 0 waits for/);
+      expect(left!.message).to.match(
+        /^rank 1 closed before it sent what exchange 4 of rank 0 waits for/,
+      );
       const [lost] = toldBy(await play(by, 2, 'lost', '1'), 2);
-      expect(lost!.message).to.match(/^the thread of rank 1 ended before it sent what exchange 4 of rank 0 waits for/);
+      expect(lost!.message).to.match(
+        /^the thread of rank 1 ended before it sent what exchange 4 of rank 0 waits for/,
+      );
       expect(lost!.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
     });
 
     itOnce('processes that do not do the same are told which one differs', async () => {
       for (const { message, code } of toldBy(await play(by, 2, 'mismatch', 'options'), 2)) {
-        expect(message).to.match(/process 1 begins a halo exchange with other options than process 0/);
+        expect(message).to.match(
+          /process 1 begins a halo exchange with other options than process 0/,
+        );
         expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
       }
       for (const { message } of toldBy(await play(by, 2, 'mismatch', 'end'), 2))
@@ -83,64 +108,99 @@ for (const by of [openMpi, mpich]) {
     });
 
     for (const how of ['fail', 'leave'])
-      itOnce(`learners have the same means and rank 0’s values; one that is to ${how} is named`, async () => {
-        const all = toldBy(await play(by, 3, 'group', how), 3);
-        const mean = Math.fround(
-          (Math.fround(Math.sin(21)) + Math.fround(2 * Math.sin(21)) + Math.fround(3 * Math.sin(21))) / 3,
-        );
-        for (const { bits, first, second, busy, rank, message, again } of all) {
-          expect({ bits, first, second }).to.deep.equal({ bits: all[0]!.bits, first: [0, 7], second: mean });
-          expect(busy).to.contain(`rank ${rank} is still in a learner group: close its LearnerGroup first`);
-          if (rank === 1) continue;
-          expect(message).to.match(
-            how === 'fail'
-              ? /rank 1 of the learner group failed in exchange 21: no sea/
-              : /rank 1 of the learner group left before/,
+      itOnce(
+        `learners have the same means and rank 0’s values; one that is to ${how} is named`,
+        async () => {
+          const all = toldBy(await play(by, 3, 'group', how), 3);
+          const mean = Math.fround(
+            (Math.fround(Math.sin(21)) +
+              Math.fround(2 * Math.sin(21)) +
+              Math.fround(3 * Math.sin(21))) /
+              3,
           );
-          expect((again as { message: string }).message).to.contain('learner group');
-        }
-      });
+          for (const { bits, first, second, busy, rank, message, again } of all) {
+            expect({ bits, first, second }).to.deep.equal({
+              bits: all[0]!.bits,
+              first: [0, 7],
+              second: mean,
+            });
+            expect(busy).to.contain(
+              `rank ${rank} is still in a learner group: close its LearnerGroup first`,
+            );
+            if (rank === 1) continue;
+            expect(message).to.match(
+              how === 'fail'
+                ? /rank 1 of the learner group failed in exchange 21: no sea/
+                : /rank 1 of the learner group left before/,
+            );
+            expect((again as { message: string }).message).to.contain('learner group');
+          }
+        },
+      );
 
     for (const every of [1, 3])
-      (every === 1 ? itAll : itOnce)(`runs of learners end together, with a mean after every ${every}`, async () => {
-        for (const processes of setting({ short: [], all: [every === 1 ? 3 : 2], long: [2, 3] }))
-          for (const { rank, ended, equal } of toldBy(await play(by, processes, 'ends', String(every)), processes)) {
-            const by = (who: number, why: string) => (rank === who ? why : { rank: who, why });
-            const [ticks, aborted, alone, last] = ended as unknown[];
-            expect({ ticks, aborted, last }).to.deep.equal({
-              ticks: by(1, 'ticks'),
-              aborted: by(0, 'aborted'),
-              last: 'ticks',
-            });
-            // Those that waited ended by their own signals, the last one by one of them.
-            if (rank < processes - 1) expect(alone).to.equal('aborted');
-            else expect(alone).to.have.property('why', 'aborted');
-            expect((equal as boolean[])[3]).to.equal(true);
-          }
-      });
+      (every === 1 ? itAll : itOnce)(
+        `runs of learners end together, with a mean after every ${every}`,
+        async () => {
+          for (const processes of setting({ short: [], all: [every === 1 ? 3 : 2], long: [2, 3] }))
+            for (const { rank, ended, equal } of toldBy(
+              await play(by, processes, 'ends', String(every)),
+              processes,
+            )) {
+              const by = (who: number, why: string) => (rank === who ? why : { rank: who, why });
+              const [ticks, aborted, alone, last] = ended as unknown[];
+              expect({ ticks, aborted, last }).to.deep.equal({
+                ticks: by(1, 'ticks'),
+                aborted: by(0, 'aborted'),
+                last: 'ticks',
+              });
+              // Those that waited ended by their own signals, the last one by one of them.
+              if (rank < processes - 1) expect(alone).to.equal('aborted');
+              else expect(alone).to.have.property('why', 'aborted');
+              expect((equal as boolean[])[3]).to.equal(true);
+            }
+        },
+      );
 
     itOnce('learners of other numbers of parameters are told which one differs', async () => {
       for (const { message, code } of toldBy(await play(by, 2, 'group-mismatch'), 2)) {
-        expect(message).to.match(/process 1 begins a learner group with other options than process 0/);
+        expect(message).to.match(
+          /process 1 begins a learner group with other options than process 0/,
+        );
         expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
       }
     });
 
-    itLong('CartPole is solved by 2 learners and by 4, in as many ticks as in one process', async function () {
-      this.timeout(300_000);
-      for (const learners of [2, 4]) {
-        const given = ['--seed', '1', '--json'];
-        const { code, stdout, stderr } = await launch(by, learners, 'examples/learners/main.js', ['--mpi', ...given], {
-          ms: 200_000,
-        });
-        expect(code, stderr).to.equal(0);
-        const alone = await run('examples/learners/main.js', ['--learners', String(learners), ...given]);
-        const [there, here] = [stdout, alone.stdout].map((text) => JSON.parse(text) as Record<string, unknown>);
-        for (const each of [there!, here!]) delete each.seconds;
-        expect(there).to.deep.equal(here);
-        expect(there).to.include({ learners, solved: true, equal: true });
-      }
-    });
+    itLong(
+      'CartPole is solved by 2 learners and by 4, in as many ticks as in one process',
+      async function () {
+        this.timeout(300_000);
+        for (const learners of [2, 4]) {
+          const given = ['--seed', '1', '--json'];
+          const { code, stdout, stderr } = await launch(
+            by,
+            learners,
+            'examples/learners/main.js',
+            ['--mpi', ...given],
+            {
+              ms: 200_000,
+            },
+          );
+          expect(code, stderr).to.equal(0);
+          const alone = await run('examples/learners/main.js', [
+            '--learners',
+            String(learners),
+            ...given,
+          ]);
+          const [there, here] = [stdout, alone.stdout].map(
+            (text) => JSON.parse(text) as Record<string, unknown>,
+          );
+          for (const each of [there!, here!]) delete each.seconds;
+          expect(there).to.deep.equal(here);
+          expect(there).to.include({ learners, solved: true, equal: true });
+        }
+      },
+    );
 
     it('what may not be is refused, and harms nothing', async () => {
       for (const { rank, refused, again } of toldBy(await play(by, 2, 'misuse'), 2)) {
@@ -170,7 +230,12 @@ for (const by of [openMpi, mpich]) {
         const size = mode === 'plane' ? 4 : 6;
         const given = ['--mpi', '--mode', mode, '--size', '8', '--steps', '20', '--json'];
         const processes = setting({ short: 2, all: size / 2, long: size });
-        const { code, stdout, stderr } = await launch(by, processes, 'examples/halo-exchange/main.js', given);
+        const { code, stdout, stderr } = await launch(
+          by,
+          processes,
+          'examples/halo-exchange/main.js',
+          given,
+        );
         expect(code, stderr).to.equal(0);
         expect(JSON.parse(stdout) as object).to.deep.include({ size: 8, steps: 20, equal: true });
       }
@@ -180,7 +245,9 @@ for (const by of [openMpi, mpich]) {
       const given = ['--mpi', '--mode', 'sphere', '--size', '8'];
       const { code, stderr } = await launch(by, 4, 'examples/halo-exchange/main.js', given);
       expect(code).not.to.equal(0);
-      expect(stderr).to.match(/halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/);
+      expect(stderr).to.match(
+        /halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/,
+      );
       expect(stderr).not.to.include('    at ');
     });
 
@@ -188,7 +255,9 @@ for (const by of [openMpi, mpich]) {
       for (const failing of setting({ short: [], all: [3], long: [0, 1, 2, 3] })) {
         const told = toldBy(await play(by, 4, 'fail', String(failing)), 4);
         const words = told.filter(({ rank }) => rank !== failing).map(({ message }) => message);
-        expect(words).to.deep.equal(Array(3).fill(`rank ${failing} failed in exchange 3: no wind at ${failing}`));
+        expect(words).to.deep.equal(
+          Array(3).fill(`rank ${failing} failed in exchange 3: no wind at ${failing}`),
+        );
       }
     });
 
@@ -229,7 +298,9 @@ describeAll('ranks/launchers', function () {
       );
     const none = { more: { HOTSLOT_MPI: 'libnothing.so' } };
     for (const { message } of (await launch(mpich, 2, program, ['exchange', '1'], none)).told)
-      expect(message).to.match(/^MPI failed in this process: libnothing\.so: cannot open shared object file/);
+      expect(message).to.match(
+        /^MPI failed in this process: libnothing\.so: cannot open shared object file/,
+      );
   });
 
   it('UCX leaves this process’s memory functions alone, unless its user wants otherwise', async function () {
@@ -258,8 +329,13 @@ describeAll('ranks/launchers', function () {
       const text = await readFile(agreement, 'utf8');
       expect(text).to.match(/const PROTOCOL = \d+;/);
       await writeFile(agreement, text.replace(/(const PROTOCOL = \d+);/, '$1 + 1;'));
-      for (const { message, code } of toldBy(await launch(mpich, 2, program, ['mismatch', 'options'], { last }), 2)) {
-        expect(message).to.contain('process 1 runs another version of Hotslot than process 0: install the same one');
+      for (const { message, code } of toldBy(
+        await launch(mpich, 2, program, ['mismatch', 'options'], { last }),
+        2,
+      )) {
+        expect(message).to.contain(
+          'process 1 runs another version of Hotslot than process 0: install the same one',
+        );
         expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
       }
     } finally {

@@ -18,9 +18,18 @@ describe('ranks/parts', () => {
       size: 8,
     });
     expect(of({ PMIX_RANK: '0', SLURM_NTASKS: '96' }).size).to.equal(96);
-    expect(of({ PMI_SIZE: '2', HOTSLOT_MPI: '/opt/libmpi.so' }).libraries).to.deep.equal(['/opt/libmpi.so']);
-    expect(of({ PMI_SIZE: '2', HOTSLOT_MPI: '/opt/libmpi.so' }, 'mine.so').libraries).to.deep.equal(['mine.so']);
-    for (const env of [{}, { OMPI_COMM_WORLD_SIZE: '0' }, { PMI_SIZE: 'two' }, { SLURM_NTASKS: '2' }])
+    expect(of({ PMI_SIZE: '2', HOTSLOT_MPI: '/opt/libmpi.so' }).libraries).to.deep.equal([
+      '/opt/libmpi.so',
+    ]);
+    expect(of({ PMI_SIZE: '2', HOTSLOT_MPI: '/opt/libmpi.so' }, 'mine.so').libraries).to.deep.equal(
+      ['mine.so'],
+    );
+    for (const env of [
+      {},
+      { OMPI_COMM_WORLD_SIZE: '0' },
+      { PMI_SIZE: 'two' },
+      { SLURM_NTASKS: '2' },
+    ])
       expect(refusal(() => of(env)).code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
     expect(refusal(() => of({ PMI_SIZE: '2' }, 7 as never)).message).to.equal(
       'library must name an MPI library to open, got 7',
@@ -28,14 +37,17 @@ describe('ranks/parts', () => {
   });
 
   it('the first process that differs is named', () => {
-    const agree = (...records: Uint8Array[]) => checkAgreed(Uint8Array.from(records.flatMap((bytes) => [...bytes])));
+    const agree = (...records: Uint8Array[]) =>
+      checkAgreed(Uint8Array.from(records.flatMap((bytes) => [...bytes])));
     const one = recordOf('a halo exchange', { ranks: 4 });
     agree(one, one, recordOf('a halo exchange', { ranks: 4 }));
     const message = (...records: Uint8Array[]) => refusal(() => agree(...records)).message;
     expect(message(one, one, recordOf('the end', null))).to.match(
       /^process 2 begins the end where process 0 begins a halo/,
     );
-    expect(message(one, recordOf('a halo exchange', { ranks: 5 }))).to.match(/^process 1 .* with other options/);
+    expect(message(one, recordOf('a halo exchange', { ranks: 5 }))).to.match(
+      /^process 1 .* with other options/,
+    );
     const older = Uint8Array.from(one);
     older[1] = '9'.charCodeAt(0);
     expect(message(one, older)).to.match(/^process 1 runs another version of Hotslot/);
@@ -52,7 +64,9 @@ describe('ranks/parts', () => {
       padded.set(bytes);
       const again = read(padded);
       expect(again).to.deep.include({ kind: 'note', rank: 1, exchange: 7 });
-      expect(error.message.startsWith((again as { error: Error }).error.message.slice(0, 100))).to.equal(true);
+      expect(
+        error.message.startsWith((again as { error: Error }).error.message.slice(0, 100)),
+      ).to.equal(true);
     }
   });
 });

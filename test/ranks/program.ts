@@ -1,4 +1,7 @@
-/** One of several processes: plays a scene and tells in a line of JSON what it came to. Arguments: the scene, and what it takes. */
+/**
+ * One of several processes: plays a scene and tells in a line of JSON what it came to. Arguments:
+ * the scene, and what it takes.
+ */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
@@ -116,19 +119,25 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
       await group.average(values);
     }
     const bits = createHash('sha256').update(new Uint8Array(values.buffer)).digest('hex');
-    const first = await group.broadcast({ x: { dtype: 'int32', shape: [2], data: Int32Array.of(mpi.rank, 7) } });
+    const first = await group.broadcast({
+      x: { dtype: 'int32', shape: [2], data: Int32Array.of(mpi.rank, 7) },
+    });
     const busy = await told(() => mpi.close());
     const came = { bits, second: values[1], first: [...first.x!.data], busy: busy.message };
     if (mpi.rank === 1) {
       if (argument === 'fail') group.fail(new RangeError('no sea'));
       return came;
     }
-    return { ...came, ...(await told(() => group.average(values))), again: await told(() => group.average(values)) };
+    return {
+      ...came,
+      ...(await told(() => group.average(values))),
+      again: await told(() => group.average(values)),
+    };
   },
 
   /**
-   * Runs of pipelines end together: by ticks, by an abort, and by the signal of one that waits for a process which does not run.
-   * What each run came to, and whether the parameters are equal.
+   * Runs of pipelines end together: by ticks, by an abort, and by the signal of one that waits for
+   * a process which does not run. What each run came to, and whether the parameters are equal.
    */
   async ends(mpi) {
     using group = await LearnerGroup.join({ mpi, parameters: PARAMETERS });
@@ -139,7 +148,9 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     const note = async (running: ReturnType<typeof all.made.run>) => {
       const { ticks, ended: how } = await running;
       ended.push(how);
-      const values = await mpi.allGather(Float64Array.of(...(await all.parameters.toArray()), ticks));
+      const values = await mpi.allGather(
+        Float64Array.of(...(await all.parameters.toArray()), ticks),
+      );
       equal.push(values.every((each) => each.every((value, i) => value === values[0]![i])));
     };
     await note(all.made.run({ ticks: mpi.rank === 1 ? 3 : 8 }));
@@ -186,7 +197,10 @@ if ('message' in opened) {
 } else {
   const mpi = opened.value as MpiProcess;
   const came = await told(() => scenes[scene]!(mpi));
-  console.log(JSON.stringify({ rank: mpi.rank, ...('value' in came ? (came.value as object) : came) }));
+  console.log(
+    JSON.stringify({ rank: mpi.rank, ...('value' in came ? (came.value as object) : came) }),
+  );
   const closing = await told(() => mpi.close());
-  if ('message' in closing && scene !== 'mismatch') console.log(JSON.stringify({ rank: mpi.rank, closing }));
+  if ('message' in closing && scene !== 'mismatch')
+    console.log(JSON.stringify({ rank: mpi.rank, closing }));
 }

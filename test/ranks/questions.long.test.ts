@@ -1,4 +1,7 @@
-/** Processes that end an exchange by asking each other: every rank takes it, or every rank ends it, in any order of messages. */
+/**
+ * Processes that end an exchange by asking each other: every rank takes it, or every rank ends it,
+ * in any order of messages.
+ */
 import { expect } from 'chai';
 import { type QuestionLetter, Questions } from '../../src/engine/group/questions.ts';
 import { VERDICT_WORDS, Verdict } from '../../src/engine/group/verdict.ts';
@@ -29,8 +32,9 @@ interface Process {
 }
 
 /**
- * Three processes, three exchanges. Each message of a pair of processes comes in order, and any pair may be slow. Who asks, when, and
- * who comes late is drawn. Returns what each exchange came to.
+ * Three processes, three exchanges. Each message of a pair of processes comes in order, and any
+ * pair may be slow. Who asks, when, and who comes late is drawn. Returns what each exchange came
+ * to.
  */
 function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
   const random = drawn(seed);
@@ -45,7 +49,13 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
   const processes: Process[] = Array.from({ length: ranks }, (_, here) => {
     const verdict = new Verdict(new BigInt64Array(new SharedArrayBuffer(8 * VERDICT_WORDS)));
     breaks(verdict);
-    const ends = { here, ranks, verdict, ring: () => {}, fail: (error: Error) => void failed.push(error) };
+    const ends = {
+      here,
+      ranks,
+      verdict,
+      ring: () => {},
+      fail: (error: Error) => void failed.push(error),
+    };
     const questions = new Questions({ ...ends, send: (letter) => send(here, letter) });
     return { verdict, questions, sent: 0, came: [], parts: Array(EXCHANGES + 1).fill(0) };
   });
@@ -60,7 +70,9 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
   };
   // G5: all parts of an exchange come before the next one is sent.
   const mayStart = (process: Process) =>
-    !waits(process) && process.sent < EXCHANGES && (process.sent === 0 || process.parts[process.sent] === ranks - 1);
+    !waits(process) &&
+    process.sent < EXCHANGES &&
+    (process.sent === 0 || process.parts[process.sent] === ranks - 1);
   let asked = 0;
   for (let step = 0; step < 4000; step++) {
     const rank = random(ranks);
@@ -83,7 +95,9 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
   expect(failed).to.deep.equal([]);
   return Array.from({ length: EXCHANGES }, (_, exchange) => {
     const all = processes.map(({ came }) => came[exchange] ?? 'open');
-    expect(new Set(all).size, `seed ${seed}, exchange ${exchange + 1}: ${all.join(', ')}`).to.equal(1);
+    expect(new Set(all).size, `seed ${seed}, exchange ${exchange + 1}: ${all.join(', ')}`).to.equal(
+      1,
+    );
     expect(all[0], `seed ${seed}, exchange ${exchange + 1} is decided`).not.to.equal('open');
     return all[0] as string;
   });
@@ -95,7 +109,8 @@ describe('ranks/questions between processes', function () {
 
   itLonger('every rank takes an exchange, or every rank ends it', () => {
     const came = { taken: 0, ended: 0 };
-    for (let seed = 1; seed <= rounds; seed++) for (const how of play(seed, () => {})) came[how as keyof typeof came]++;
+    for (let seed = 1; seed <= rounds; seed++)
+      for (const how of play(seed, () => {})) came[how as keyof typeof came]++;
     expect(came.taken).to.be.greaterThan(rounds / 10);
     expect(came.ended).to.be.greaterThan(rounds / 10);
   });

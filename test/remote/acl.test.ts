@@ -24,14 +24,23 @@ describe('remote/acl', () => {
   let admin: Desk;
   const passwords = { learner: newPassword(), collector: newPassword() };
   const user = (role: AclRole) => aclUsers(RUN).find((each) => each.role === role)!;
-  const login = (role: AclRole) => ({ url: server.url, username: user(role).name, password: passwords[role] });
+  const login = (role: AclRole) => ({
+    url: server.url,
+    username: user(role).name,
+    password: passwords[role],
+  });
 
   before(async function () {
     needServer(this);
     server = await startServer();
     admin = await openDesk({ address: checkAddress({ url: server.url }) });
     for (const { name, role, rules } of aclUsers(RUN))
-      await admin.call('ACL', 'SETUSER', name, ...rules.replace('PASSWORD', passwords[role]).split(' '));
+      await admin.call(
+        'ACL',
+        'SETUSER',
+        name,
+        ...rules.replace('PASSWORD', passwords[role]).split(' '),
+      );
   });
   after(async () => {
     await admin?.[Symbol.asyncDispose]();
@@ -39,7 +48,11 @@ describe('remote/acl', () => {
   });
 
   /** Runs `act` with a link and a desk of a user. */
-  async function as(role: AclRole, events: LinkEvents, act: (link: Link, desk: Desk) => Promise<void>): Promise<void> {
+  async function as(
+    role: AclRole,
+    events: LinkEvents,
+    act: (link: Link, desk: Desk) => Promise<void>,
+  ): Promise<void> {
     const link = await openRedisLink({ ...login(role), name: 'acl' });
     try {
       await link.connect(events);
@@ -75,27 +88,35 @@ describe('remote/acl', () => {
   }
   /** These are met in all servers, in whatever they have besides. */
   const anywhere = [
-    ...[['KEYS', '*'], ['SCAN', '0'], ['FLUSHALL'], ['FLUSHDB'], ['CONFIG', 'GET', '*'], ['CONFIG', 'SET', 'dir', '/']],
-    ...[
-      ['EVAL', 'return 1', '0'],
-      ['EVALSHA', '0', '0'],
-      ['SCRIPT', 'FLUSH'],
-      ['FUNCTION', 'LIST'],
-      ['FCALL', 'f', '0'],
-    ],
-    ...[['DEBUG', 'SLEEP', '0'], ['SHUTDOWN'], ['ACL', 'LIST'], ['ACL', 'WHOAMI'], ['MONITOR'], ['CLIENT', 'LIST']],
-    ...[['REPLICAOF', 'NO', 'ONE'], ['MODULE', 'LIST'], ['SAVE'], ['BGSAVE'], ['CLIENT', 'KILL', 'TYPE', 'normal']],
-    ...[
-      ['RENAME', keys.info, keys.newest],
-      ['COPY', keys.info, keys.newest],
-      ['DUMP', keys.info],
-      ['SWAPDB', '0', '1'],
-    ],
-    ...[
-      ['PSUBSCRIBE', '*'],
-      ['PUBSUB', 'CHANNELS'],
-      ['XREAD', 'STREAMS', others.stream(0), '0'],
-    ],
+    ['KEYS', '*'],
+    ['SCAN', '0'],
+    ['FLUSHALL'],
+    ['FLUSHDB'],
+    ['CONFIG', 'GET', '*'],
+    ['CONFIG', 'SET', 'dir', '/'],
+    ['EVAL', 'return 1', '0'],
+    ['EVALSHA', '0', '0'],
+    ['SCRIPT', 'FLUSH'],
+    ['FUNCTION', 'LIST'],
+    ['FCALL', 'f', '0'],
+    ['DEBUG', 'SLEEP', '0'],
+    ['SHUTDOWN'],
+    ['ACL', 'LIST'],
+    ['ACL', 'WHOAMI'],
+    ['MONITOR'],
+    ['CLIENT', 'LIST'],
+    ['REPLICAOF', 'NO', 'ONE'],
+    ['MODULE', 'LIST'],
+    ['SAVE'],
+    ['BGSAVE'],
+    ['CLIENT', 'KILL', 'TYPE', 'normal'],
+    ['RENAME', keys.info, keys.newest],
+    ['COPY', keys.info, keys.newest],
+    ['DUMP', keys.info],
+    ['SWAPDB', '0', '1'],
+    ['PSUBSCRIBE', '*'],
+    ['PUBSUB', 'CHANNELS'],
+    ['XREAD', 'STREAMS', others.stream(0), '0'],
   ];
 
   it('a collector host does all that it needs', async () => {
@@ -113,7 +134,11 @@ describe('remote/acl', () => {
       await link.append(keys.stream(0), bytes('rows'));
       await link.append(keys.stream(31), bytes('rows'));
       await link.store(keys.stat(7), { host: 'a', steps: '12' }, 10_000);
-      expect(await link.load(keys.info, ['kind', 'protocol', 'no'])).to.deep.equal(['rows', '1', null]);
+      expect(await link.load(keys.info, ['kind', 'protocol', 'no'])).to.deep.equal([
+        'rows',
+        '1',
+        null,
+      ]);
       expect(await link.load(keys.acks, ['7'])).to.deep.equal(['1:2:3:0']);
       for (const [key, value] of [
         [keys.newest, '5'],
@@ -133,57 +158,65 @@ describe('remote/acl', () => {
   it('and nothing else', async () => {
     expect(await runs('collector')).to.deep.equal(
       [
-        ...['client|setname', 'get', 'hget', 'hmget', 'hset', 'pexpire', 'ping', 'subscribe', 'unsubscribe', 'xadd'],
+        'client|setname',
+        'get',
+        'hget',
+        'hmget',
+        'hset',
+        'pexpire',
+        'ping',
+        'subscribe',
+        'unsubscribe',
+        'xadd',
       ].sort(),
     );
     await as('collector', {}, async (link, desk) => {
       await refuses(desk, [
         ...anywhere,
         // Rows, its own too.
-        ...[
-          ['XREAD', 'STREAMS', keys.stream(0), '0'],
-          ['XRANGE', keys.stream(0), '-', '+'],
-          ['XLEN', keys.stream(0)],
-        ],
-        ...[
-          ['XTRIM', keys.stream(0), 'MAXLEN', '0'],
-          ['XDEL', keys.stream(0), '1-1'],
-          ['DEL', keys.stream(0)],
-        ],
-        ...[
-          ['HGET', keys.stat(7), 'host'],
-          ['GET', keys.stream(0)],
-          ['GET', keys.status],
-          ['SET', keys.stat(7), '1'],
-        ],
+        ['XREAD', 'STREAMS', keys.stream(0), '0'],
+        ['XRANGE', keys.stream(0), '-', '+'],
+        ['XLEN', keys.stream(0)],
+        ['XTRIM', keys.stream(0), 'MAXLEN', '0'],
+        ['XDEL', keys.stream(0), '1-1'],
+        ['DEL', keys.stream(0)],
+        ['HGET', keys.stat(7), 'host'],
+        ['GET', keys.stream(0)],
+        ['GET', keys.status],
+        ['SET', keys.stat(7), '1'],
         // What the learner says.
-        ...[keys.info, keys.acks, keys.learner, keys.newest, keys.weights(5, 0), keys.status].flatMap((key) => [
-          ...[
-            ['HSET', key, 'x', '1'],
-            ['PEXPIRE', key, '1'],
-            ['XADD', key, '*', 'm', 'x'],
-          ],
-          ...[
-            ['SET', key, '1'],
-            ['DEL', key],
-          ],
+        ...[
+          keys.info,
+          keys.acks,
+          keys.learner,
+          keys.newest,
+          keys.weights(5, 0),
+          keys.status,
+        ].flatMap((key) => [
+          ['HSET', key, 'x', '1'],
+          ['PEXPIRE', key, '1'],
+          ['XADD', key, '*', 'm', 'x'],
+          ['SET', key, '1'],
+          ['DEL', key],
         ]),
-        ...[['PUBLISH', keys.ack(7), '1'], ['PUBLISH', keys.versions, '1'], ['INFO'], ['MULTI'], ['WATCH', keys.info]],
+        ['PUBLISH', keys.ack(7), '1'],
+        ['PUBLISH', keys.versions, '1'],
+        ['INFO'],
+        ['MULTI'],
+        ['WATCH', keys.info],
         // Another run, of a name that begins like this one.
-        ...[
-          ['XADD', others.stream(0), '*', 'm', 'x'],
-          ['HSET', others.stat(7), 'x', '1'],
-          ['GET', others.learner],
-        ],
-        ...[
-          ['HGET', others.info, 'kind'],
-          ['HGET', others.acks, '7'],
-          ['GET', others.newest],
-          ['GET', 'any'],
-        ],
+        ['XADD', others.stream(0), '*', 'm', 'x'],
+        ['HSET', others.stat(7), 'x', '1'],
+        ['GET', others.learner],
+        ['HGET', others.info, 'kind'],
+        ['HGET', others.acks, '7'],
+        ['GET', others.newest],
+        ['GET', 'any'],
       ]);
       for (const channel of [others.ack(7), others.versions, `${keys.versions}x`])
-        expect((await rejection(() => desk.call('SUBSCRIBE', channel))).message, channel).to.match(/: NOPERM/);
+        expect((await rejection(() => desk.call('SUBSCRIBE', channel))).message, channel).to.match(
+          /: NOPERM/,
+        );
       const denied = await rejection(() => link.read(keys.stream(0), BEFORE_FIRST, 1, 0));
       expect(denied).to.include({ how: 'denied' });
     });
@@ -191,7 +224,10 @@ describe('remote/acl', () => {
 
   it('a learner does all that a link can', async () => {
     const heard: string[] = [];
-    const events = { channels: [keys.versions], notice: (_: string, text: string) => heard.push(text) };
+    const events = {
+      channels: [keys.versions],
+      notice: (_: string, text: string) => heard.push(text),
+    };
     await admin.call('DEL', keys.learner, keys.stream(1));
     await as('learner', events, async (link, desk) => {
       for (const text of ['a', 'b', 'c']) await admin.call('XADD', keys.stream(1), '*', 'm', text);
@@ -218,29 +254,41 @@ describe('remote/acl', () => {
   it('and nothing that is not of its run', async () => {
     expect(await runs('learner')).to.deep.equal(
       [
-        ...['client|setname', 'del', 'exec', 'get', 'hget', 'hmget', 'hset', 'info', 'multi', 'pexpire', 'ping'],
-        ...['publish', 'set', 'subscribe', 'unsubscribe', 'unwatch', 'watch', 'xlen', 'xread', 'xtrim'],
+        'client|setname',
+        'del',
+        'exec',
+        'get',
+        'hget',
+        'hmget',
+        'hset',
+        'info',
+        'multi',
+        'pexpire',
+        'ping',
+        'publish',
+        'set',
+        'subscribe',
+        'unsubscribe',
+        'unwatch',
+        'watch',
+        'xlen',
+        'xread',
+        'xtrim',
       ].sort(),
     );
     await as('learner', {}, async (_, desk) => {
       await refuses(desk, [
         ...anywhere,
-        ...[
-          ['GET', others.learner],
-          ['SET', others.learner, '1'],
-          ['HSET', others.acks, '7', '1'],
-          ['DEL', others.info],
-        ],
-        ...[
-          ['XTRIM', others.stream(0), 'MAXLEN', '0'],
-          ['PUBLISH', others.versions, '1'],
-          ['WATCH', others.learner],
-        ],
-        ...[
-          ['SET', 'any', '1'],
-          ['SUBSCRIBE', others.versions],
-          ['XADD', keys.stream(0), '*', 'm', 'x'],
-        ],
+        ['GET', others.learner],
+        ['SET', others.learner, '1'],
+        ['HSET', others.acks, '7', '1'],
+        ['DEL', others.info],
+        ['XTRIM', others.stream(0), 'MAXLEN', '0'],
+        ['PUBLISH', others.versions, '1'],
+        ['WATCH', others.learner],
+        ['SET', 'any', '1'],
+        ['SUBSCRIBE', others.versions],
+        ['XADD', keys.stream(0), '*', 'm', 'x'],
       ]);
     });
   });
@@ -250,7 +298,9 @@ describe('remote/acl', () => {
       .to.match(/^[0-9a-f]{64}$/)
       .and.not.equal(newPassword());
     const address = checkAddress({ ...login('collector'), password: newPassword() });
-    expect((await rejection(openDesk({ address }))).message).to.match(/does not know this user and password/);
+    expect((await rejection(openDesk({ address }))).message).to.match(
+      /does not know this user and password/,
+    );
     expect(refusal(() => aclUsers('a b')).message).to.match(/^run must be 1 to 100 letters/);
   });
 });

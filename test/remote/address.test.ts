@@ -1,4 +1,7 @@
-/** Where a server is and who asks: what is taken, what is refused with which words, and that no text holds a password. */
+/**
+ * Where a server is and who asks: what is taken, what is refused with which words, and that no text
+ * holds a password.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +11,10 @@ import { type AddressOptions, checkAddress } from '../../src/net/remote/address.
 import { refusal } from '../rig/refusal.ts';
 
 const SECRET = 'open-sesame';
-const check = (url: string, rest: Partial<AddressOptions> = {}) => checkAddress({ env: {}, ...rest, url });
-const refused = (url: unknown, rest: Partial<AddressOptions> = {}) => refusal(() => check(url as string, rest));
+const check = (url: string, rest: Partial<AddressOptions> = {}) =>
+  checkAddress({ env: {}, ...rest, url });
+const refused = (url: unknown, rest: Partial<AddressOptions> = {}) =>
+  refusal(() => check(url as string, rest));
 const PEM = '-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n';
 
 describe('addresses of servers', () => {
@@ -28,9 +33,17 @@ describe('addresses of servers', () => {
       database: 3,
     });
     expect(check('redis://[::1]:7000')).to.deep.include({ host: '::1', port: 7000 });
-    expect(check('rediss://broker:6380')).to.deep.include({ host: 'broker', port: 6380, tls: true, ca: undefined });
+    expect(check('rediss://broker:6380')).to.deep.include({
+      host: 'broker',
+      port: 6380,
+      tls: true,
+      ca: undefined,
+    });
     expect(check('valkeys://broker')).to.deep.include({ host: 'broker', tls: true });
-    expect(check('unix:///run/redis%20one.sock')).to.deep.include({ path: '/run/redis one.sock', tls: false });
+    expect(check('unix:///run/redis%20one.sock')).to.deep.include({
+      path: '/run/redis one.sock',
+      tls: false,
+    });
   });
 
   it('takes user and password from the options, the URL and the environment, in this order', () => {
@@ -58,13 +71,24 @@ describe('addresses of servers', () => {
     for (const address of given) {
       expect(address.shown).to.equal('rediss://ann@broker:6380/2');
       expect(address.password()).to.equal(SECRET);
-      expect(inspect(address, { depth: 9, showHidden: true }) + JSON.stringify(address)).not.to.include(SECRET);
+      expect(
+        inspect(address, { depth: 9, showHidden: true }) + JSON.stringify(address),
+      ).not.to.include(SECRET);
     }
-    expect(check(`unix://ann:${SECRET}@/run/redis.sock`).shown).to.equal('unix://ann@/run/redis.sock');
+    expect(check(`unix://ann:${SECRET}@/run/redis.sock`).shown).to.equal(
+      'unix://ann@/run/redis.sock',
+    );
   });
 
   it('refuses plain text to other machines, unless it is told that this is fine', () => {
-    for (const host of ['broker', '10.0.0.1', '[::2]', '127.evil.example', 'localhost.evil.example', '0.0.0.0']) {
+    for (const host of [
+      'broker',
+      '10.0.0.1',
+      '[::2]',
+      '127.evil.example',
+      'localhost.evil.example',
+      '0.0.0.0',
+    ]) {
       const error = refused(`redis://ann:${SECRET}@${host}:6379`);
       expect(error.code).to.equal('ERR_HOTSLOT_RANGE');
       expect(error.message)
@@ -73,7 +97,9 @@ describe('addresses of servers', () => {
         .and.to.include(`redis://ann@${host}`);
       expect(check(`redis://${host}`, { insecure: true }).tls).to.equal(false);
     }
-    expect(refused('redis://broker', { insecure: 'no' as never }).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refused('redis://broker', { insecure: 'no' as never }).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
   });
 
   it('refuses a user without a password, but for the default one', () => {
@@ -111,7 +137,9 @@ describe('addresses of servers', () => {
   it('refuses passwords and users that are none, and does not show them', () => {
     expect(refused('redis://localhost', { password: 4711 as never }).message).to.match(/a number$/);
     expect(refused('redis://localhost', { password: '' }).code).to.equal('ERR_HOTSLOT_ARGUMENT');
-    expect(refused('redis://localhost', { username: 7 as never }).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refused('redis://localhost', { username: 7 as never }).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
   });
 
   it('takes certificates of an authority as text and as a file', () => {
@@ -123,7 +151,9 @@ describe('addresses of servers', () => {
       expect(check('rediss://broker', { ca: file }).ca).to.equal(PEM);
       writeFileSync(file, 'no certificate');
       expect(refused('rediss://broker', { ca: file }).message).to.match(/holds no PEM certificate/);
-      expect(refused('rediss://broker', { ca: join(folder, 'none.pem') }).message).to.match(/cannot be read.*ENOENT/);
+      expect(refused('rediss://broker', { ca: join(folder, 'none.pem') }).message).to.match(
+        /cannot be read.*ENOENT/,
+      );
       expect(refused('redis://localhost', { ca: PEM }).message).to.match(/rediss:/);
     } finally {
       rmSync(folder, { recursive: true });

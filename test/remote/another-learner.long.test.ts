@@ -1,4 +1,7 @@
-/** A learner that is killed, and the next one of its run: what it goes on from, and whom hosts take for one of theirs. */
+/**
+ * A learner that is killed, and the next one of its run: what it goes on from, and whom hosts take
+ * for one of theirs.
+ */
 import { expect } from 'chai';
 import { type ReplayBuffer, WeightMailbox } from '../../src/index.ts';
 import { differenceOf, type RunInfo } from '../../src/net/remote/info.ts';
@@ -8,7 +11,16 @@ import type { RemoteStatistics } from '../../src/net/remote/reports.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
-import { bufferOf, host, learn, leash, newRun, RunChild, sharedServer, untilAsked } from './runs.ts';
+import {
+  bufferOf,
+  host,
+  learn,
+  leash,
+  newRun,
+  RunChild,
+  sharedServer,
+  untilAsked,
+} from './runs.ts';
 
 describe('the next learner of a run', () => {
   const shared = sharedServer();
@@ -23,7 +35,9 @@ describe('the next learner of a run', () => {
         to(1000);
         const names = ['ann', 'bob'];
         const machines = await Promise.all(
-          names.map((name) => host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 })),
+          names.map((name) =>
+            host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 14 }),
+          ),
         );
         const told = () => machines.map((machine) => machine.statistics());
         const reached = (rows: number) =>
@@ -48,7 +62,10 @@ describe('the next learner of a run', () => {
           const base = found[kept]!;
           expect(kept, `rows of ${who} in the checkpoint`).to.be.within(300, 1000);
           expect(base, `first row of ${who} behind it`).to.be.at.least(1500);
-          const all = [...Array(kept).keys(), ...Array.from({ length: 20_000 - base }, (_, i) => base + i)];
+          const all = [
+            ...Array(kept).keys(),
+            ...Array.from({ length: 20_000 - base }, (_, i) => base + i),
+          ];
           expect(found, who).to.deep.equal(all);
           lost += base - kept;
         }
@@ -61,7 +78,12 @@ describe('the next learner of a run', () => {
   itAll('ends a host that was opened for other weights, in one sentence', async () => {
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
-    const first = await learn({ url: shared.url, run, buffer, mailbox: WeightMailbox.create({ length: 4 }) });
+    const first = await learn({
+      url: shared.url,
+      run,
+      buffer,
+      mailbox: WeightMailbox.create({ length: 4 }),
+    });
     const { entry, to } = leash();
     to(10);
     const machine = await host({ url: shared.url, run, entry });
@@ -77,20 +99,33 @@ describe('the next learner of a run', () => {
   });
 
   it('is another one with another layout, weights, options or shards, and not with another seed', () => {
-    const [rows, steps] = [bufferOf('rows'), bufferOf('steps')].map((buffer) => layoutText(buffer)) as [string, string];
-    const mine: RunInfo = { epoch: 1, layout: rows, weights: 4, options: { a: 1 }, seed: 0, shards: 1 };
+    const [rows, steps] = [bufferOf('rows'), bufferOf('steps')].map((buffer) =>
+      layoutText(buffer),
+    ) as [string, string];
+    const mine: RunInfo = {
+      epoch: 1,
+      layout: rows,
+      weights: 4,
+      options: { a: 1 },
+      seed: 0,
+      shards: 1,
+    };
     const to = (more: Partial<RunInfo>) => differenceOf(mine, { ...mine, ...more });
     expect(to({ epoch: 2, seed: 5, options: { a: 1 } })).to.equal(null);
     expect(to({ layout: steps })).to.match(/^it has rows of obs .* opened for value float64\[4\]$/);
     expect(to({ shards: 2 })).to.equal('it has shards: 2, and this host was opened for 1');
-    expect(to({ options: { a: 2 } })).to.equal('it has options {"a":2}, and this host was opened for {"a":1}');
+    expect(to({ options: { a: 2 } })).to.equal(
+      'it has options {"a":2}, and this host was opened for {"a":1}',
+    );
     expect(to({ options: { a: 'x'.repeat(900) } })!.length).to.be.below(300);
   });
 
   itAll('goes on with as many shards as the one before', async () => {
     const buffer = bufferOf('rows');
     const resume = { kind: 'hotslot.RemoteCollectors.state', shards: 2, marks: [] };
-    const error = await rejection(learn({ url: shared.url, run: newRun(), buffer, resume, shards: 3 }));
+    const error = await rejection(
+      learn({ url: shared.url, run: newRun(), buffer, resume, shards: 3 }),
+    );
     expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
     expect(error.message).to.match(/^shards must be 2, as they were .* got 3$/);
     await learn({ url: shared.url, run: newRun(), buffer, resume, shards: 2 });

@@ -1,10 +1,19 @@
-/** What comes to a learner and is no host's word: forged and damaged messages, beside a host that means well. */
+/**
+ * What comes to a learner and is no host's word: forged and damaged messages, beside a host that
+ * means well.
+ */
 import { expect } from 'chai';
 import { crc32 } from '../../src/base/arrays/crc32.ts';
 import { ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
 import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
 import { layoutSum, layoutText } from '../../src/net/remote/layout.ts';
-import { emptyHeader, HEADER_BYTES, HELLO, type MessageHeader, sealMessage } from '../../src/net/remote/message.ts';
+import {
+  emptyHeader,
+  HEADER_BYTES,
+  HELLO,
+  type MessageHeader,
+  sealMessage,
+} from '../../src/net/remote/message.ts';
 import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -38,8 +47,13 @@ describeAll('remote collectors and bad input', () => {
     await untilAsked('the good one is in', () => good.statistics().acknowledged >= 20);
     const layout = layoutSum(layoutText(buffer));
     const rowBytes =
-      kind === 'rows' ? (buffer as ReplayBuffer).rowBytes : rowBytesOf((buffer as TrajectoryBuffer).layout);
-    const message = (header: Partial<MessageHeader>, fill: (rows: DataView) => void = () => {}): Uint8Array => {
+      kind === 'rows'
+        ? (buffer as ReplayBuffer).rowBytes
+        : rowBytesOf((buffer as TrajectoryBuffer).layout);
+    const message = (
+      header: Partial<MessageHeader>,
+      fill: (rows: DataView) => void = () => {},
+    ): Uint8Array => {
       const { rows = 1 } = header;
       const bytes = new Uint8Array(HEADER_BYTES + rows * (header.rowBytes ?? rowBytes));
       fill(new DataView(bytes.buffer, HEADER_BYTES));
@@ -150,7 +164,10 @@ describeAll('remote collectors and bad input', () => {
     expect(said).to.include('value float64[4]');
 
     // A host that read what was told of an earlier learner.
-    const other = ReplayBuffer.create({ capacity: 10, fields: { value: { shape: [3], dtype: 'float64' } } });
+    const other = ReplayBuffer.create({
+      capacity: 10,
+      fields: { value: { shape: [3], dtype: 'float64' } },
+    });
     const layout = layoutText(other as never);
     const info = await shared.client.hGetAll(keys.info);
     await shared.client.hSet(keys.info, { layout, sum: `${layoutSum(layout)}` });
@@ -159,7 +176,9 @@ describeAll('remote collectors and bad input', () => {
     const odd = await host({ url: shared.url, run, entry, name: 'odd' });
     const error = await rejection(odd.done);
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
-    expect(error.message).to.include('the learner refuses this host').and.include('value float64[4]');
+    expect(error.message)
+      .to.include('the learner refuses this host')
+      .and.include('value float64[4]');
     await shared.client.hSet(keys.info, info);
     other.close();
     expect((buffer as ReplayBuffer).ptr).to.equal(520);
@@ -231,7 +250,10 @@ describeAll('remote collectors and bad input', () => {
     }
     await held(0);
     // Neither is the good one kept from being read.
-    await untilAsked('all were looked at', () => remote.statistics().hosts === 7 && remote.statistics().steps === 520);
+    await untilAsked(
+      'all were looked at',
+      () => remote.statistics().hosts === 7 && remote.statistics().steps === 520,
+    );
     expect(remote.statistics()).to.include({ hosts: 7, connected: true });
     await shared.client.set(keys.stat(119), 'of another kind');
     await send(message({ session: 119, rows: 0, flags: HELLO }));

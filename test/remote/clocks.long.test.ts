@@ -1,4 +1,7 @@
-/** Wall clocks that are wrong, and that jump: rows come in once, who lives is there, and who died is not for long. */
+/**
+ * Wall clocks that are wrong, and that jump: rows come in once, who lives is there, and who died is
+ * not for long.
+ */
 import { expect } from 'chai';
 import type { RemoteStatistics } from '../../src/net/remote/reports.ts';
 import { WatchedHosts } from '../../src/net/remote/watched-hosts.ts';
@@ -42,40 +45,51 @@ describe('remote/wall clocks', () => {
   describe('of machines', () => {
     const shared = sharedServer();
 
-    itAll('an hour apart, and of a learner that jump by hours, end no host and keep none that is dead', async () => {
-      const { url } = shared;
-      const run = newRun();
-      const learner = await RunChild.open('learner', { url, run, ahead: 0 });
-      const machine = (name: string, ahead: number) => RunChild.open('host', { url, run, name, ahead, limit: 1000 });
-      const machines = await Promise.all([machine('ann', HOUR), machine('bob', -HOUR), machine('cid', 0)]);
-      let told: RemoteStatistics | null = null;
-      const untilTold = (what: string, met: (told: RemoteStatistics) => boolean) =>
-        untilAsked(
-          what,
-          async () => {
-            told = await learner.ask<RemoteStatistics>('statistics');
-            return met(told);
-          },
-          { tell: () => JSON.stringify(told) },
+    itAll(
+      'an hour apart, and of a learner that jump by hours, end no host and keep none that is dead',
+      async () => {
+        const { url } = shared;
+        const run = newRun();
+        const learner = await RunChild.open('learner', { url, run, ahead: 0 });
+        const machine = (name: string, ahead: number) =>
+          RunChild.open('host', { url, run, name, ahead, limit: 1000 });
+        const machines = await Promise.all([
+          machine('ann', HOUR),
+          machine('bob', -HOUR),
+          machine('cid', 0),
+        ]);
+        let told: RemoteStatistics | null = null;
+        const untilTold = (what: string, met: (told: RemoteStatistics) => boolean) =>
+          untilAsked(
+            what,
+            async () => {
+              told = await learner.ask<RemoteStatistics>('statistics');
+              return met(told);
+            },
+            { tell: () => JSON.stringify(told) },
+          );
+        await untilTold('all is in', ({ rows }) => rows === 3000);
+        let hosts = machines.length;
+        for (const ahead of [HOUR, -HOUR]) {
+          learner.tell({ ahead });
+          // They have no rows to show. That it has looked at them behind the jump is told by one
+          // that comes then.
+          await host({ url, run, entry: leash().entry, name: `after ${ahead}` });
+          hosts++;
+          await untilTold(`${hosts} are there`, (now) => now.hosts === hosts && now.silent === 0);
+        }
+        const [ann, bob] = machines;
+        bob.signal('SIGKILL');
+        await untilTold('one is silent', (now) => now.hosts === hosts - 1 && now.silent === 1);
+        ann.tell({ limit: 2000, ahead: -HOUR });
+        await untilTold('the others go on', ({ rows }) => rows === 4000);
+        const numbers = await learner.ask<Map<string, number[]>>('numbers');
+        const counts = [...numbers.values()].map(
+          (found) => found.every((number, i) => number === i) && found.length,
         );
-      await untilTold('all is in', ({ rows }) => rows === 3000);
-      let hosts = machines.length;
-      for (const ahead of [HOUR, -HOUR]) {
-        learner.tell({ ahead });
-        // They have no rows to show. That it has looked at them behind the jump is told by one that comes then.
-        await host({ url, run, entry: leash().entry, name: `after ${ahead}` });
-        hosts++;
-        await untilTold(`${hosts} are there`, (now) => now.hosts === hosts && now.silent === 0);
-      }
-      const [ann, bob] = machines;
-      bob.signal('SIGKILL');
-      await untilTold('one is silent', (now) => now.hosts === hosts - 1 && now.silent === 1);
-      ann.tell({ limit: 2000, ahead: -HOUR });
-      await untilTold('the others go on', ({ rows }) => rows === 4000);
-      const numbers = await learner.ask<Map<string, number[]>>('numbers');
-      const counts = [...numbers.values()].map((found) => found.every((number, i) => number === i) && found.length);
-      expect(counts.sort()).to.deep.equal([1000, 1000, 2000]);
-      expect(told).to.include({ lost: 0, refused: 0, duplicates: 0, gaps: 0 });
-    });
+        expect(counts.sort()).to.deep.equal([1000, 1000, 2000]);
+        expect(told).to.include({ lost: 0, refused: 0, duplicates: 0, gaps: 0 });
+      },
+    );
   });
 });

@@ -9,11 +9,20 @@ import { lookAt } from '../../src/net/remote/doctor.ts';
 import { findingsOf } from '../../src/net/remote/server-findings.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
-import { freePort, needServer, type ServerOptions, startServer, type TestServer } from './server.ts';
+import {
+  freePort,
+  needServer,
+  type ServerOptions,
+  startServer,
+  type TestServer,
+} from './server.ts';
 
 const MEASURE_MS = 30;
 
-async function withServer(options: ServerOptions, act: (server: TestServer) => Promise<void>): Promise<void> {
+async function withServer(
+  options: ServerOptions,
+  act: (server: TestServer) => Promise<void>,
+): Promise<void> {
   const server = await startServer(options);
   try {
     await act(server);
@@ -22,7 +31,10 @@ async function withServer(options: ServerOptions, act: (server: TestServer) => P
   }
 }
 const look = (server: TestServer, user: { username?: string; password?: string } = {}) =>
-  lookAt(checkAddress({ url: server.url, ...user, ...(server.ca === '' ? {} : { ca: server.ca }) }), MEASURE_MS);
+  lookAt(
+    checkAddress({ url: server.url, ...user, ...(server.ca === '' ? {} : { ca: server.ca }) }),
+    MEASURE_MS,
+  );
 
 describe('remote/doctor', () => {
   before(function () {
@@ -33,9 +45,19 @@ describe('remote/doctor', () => {
     withServer({}, async (server) => {
       const seen = await look(server);
       expect(seen).to.deep.include({
-        ...{ shown: server.url, tls: false, local: true, user: 'default', mode: 'standalone', role: 'master' },
-        ...{ eviction: 'noeviction', maxmemory: 0, save: '', appendOnly: false, mayRunScripts: true, open: true },
-        ...{ protectedMode: true },
+        shown: server.url,
+        tls: false,
+        local: true,
+        user: 'default',
+        mode: 'standalone',
+        role: 'master',
+        eviction: 'noeviction',
+        maxmemory: 0,
+        save: '',
+        appendOnly: false,
+        mayRunScripts: true,
+        open: true,
+        protectedMode: true,
       });
       expect(seen.version).to.match(/^\d+\.\d+\.\d+/);
       expect(seen.backlog).to.be.greaterThan(0);
@@ -58,8 +80,12 @@ describe('remote/doctor', () => {
           await client.sendCommand(['CONFIG', 'SET', name, value]);
         const seen = await look(server, { password: 'secret' });
         expect(seen).to.deep.include({
-          ...{ tls: true, open: false, eviction: 'volatile-lru', maxmemory: 100 * 2 ** 20 },
-          ...{ save: '3600 1', appendOnly: true },
+          tls: true,
+          open: false,
+          eviction: 'volatile-lru',
+          maxmemory: 100 * 2 ** 20,
+          save: '3600 1',
+          appendOnly: true,
         });
         expect(
           findingsOf(seen)
@@ -76,7 +102,10 @@ describe('remote/doctor', () => {
       const client = await server.client();
       await client.sendCommand(['REPLICAOF', '127.0.0.1', `${await freePort()}`]);
       const seen = await look(server);
-      expect(seen).to.include({ role: 'replica', bytesPerSecond: 'not measured: it takes no rows' });
+      expect(seen).to.include({
+        role: 'replica',
+        bytesPerSecond: 'not measured: it takes no rows',
+      });
     }),
   );
 
@@ -86,30 +115,51 @@ describe('remote/doctor', () => {
       async (server) => {
         const learner = await look(server, { username: 'hs-x-learner', password: 'PASSWORD' });
         expect(learner).to.deep.include({
-          ...{ user: 'hs-x-learner', save: null, backlog: null, protectedMode: null, appendOnly: false },
-          ...{ eviction: 'noeviction', mayRunScripts: false, open: false },
+          user: 'hs-x-learner',
+          save: null,
+          backlog: null,
+          protectedMode: null,
+          appendOnly: false,
+          eviction: 'noeviction',
+          mayRunScripts: false,
+          open: false,
         });
-        expect(learner.bytesPerSecond).to.match(/^not measured: this user may not make a stream hs:\{doctor\}:in:\d+$/);
+        expect(learner.bytesPerSecond).to.match(
+          /^not measured: this user may not make a stream hs:\{doctor\}:in:\d+$/,
+        );
         const collector = await look(server, { username: 'hs-x-collector', password: 'PASSWORD' });
-        expect(collector).to.deep.include({ maxmemory: null, appendOnly: null, mayRunScripts: false });
+        expect(collector).to.deep.include({
+          maxmemory: null,
+          appendOnly: null,
+          mayRunScripts: false,
+        });
         expect(collector.roundTrip!.pings).to.equal(200);
-        for (const seen of [learner, collector]) expect(findingsOf(seen).every(({ ok }) => ok)).to.equal(true);
+        for (const seen of [learner, collector])
+          expect(findingsOf(seen).every(({ ok }) => ok)).to.equal(true);
       },
     ));
 
   it('is one sentence where nobody is there, or nobody that is understood', async () => {
-    const at = (url: string, ca?: string) => rejection(lookAt(checkAddress({ url, ca, env: {} }), MEASURE_MS, 300));
+    const at = (url: string, ca?: string) =>
+      rejection(lookAt(checkAddress({ url, ca, env: {} }), MEASURE_MS, 300));
     const port = await freePort();
     const gone = await at(`redis://127.0.0.1:${port}`);
     expect(gone.message).to.equal(
       `redis://127.0.0.1:${port} cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`,
     );
-    await withServer({ tls: true, acl: ['default on >secret ~* &* +@all'] }, async ({ url, ca }) => {
-      expect((await at(url, ca)).message).to.match(/^\S+ wants a password: .*HOTSLOT_REDIS_PASSWORD/);
-      expect((await at(url)).message).to.match(/shows a certificate that does not hold/);
-      const plain = url.replace('rediss', 'redis');
-      expect((await at(plain)).message).to.match(/; where it speaks TLS, its url begins with rediss:\/\/$/);
-    });
+    await withServer(
+      { tls: true, acl: ['default on >secret ~* &* +@all'] },
+      async ({ url, ca }) => {
+        expect((await at(url, ca)).message).to.match(
+          /^\S+ wants a password: .*HOTSLOT_REDIS_PASSWORD/,
+        );
+        expect((await at(url)).message).to.match(/shows a certificate that does not hold/);
+        const plain = url.replace('rediss', 'redis');
+        expect((await at(plain)).message).to.match(
+          /; where it speaks TLS, its url begins with rediss:\/\/$/,
+        );
+      },
+    );
     const silent = createServer().listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const { port: quiet } = silent.address() as { port: number };

@@ -1,6 +1,6 @@
 /**
- * The learner's thread is ended at every native call that it makes, from its first one on, and every change of the marks: whoever takes
- * over brings each row in once.
+ * The learner's thread is ended at every native call that it makes, from its first one on, and
+ * every change of the marks: whoever takes over brings each row in once.
  */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
@@ -13,13 +13,32 @@ import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
 import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import { type EndedTask, EndWord } from './moments.ts';
-import { bufferOf, expectWhole, host, type Kind, keep, leash, newRun, sharedServer, untilAsked } from './runs.ts';
+import {
+  bufferOf,
+  expectWhole,
+  host,
+  type Kind,
+  keep,
+  leash,
+  newRun,
+  sharedServer,
+  untilAsked,
+} from './runs.ts';
 
-/** More messages than are read at once, so that it comes to the next read and to its acknowledgements. */
+/**
+ * More messages than are read at once, so that it comes to the next read and to its
+ * acknowledgements.
+ */
 const ADDS = 5;
-/** Every so manyth of the moments before and behind each call; 2, from the second one on: behind each, before its answer is seen. */
+/**
+ * Every so manyth of the moments before and behind each call; 2, from the second one on: behind
+ * each, before its answer is seen.
+ */
 const FIRST = setting({ short: 1, all: 1, long: 0 });
-const STRIDE = { rows: setting({ short: 13, all: 17, long: 1 }), steps: setting({ short: 13, all: 25, long: 1 }) };
+const STRIDE = {
+  rows: setting({ short: 13, all: 17, long: 1 }),
+  steps: setting({ short: 13, all: 25, long: 1 }),
+};
 
 describeAll('remote collectors whose thread is ended', function () {
   this.timeout(setting({ short: 120_000, all: 180_000 }));
@@ -28,21 +47,44 @@ describeAll('remote collectors whose thread is ended', function () {
   /** A learner whose threads the test starts, one after the other. */
   function learner(kind: Kind) {
     const [run, words] = [newRun(), new Int32Array(new SharedArrayBuffer(16))];
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 300_000, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 300_000,
+      gateAdd: true,
+    });
     const buffer = bufferOf(kind, 1, limiter);
     const marks = Marks.create();
-    const rowBytes = buffer instanceof ReplayBuffer ? buffer.rowBytes : rowBytesOf((buffer as TrajectoryBuffer).layout);
+    const rowBytes =
+      buffer instanceof ReplayBuffer
+        ? buffer.rowBytes
+        : rowBytesOf((buffer as TrajectoryBuffer).layout);
     let epoch = 0;
     const start = (endAt: number) => {
       words.fill(0);
       const task: EndedTask = {
-        ...{ address: { url: shared.url }, run, shard: 0, shards: 1, epoch, words, endAt, held: false },
+        address: { url: shared.url },
+        run,
+        shard: 0,
+        shards: 1,
+        epoch,
+        words,
+        endAt,
+        held: false,
         info: { layout: layoutText(buffer), weights: 0, options: null, seed: 0, shards: 1 },
-        ...{ buffer: buffer.share() as EndedTask['buffer'], rowBytes, mailbox: null, marks: marks.shared },
-        ...{ spans: [Spans.allocate()], transitBytes: 2 ** 20, weightsEveryMs: 200 },
+        buffer: buffer.share() as EndedTask['buffer'],
+        rowBytes,
+        mailbox: null,
+        marks: marks.shared,
+        spans: [Spans.allocate()],
+        transitBytes: 2 ** 20,
+        weightsEveryMs: 200,
         maxVersionLag: Number.POSITIVE_INFINITY,
       };
-      const thread = new Worker(new URL('./ended-thread.js', import.meta.url), { workerData: task, execArgv: [] });
+      const thread = new Worker(new URL('./ended-thread.js', import.meta.url), {
+        workerData: task,
+        execArgv: [],
+      });
       keep({ close: () => thread.terminate() });
       const said: unknown[] = [];
       const ready = new Promise<void>((resolve) => {
@@ -61,40 +103,53 @@ describeAll('remote collectors whose thread is ended', function () {
   }
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? itLonger : itAll)(`at each call that it makes: ${kind} are there once`, async () => {
-      const { run, buffer, limiter, marks, words, start } = learner(kind);
-      const first = start(-1);
-      await first.ready;
-      const { entry, to } = leash();
-      const machine = await host({ url: shared.url, run, entry, name: 'ann', flushBytes: 256, outboxBytes: 2 ** 14 });
-      await first.thread.terminate();
-      let steps = 0;
-      for (let endAt = FIRST; ; endAt += STRIDE[kind]) {
-        // There are always more.
-        steps = Math.max(steps, machine.statistics().steps + 400);
-        to(steps);
-        const { thread, said } = start(endAt);
-        const still = await Atomics.waitAsync(words, EndWord.still, 0, 20_000).value;
-        expect(still, `moment ${endAt}: ${JSON.stringify(said)}`).to.not.equal('timed-out');
-        await thread.terminate();
-        const there = marks.count === 0 ? 0 : marks.read(0).mark;
-        if (buffer instanceof ReplayBuffer) expect(buffer.ptr, `rows behind moment ${endAt}`).to.equal(there);
-        if (Atomics.load(words, EndWord.adds) < ADDS) continue;
-        expect(endAt).to.be.above(40);
-        break;
-      }
-      const { thread, ready } = start(-1);
-      await ready;
-      await untilAsked('all is in', () => {
-        const told = machine.statistics();
-        return told.steps === steps && told.waiting === 0 && told.acknowledged === told.sent;
-      });
-      expectWhole(buffer, steps, 1);
-      const gone = new Promise((resolve) => thread.once('exit', resolve));
-      thread.postMessage('stop');
-      await gone;
-      // No thread has taken one along.
-      const { bells } = insideOfLimiter(limiter);
-      expect(Array.from({ length: bells.count }, () => bells.claim()).includes(null)).to.equal(false);
-    });
+    (kind === 'rows' ? itLonger : itAll)(
+      `at each call that it makes: ${kind} are there once`,
+      async () => {
+        const { run, buffer, limiter, marks, words, start } = learner(kind);
+        const first = start(-1);
+        await first.ready;
+        const { entry, to } = leash();
+        const machine = await host({
+          url: shared.url,
+          run,
+          entry,
+          name: 'ann',
+          flushBytes: 256,
+          outboxBytes: 2 ** 14,
+        });
+        await first.thread.terminate();
+        let steps = 0;
+        for (let endAt = FIRST; ; endAt += STRIDE[kind]) {
+          // There are always more.
+          steps = Math.max(steps, machine.statistics().steps + 400);
+          to(steps);
+          const { thread, said } = start(endAt);
+          const still = await Atomics.waitAsync(words, EndWord.still, 0, 20_000).value;
+          expect(still, `moment ${endAt}: ${JSON.stringify(said)}`).to.not.equal('timed-out');
+          await thread.terminate();
+          const there = marks.count === 0 ? 0 : marks.read(0).mark;
+          if (buffer instanceof ReplayBuffer)
+            expect(buffer.ptr, `rows behind moment ${endAt}`).to.equal(there);
+          if (Atomics.load(words, EndWord.adds) < ADDS) continue;
+          expect(endAt).to.be.above(40);
+          break;
+        }
+        const { thread, ready } = start(-1);
+        await ready;
+        await untilAsked('all is in', () => {
+          const told = machine.statistics();
+          return told.steps === steps && told.waiting === 0 && told.acknowledged === told.sent;
+        });
+        expectWhole(buffer, steps, 1);
+        const gone = new Promise((resolve) => thread.once('exit', resolve));
+        thread.postMessage('stop');
+        await gone;
+        // No thread has taken one along.
+        const { bells } = insideOfLimiter(limiter);
+        expect(Array.from({ length: bells.count }, () => bells.claim()).includes(null)).to.equal(
+          false,
+        );
+      },
+    );
 });

@@ -1,7 +1,14 @@
-/** What each end does by itself, where the heartbeat would mend it too, but seconds later: when what is sent again, and what is believed. */
+/**
+ * What each end does by itself, where the heartbeat would mend it too, but seconds later: when what
+ * is sent again, and what is believed.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { heartbeatField, writeAcknowledgement, writeHeartbeat } from '../../src/net/remote/acknowledgement.ts';
+import {
+  heartbeatField,
+  writeAcknowledgement,
+  writeHeartbeat,
+} from '../../src/net/remote/acknowledgement.ts';
 import { Heard } from '../../src/net/remote/heard.ts';
 import { KeptMessages } from '../../src/net/remote/kept.ts';
 import { keysOf, LEASE_MS, sessionName } from '../../src/net/remote/keys.ts';
@@ -23,7 +30,9 @@ class Appends {
     const header = emptyHeader();
     expect(readMessage(bytes, header)).to.equal(null);
     this.sent.push(header);
-    return new Promise((resolve, reject) => this.#ends.push((error) => (error ? reject(error) : resolve())));
+    return new Promise((resolve, reject) =>
+      this.#ends.push((error) => (error ? reject(error) : resolve())),
+    );
   };
   /** The call that was made as number `at`. */
   async end(at: number, error: LinkError | null = null): Promise<void> {
@@ -39,7 +48,11 @@ function kept(): { kept: KeptMessages; appends: Appends; send: () => void } {
   const appends = new Appends();
   const outbox = new NumberedOutbox(0);
   const messages = new KeptMessages({
-    ...{ rowBytes: 8, rowsPerMessage: 2, append: appends.append, settled: () => {}, now: () => 1 },
+    rowBytes: 8,
+    rowsPerMessage: 2,
+    append: appends.append,
+    settled: () => {},
+    now: () => 1,
   });
   const send = () => {
     outbox.make(2);
@@ -105,7 +118,13 @@ describe('remote/ends', () => {
     const { kept: messages, appends, send } = kept();
     const failures: Error[] = [];
     const listening = new Heard({
-      ...{ link, keys, session: 1, shard: 0, kept: messages, meets, ring: () => {} },
+      link,
+      keys,
+      session: 1,
+      shard: 0,
+      kept: messages,
+      meets,
+      ring: () => {},
       failed: (error) => void failures.push(error as Error),
     });
     const said = { row: 0, window: 100, nak: 0, refused: '' };
@@ -146,7 +165,11 @@ describe('remote/ends', () => {
     performance.now = () => now.call(performance) + later;
     try {
       const beat = async (count: number) => {
-        server.set(keys.acks, { '*0': writeHeartbeat({ epoch: 6, beat: count, count: 0 }) }, undefined);
+        server.set(
+          keys.acks,
+          { '*0': writeHeartbeat({ epoch: 6, beat: count, count: 0 }) },
+          undefined,
+        );
         listening.hurry();
         listening.poll();
         for (let i = 0; i < 8; i++) await turn();
@@ -204,7 +227,9 @@ describe('remote/ends', () => {
     await hear(7, { row: 3 });
     expect([messages.count, messages.acknowledged]).to.deep.equal([1, 0]);
     await hear(7, { refused: 'another layout: so' });
-    expect(failures.map(({ message }) => message)).to.deep.equal(['the learner refuses this host: another layout: so']);
+    expect(failures.map(({ message }) => message)).to.deep.equal([
+      'the learner refuses this host: another layout: so',
+    ]);
   });
 
   it('two beats that count, since the last reply, have it sent again; one does not', async () => {
@@ -217,7 +242,9 @@ describe('remote/ends', () => {
       messages.resend();
       return appends.sent.length;
     };
-    expect([await beat(5), await beat(5), await beat(6), await beat(7)]).to.deep.equal([1, 1, 1, 2]);
+    expect([await beat(5), await beat(5), await beat(6), await beat(7)]).to.deep.equal([
+      1, 1, 1, 2,
+    ]);
     // Under way again: what the learner looked at before says nothing of it.
     expect([await beat(9)]).to.deep.equal([2]);
     await appends.end(1);
@@ -234,8 +261,12 @@ describe('remote/ends', () => {
       await until('the first rows are there', () => host.done);
       learner.receiver.hold();
       host.outbox.make(20);
-      await until('all is replied to', () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied);
-      // The server loses every heartbeat from here on: the host cannot hear by one that its rows are gone.
+      await until(
+        'all is replied to',
+        () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied,
+      );
+      // The server loses every heartbeat from here on: the host cannot hear by one that its rows
+      // are gone.
       const { set } = server;
       server.set = (key, value, lifeMs) => {
         if (!(heartbeatField(0) in value)) set.call(server, key, value, lifeMs);
@@ -259,7 +290,10 @@ describe('remote/ends', () => {
       await until('the first rows are there', () => host.done);
       learner.receiver.hold();
       host.outbox.make(4);
-      await until('all is replied to', () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied);
+      await until(
+        'all is replied to',
+        () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied,
+      );
       server.full = true;
       learner.receiver.release();
       await until('they are in the buffer', () => learner.buffer.ptr === 8);

@@ -1,4 +1,7 @@
-/** Hosts as users start them, whose server is killed; and a server in whose place its replica comes, late and with less than it had. */
+/**
+ * Hosts as users start them, whose server is killed; and a server in whose place its replica comes,
+ * late and with less than it had.
+ */
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
@@ -41,7 +44,10 @@ describe('remote/failover', () => {
     const rows = HAS + LACKS + 1;
     const swarm = keep(
       await Swarm.open({
-        ...{ url: `redis://127.0.0.1:${door.port}`, hosts: HOSTS, rows: rows * ROUNDS, width: 64 },
+        url: `redis://127.0.0.1:${door.port}`,
+        hosts: HOSTS,
+        rows: rows * ROUNDS,
+        width: 64,
         lead: (HOSTS * (HAS + LACKS)) / 2,
       }),
     );
@@ -66,7 +72,9 @@ describe('remote/failover', () => {
       door.target = replica.port;
       // It is no more than a replica for now, and refuses them.
       swarm.offer(1);
-      await swarm.until('all were refused', () => swarm.hosts.every((host, i) => host.lost >= lost[i]! + 2));
+      await swarm.until('all were refused', () =>
+        swarm.hosts.every((host, i) => host.lost >= lost[i]! + 2),
+      );
       const names = swarm.hosts.map(({ session }) => sessionName(session));
       const acks = (await ask(replica, 'HMGET', swarm.keys.acks, ...names)) as unknown as string[];
       const known = acks.reduce((sum, text) => sum + readAcknowledgement(text)!.row, 0);
@@ -79,42 +87,64 @@ describe('remote/failover', () => {
     await swarm.check();
   });
 
-  itAll('of a server that is killed again and again, and comes back empty, under `hotslot collect`', async () => {
-    const server = await started();
-    const [url, run] = [server.url, newRun()];
-    const [KILLS, ROWS, lead] = [setting({ short: 0, all: 3, long: 60 }), 5000, 2000];
-    const names = ['ann', 'bob', 'cid'];
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: lead, gateAdd: true });
-    const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
-    const remote = await learn({ url, run, buffer, options: { limit: ROWS } });
-    const stop = new AbortController();
-    keep({ close: () => stop.abort() });
-    const entry = fileURLToPath(new URL('./run-collector.js', import.meta.url));
-    const hosts = names.map((name) =>
-      command(
-        'src/cli/main.js',
-        [...['collect', '--url', url, '--run', run, '--entry', entry], ...['--workers', '2', '--name', name]],
-        { signal: stop.signal },
-      ),
-    );
-    const all = names.length * 2 * ROWS;
-    for (let kill = 0; kill < KILLS; kill++) {
-      const before = buffer.ptr;
-      limiter.countSamples(Math.floor(all / (KILLS + 1)));
-      await untilAsked('the next ones come in', () => buffer.ptr > before);
-      expect(buffer.ptr, 'not all of them').to.be.below(all);
-      await server.restart();
-    }
-    limiter.countSamples(all);
-    await untilAsked('all is in', () => buffer.ptr >= all, { tell: () => JSON.stringify(remote.statistics()) });
-    stop.abort();
-    for (const { code, lines, stderr } of await Promise.all(hosts)) {
-      expect([code, stderr]).to.deep.equal([130, '']);
-      expect(lines.at(-1)).to.equal(
-        `ended after ${(2 * ROWS).toLocaleString('en-US')} steps: the learner has all of their rows`,
+  itAll(
+    'of a server that is killed again and again, and comes back empty, under `hotslot collect`',
+    async () => {
+      const server = await started();
+      const [url, run] = [server.url, newRun()];
+      const [KILLS, ROWS, lead] = [setting({ short: 0, all: 3, long: 60 }), 5000, 2000];
+      const names = ['ann', 'bob', 'cid'];
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 1,
+        errorBuffer: lead,
+        gateAdd: true,
+      });
+      const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
+      const remote = await learn({ url, run, buffer, options: { limit: ROWS } });
+      const stop = new AbortController();
+      keep({ close: () => stop.abort() });
+      const entry = fileURLToPath(new URL('./run-collector.js', import.meta.url));
+      const hosts = names.map((name) =>
+        command(
+          'src/cli/main.js',
+          [
+            'collect',
+            '--url',
+            url,
+            '--run',
+            run,
+            '--entry',
+            entry,
+            '--workers',
+            '2',
+            '--name',
+            name,
+          ],
+          { signal: stop.signal },
+        ),
       );
-    }
-    expectWhole(buffer, ROWS, 2 * names.length);
-    expect(remote.statistics()).to.include({ lost: 0, refused: 0 });
-  });
+      const all = names.length * 2 * ROWS;
+      for (let kill = 0; kill < KILLS; kill++) {
+        const before = buffer.ptr;
+        limiter.countSamples(Math.floor(all / (KILLS + 1)));
+        await untilAsked('the next ones come in', () => buffer.ptr > before);
+        expect(buffer.ptr, 'not all of them').to.be.below(all);
+        await server.restart();
+      }
+      limiter.countSamples(all);
+      await untilAsked('all is in', () => buffer.ptr >= all, {
+        tell: () => JSON.stringify(remote.statistics()),
+      });
+      stop.abort();
+      for (const { code, lines, stderr } of await Promise.all(hosts)) {
+        expect([code, stderr]).to.deep.equal([130, '']);
+        expect(lines.at(-1)).to.equal(
+          `ended after ${(2 * ROWS).toLocaleString('en-US')} steps: the learner has all of their rows`,
+        );
+      }
+      expectWhole(buffer, ROWS, 2 * names.length);
+      expect(remote.statistics()).to.include({ lost: 0, refused: 0 });
+    },
+  );
 });

@@ -1,4 +1,7 @@
-/** Threads that end, and processes that die or stand still: every row of a host that lives comes in exactly once. */
+/**
+ * Threads that end, and processes that die or stand still: every row of a host that lives comes in
+ * exactly once.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
 import { keysOf } from '../../src/net/remote/keys.ts';
@@ -28,32 +31,42 @@ describe('remote collectors and faults', () => {
   const child = (role: 'learner' | 'host', options: ChildOptions) => RunChild.open(role, options);
 
   for (const kind of ['rows', 'steps'] as const)
-    (kind === 'rows' ? itAll : itLong)(`replaces a thread that ends again and again while ${kind} come`, async () => {
-      const run = newRun();
-      const buffer = bufferOf(kind, 2);
-      const remote = await learn({ url: shared.url, run, buffer });
-      const { entry, to } = leash();
-      const machine = await host({ url: shared.url, run, entry, name: 'ann', workers: 2, flushBytes: 1024 });
-      const [KILLS, MORE] = [5, setting({ short: 4000, all: 4000, long: 30_000 })];
-      for (let kill = 1; kill <= KILLS; kill++) {
-        const { acknowledged } = machine.statistics();
-        to(kill * MORE);
-        await untilAsked('rows come', () => machine.statistics().acknowledged > acknowledged);
+    (kind === 'rows' ? itAll : itLong)(
+      `replaces a thread that ends again and again while ${kind} come`,
+      async () => {
+        const run = newRun();
+        const buffer = bufferOf(kind, 2);
+        const remote = await learn({ url: shared.url, run, buffer });
+        const { entry, to } = leash();
+        const machine = await host({
+          url: shared.url,
+          run,
+          entry,
+          name: 'ann',
+          workers: 2,
+          flushBytes: 1024,
+        });
+        const [KILLS, MORE] = [5, setting({ short: 4000, all: 4000, long: 30_000 })];
+        for (let kill = 1; kill <= KILLS; kill++) {
+          const { acknowledged } = machine.statistics();
+          to(kill * MORE);
+          await untilAsked('rows come', () => machine.statistics().acknowledged > acknowledged);
+          await remoteThreadsOf(remote)[0]?.terminate();
+          await untilAsked('there is another', () => remoteThreadsOf(remote)[0]);
+        }
+        await untilAsked('all is collected', () => machine.statistics().steps === 2 * KILLS * MORE);
+        await untilAsked('all is there', () => {
+          const { sent, acknowledged, waiting } = machine.statistics();
+          return waiting === 0 && acknowledged === sent;
+        });
+        expectWhole(buffer, KILLS * MORE, 2);
+        expect(remote.statistics()).to.include({ refused: 0, lost: 0 });
+        if (kind === 'steps') return;
+        // Once too often within a minute.
         await remoteThreadsOf(remote)[0]?.terminate();
-        await untilAsked('there is another', () => remoteThreadsOf(remote)[0]);
-      }
-      await untilAsked('all is collected', () => machine.statistics().steps === 2 * KILLS * MORE);
-      await untilAsked('all is there', () => {
-        const { sent, acknowledged, waiting } = machine.statistics();
-        return waiting === 0 && acknowledged === sent;
-      });
-      expectWhole(buffer, KILLS * MORE, 2);
-      expect(remote.statistics()).to.include({ refused: 0, lost: 0 });
-      if (kind === 'steps') return;
-      // Once too often within a minute.
-      await remoteThreadsOf(remote)[0]?.terminate();
-      expect(await rejection(remote.done)).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
-    });
+        expect(await rejection(remote.done)).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
+      },
+    );
 
   for (const kind of ['rows', 'steps'] as const)
     (kind === 'rows' ? itAll : itLong)(
@@ -70,7 +83,10 @@ describe('remote collectors and faults', () => {
         const busy = await rejection(learn({ url: shared.url, run, buffer: bufferOf(kind, 2) }));
         expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
         to(9000);
-        await untilAsked('its lease has run out', async () => (await shared.client.exists(keysOf(run).learner)) === 0);
+        await untilAsked(
+          'its lease has run out',
+          async () => (await shared.client.exists(keysOf(run).learner)) === 0,
+        );
         const buffer = bufferOf(kind, 2);
         const second = await learn({ url: shared.url, run, buffer });
         await untilAsked('all is there', () => {
@@ -86,8 +102,9 @@ describe('remote collectors and faults', () => {
           .and.below(9000);
         const { lost, refused } = second.statistics();
         expect(refused).to.equal(0);
-        // Where the host reads the first one's last acknowledgements late, they are counted: nobody has those rows any more. Every
-        // fifth step has a final observation behind it, which is a row of its own on its way.
+        // Where the host reads the first one's last acknowledgements late, they are counted: nobody
+        // has those rows any more. Every fifth step has a final observation behind it, which is a
+        // row of its own on its way.
         expect(lost).to.be.at.most(kind === 'rows' ? base : base + Math.floor(base / 5));
       },
     );
@@ -96,7 +113,10 @@ describe('remote collectors and faults', () => {
     const run = newRun();
     const first = await child('learner', { url: shared.url, run });
     first.signal('SIGSTOP');
-    await untilAsked('its lease has run out', async () => (await shared.client.exists(keysOf(run).learner)) === 0);
+    await untilAsked(
+      'its lease has run out',
+      async () => (await shared.client.exists(keysOf(run).learner)) === 0,
+    );
     const buffer = bufferOf('rows');
     await learn({ url: shared.url, run, buffer });
     const { entry, to } = leash();
@@ -105,7 +125,9 @@ describe('remote collectors and faults', () => {
     first.signal('SIGCONT');
     await untilAsked('it has ended', () => first.said.ended);
     expect(first.said.ended).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-    expect((first.said.ended as Error).message).to.include(`another learner has taken the run '${run}'`);
+    expect((first.said.ended as Error).message).to.include(
+      `another learner has taken the run '${run}'`,
+    );
     to(2000);
     await untilAsked('the second goes on', () => machine.statistics().acknowledged === 2000);
     expectWhole(buffer, 2000, 1);
@@ -125,24 +147,39 @@ describe('remote collectors and faults', () => {
       if (ms > 10_000) await untilAsked('it is silent', () => remote.statistics().silent === 1);
       await wait(ms > 10_000 ? 1000 : ms); // that is what is tested
       machine.signal('SIGCONT');
-      await untilAsked('all is there', () => (buffer as unknown as { ptr: number }).ptr === 301_000);
+      await untilAsked(
+        'all is there',
+        () => (buffer as unknown as { ptr: number }).ptr === 301_000,
+      );
       const found = numbersIn(buffer);
-      const inOrder = (numbers: number[] = []) => numbers.every((number, i) => number === i) && numbers.length;
+      const inOrder = (numbers: number[] = []) =>
+        numbers.every((number, i) => number === i) && numbers.length;
       expect(inOrder(found.get(`${seedOf('ann')}/0`))).to.equal(300_000);
       expect(inOrder(found.get(`${seedOf('bob')}/0`))).to.equal(1000);
-      await untilAsked('both are there', () => remote.statistics().silent === 0 && remote.statistics().hosts === 2);
+      await untilAsked(
+        'both are there',
+        () => remote.statistics().silent === 0 && remote.statistics().hosts === 2,
+      );
       expect(remote.statistics()).to.include({ lost: 0, refused: 0 });
     });
 
   itAll('shows a host that was killed as silent, and gives its window to the others', async () => {
     const run = newRun();
-    const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows'), transitBytes: 2 ** 22 });
+    const remote = await learn({
+      url: shared.url,
+      run,
+      buffer: bufferOf('rows'),
+      transitBytes: 2 ** 22,
+    });
     const { entry, to } = leash();
     to(100);
     const machine = await host({ url: shared.url, run, entry, name: 'ann' });
     await untilAsked('it is in', () => machine.statistics().acknowledged === 100);
-    const [session = ''] = (await shared.client.hKeys(keysOf(run).acks)).filter((name) => !name.startsWith('*'));
-    const window = async () => Number((await shared.client.hGet(keysOf(run).acks, session))?.split(':')[2]);
+    const [session = ''] = (await shared.client.hKeys(keysOf(run).acks)).filter(
+      (name) => !name.startsWith('*'),
+    );
+    const window = async () =>
+      Number((await shared.client.hGet(keysOf(run).acks, session))?.split(':')[2]);
     await untilAsked('it has all of it', async () => (await window()) === 2 ** 22);
     const other = await child('host', { url: shared.url, run, name: 'bob', limit: 100 });
     await untilAsked('it has half of it', async () => (await window()) === 2 ** 21);

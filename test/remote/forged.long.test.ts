@@ -1,10 +1,22 @@
-/** What one who may add messages does to the stream itself: forged ids, messages beyond any size, and everybody's messages thrown away. */
+/**
+ * What one who may add messages does to the stream itself: forged ids, messages beyond any size,
+ * and everybody's messages thrown away.
+ */
 import { expect } from 'chai';
 import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
 import { keysOf } from '../../src/net/remote/keys.ts';
 import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { describeAll, itLonger, setting } from '../rig/setting.ts';
-import { bufferOf, expectWhole, host, learn, leash, newRun, sharedServer, untilAsked } from './runs.ts';
+import {
+  bufferOf,
+  expectWhole,
+  host,
+  learn,
+  leash,
+  newRun,
+  sharedServer,
+  untilAsked,
+} from './runs.ts';
 
 const LAST = `${2n ** 64n - 1n}`;
 
@@ -12,7 +24,10 @@ describeAll('remote collectors and a stream that is tampered with', () => {
   const shared = sharedServer();
 
   /** A run with a host in the midst of its rows, and all of it whole in the end. */
-  async function tampered(tamper: (stream: string) => Promise<unknown>, refused: number): Promise<void> {
+  async function tampered(
+    tamper: (stream: string) => Promise<unknown>,
+    refused: number,
+  ): Promise<void> {
     const rows = setting({ short: 6000, all: 6000, long: 20_000 });
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
@@ -20,10 +35,17 @@ describeAll('remote collectors and a stream that is tampered with', () => {
     const threads = [...remoteThreadsOf(remote)];
     const { entry, to } = leash();
     to(1000);
-    const machine = await host({ url: shared.url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 14 });
+    const machine = await host({
+      url: shared.url,
+      run,
+      entry,
+      flushBytes: 1024,
+      outboxBytes: 2 ** 14,
+    });
     const reached = (row: number) =>
       untilAsked(`${row} rows are in`, () => machine.statistics().acknowledged >= row, {
-        tell: () => JSON.stringify({ ...machine.statistics(), refused: remote.statistics().refused }),
+        tell: () =>
+          JSON.stringify({ ...machine.statistics(), refused: remote.statistics().refused }),
       });
     await reached(1000);
     to(rows);
@@ -47,15 +69,24 @@ describeAll('remote collectors and a stream that is tampered with', () => {
   itLonger('has rows again that somebody threw away', async () => {
     const run = newRun();
     const stream = keysOf(run).stream(0);
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 500, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 500,
+      gateAdd: true,
+    });
     const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
     await learn({ url: shared.url, run, buffer });
     const { entry, to } = leash();
     to(2000);
     const machine = await host({ url: shared.url, run, entry, flushBytes: 1024 });
-    await untilAsked('the learner takes no more', () => buffer.ptr >= 400 && machine.statistics().sent === 2000, {
-      tell: () => JSON.stringify({ rows: buffer.ptr, ...machine.statistics() }),
-    });
+    await untilAsked(
+      'the learner takes no more',
+      () => buffer.ptr >= 400 && machine.statistics().sent === 2000,
+      {
+        tell: () => JSON.stringify({ rows: buffer.ptr, ...machine.statistics() }),
+      },
+    );
     expect(await shared.client.xLen(stream), 'messages that lie there').to.be.above(10);
     // As the rules of access let a collector do.
     await shared.client.sendCommand(['XADD', stream, 'MAXLEN', '0', '*', 'm', 'forged']);

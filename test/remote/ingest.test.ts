@@ -1,4 +1,7 @@
-/** What the learner does with messages one by one: sessions that leave, sessions of an earlier learner, lanes, and episodes with holes. */
+/**
+ * What the learner does with messages one by one: sessions that leave, sessions of an earlier
+ * learner, lanes, and episodes with holes.
+ */
 import { expect } from 'chai';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
@@ -26,23 +29,36 @@ describe('remote/ingest', () => {
     for (const sink of sinks.splice(0)) sink.close();
   });
 
-  const stepsBuffer = () => TrajectoryBuffer.create({ capacity: 400, lanes: LANES, fields: stepFields });
+  const stepsBuffer = () =>
+    TrajectoryBuffer.create({ capacity: 400, lanes: LANES, fields: stepFields });
   type Steps = ReturnType<typeof stepsBuffer>;
 
   /** A learner's thread over a buffer. */
-  function learner(buffer: Steps | ReplayBuffer, given: { marks?: Marks; saved?: SavedMark[]; version?: number } = {}) {
+  function learner(
+    buffer: Steps | ReplayBuffer,
+    given: { marks?: Marks; saved?: SavedMark[]; version?: number } = {},
+  ) {
     const { saved = [], marks = Marks.create(saved), version = 0 } = given;
     const sink = sinkOf(buffer.share() as never);
     sinks.push(sink);
     const ingest = new Ingest({
-      ...{ marks, sink, layout: 7, maxVersionLag: 1, version: () => version, now: Date.now },
+      marks,
+      sink,
+      layout: 7,
+      maxVersionLag: 1,
+      version: () => version,
+      now: Date.now,
     });
     const rowBytes = buffer instanceof ReplayBuffer ? buffer.rowBytes : rowBytesOf(buffer.layout);
-    /** Rows without content; of steps they are of these lanes of a session in turn, in the middle of an episode. */
+    /**
+     * Rows without content; of steps they are of these lanes of a session in turn, in the middle of
+     * an episode.
+     */
     const take = (session: number, header: Partial<MessageHeader> = {}, of = [0]) => {
       const { rows = 0 } = header;
       const bytes = new Uint8Array(HEADER_BYTES + rows * rowBytes);
-      for (let row = 0; row < rows; row++) bytes[HEADER_BYTES + row * rowBytes] = of[row % of.length]!;
+      for (let row = 0; row < rows; row++)
+        bytes[HEADER_BYTES + row * rowBytes] = of[row % of.length]!;
       const lanes = buffer instanceof ReplayBuffer ? 0 : 1;
       sealMessage(bytes, {
         ...emptyHeader(),
@@ -123,7 +139,12 @@ describe('remote/ingest', () => {
     expect([1, 2, 5, 7].map(after.laneOf)).to.deep.equal([3, 1, 0, 2]);
     expect(after.ingest.counts).to.include({ rows: 1, refused: 0 });
     // Session 1 does not go on with what session 4 had begun.
-    expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0], 1: [FIRST, 0, 0], 2: [FIRST, 0], 3: [FIRST, 0, FIRST, 0] });
+    expect(kindsIn(buffer)).to.deep.equal({
+      0: [FIRST, 0],
+      1: [FIRST, 0, 0],
+      2: [FIRST, 0],
+      3: [FIRST, 0, FIRST, 0],
+    });
   });
 
   for (const way of ['another thread', 'a checkpoint'] as const)

@@ -1,4 +1,7 @@
-/** Steps of which two are more than a message has: one that ends its episode goes with what was seen behind it. */
+/**
+ * Steps of which two are more than a message has: one that ends its episode goes with what was seen
+ * behind it.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** What holds a run for its learner: the lease, whatever else is on the way, and what an earlier one left. */
+/**
+ * What holds a run for its learner: the lease, whatever else is on the way, and what an earlier one
+ * left.
+ */
 import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
 import { keysOf } from '../../src/net/remote/keys.ts';
@@ -141,7 +144,9 @@ describe('remote/leader', () => {
       for (let round = 0; round < 20; round++) {
         server.free(keys.learner);
         if (before) server.set(keys.info, { protocol: '1', epoch: `${before}` }, undefined);
-        const both = await Promise.allSettled([link, other].map((each) => takeRun(each, keys, 'leader')));
+        const both = await Promise.allSettled(
+          [link, other].map((each) => takeRun(each, keys, 'leader')),
+        );
         expect(both.map(({ status }) => status).sort()).to.deep.equal(['fulfilled', 'rejected']);
       }
       await other.close();

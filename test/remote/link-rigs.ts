@@ -1,4 +1,7 @@
-/** The same link over a server in memory and over Redis or Valkey, with the faults that both can have. */
+/**
+ * The same link over a server in memory and over Redis or Valkey, with the faults that both can
+ * have.
+ */
 import { EventEmitter, once } from 'node:events';
 import type { Link, LinkEvents, ServerFacts } from '../../src/net/remote/link.ts';
 import { openRedisLink, type RedisLinkOptions } from '../../src/net/remote/redis-link.ts';

@@ -117,7 +117,12 @@ function contract(make: () => Rig | Promise<Rig>): void {
     await one.store('fields', { a: '1', b: 'é\r\n' });
     await one.store('fields', { a: '2', c: '' });
     expect([...(await two.load('bytes'))!]).to.deep.equal([0, 255, 10, 13]);
-    expect(await two.load('fields', ['b', 'a', 'none', 'c'])).to.deep.equal(['é\r\n', '2', null, '']);
+    expect(await two.load('fields', ['b', 'a', 'none', 'c'])).to.deep.equal([
+      'é\r\n',
+      '2',
+      null,
+      '',
+    ]);
     expect(await two.load('fields', ['a'])).to.deep.equal(['2']);
   });
 
@@ -128,8 +133,10 @@ function contract(make: () => Rig | Promise<Rig>): void {
       link.store('fields', { a: '1' }, 30),
       link.store('stays', bytes(2)),
     ]);
-    const gone = async () => (await link.load('bytes')) === null && (await link.load('fields', ['a']))[0] === null;
-    for (const end = performance.now() + 60_000; !(await gone()); ) expect(performance.now()).to.be.below(end);
+    const gone = async () =>
+      (await link.load('bytes')) === null && (await link.load('fields', ['a']))[0] === null;
+    for (const end = performance.now() + 60_000; !(await gone()); )
+      expect(performance.now()).to.be.below(end);
     expect(await link.load('stays')).not.to.equal(null);
     // A value that is stored again has its new life, or none.
     await link.store('bytes', bytes(1), 1);
@@ -140,14 +147,16 @@ function contract(make: () => Rig | Promise<Rig>): void {
 
   it('leases a key to one holder at a time', async () => {
     const [one, two] = [await open(), await open()];
-    const found = await Promise.all([one.lease('key', 'one', 60_000), two.lease('key', 'two', 60_000)]);
+    const found = await Promise.all([
+      one.lease('key', 'one', 60_000),
+      two.lease('key', 'two', 60_000),
+    ]);
     expect(found[0]).to.equal(found[1]);
     const [holder, other] = found[0] === 'one' ? [one, two] : [two, one];
     const [name, another] = found[0] === 'one' ? ['one', 'two'] : ['two', 'one'];
-    expect(await Promise.all([holder.lease('key', name, 60_000), other.lease('key', another, 60_000)])).to.deep.equal([
-      name,
-      name,
-    ]);
+    expect(
+      await Promise.all([holder.lease('key', name, 60_000), other.lease('key', another, 60_000)]),
+    ).to.deep.equal([name, name]);
     expect(Buffer.from((await two.load('key'))!).toString()).to.equal(name);
     // Renewed for less, it ends, and the other one has it.
     await holder.lease('key', name, 20);
@@ -157,7 +166,11 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(now).to.equal(another);
     expect(await holder.lease('key', name, 20)).to.equal(another);
     // Two keys at once do not get in each other's way.
-    const two_keys = [one.lease('a', 'one', 60_000), one.lease('b', 'one', 60_000), one.lease('a', 'one', 60_000)];
+    const two_keys = [
+      one.lease('a', 'one', 60_000),
+      one.lease('b', 'one', 60_000),
+      one.lease('a', 'one', 60_000),
+    ];
     expect(await Promise.all(two_keys)).to.deep.equal(['one', 'one', 'one']);
   });
 
@@ -193,7 +206,12 @@ function contract(make: () => Rig | Promise<Rig>): void {
     const [first] = await link.read('s', BEFORE_FIRST, 10, 0);
     const reading = rejection(link.read('s', first!.id, 10, 10_000));
     rig.freeze();
-    const calls = [link.append('s', bytes(2)), link.notify('a', 'x'), link.load('key'), link.lease('key', 'me', 1000)];
+    const calls = [
+      link.append('s', bytes(2)),
+      link.notify('a', 'x'),
+      link.load('key'),
+      link.lease('key', 'me', 1000),
+    ];
     const ends = Promise.all([...calls.map(rejection), reading]);
     await rig.crash();
     expect((await ends).map(howOf)).to.deep.equal(Array(5).fill('lost'));
@@ -214,8 +232,8 @@ function contract(make: () => Rig | Promise<Rig>): void {
     Object.assign(told, {
       lost: (cause: Error) => {
         if (refused.length === 0)
-          refused = [link.append('s', bytes(1)), link.read('s', BEFORE_FIRST, 1, 10_000)].map((call) =>
-            rejection(call),
+          refused = [link.append('s', bytes(1)), link.read('s', BEFORE_FIRST, 1, 10_000)].map(
+            (call) => rejection(call),
           );
         lost(cause);
       },
@@ -230,10 +248,13 @@ function contract(make: () => Rig | Promise<Rig>): void {
   });
 
   it('lets go of everything when it is closed', async () => {
-    const handles = (which: RegExp) => process.getActiveResourcesInfo().filter((kind) => which.test(kind)).length;
+    const handles = (which: RegExp) =>
+      process.getActiveResourcesInfo().filter((kind) => which.test(kind)).length;
     const before = handles(/TCP|TLS/);
     const link = await open(new Told('a'));
-    const under = [link.read('s', BEFORE_FIRST, 1, 10_000), link.load('key')].map((call) => rejection(call));
+    const under = [link.read('s', BEFORE_FIRST, 1, 10_000), link.load('key')].map((call) =>
+      rejection(call),
+    );
     await Promise.all([link.close(), link.close()]);
     expect((await Promise.all(under)).map(howOf)).to.deep.equal(['lost', 'lost']);
     await until('its handles are gone', () => handles(/TCP|TLS/) <= before);
@@ -251,7 +272,9 @@ describe('a link in memory', () => {
     const told = new Told('a');
     const link = new MemoryLink(server);
     await link.connect(told);
-    const lost = [link.append('s', bytes(1)), link.append('s', bytes(2))].map((call) => rejection(call));
+    const lost = [link.append('s', bytes(1)), link.append('s', bytes(2))].map((call) =>
+      rejection(call),
+    );
     server.drop({ effect: true });
     expect((await Promise.all(lost)).map(howOf)).to.deep.equal(['lost', 'lost']);
     expect(told.servers).to.have.length(1);

@@ -1,6 +1,6 @@
 /**
- * A server and links in this thread's memory, with faults on demand: what tests of the protocol run over where there is no server,
- * and where they have to say exactly when what is lost.
+ * A server and links in this thread's memory, with faults on demand: what tests of the protocol run
+ * over where there is no server, and where they have to say exactly when what is lost.
  */
 import {
   BEFORE_FIRST,
@@ -40,8 +40,8 @@ export class MemoryServer {
     return this.#up;
   }
   /**
-   * All connections end, and nobody gets one before restore(). What is under way has its `effect`, all of it or none; its replies are
-   * lost.
+   * All connections end, and nobody gets one before restore(). What is under way has its `effect`,
+   * all of it or none; its replies are lost.
    */
   drop({ effect }: { effect: boolean }): void {
     this.#up = false;
@@ -94,7 +94,8 @@ export class MemoryServer {
   }
   set(key: string, value: Uint8Array | Fields, lifeMs: number | undefined): void {
     this.#room();
-    if (value instanceof Uint8Array) this.#values.set(key, { held: Uint8Array.from(value), until: Infinity });
+    if (value instanceof Uint8Array)
+      this.#values.set(key, { held: Uint8Array.from(value), until: Infinity });
     else {
       const fields = this.#hold<Map<string, string>>(key, 'fields', () => new Map());
       for (const [name, text] of Object.entries(value)) fields.set(name, text);
@@ -126,7 +127,11 @@ export class MemoryServer {
       this.#values.delete(key);
       return null;
     }
-    const is = Array.isArray(value.held) ? 'stream' : value.held instanceof Map ? 'fields' : 'bytes';
+    const is = Array.isArray(value.held)
+      ? 'stream'
+      : value.held instanceof Map
+        ? 'fields'
+        : 'bytes';
     if (is !== kind) throw new LinkError('denied', `'${key}' is a value of another kind`);
     return value.held as T;
   }
@@ -147,7 +152,10 @@ interface Call {
   reject(error: Error): void;
 }
 
-/** A call is at the server a turn of the event loop later, and its reply is back one more turn later. */
+/**
+ * A call is at the server a turn of the event loop later, and its reply is back one more turn
+ * later.
+ */
 export class MemoryLink implements Link {
   readonly #server: MemoryServer;
   #events: LinkEvents | null = null;
@@ -196,13 +204,19 @@ export class MemoryLink implements Link {
     this.#tellLost();
   }
   hear(channel: string, text: string): void {
-    if (this.#connected && this.#events?.channels?.includes(channel)) this.#events.notice?.(channel, text);
+    if (this.#connected && this.#events?.channels?.includes(channel))
+      this.#events.notice?.(channel, text);
   }
 
   append(stream: string, message: Uint8Array): Promise<void> {
     return this.#call(() => this.#server.put(stream, message));
   }
-  async read(stream: string, after: string, most: number, waitMs: number): Promise<readonly Entry[]> {
+  async read(
+    stream: string,
+    after: string,
+    most: number,
+    waitMs: number,
+  ): Promise<readonly Entry[]> {
     const find = () => this.#server.messages(stream, after, most);
     const found = await this.#call(find);
     if (found.length > 0 || waitMs <= 0) return found;
@@ -233,7 +247,9 @@ export class MemoryLink implements Link {
     });
   }
   length(stream: string): Promise<number> {
-    return this.#call(() => this.#server.messages(stream, BEFORE_FIRST, Number.POSITIVE_INFINITY).length);
+    return this.#call(
+      () => this.#server.messages(stream, BEFORE_FIRST, Number.POSITIVE_INFINITY).length,
+    );
   }
   trim(stream: string, through: string): Promise<void> {
     return this.#call(() => this.#server.trim(stream, through));
@@ -246,8 +262,13 @@ export class MemoryLink implements Link {
   }
   load(key: string): Promise<Uint8Array | null>;
   load(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
-  load(key: string, fields?: readonly string[]): Promise<Uint8Array | null | readonly (string | null)[]> {
-    return this.#call(() => (fields === undefined ? this.#server.get(key) : this.#server.fields(key, fields)));
+  load(
+    key: string,
+    fields?: readonly string[],
+  ): Promise<Uint8Array | null | readonly (string | null)[]> {
+    return this.#call(() =>
+      fields === undefined ? this.#server.get(key) : this.#server.fields(key, fields),
+    );
   }
   lease(key: string, value: string, lifeMs: number): Promise<string> {
     return this.#call(() => this.#server.lease(key, value, lifeMs));

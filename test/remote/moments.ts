@@ -1,9 +1,15 @@
-/** Moments of the learner's thread: before and behind each native call, and each change of the marks. It stands still at one until it is ended. */
+/**
+ * Moments of the learner's thread: before and behind each native call, and each change of the
+ * marks. It stands still at one until it is ended.
+ */
 import { loadAddon } from '../../src/base/addon.ts';
 import { Marks } from '../../src/net/remote/marks.ts';
 import type { RemoteThreadTask } from '../../src/net/remote/remote-thread.ts';
 
-/** Of `words`: moments so far; 1 once it stands still; calls so far that added rows; what it stands still on. */
+/**
+ * Of `words`: moments so far; 1 once it stands still; calls so far that added rows; what it stands
+ * still on.
+ */
 export const EndWord = { moments: 0, still: 1, adds: 2, never: 3 } as const;
 
 export interface EndedTask extends RemoteThreadTask {
@@ -40,13 +46,23 @@ function stopAt(task: EndedTask, owner: Functions, names: readonly string[]): vo
 export function standStill(task: EndedTask): void {
   for (const name of ['system', 'device', 'rows']) {
     const addon = loadAddon<Functions>(name);
-    // Functions lie in the addon itself, or in an object for their subject. Classes begin with a capital.
+    // Functions lie in the addon itself, or in an object for their subject. Classes begin with a
+    // capital.
     for (const owner of [addon, ...Object.values(addon as Record<string, unknown>).filter(isPlain)])
       stopAt(
         task,
         owner,
-        Object.keys(owner).filter((key) => /^[a-z]/.test(key) && key !== 'link' && typeof owner[key] === 'function'),
+        Object.keys(owner).filter(
+          (key) => /^[a-z]/.test(key) && key !== 'link' && typeof owner[key] === 'function',
+        ),
       );
   }
-  stopAt(task, Marks.prototype as unknown as Functions, ['admit', 'end', 'live', 'move', 'nak', 'cut']);
+  stopAt(task, Marks.prototype as unknown as Functions, [
+    'admit',
+    'end',
+    'live',
+    'move',
+    'nak',
+    'cut',
+  ]);
 }

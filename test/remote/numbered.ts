@@ -1,4 +1,7 @@
-/** Hosts whose rows are numbered, and what a learner's buffer must hold of them in the end: each row of each host once, in order. */
+/**
+ * Hosts whose rows are numbered, and what a learner's buffer must hold of them in the end: each row
+ * of each host once, in order.
+ */
 import { ReplayBuffer } from '../../src/index.ts';
 import { layoutSum, layoutText } from '../../src/net/remote/layout.ts';
 import type { Outbox } from '../../src/net/remote/outbox.ts';
@@ -9,7 +12,11 @@ const ROW_BYTES = 4 * ROW_WORDS;
 
 /** A buffer for rows of (host, number). */
 export const numberedBuffer = (capacity: number, more: object = {}) =>
-  ReplayBuffer.create({ capacity, fields: { row: { shape: [ROW_WORDS], dtype: 'int32' } }, ...more });
+  ReplayBuffer.create({
+    capacity,
+    fields: { row: { shape: [ROW_WORDS], dtype: 'int32' } },
+    ...more,
+  });
 export const numberedLayout = () => {
   using one = numberedBuffer(1);
   return layoutSum(layoutText(one as unknown as ReplayBuffer));
@@ -45,7 +52,10 @@ export class NumberedOutbox implements Outbox {
   };
 }
 
-/** The numbers that a buffer has of each host, in the order in which they lie there. It must not have gone round. */
+/**
+ * The numbers that a buffer has of each host, in the order in which they lie there. It must not
+ * have gone round.
+ */
 export function numbersIn(buffer: ReturnType<typeof numberedBuffer>, hosts: number): number[][] {
   const { ptr, capacity } = buffer;
   if (ptr > capacity) throw new Error(`${ptr} rows have gone round ${capacity} places`);
@@ -59,7 +69,10 @@ export function numbersIn(buffer: ReturnType<typeof numberedBuffer>, hosts: numb
   return found;
 }
 
-/** What is wrong with the numbers of a host that made so many rows from `from` on; null: each is there once, in order. */
+/**
+ * What is wrong with the numbers of a host that made so many rows from `from` on; null: each is
+ * there once, in order.
+ */
 export function wrongIn(numbers: readonly number[], made: number, from = 0): string | null {
   for (const [i, number] of numbers.entries())
     if (number !== from + i) return `row ${number} stands where ${from + i} belongs`;

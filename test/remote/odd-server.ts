@@ -3,13 +3,22 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
 /** What it answers to a command, by its name; null: nothing, ever. 'end': it hangs up. */
-export type Answers = Readonly<Record<string, string | null | ((args: readonly string[]) => string | null)>>;
+export type Answers = Readonly<
+  Record<string, string | null | ((args: readonly string[]) => string | null)>
+>;
 
 const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`;
-/** What servers say of themselves; in version 2 of their protocol, where that is asked for, it is a list. */
+/**
+ * What servers say of themselves; in version 2 of their protocol, where that is asked for, it is a
+ * list.
+ */
 export const hello = (server: string, version: string): string =>
   `%3\r\n${bulk('server')}${bulk(server)}${bulk('version')}${bulk(version)}${bulk('proto')}:3\r\n`;
-const USUAL: Answers = { HELLO: hello('redis', '7.0.0'), INFO: bulk('run_id:odd\r\n'), PING: '+PONG\r\n' };
+const USUAL: Answers = {
+  HELLO: hello('redis', '7.0.0'),
+  INFO: bulk('run_id:odd\r\n'),
+  PING: '+PONG\r\n',
+};
 
 export class OddServer {
   /** connections it has taken so far */
@@ -49,7 +58,8 @@ export class OddServer {
         const answer = { ...USUAL, ...this.answers }[args.words[0]!] ?? null;
         const said = typeof answer === 'function' ? answer(args.words) : answer;
         if (said === 'end') socket.destroy();
-        else if (said !== null) socket.write(args.words[1] === '2' ? said.replace(/^%3/, '*6') : said);
+        else if (said !== null)
+          socket.write(args.words[1] === '2' ? said.replace(/^%3/, '*6') : said);
       }
     });
     socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket));

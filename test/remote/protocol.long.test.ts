@@ -1,6 +1,7 @@
 /**
- * The real ends of the protocol over a link in memory, mistreated by chance: whatever is lost, repeated, cut, restarted or replaced,
- * every row of every host is in the buffer once, in order. test/model/link.ts looks at all interleavings of a few rows.
+ * The real ends of the protocol over a link in memory, mistreated by chance: whatever is lost,
+ * repeated, cut, restarted or replaced, every row of every host is in the buffer once, in order.
+ * test/model/link.ts looks at all interleavings of a few rows.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -47,7 +48,11 @@ const faults: Readonly<Record<string, Fault>> = {
   'the learner’s thread ends': ({ learner }) => learner.replaceThread(),
 };
 
-async function run(seed: number, names: readonly string[], given: { limiter?: RateLimiter } = {}): Promise<World> {
+async function run(
+  seed: number,
+  names: readonly string[],
+  given: { limiter?: RateLimiter } = {},
+): Promise<World> {
   const random = new Random(seed);
   const server = new MemoryServer();
   const learner = new MemoryLearner(server, { epoch: 1, capacity: 4 * ROWS, ...given });
@@ -58,7 +63,8 @@ async function run(seed: number, names: readonly string[], given: { limiter?: Ra
       for (const { outbox } of hosts) outbox.make(Math.min(random.below(12), ROWS - outbox.made));
       for (let turns = random.below(12); turns > 0; turns--) await turn();
       given.limiter?.countSamples(random.below(30));
-      if (names.length > 0 && random.below(4) === 0) await faults[names[random.below(names.length)]!]!(world, random);
+      if (names.length > 0 && random.below(4) === 0)
+        await faults[names[random.below(names.length)]!]!(world, random);
     }
     server.full = false;
     server.deaf = false;
@@ -107,7 +113,12 @@ describe('remote/protocol', () => {
 
   itLonger('a limiter lets in a few at a time', async () => {
     for (let seed = 1; seed <= seeds; seed++) {
-      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 20, gateAdd: true });
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 1,
+        errorBuffer: 20,
+        gateAdd: true,
+      });
       await run(seed, Object.keys(faults), { limiter });
     }
   });
@@ -134,7 +145,11 @@ describe('remote/protocol', () => {
       await first.end();
       server.free(keys.learner);
       await make(300);
-      second = new MemoryLearner(server, { epoch: 11, capacity: 4 * ROWS, ...(way === 'anew' ? {} : { saved }) });
+      second = new MemoryLearner(server, {
+        epoch: 11,
+        capacity: 4 * ROWS,
+        ...(way === 'anew' ? {} : { saved }),
+      });
       await make(ROWS);
       await until('every host is done', () => hosts.every(({ done }) => done));
       const before = numbersIn(first.buffer, hosts.length);
@@ -142,7 +157,8 @@ describe('remote/protocol', () => {
       let lost = 0;
       for (const [host, numbers] of behind.entries()) {
         const [from] = numbers as [number];
-        // Without a hole from its first row on, which is no later than the one that the learner before had last.
+        // Without a hole from its first row on, which is no later than the one that the learner
+        // before had last.
         expect(wrongIn(numbers, ROWS, from), `seed ${seed}`).to.equal(null);
         expect(from, `seed ${seed}`).to.be.at.most(before[host]!.length);
         if (way === 'anew') continue;

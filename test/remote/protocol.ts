@@ -1,4 +1,7 @@
-/** The real ends of the protocol over a link in memory: hosts, and a learner whose thread and process may end. */
+/**
+ * The real ends of the protocol over a link in memory: hosts, and a learner whose thread and
+ * process may end.
+ */
 import type { RateLimiter } from '../../src/index.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
 import { type Keys, keysOf } from '../../src/net/remote/keys.ts';
@@ -26,8 +29,17 @@ export class MemoryHost {
     this.link = new MemoryLink(server);
     this.session = host + 1;
     this.uplink = new Uplink({
-      ...{ link: this.link, keys, shard: 0, session: this.session, layout: numberedLayout(), outbox: this.outbox },
-      ...{ flushBytes: 64, flushMs: 0, version: () => 0, now: Date.now, ...given },
+      link: this.link,
+      keys,
+      shard: 0,
+      session: this.session,
+      layout: numberedLayout(),
+      outbox: this.outbox,
+      flushBytes: 64,
+      flushMs: 0,
+      version: () => 0,
+      now: Date.now,
+      ...given,
     });
     const channel = keys.ack(this.session);
     void this.link
@@ -46,7 +58,9 @@ export class MemoryHost {
 
   get done(): boolean {
     const { kept } = this.uplink;
-    return kept.count === 0 && this.outbox.waiting() === 0 && kept.acknowledged === this.outbox.made;
+    return (
+      kept.count === 0 && this.outbox.waiting() === 0 && kept.acknowledged === this.outbox.made
+    );
   }
   async close(): Promise<void> {
     this.uplink.stop();
@@ -55,7 +69,9 @@ export class MemoryHost {
   }
 }
 
-/** A learner's process: its buffer and marks are there until it ends, its thread may be another one. */
+/**
+ * A learner's process: its buffer and marks are there until it ends, its thread may be another one.
+ */
 export class MemoryLearner {
   readonly buffer;
   readonly marks: Marks;
@@ -71,7 +87,13 @@ export class MemoryLearner {
 
   constructor(
     server: MemoryServer,
-    given: { epoch: number; capacity: number; limiter?: RateLimiter; saved?: SavedMark[]; transitBytes?: number },
+    given: {
+      epoch: number;
+      capacity: number;
+      limiter?: RateLimiter;
+      saved?: SavedMark[];
+      transitBytes?: number;
+    },
   ) {
     const { epoch, capacity, limiter, saved, transitBytes = 2 ** 16 } = given;
     this.#server = server;
@@ -87,11 +109,22 @@ export class MemoryLearner {
     const link = new MemoryLink(this.#server);
     const sink = sinkOf(this.buffer.share() as never);
     const ingest = new Ingest({
-      ...{ marks, sink, layout: numberedLayout(), maxVersionLag: Number.POSITIVE_INFINITY },
-      ...{ version: () => 0, now: Date.now },
+      marks,
+      sink,
+      layout: numberedLayout(),
+      maxVersionLag: Number.POSITIVE_INFINITY,
+      version: () => 0,
+      now: Date.now,
     });
     const receiver = new Receiver({
-      ...{ link, keys, shard: 0, epoch, ingest, sink, transitBytes: this.#transitBytes, held: false },
+      link,
+      keys,
+      shard: 0,
+      epoch,
+      ingest,
+      sink,
+      transitBytes: this.#transitBytes,
+      held: false,
     });
     const lease = () => void link.lease(keys.learner, `${epoch}`, LEASE_MS).catch(() => {});
     void link

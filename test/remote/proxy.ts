@@ -39,16 +39,25 @@ export class BadNetwork {
     this.#muted = false;
     for (const socket of this.#sockets) socket.destroy();
   }
-  /** Connections end when so many bytes more have gone from clients to the server, or back: in the middle of a message, say. */
+  /**
+   * Connections end when so many bytes more have gone from clients to the server, or back: in the
+   * middle of a message, say.
+   */
   cutAfter(bytes: number, back = false): void {
     this.#left = bytes;
     this.#leftBack = back;
   }
-  /** What the server says from now on arrives nowhere; what clients say takes effect. Until the next cut(). */
+  /**
+   * What the server says from now on arrives nowhere; what clients say takes effect. Until the next
+   * cut().
+   */
   mute(): void {
     this.#muted = true;
   }
-  /** Connections stay, new ones are taken, and nothing goes through: the other end seems to be there and is silent. */
+  /**
+   * Connections stay, new ones are taken, and nothing goes through: the other end seems to be there
+   * and is silent.
+   */
   stall(): void {
     this.#stalled ??= new Promise((resolve) => {
       this.#thaw = resolve;
@@ -104,7 +113,8 @@ export class BadNetwork {
       return;
     }
     if (counts) this.#left -= piece.length;
-    if (!to.write(piece)) await Promise.race([once(to, 'drain'), once(to, 'close')]).catch(() => {});
+    if (!to.write(piece))
+      await Promise.race([once(to, 'drain'), once(to, 'close')]).catch(() => {});
     from.resume();
   }
 }

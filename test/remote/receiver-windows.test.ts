@@ -16,7 +16,8 @@ const SESSIONS = Array.from({ length: 16 }, (_, i) => i + 1);
 
 /** Takes nothing. */
 const sink: OpenSink = {
-  ...{ rowBytes: ROW_BYTES, bell: null },
+  rowBytes: ROW_BYTES,
+  bell: null,
   reserve: () => {},
   admit: () => ({ firstLane: 0 }),
   open: () => null,
@@ -33,27 +34,51 @@ describe('windows of sessions that come at once', () => {
     const link = new MemoryLink(server);
     const keys = keysOf('windows');
     const ingest = new Ingest({
-      ...{ marks: Marks.create(), sink, layout: 7, maxVersionLag: Number.POSITIVE_INFINITY },
-      ...{ version: () => 0, now: Date.now },
+      marks: Marks.create(),
+      sink,
+      layout: 7,
+      maxVersionLag: Number.POSITIVE_INFINITY,
+      version: () => 0,
+      now: Date.now,
     });
     const receiver = new Receiver({
-      ...{ link, keys, shard: 0, epoch: 1, ingest, sink, transitBytes: TRANSIT, held: false },
+      link,
+      keys,
+      shard: 0,
+      epoch: 1,
+      ingest,
+      sink,
+      transitBytes: TRANSIT,
+      held: false,
     });
     for (const session of SESSIONS) {
       const message = new Uint8Array(HEADER_BYTES);
-      sealMessage(message, { ...emptyHeader(), flags: HELLO, session, rowBytes: ROW_BYTES, layout: 7 });
+      sealMessage(message, {
+        ...emptyHeader(),
+        flags: HELLO,
+        session,
+        rowBytes: ROW_BYTES,
+        layout: 7,
+      });
       server.put(keys.stream(0), message);
     }
-    await link.connect({ connected: (facts) => receiver.onConnected(facts), lost: () => receiver.onLost() });
+    await link.connect({
+      connected: (facts) => receiver.onConnected(facts),
+      lost: () => receiver.onLost(),
+    });
     const running = receiver.run();
     const windows = () =>
-      server.fields(keys.acks, SESSIONS.map(sessionName)).map((text) => readAcknowledgement(text ?? '')?.window ?? 0);
+      server
+        .fields(keys.acks, SESSIONS.map(sessionName))
+        .map((text) => readAcknowledgement(text ?? '')?.window ?? 0);
     const sum = () => windows().reduce((all, window) => all + window, 0);
     await until('all are told', () => windows().every((window) => window > 0));
     expect(sum()).to.be.at.most(TRANSIT);
     // Who looks after them has counted them.
     receiver.share(SESSIONS.length);
-    await until('all have their share', () => windows().every((window) => window === TRANSIT / SESSIONS.length));
+    await until('all have their share', () =>
+      windows().every((window) => window === TRANSIT / SESSIONS.length),
+    );
     receiver.stop();
     await running;
     await link.close();

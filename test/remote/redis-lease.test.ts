@@ -40,7 +40,9 @@ describe('a lease on Redis or Valkey', () => {
 
   it('begins again where the key ended, or changed hands, in between', async () => {
     expect(await said(held(null), [['SET', 'OK']])()).to.equal('me');
-    expect(await said(held('me'), prolong(null), held('other'), [['UNWATCH', 'OK']])()).to.equal('other');
+    expect(await said(held('me'), prolong(null), held('other'), [['UNWATCH', 'OK']])()).to.equal(
+      'other',
+    );
   });
 
   it('says why a command was refused, and not that all of them were', async () => {

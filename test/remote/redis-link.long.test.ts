@@ -157,7 +157,9 @@ describe('a link and odd servers', () => {
     };
     const made = await link({ SET: say('_\r\n'), GET: say('$2\r\nme\r\n'), ...transaction });
     await made.connect({});
-    expect(await Promise.all([made.lease('a', 'me', 1000), made.lease('b', 'me', 1000)])).to.deep.equal(['me', 'me']);
+    expect(
+      await Promise.all([made.lease('a', 'me', 1000), made.lease('b', 'me', 1000)]),
+    ).to.deep.equal(['me', 'me']);
     const one = ['SET', 'WATCH', 'GET', 'MULTI', 'PEXPIRE', 'EXEC'];
     expect(asked).to.deep.equal([...one, ...one]);
   });
@@ -170,11 +172,16 @@ describe('a link and odd servers', () => {
       classes.add(client.constructor);
       return client;
     };
-    const factory = (config: object) => (options: object) => noted(library.RedisClient.factory(config)(options));
+    const factory = (config: object) => (options: object) =>
+      noted(library.RedisClient.factory(config)(options));
     const createClient = (options: object) => noted(library.createClient(options));
     const address = checkAddress({ url: server.url });
     for (const name of ['ann', 'bob']) {
-      const noting = { ...library, createClient, RedisClient: { factory } } as unknown as typeof library;
+      const noting = {
+        ...library,
+        createClient,
+        RedisClient: { factory },
+      } as unknown as typeof library;
       const line = new RedisConnection({ library: noting, address, name, silenceMs: 60_000 });
       await line.open();
       line.end(new LinkError('lost', 'the test is over'));
@@ -189,7 +196,9 @@ describe('a link and odd servers', () => {
   });
 
   it('says which package is missing', async () => {
-    const missing = Object.assign(new Error("Cannot find package '@redis/client'"), { code: 'ERR_MODULE_NOT_FOUND' });
+    const missing = Object.assign(new Error("Cannot find package '@redis/client'"), {
+      code: 'ERR_MODULE_NOT_FOUND',
+    });
     const error = await rejection(loadLibrary(() => Promise.reject(missing)));
     expect(error.code).to.equal(UNAVAILABLE);
     expect(error.message).to.match(/not installed here: npm install @redis\/client$/);
@@ -216,7 +225,11 @@ describe('a link over a bad network', () => {
     await (await server.client()).flushAll();
   });
   const open = async (told: Told, silenceMs = 5000): Promise<Link> => {
-    const link = await links.redis({ url: `redis://127.0.0.1:${network.port}`, name: 'test', silenceMs });
+    const link = await links.redis({
+      url: `redis://127.0.0.1:${network.port}`,
+      name: 'test',
+      silenceMs,
+    });
     await link.connect(told);
     return link;
   };
@@ -234,23 +247,28 @@ describe('a link over a bad network', () => {
     await told.when(() => told.notices.length === 1);
   });
 
-  itAll('asks whether the server is there, on the line of notices too, and stays connected', async () => {
-    const told = new Told('a');
-    // It asks twice in this time, and a busy machine answers within it.
-    const link = await open(told, 1000);
-    const client = await server.client();
-    await client.sendCommand(['CONFIG', 'RESETSTAT']);
-    const pings = async () =>
-      /cmdstat_ping:calls=(\d+)/.exec((await client.sendCommand(['INFO', 'commandstats'])) as string);
-    let count = 0;
-    for (const end = performance.now() + 60_000; count < 4 && performance.now() < end; )
-      count = Number((await pings())?.[1] ?? 0);
-    expect(count).to.be.at.least(4);
-    await link.notify('a', 'here');
-    await told.when(() => told.notices.length === 1);
-    expect(told.causes).to.deep.equal([]);
-    expect(told.servers).to.have.length(1);
-  });
+  itAll(
+    'asks whether the server is there, on the line of notices too, and stays connected',
+    async () => {
+      const told = new Told('a');
+      // It asks twice in this time, and a busy machine answers within it.
+      const link = await open(told, 1000);
+      const client = await server.client();
+      await client.sendCommand(['CONFIG', 'RESETSTAT']);
+      const pings = async () =>
+        /cmdstat_ping:calls=(\d+)/.exec(
+          (await client.sendCommand(['INFO', 'commandstats'])) as string,
+        );
+      let count = 0;
+      for (const end = performance.now() + 60_000; count < 4 && performance.now() < end; )
+        count = Number((await pings())?.[1] ?? 0);
+      expect(count).to.be.at.least(4);
+      await link.notify('a', 'here');
+      await told.when(() => told.notices.length === 1);
+      expect(told.causes).to.deep.equal([]);
+      expect(told.servers).to.have.length(1);
+    },
+  );
 
   it('appends nothing where the connection ends inside a message', async () => {
     const told = new Told();
@@ -262,7 +280,9 @@ describe('a link over a bad network', () => {
     ];
     network.cutAfter(1 << 19);
     const ends = await Promise.allSettled(calls);
-    expect(ends.slice(1).map((end) => end.status === 'rejected' && howOf(end.reason))).to.deep.equal(['lost', 'lost']);
+    expect(
+      ends.slice(1).map((end) => end.status === 'rejected' && howOf(end.reason)),
+    ).to.deep.equal(['lost', 'lost']);
     await told.when(() => told.servers.length === 2);
     const there = await link.read('s', BEFORE_FIRST, 10, 0);
     expect(there.map((entry) => entry.bytes[0])).to.deep.equal([1]);
@@ -270,10 +290,14 @@ describe('a link over a bad network', () => {
 
   itAll('keeps the order of more than the line takes at once', async () => {
     const link = await open(new Told());
-    const sent = Array.from({ length: 100 }, (_, at) => link.append('s', new Uint8Array(1 << 16).fill(at)));
+    const sent = Array.from({ length: 100 }, (_, at) =>
+      link.append('s', new Uint8Array(1 << 16).fill(at)),
+    );
     await Promise.all(sent);
     const there = await link.read('s', BEFORE_FIRST, 1000, 0);
-    expect(there.map((entry) => entry.bytes[9])).to.deep.equal(Array.from({ length: 100 }, (_, at) => at));
+    expect(there.map((entry) => entry.bytes[9])).to.deep.equal(
+      Array.from({ length: 100 }, (_, at) => at),
+    );
   });
 
   it('takes a slow line for a slow line', async () => {
@@ -333,7 +357,8 @@ describe('who a link is to a server', () => {
     const link = await links.redis({ url: server.url, name: 'link of a test', ...options });
     return { link, server: await link.connect(told) };
   };
-  const refused = (options: object, told?: Told): Promise<Refusal> => rejection(connect(options, told));
+  const refused = (options: object, told?: Told): Promise<Refusal> =>
+    rejection(connect(options, told));
 
   it('comes by a unix socket, and asks for the database of its URL', async () => {
     const user = { username: 'ann', password: SECRET };
@@ -373,7 +398,10 @@ describe('who a link is to a server', () => {
   });
 
   it('lets a user do what its rules allow, and tells which run it is only where it may be asked', async () => {
-    const { link, server: found } = await connect({ username: 'col', password: SECRET }, new Told('hs:{x}:v'));
+    const { link, server: found } = await connect(
+      { username: 'col', password: SECRET },
+      new Told('hs:{x}:v'),
+    );
     expect(found).to.deep.equal({ run: '', evicts: '' });
     await link.append('hs:{x}:in:0', bytes(1));
     expect(await link.load('hs:{x}:info', ['kind'])).to.deep.equal([null]);
@@ -394,7 +422,10 @@ describe('a link over TLS', () => {
   let other: TestServer;
   before(async function () {
     needServer(this);
-    [server, other] = await Promise.all([startServer({ tls: true }), startServer({ tls: { name: 'other.example' } })]);
+    [server, other] = await Promise.all([
+      startServer({ tls: true }),
+      startServer({ tls: { name: 'other.example' } }),
+    ]);
   });
   after(() => Promise.all([server, other].map((each) => each?.stop())));
   afterEach(() => links.close());
@@ -426,10 +457,14 @@ describe('a link over TLS', () => {
   });
 
   it('stops where the server speaks no TLS', async () => {
-    const plain = createServer((socket) => socket.on('error', () => {}).end('-ERR what?\r\n')).listen(0, '127.0.0.1');
+    const plain = createServer((socket) =>
+      socket.on('error', () => {}).end('-ERR what?\r\n'),
+    ).listen(0, '127.0.0.1');
     await once(plain, 'listening');
     try {
-      const error = await rejection(connect(`rediss://127.0.0.1:${(plain.address() as AddressInfo).port}`));
+      const error = await rejection(
+        connect(`rediss://127.0.0.1:${(plain.address() as AddressInfo).port}`),
+      );
       expect(error.code).to.equal(UNAVAILABLE);
       expect(error.message).to.match(/no TLS/);
     } finally {

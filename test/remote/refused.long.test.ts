@@ -1,11 +1,18 @@
-/** Hosts that are refused: told so for as long as their learner lives, and listed with the reason. */
+/**
+ * Hosts that are refused: told so for as long as their learner lives, and listed with the reason.
+ */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';
 import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
 import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
 import { Marks } from '../../src/net/remote/marks.ts';
-import { emptyHeader, HEADER_BYTES, type MessageHeader, sealMessage } from '../../src/net/remote/message.ts';
+import {
+  emptyHeader,
+  HEADER_BYTES,
+  type MessageHeader,
+  sealMessage,
+} from '../../src/net/remote/message.ts';
 import { Receiver } from '../../src/net/remote/receiver.ts';
 import { sinkOf } from '../../src/net/remote/sinks.ts';
 import { readStatus } from '../../src/net/remote/status.ts';
@@ -26,16 +33,35 @@ describe('remote/refused hosts', () => {
     const sink = sinkOf(buffer.share() as never);
     const rowBytes = rowBytesOf(buffer.layout);
     const ingest = new Ingest({
-      ...{ marks: Marks.create(), sink, layout: 7, maxVersionLag: Number.POSITIVE_INFINITY },
-      ...{ version: () => 0, now: Date.now },
+      marks: Marks.create(),
+      sink,
+      layout: 7,
+      maxVersionLag: Number.POSITIVE_INFINITY,
+      version: () => 0,
+      now: Date.now,
     });
     const receiver = new Receiver({
-      ...{ link, keys, shard: 0, epoch: 1, ingest, sink, transitBytes: 2 ** 20, held: false },
+      link,
+      keys,
+      shard: 0,
+      epoch: 1,
+      ingest,
+      sink,
+      transitBytes: 2 ** 20,
+      held: false,
     });
     const put = (session: number, header: Partial<MessageHeader> = {}, kind = 0) => {
       const message = new Uint8Array(HEADER_BYTES + rowBytes);
       new DataView(message.buffer).setUint16(HEADER_BYTES + 2, kind, true);
-      sealMessage(message, { ...emptyHeader(), session, rows: 1, rowBytes, layout: 7, lanes: 1, ...header });
+      sealMessage(message, {
+        ...emptyHeader(),
+        session,
+        rows: 1,
+        rowBytes,
+        layout: 7,
+        lanes: 1,
+        ...header,
+      });
       server.put(keys.stream(0), message);
     };
     const told = () =>
@@ -46,7 +72,10 @@ describe('remote/refused hosts', () => {
       const [good, layout, kind] = told();
       return good === '' && /another layout/.test(layout ?? '') && /of kind 16/.test(kind ?? '');
     };
-    await link.connect({ connected: (facts) => receiver.onConnected(facts), lost: () => receiver.onLost() });
+    await link.connect({
+      connected: (facts) => receiver.onConnected(facts),
+      lost: () => receiver.onLost(),
+    });
     const running = receiver.run();
     put(1);
     put(2, { layout: 8 });
@@ -76,37 +105,49 @@ describe('remote/refused hosts', () => {
     afterEach(closeAll);
     after(() => server?.stop());
 
-    itAll('are in the status, by name and with the reason; and what was counted stays when all is closed', async () => {
-      const { url } = server;
-      const run = newRun();
-      const remote = await learn({ url, run, buffer: bufferOf('steps', 2) });
-      const { entry, to } = leash();
-      to(40);
-      const good = await host({ url, run, entry, name: 'good', lanes: 1 });
-      const odd = await host({ url, run, entry, name: 'odd', lanes: 2 });
-      const reason = /^it asks for 2 lanes side by side, and of the learner’s 2 are 1 free$/;
-      expect((await rejection(odd.done)).message).to.match(/of the learner’s 2 are 1 free$/);
-      const client = await server.client();
-      const { status } = keysOf(run);
-      const hosts = async () => {
-        const said = await client.get(status);
-        return said === null ? [] : readStatus(Buffer.from(said)).hosts;
-      };
-      await untilAsked('both are listed', async () =>
-        (await hosts()).some(({ host, state }) => host === 'odd' && state === 'refused'),
-      );
-      const listed = await hosts();
-      expect(listed.map(({ host, state }) => [host, state])).to.deep.equal([
-        ['good', 'live'],
-        ['odd', 'refused'],
-      ]);
-      expect(listed[1]!.why).to.match(reason);
-      await untilAsked('all is told', () => good.statistics().steps === 40 && remote.statistics().steps === 40);
-      const { hosts: many, steps, episodes, meanReturn, rows } = remote.statistics();
-      await remote.close();
-      expect(remote.statistics()).to.include({ hosts: many, steps, episodes, rows, connected: false });
-      expect(remote.statistics().meanReturn).to.deep.equal(meanReturn);
-      expect([many, steps]).to.deep.equal([1, 40]);
-    });
+    itAll(
+      'are in the status, by name and with the reason; and what was counted stays when all is closed',
+      async () => {
+        const { url } = server;
+        const run = newRun();
+        const remote = await learn({ url, run, buffer: bufferOf('steps', 2) });
+        const { entry, to } = leash();
+        to(40);
+        const good = await host({ url, run, entry, name: 'good', lanes: 1 });
+        const odd = await host({ url, run, entry, name: 'odd', lanes: 2 });
+        const reason = /^it asks for 2 lanes side by side, and of the learner’s 2 are 1 free$/;
+        expect((await rejection(odd.done)).message).to.match(/of the learner’s 2 are 1 free$/);
+        const client = await server.client();
+        const { status } = keysOf(run);
+        const hosts = async () => {
+          const said = await client.get(status);
+          return said === null ? [] : readStatus(Buffer.from(said)).hosts;
+        };
+        await untilAsked('both are listed', async () =>
+          (await hosts()).some(({ host, state }) => host === 'odd' && state === 'refused'),
+        );
+        const listed = await hosts();
+        expect(listed.map(({ host, state }) => [host, state])).to.deep.equal([
+          ['good', 'live'],
+          ['odd', 'refused'],
+        ]);
+        expect(listed[1]!.why).to.match(reason);
+        await untilAsked(
+          'all is told',
+          () => good.statistics().steps === 40 && remote.statistics().steps === 40,
+        );
+        const { hosts: many, steps, episodes, meanReturn, rows } = remote.statistics();
+        await remote.close();
+        expect(remote.statistics()).to.include({
+          hosts: many,
+          steps,
+          episodes,
+          rows,
+          connected: false,
+        });
+        expect(remote.statistics().meanReturn).to.deep.equal(meanReturn);
+        expect([many, steps]).to.deep.equal([1, 40]);
+      },
+    );
   });
 });

@@ -1,11 +1,23 @@
-/** A learner that is saved while hosts send, and goes on elsewhere: no row comes twice, and what is gone is counted. */
+/**
+ * A learner that is saved while hosts send, and goes on elsewhere: no row comes twice, and what is
+ * gone is counted.
+ */
 import { expect } from 'chai';
 import { Checkpoint, type ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
 import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, setting } from '../rig/setting.ts';
-import { bufferOf, host, learn, leash, newRun, numbersIn, sharedServer, untilAsked } from './runs.ts';
+import {
+  bufferOf,
+  host,
+  learn,
+  leash,
+  newRun,
+  numbersIn,
+  sharedServer,
+  untilAsked,
+} from './runs.ts';
 
 describe('remote collectors and checkpoints', () => {
   const shared = sharedServer();
@@ -14,72 +26,93 @@ describe('remote collectors and checkpoints', () => {
   const fresh = (kind: 'rows' | 'steps') => bufferOf(kind, 2) as ReplayBuffer;
 
   for (const kind of ['rows', 'steps'] as const)
-    itAll(`takes no ${kind} twice behind a checkpoint, and counts those that are lost with what came after it`, () =>
-      withFastFolder(async (folder) => {
-        const run = newRun();
-        const before = fresh(kind);
-        const first = await learn({ url: shared.url, run, buffer: before });
-        const { entry, to } = leash();
-        const MORE = setting({ short: 3000, all: 3000, long: 6000 });
-        const machines = await Promise.all(
-          ['ann', 'bob'].map((name) =>
-            host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 16 }),
-          ),
-        );
-        const told = () => machines.map((machine) => machine.statistics());
-        const reached = (rows: number) =>
-          untilAsked('rows come', () => told().every(({ acknowledged }) => acknowledged >= rows));
-        const all = () =>
-          untilAsked('all is there', () =>
-            told().every(({ sent, waiting, acknowledged }) => waiting === 0 && sent === acknowledged),
+    itAll(
+      `takes no ${kind} twice behind a checkpoint, and counts those that are lost with what came after it`,
+      () =>
+        withFastFolder(async (folder) => {
+          const run = newRun();
+          const before = fresh(kind);
+          const first = await learn({ url: shared.url, run, buffer: before });
+          const { entry, to } = leash();
+          const MORE = setting({ short: 3000, all: 3000, long: 6000 });
+          const machines = await Promise.all(
+            ['ann', 'bob'].map((name) =>
+              host({ url: shared.url, run, entry, name, flushBytes: 1024, outboxBytes: 2 ** 16 }),
+            ),
           );
+          const told = () => machines.map((machine) => machine.statistics());
+          const reached = (rows: number) =>
+            untilAsked('rows come', () => told().every(({ acknowledged }) => acknowledged >= rows));
+          const all = () =>
+            untilAsked('all is there', () =>
+              told().every(
+                ({ sent, waiting, acknowledged }) => waiting === 0 && sent === acknowledged,
+              ),
+            );
 
-        to(MORE);
-        await reached(100);
-        const checkpoint = await Checkpoint.open(folder, { buffer: before, collectors: first });
-        const SAVES = setting({ short: 3, all: 8, long: 20 });
-        for (let save = 1; save <= SAVES; save++) {
-          to(MORE * (save + 1));
-          await checkpoint.save();
-        }
-        await checkpoint.close();
-        // Behind the last one.
-        to(MORE * (SAVES + 2));
-        await untilAsked('all is collected', () => told().every(({ steps }) => steps === MORE * (SAVES + 2)));
-        await all();
-        await first.close();
+          to(MORE);
+          await reached(100);
+          const checkpoint = await Checkpoint.open(folder, { buffer: before, collectors: first });
+          const SAVES = setting({ short: 3, all: 8, long: 20 });
+          for (let save = 1; save <= SAVES; save++) {
+            to(MORE * (save + 1));
+            await checkpoint.save();
+          }
+          await checkpoint.close();
+          // Behind the last one.
+          to(MORE * (SAVES + 2));
+          await untilAsked('all is collected', () =>
+            told().every(({ steps }) => steps === MORE * (SAVES + 2)),
+          );
+          await all();
+          await first.close();
 
-        const buffer = fresh(kind);
-        const restored = await Checkpoint.restore(folder, { buffer });
-        const had = new Map([...numbersIn(buffer)].map(([who, numbers]) => [who, numbers.length]));
-        to(MORE * (SAVES + 3));
-        const second = await learn({ url: shared.url, run, buffer, resume: restored?.collectors });
-        await untilAsked('all is collected', () => told().every(({ steps }) => steps === MORE * (SAVES + 3)));
-        await all();
+          const buffer = fresh(kind);
+          const restored = await Checkpoint.restore(folder, { buffer });
+          const had = new Map(
+            [...numbersIn(buffer)].map(([who, numbers]) => [who, numbers.length]),
+          );
+          to(MORE * (SAVES + 3));
+          const second = await learn({
+            url: shared.url,
+            run,
+            buffer,
+            resume: restored?.collectors,
+          });
+          await untilAsked('all is collected', () =>
+            told().every(({ steps }) => steps === MORE * (SAVES + 3)),
+          );
+          await all();
 
-        // Of each host: [0, what was saved), then from what was acknowledged on.
-        const sent = told().reduce((sum, each) => sum + each.sent, 0);
-        let rows = 0;
-        const found = numbersIn(buffer);
-        expect(found.size).to.equal(2);
-        for (const [who, numbers] of found) {
-          const kept = had.get(who)!;
-          const base = numbers[kept]!;
-          const expected = Array.from({ length: MORE * (SAVES + 3) - base }, (_, i) => base + i);
-          expect(numbers, who).to.deep.equal([...Array.from({ length: kept }, (_, i) => i), ...expected]);
-          expect(base, `rows of ${who} that are lost`).to.be.at.least(kept);
-          expect(base).to.equal(MORE * (SAVES + 2));
-          rows += numbers.length;
-        }
-        const lost = 2 * MORE * (SAVES + 3) - rows;
-        expect(lost).to.be.above(0);
-        await untilAsked('it is told', () => second.statistics().lost > 0 && second.statistics().hosts === 2);
-        const counted = second.statistics();
-        if (kind === 'rows') expect(counted.lost).to.equal(lost);
-        else expect(counted.lost).to.be.within(lost, lost + lost / 5 + 10);
-        expect(counted).to.include({ refused: 0, stale: 0 });
-        expect(sent).to.be.at.least(rows + lost);
-      }),
+          // Of each host: [0, what was saved), then from what was acknowledged on.
+          const sent = told().reduce((sum, each) => sum + each.sent, 0);
+          let rows = 0;
+          const found = numbersIn(buffer);
+          expect(found.size).to.equal(2);
+          for (const [who, numbers] of found) {
+            const kept = had.get(who)!;
+            const base = numbers[kept]!;
+            const expected = Array.from({ length: MORE * (SAVES + 3) - base }, (_, i) => base + i);
+            expect(numbers, who).to.deep.equal([
+              ...Array.from({ length: kept }, (_, i) => i),
+              ...expected,
+            ]);
+            expect(base, `rows of ${who} that are lost`).to.be.at.least(kept);
+            expect(base).to.equal(MORE * (SAVES + 2));
+            rows += numbers.length;
+          }
+          const lost = 2 * MORE * (SAVES + 3) - rows;
+          expect(lost).to.be.above(0);
+          await untilAsked(
+            'it is told',
+            () => second.statistics().lost > 0 && second.statistics().hosts === 2,
+          );
+          const counted = second.statistics();
+          if (kind === 'rows') expect(counted.lost).to.equal(lost);
+          else expect(counted.lost).to.be.within(lost, lost + lost / 5 + 10);
+          expect(counted).to.include({ refused: 0, stale: 0 });
+          expect(sent).to.be.at.least(rows + lost);
+        }),
     );
 
   itAll('stands still while it is saved, and goes on behind it', () =>
@@ -103,12 +136,20 @@ describe('remote collectors and checkpoints', () => {
       expect(again.ptr).to.equal(500);
       await remote.close();
       // A learner of its own takes none of what is there already.
-      const second = await learn({ url: shared.url, run, buffer: again, resume: restored?.collectors });
+      const second = await learn({
+        url: shared.url,
+        run,
+        buffer: again,
+        resume: restored?.collectors,
+      });
       to(1600);
       await untilAsked('it goes on', () => machine.statistics().acknowledged === 1600);
       await untilAsked('it is told', () => second.statistics().lost === 1000);
       expect([...numbersIn(again).values()]).to.deep.equal([
-        [...Array.from({ length: 500 }, (_, i) => i), ...Array.from({ length: 100 }, (_, i) => 1500 + i)],
+        [
+          ...Array.from({ length: 500 }, (_, i) => i),
+          ...Array.from({ length: 100 }, (_, i) => 1500 + i),
+        ],
       ]);
     }),
   );
@@ -120,14 +161,22 @@ describe('remote collectors and checkpoints', () => {
       const remote = await learn({ url: shared.url, run, buffer });
       const { entry, to } = leash();
       to(20_000);
-      const machine = await host({ url: shared.url, run, entry, flushBytes: 1024, outboxBytes: 2 ** 16 });
+      const machine = await host({
+        url: shared.url,
+        run,
+        entry,
+        flushBytes: 1024,
+        outboxBytes: 2 ** 16,
+      });
       const checkpoint = await Checkpoint.open(folder, { buffer, collectors: remote });
       await untilAsked('rows come', () => machine.statistics().acknowledged > 100);
       const saving = checkpoint.save();
       await remoteThreadsOf(remote)[0]?.terminate();
       await saving;
       await untilAsked('it goes on', () => machine.statistics().acknowledged === 20_000);
-      expect([...numbersIn(buffer).values()]).to.deep.equal([Array.from({ length: 20_000 }, (_, i) => i)]);
+      expect([...numbersIn(buffer).values()]).to.deep.equal([
+        Array.from({ length: 20_000 }, (_, i) => i),
+      ]);
       await checkpoint.close();
     }),
   );
@@ -135,8 +184,10 @@ describe('remote collectors and checkpoints', () => {
   it('refuses what is no state of it, and marks of another kind of collectors', async () => {
     const buffer = fresh('steps') as unknown as TrajectoryBuffer;
     for (const resume of [{}, { kind: 'hotslot.RemoteCollectors.state', marks: 5 }, [], 'x'])
-      expect(await rejection(learn({ url: shared.url, run: newRun(), buffer, resume }))).to.include({
-        code: 'ERR_HOTSLOT_ARGUMENT',
-      });
+      expect(await rejection(learn({ url: shared.url, run: newRun(), buffer, resume }))).to.include(
+        {
+          code: 'ERR_HOTSLOT_ARGUMENT',
+        },
+      );
   });
 });

@@ -1,7 +1,15 @@
-/** Collectors on other machines, as a learner and its hosts have them: threads, collectors and a server that are real. */
+/**
+ * Collectors on other machines, as a learner and its hosts have them: threads, collectors and a
+ * server that are real.
+ */
 import { expect } from 'chai';
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
-import { RateLimiter, ReplayBuffer, type TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
+import {
+  RateLimiter,
+  ReplayBuffer,
+  type TrajectoryBuffer,
+  WeightMailbox,
+} from '../../src/index.ts';
 import { keysOf } from '../../src/net/remote/keys.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
@@ -35,28 +43,56 @@ describe('remote collectors', () => {
         const run = newRun();
         const buffer = bufferOf(kind, 4);
         const remote = await learn({ url: shared.url, run, buffer });
-        await untilAsked('it is told', () => remote.waitingFor() === 'rows: no collector host has come yet');
+        await untilAsked(
+          'it is told',
+          () => remote.waitingFor() === 'rows: no collector host has come yet',
+        );
         const { entry, to } = leash();
         to(ROWS);
         const hosts = await Promise.all(
           ['ann', 'bob'].map((name) =>
-            host({ url: shared.url, run, entry, name, workers: 2, outboxBytes: 2 ** 18, flushBytes: 4096 }),
+            host({
+              url: shared.url,
+              run,
+              entry,
+              name,
+              workers: 2,
+              outboxBytes: 2 ** 18,
+              flushBytes: 4096,
+            }),
           ),
         );
-        await untilAsked('all is collected', () => hosts.every((each) => each.statistics().steps === 2 * ROWS));
+        await untilAsked('all is collected', () =>
+          hosts.every((each) => each.statistics().steps === 2 * ROWS),
+        );
         await untilAsked('the learner knows', () => remote.statistics().steps === 4 * ROWS);
         expect(remote.waitingFor()).to.equal('rows: 2 hosts');
         expect(remote.statistics()).to.include({ hosts: 2, silent: 0 });
         await Promise.all(hosts.map((each) => each.close()));
         for (const each of hosts) {
           const { sent, acknowledged, waiting, steps, waitingFor } = each.statistics();
-          expect([acknowledged, waiting, steps, waitingFor]).to.deep.equal([sent, 0, 2 * ROWS, null]);
+          expect([acknowledged, waiting, steps, waitingFor]).to.deep.equal([
+            sent,
+            0,
+            2 * ROWS,
+            null,
+          ]);
         }
         expectWhole(buffer, ROWS, 4);
         const rows = hosts.reduce((sum, each) => sum + each.statistics().sent, 0);
-        await untilAsked('it is told', () => remote.statistics().rows === rows && remote.statistics().hosts === 0);
+        await untilAsked(
+          'it is told',
+          () => remote.statistics().rows === rows && remote.statistics().hosts === 0,
+        );
         const told = remote.statistics();
-        expect(told).to.include({ stale: 0, refused: 0, lost: 0, gaps: 0, duplicates: 0, connected: true });
+        expect(told).to.include({
+          stale: 0,
+          refused: 0,
+          lost: 0,
+          gaps: 0,
+          duplicates: 0,
+          connected: true,
+        });
         expect(told.lag.p50).to.be.within(0, 5000);
         if (kind === 'rows') expect(told.meanReturn).to.equal(1.5);
         await remote.close();
@@ -64,48 +100,52 @@ describe('remote collectors', () => {
       },
     );
 
-  itAll('brings weights to collectors whole, the newest, and tells how far rows are behind', async () => {
-    const run = newRun();
-    const buffer = rowsOnly();
-    const mailbox = WeightMailbox.create({ length: 300_000 });
-    mailbox.write(filled(300_000, 1));
-    const remote = await learn({ url: shared.url, run, buffer, mailbox, weightsEveryMs: 20 });
-    const { entry, to } = leash();
-    const machine = await host({ url: shared.url, run, entry });
-    // Until then its rows are acted by zeros, which are version 0.
-    await untilAsked('the first one is there', () => machine.statistics().version >= 1);
-    const VERSIONS = setting({ short: 20, all: 150, long: 400 });
-    let seen = 0;
-    let skipped = 0;
-    const VERSIONS_AT_ONCE = 4;
-    for (let version = 2, at = performance.now(); version <= VERSIONS; version++) {
-      mailbox.write(filled(300_000, version));
-      to(10 * version);
-      // Several without a turn of the event loop: however slow the machine is, the learner sends not every one of them.
-      if (version % VERSIONS_AT_ONCE > 0) continue;
-      at += 10 * VERSIONS_AT_ONCE;
-      await untilAsked('the next ones are due', () => performance.now() >= at);
-      const { version: now } = machine.statistics();
-      if (now > seen + 1) skipped++;
-      expect(now).to.be.at.least(seen);
-      seen = now;
-    }
-    await untilAsked('the newest is there', () => machine.statistics().version === VERSIONS);
-    // On a machine that is busy it may be the first that is seen.
-    if (VERSIONS > seen + 1) skipped++;
-    to(10 * VERSIONS + 100);
-    await untilAsked('rows are acted by it', () => buffer.ptr === 10 * VERSIONS + 100);
-    expect(skipped, 'versions that nobody waited for').to.be.above(0);
-    const values = valuesIn(buffer);
-    let before = 0;
-    for (let at = 3; at < values.length; at += 4) {
-      expect(values[at], `weights of row ${at >> 2}`).to.be.within(Math.max(before, 1), VERSIONS);
-      before = values[at]!;
-    }
-    expect(before).to.equal(VERSIONS);
-    await untilAsked('it is told', () => remote.statistics().version === VERSIONS);
-    expect(remote.statistics().versionLag.p99).to.be.within(0, VERSIONS);
-  });
+  itAll(
+    'brings weights to collectors whole, the newest, and tells how far rows are behind',
+    async () => {
+      const run = newRun();
+      const buffer = rowsOnly();
+      const mailbox = WeightMailbox.create({ length: 300_000 });
+      mailbox.write(filled(300_000, 1));
+      const remote = await learn({ url: shared.url, run, buffer, mailbox, weightsEveryMs: 20 });
+      const { entry, to } = leash();
+      const machine = await host({ url: shared.url, run, entry });
+      // Until then its rows are acted by zeros, which are version 0.
+      await untilAsked('the first one is there', () => machine.statistics().version >= 1);
+      const VERSIONS = setting({ short: 20, all: 150, long: 400 });
+      let seen = 0;
+      let skipped = 0;
+      const VERSIONS_AT_ONCE = 4;
+      for (let version = 2, at = performance.now(); version <= VERSIONS; version++) {
+        mailbox.write(filled(300_000, version));
+        to(10 * version);
+        // Several without a turn of the event loop: however slow the machine is, the learner sends
+        // not every one of them.
+        if (version % VERSIONS_AT_ONCE > 0) continue;
+        at += 10 * VERSIONS_AT_ONCE;
+        await untilAsked('the next ones are due', () => performance.now() >= at);
+        const { version: now } = machine.statistics();
+        if (now > seen + 1) skipped++;
+        expect(now).to.be.at.least(seen);
+        seen = now;
+      }
+      await untilAsked('the newest is there', () => machine.statistics().version === VERSIONS);
+      // On a machine that is busy it may be the first that is seen.
+      if (VERSIONS > seen + 1) skipped++;
+      to(10 * VERSIONS + 100);
+      await untilAsked('rows are acted by it', () => buffer.ptr === 10 * VERSIONS + 100);
+      expect(skipped, 'versions that nobody waited for').to.be.above(0);
+      const values = valuesIn(buffer);
+      let before = 0;
+      for (let at = 3; at < values.length; at += 4) {
+        expect(values[at], `weights of row ${at >> 2}`).to.be.within(Math.max(before, 1), VERSIONS);
+        before = values[at]!;
+      }
+      expect(before).to.equal(VERSIONS);
+      await untilAsked('it is told', () => remote.statistics().version === VERSIONS);
+      expect(remote.statistics().versionLag.p99).to.be.within(0, VERSIONS);
+    },
+  );
 
   itAll('brings weights that are larger than a server sends at once', async () => {
     const run = newRun();
@@ -161,7 +201,12 @@ describe('remote collectors', () => {
   for (const kind of ['rows', 'steps'] as const)
     itAll(`lets ${kind} wait for the learner's limiter, loses none, and tells of it`, async () => {
       const run = newRun();
-      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 10,
+        errorBuffer: 40,
+        gateAdd: true,
+      });
       const buffer = bufferOf(kind, 2, limiter);
       const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
       const { entry, to } = leash();
@@ -193,7 +238,12 @@ describe('remote collectors', () => {
 
   itAll('knows by which weights rows were acted that always have others before them', async () => {
     const run = newRun();
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 10, errorBuffer: 40, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 10,
+      errorBuffer: 40,
+      gateAdd: true,
+    });
     const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
     const mailbox = WeightMailbox.create({ length: 1 });
     const remote = await learn({
@@ -206,7 +256,14 @@ describe('remote collectors', () => {
       maxVersionLag: 6,
     });
     const { entry, to } = leash();
-    const machine = await host({ url: shared.url, run, entry, name: 'ann', outboxBytes: 2 ** 18, flushBytes: 1024 });
+    const machine = await host({
+      url: shared.url,
+      run,
+      entry,
+      name: 'ann',
+      outboxBytes: 2 ** 18,
+      flushBytes: 1024,
+    });
     mailbox.write(filled(1, 1));
     await untilAsked('it is there', () => machine.statistics().version === 1);
     to(100_000);
@@ -267,7 +324,9 @@ describe('remote collectors', () => {
     to(500);
     const shards = async () => {
       const fields = await shared.client.hKeys(keysOf(run).acks);
-      return new Set(fields.filter((name) => !name.startsWith('*')).map((name) => Number.parseInt(name, 16) % 2));
+      return new Set(
+        fields.filter((name) => !name.startsWith('*')).map((name) => Number.parseInt(name, 16) % 2),
+      );
     };
     let hosts = 0;
     // One of the two gets none, once in 2³⁰.
@@ -311,15 +370,16 @@ describe('remote collectors', () => {
     const second = await host({ url: shared.url, run, entry, lanes: 2 });
     expect(await rejection(second.done)).to.include({
       code: 'ERR_HOTSLOT_UNAVAILABLE',
-      message: 'the learner refuses this host: it asks for 2 lanes side by side, and of the learner’s 3 are 1 free',
+      message:
+        'the learner refuses this host: it asks for 2 lanes side by side, and of the learner’s 3 are 1 free',
     });
     // Whoever leaves makes room.
     await first.close();
     const third = await host({ url: shared.url, run, entry, name: 'cid', lanes: 3 });
     await untilAsked('it is in', () => third.statistics().acknowledged === 180);
-    expect([...numbersIn(buffer as TrajectoryBuffer).values()].map(({ length }) => length)).to.deep.equal([
-      50, 50, 50, 50, 50,
-    ]);
+    expect(
+      [...numbersIn(buffer as TrajectoryBuffer).values()].map(({ length }) => length),
+    ).to.deep.equal([50, 50, 50, 50, 50]);
   });
 
   itAll('ends a host whose collector throws, and the learner sees why', async () => {
@@ -334,10 +394,17 @@ describe('remote collectors', () => {
     Atomics.store(bad.words, Word.throws, 1);
     expect((await rejection(machine.done)).message).to.include('the environment broke');
     const told = async () =>
-      JSON.parse((await shared.client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as { host: string }[];
+      JSON.parse((await shared.client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as {
+        host: string;
+      }[];
     await untilAsked('the learner knows', () => remote.statistics().hosts === 1);
-    await untilAsked('it says so', async () => (await told()).some((each) => 'why' in each && each.why !== ''));
-    const bob = (await told()).find((each) => each.host === 'bob') as unknown as { state: string; why: string };
+    await untilAsked('it says so', async () =>
+      (await told()).some((each) => 'why' in each && each.why !== ''),
+    );
+    const bob = (await told()).find((each) => each.host === 'bob') as unknown as {
+      state: string;
+      why: string;
+    };
     expect(bob.state).to.equal('failed');
     expect(bob.why).to.include('the environment broke');
     await machine.close();
@@ -355,7 +422,11 @@ describe('remote collectors', () => {
       ends.abort(new Error('enough'));
     };
     const opened = RemoteCollectors.open({
-      ...{ url: 'redis://127.0.0.1:1', run: 'none', buffer: bufferOf('rows'), signal: ends.signal, onWait },
+      url: 'redis://127.0.0.1:1',
+      run: 'none',
+      buffer: bufferOf('rows'),
+      signal: ends.signal,
+      onWait,
     });
     expect((await rejection(opened)).message).to.equal('enough');
     expect(words[0]).to.match(/^redis:\/\/127\.0\.0\.1:1 cannot be reached/);
@@ -366,7 +437,13 @@ describe('remote collectors', () => {
     const { entry, to } = leash();
     to(100);
     const words: string[] = [];
-    const coming = host({ url: shared.url, run, entry, name: 'ann', onWait: (said) => void words.push(said) });
+    const coming = host({
+      url: shared.url,
+      run,
+      entry,
+      name: 'ann',
+      onWait: (said) => void words.push(said),
+    });
     const ends = new AbortController();
     const ended = CollectorHost.open({
       url: shared.url,
@@ -395,7 +472,8 @@ describe('remote collectors', () => {
       const machine = await host({ url: shared.url, run, entry });
       await untilAsked('all is there', () => machine.statistics().acknowledged === 200);
       const both = [machine, remote];
-      for (const each of first === 'host' ? both : both.reverse()) await Promise.all([each.close(), each.close()]);
+      for (const each of first === 'host' ? both : both.reverse())
+        await Promise.all([each.close(), each.close()]);
       await Promise.all([machine.close(), remote.close(), machine.done, remote.done]);
       expectWhole(buffer, 200, 1);
       expect(machine.statistics()).to.include({ sent: 200, acknowledged: 200 });
@@ -416,13 +494,18 @@ describe('remote collectors', () => {
     return { run, before, machine, buffer: rowsOnly() };
   }
 
-  itAll('gives a run that was closed to the next learner at once, and hosts go on with it', async () => {
-    const { run, before, machine, buffer } = await left();
-    await learn({ url: shared.url, run, buffer });
-    await untilAsked('the rest is there', () => machine.statistics().acknowledged === 500);
-    expect(before.ptr).to.equal(200);
-    expect([...numbersIn(buffer).values()]).to.deep.equal([Array.from({ length: 300 }, (_, i) => 200 + i)]);
-  });
+  itAll(
+    'gives a run that was closed to the next learner at once, and hosts go on with it',
+    async () => {
+      const { run, before, machine, buffer } = await left();
+      await learn({ url: shared.url, run, buffer });
+      await untilAsked('the rest is there', () => machine.statistics().acknowledged === 500);
+      expect(before.ptr).to.equal(200);
+      expect([...numbersIn(buffer).values()]).to.deep.equal([
+        Array.from({ length: 300 }, (_, i) => 200 + i),
+      ]);
+    },
+  );
 
   itAll('takes no row before it is open: whoever gives up opening has none', async () => {
     const { run, machine, buffer } = await left();
@@ -446,7 +529,11 @@ describe('remote collectors', () => {
       [{ ...good, url: 'redis://far.example' }, 'ERR_HOTSLOT_RANGE', /plain text/],
       [{ ...good, run: 5 }, 'ERR_HOTSLOT_ARGUMENT', /run must be/],
       [{ ...good, run: 'a b' }, 'ERR_HOTSLOT_RANGE', /run must be/],
-      [{ ...good, buffer: {} }, 'ERR_HOTSLOT_ARGUMENT', /buffer must be a ReplayBuffer or a TrajectoryBuffer/],
+      [
+        { ...good, buffer: {} },
+        'ERR_HOTSLOT_ARGUMENT',
+        /buffer must be a ReplayBuffer or a TrajectoryBuffer/,
+      ],
       [{ ...good, mailbox: {} }, 'ERR_HOTSLOT_ARGUMENT', /mailbox must be/],
       [
         { ...good, options: { a: new Map() } },
@@ -466,12 +553,18 @@ describe('remote collectors', () => {
       [{ ...good, insecure: 'yes' }, 'ERR_HOTSLOT_ARGUMENT', /insecure/],
       [{ ...good, password: 7 }, 'ERR_HOTSLOT_ARGUMENT', /password/],
       [{ ...good, ca: 7 }, 'ERR_HOTSLOT_ARGUMENT', /ca /],
-      [{ ...good, resume: { kind: 'other' } }, 'ERR_HOTSLOT_ARGUMENT', /resume must be what Checkpoint\.restore/],
+      [
+        { ...good, resume: { kind: 'other' } },
+        'ERR_HOTSLOT_ARGUMENT',
+        /resume must be what Checkpoint\.restore/,
+      ],
       [{ ...good, shard: 2 }, 'ERR_HOTSLOT_ARGUMENT', /unknown option 'shard'/],
     ];
     for (const [options, code, text] of learners) {
       const error = await rejection(RemoteCollectors.open(options as never));
-      expect([error.code, error.message], `${text}`).to.satisfy(([c, m]: string[]) => c === code && text.test(m!));
+      expect([error.code, error.message], `${text}`).to.satisfy(
+        ([c, m]: string[]) => c === code && text.test(m!),
+      );
     }
     const { entry } = leash();
     const fine = { url: shared.url, run: 'a', entry };
@@ -481,7 +574,11 @@ describe('remote collectors', () => {
       [{ ...fine, entry: entry.href }, 'ERR_HOTSLOT_ARGUMENT', /entry must be the URL/],
       [{ ...fine, workers: 0 }, 'ERR_HOTSLOT_RANGE', /workers/],
       [{ ...fine, workers: 65 }, 'ERR_HOTSLOT_RANGE', /workers/],
-      [{ ...fine, workers: 3, lanes: 2 }, 'ERR_HOTSLOT_RANGE', /lanes must be at least the workers/],
+      [
+        { ...fine, workers: 3, lanes: 2 },
+        'ERR_HOTSLOT_RANGE',
+        /lanes must be at least the workers/,
+      ],
       [{ ...fine, outboxBytes: 10 }, 'ERR_HOTSLOT_RANGE', /outboxBytes/],
       [{ ...fine, flushBytes: 0 }, 'ERR_HOTSLOT_RANGE', /flushBytes/],
       [{ ...fine, flushMs: 0.5 }, 'ERR_HOTSLOT_RANGE', /flushMs/],
@@ -496,10 +593,15 @@ describe('remote collectors', () => {
     ];
     for (const [options, code, text] of hosts) {
       const error = await rejection(CollectorHost.open(options as never));
-      expect([error.code, error.message], `${text}`).to.satisfy(([c, m]: string[]) => c === code && text.test(m!));
+      expect([error.code, error.message], `${text}`).to.satisfy(
+        ([c, m]: string[]) => c === code && text.test(m!),
+      );
     }
     for (const made of [RemoteCollectors, CollectorHost])
-      expect(() => new (made as unknown as new () => unknown)()).to.throw(TypeError, 'is not for callers');
+      expect(() => new (made as unknown as new () => unknown)()).to.throw(
+        TypeError,
+        'is not for callers',
+      );
     for (const each of [buffer, steps]) keep(each as { close(): void });
   });
 
@@ -515,7 +617,9 @@ describe('remote collectors', () => {
         RemoteCollectors.open({ url: shared.url, run: newRun(), buffer: bufferOf('rows') }),
       );
       expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
-      expect(error.message).to.match(/drops values .*allkeys-lru.*: set its maxmemory-policy to noeviction$/);
+      expect(error.message).to.match(
+        /drops values .*allkeys-lru.*: set its maxmemory-policy to noeviction$/,
+      );
     } finally {
       await set('maxmemory', '0');
       await set('maxmemory-policy', 'noeviction');
@@ -527,7 +631,9 @@ describe('remote collectors', () => {
     const run = newRun();
     const buffer = rowsOnly();
     await learn({ url: shared.url, run, buffer });
-    const error = await rejection(RemoteCollectors.open({ url: shared.url, run, buffer: bufferOf('rows') }));
+    const error = await rejection(
+      RemoteCollectors.open({ url: shared.url, run, buffer: bufferOf('rows') }),
+    );
     expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
     expect(error.message).to.include(`another learner has the run '${run}'`);
     const { entry, to } = leash();

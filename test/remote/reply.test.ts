@@ -1,4 +1,6 @@
-/** Replies as their bytes come: cut anywhere, odd ones, and the memory that messages are read into. */
+/**
+ * Replies as their bytes come: cut anywhere, odd ones, and the memory that messages are read into.
+ */
 import { expect } from 'chai';
 import { BEFORE_FIRST, LinkError } from '../../src/net/remote/link.ts';
 import { HEADER_BYTES } from '../../src/net/remote/message.ts';
@@ -8,7 +10,9 @@ import { Links, Told } from './link-rigs.ts';
 import { OddServer } from './odd-server.ts';
 
 const cut = (text: string, length: number): string[] =>
-  Array.from({ length: Math.ceil(text.length / length) }, (_, i) => text.slice(i * length, (i + 1) * length));
+  Array.from({ length: Math.ceil(text.length / length) }, (_, i) =>
+    text.slice(i * length, (i + 1) * length),
+  );
 
 /** Replies of `pieces`, bytes as text. */
 function parsed(pieces: readonly string[]): unknown[] {
@@ -50,7 +54,10 @@ describe('replies of a server', () => {
     ],
     ['*-1\r\n$-1\r\n', [null, null]],
     ['*3\r\n*-1\r\n*2\r\n$-1\r\n*0\r\n:12\r\n', [[null, [null, []], 12]]],
-    ['-ERR no\r\n+OK\r\n*2\r\n-WRONG\r\n:0\r\n', [{ refused: 'ERR no' }, 'OK', [{ refused: 'WRONG' }, 0]]],
+    [
+      '-ERR no\r\n+OK\r\n*2\r\n-WRONG\r\n:0\r\n',
+      [{ refused: 'ERR no' }, 'OK', [{ refused: 'WRONG' }, 0]],
+    ],
   ];
   const bytes = all.map(([text]) => text).join('');
   const values = all.flatMap(([, value]) => value);
@@ -58,7 +65,8 @@ describe('replies of a server', () => {
   it('are the same wherever they are cut', () => {
     for (let at = 0; at <= bytes.length; at++)
       expect(parsed([bytes.slice(0, at), bytes.slice(at)]), `cut at ${at}`).to.deep.equal(values);
-    for (const length of [1, 2, 3, 7]) expect(parsed(cut(bytes, length)), `pieces of ${length}`).to.deep.equal(values);
+    for (const length of [1, 2, 3, 7])
+      expect(parsed(cut(bytes, length)), `pieces of ${length}`).to.deep.equal(values);
   });
 
   it('are longer than what is made room for at first', () => {
@@ -84,7 +92,8 @@ describe('replies of a server', () => {
       ['*1\r\n'.repeat(9)]: /in each other/,
       [`+${'a'.repeat(70_000)}`]: /a line of more/,
     };
-    for (const [text, words] of Object.entries(odd)) expect(() => parsed([text]), text.slice(0, 40)).to.throw(words);
+    for (const [text, words] of Object.entries(odd))
+      expect(() => parsed([text]), text.slice(0, 40)).to.throw(words);
   });
 
   it('have no memory made for bytes that were only announced', () => {
@@ -109,7 +118,8 @@ describe('replies that hold more than anybody wants', () => {
     it(`${what} is empty, and what is behind it is whole`, () => {
       const replies: Reply[] = [];
       const parser = new ReplyParser({
-        ...{ most: 1000, room: (_, index) => (index === 0 ? room : null) },
+        most: 1000,
+        room: (_, index) => (index === 0 ? room : null),
         grown: () => expect.fail('no room is made for it'),
         done: (reply) => replies.push(reply),
       });
@@ -142,7 +152,9 @@ describe('messages that are read', () => {
 
   it('stay as they are until the next read, whose memory is the same', async () => {
     let count = 0;
-    const link = await open(() => streamOf([`1-${++count}`, `text ${count}`], [`2-${count}`, `more ${count}`]));
+    const link = await open(() =>
+      streamOf([`1-${++count}`, `text ${count}`], [`2-${count}`, `more ${count}`]),
+    );
     const read = () => link.read('s', BEFORE_FIRST, 2, 0);
     const first = await read();
     expect(texts(first)).to.deep.equal(['text 1', 'more 1']);
@@ -160,8 +172,11 @@ describe('messages that are read', () => {
 
   it('are empty where they are longer than any of ours, and their rooms are not kept', async () => {
     const long = 'x'.repeat(HEADER_BYTES + 8 * 2 ** 20);
-    const link = await open((args) => streamOf(['1-1', args.at(-1) === '0-0' ? long : `${long}x`], ['1-2', 'more']));
-    const lengths = async (after: string) => (await link.read('s', after, 2, 0)).map(({ bytes }) => bytes.length);
+    const link = await open((args) =>
+      streamOf(['1-1', args.at(-1) === '0-0' ? long : `${long}x`], ['1-2', 'more']),
+    );
+    const lengths = async (after: string) =>
+      (await link.read('s', after, 2, 0)).map(({ bytes }) => bytes.length);
     expect(await lengths('0-0')).to.deep.equal([long.length, 4]);
     expect(await lengths('5-0')).to.deep.equal([0, 4]);
     await links.close();

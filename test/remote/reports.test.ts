@@ -1,4 +1,7 @@
-/** What is told of hosts while a thread of the learner's has another in its place: what only grows never falls. */
+/**
+ * What is told of hosts while a thread of the learner's has another in its place: what only grows
+ * never falls.
+ */
 import { expect } from 'chai';
 import type { RemoteReport } from '../../src/net/remote/remote-thread.ts';
 import { Reports } from '../../src/net/remote/reports.ts';
@@ -6,12 +9,24 @@ import { Reports } from '../../src/net/remote/reports.ts';
 const counts = { messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0 };
 
 /** `steps` by sessions. */
-function report(steps: Record<number, number>, { looked = true, rows = 0, recent = 0 } = {}): RemoteReport {
+function report(
+  steps: Record<number, number>,
+  { looked = true, rows = 0, recent = 0 } = {},
+): RemoteReport {
   const none = { version: 3, full: 0, underWay: 0 };
-  const counted = Object.entries(steps).flatMap(([session, some]) => [Number(session), some, some / 10, 2 * some]);
+  const counted = Object.entries(steps).flatMap(([session, some]) => [
+    Number(session),
+    some,
+    some / 10,
+    2 * some,
+  ]);
   return {
-    ...{ counts: { ...counts, rows }, gatedMs: 0, connected: true, hosts: [] },
-    ...{ lags: new Float64Array(), behind: new Float64Array() },
+    counts: { ...counts, rows },
+    gatedMs: 0,
+    connected: true,
+    hosts: [],
+    lags: new Float64Array(),
+    behind: new Float64Array(),
     sums: { ...none, looked, counted: Float64Array.from(counted), recent, returns: 5 * recent },
   };
 }
@@ -32,7 +47,8 @@ describe('remote/reports', () => {
     reports.take(1, report({ 7: 1000 }, { rows: 7, recent: 1 }));
     reports.take(0, report({ 1: 300, 2: 200 }, { rows: 5, recent: 1 }));
     expect(told()).to.deep.equal({ steps: 1500, rows: 12, meanReturn: 5 });
-    // The 300 are of a host that has gone. Between the threads, and until the next one has asked all hosts, that holds.
+    // The 300 are of a host that has gone. Between the threads, and until the next one has asked
+    // all hosts, that holds.
     for (let replaced = 1; replaced <= 2; replaced++) {
       const before = told();
       reports.ended(0);

@@ -1,4 +1,7 @@
-/** A learner or a host as a process: `run-child.js learner|host '<options>'`; it says what it is asked for. */
+/**
+ * A learner or a host as a process: `run-child.js learner|host '<options>'`; it says what it is
+ * asked for.
+ */
 
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
 import { Checkpoint, type ReplayBuffer } from '../../src/index.ts';
@@ -25,7 +28,16 @@ export interface ChildIsTold {
 }
 
 const [role, json] = process.argv.slice(2) as [string, string];
-const { url, run, kind = 'rows', name, limit = 0, options, folder, ahead } = JSON.parse(json) as ChildOptions;
+const {
+  url,
+  run,
+  kind = 'rows',
+  name,
+  limit = 0,
+  options,
+  folder,
+  ahead,
+} = JSON.parse(json) as ChildOptions;
 const say = (said: object) => void process.send?.(said);
 const { entry, to } = leash();
 to(limit);

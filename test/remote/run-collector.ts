@@ -1,9 +1,15 @@
-/** A collector for tests of remote runs: every row, or step, says its host by the seed, its worker or lane, and its number. */
+/**
+ * A collector for tests of remote runs: every row, or step, says its host by the seed, its worker
+ * or lane, and its number.
+ */
 import { getEnvironmentData } from 'node:worker_threads';
 import type { Collector, CollectorContext } from '../../src/index.ts';
 
 export const rowFields = {
-  /** seed, worker, number, and what the weights were filled with: 0 before the first, −1 where they are torn */
+  /**
+   * seed, worker, number, and what the weights were filled with: 0 before the first, −1 where they
+   * are torn
+   */
   value: { shape: [4], dtype: 'float64' },
 } as const;
 export const stepFields = {
@@ -21,15 +27,22 @@ export interface RunOptions {
   limit?: number;
 }
 
-/** Name of the words by which a test drives the collectors of a pool; the module's query names them. */
+/**
+ * Name of the words by which a test drives the collectors of a pool; the module's query names them.
+ */
 export const WORDS = 'hotslot test';
-/** Words: rows of each worker, or steps of each lane, that may be made; 1 when the next collect() throws; when the next factory does. */
+/**
+ * Words: rows of each worker, or steps of each lane, that may be made; 1 when the next collect()
+ * throws; when the next factory does.
+ */
 export const Word = { limit: 0, throws: 1, factory: 2 } as const;
 
 export default function runCollector(context: CollectorContext): Collector {
   const { worker, seed, report, writer, fields } = context;
   const { band = 1, episode = 5, limit = 0 } = (context.options ?? {}) as RunOptions;
-  const leash = getEnvironmentData(`${WORDS}${new URL(import.meta.url).search}`) as unknown as Int32Array | undefined;
+  const leash = getEnvironmentData(`${WORDS}${new URL(import.meta.url).search}`) as unknown as
+    | Int32Array
+    | undefined;
   const words = leash ?? Int32Array.of(limit, 0, 0);
   let number = 0;
   let weight = 0;
@@ -49,7 +62,14 @@ export default function runCollector(context: CollectorContext): Collector {
         if (!may()) return null;
         const [obs, nextObs] = [Float32Array.of(worker, number), Float32Array.of(worker, ++number)];
         const [rewards, dones] = [Float32Array.of(number), Float32Array.of(0)];
-        return { obs, nextObs, actions: Float32Array.of(-number), rewards, dones, truncated: dones };
+        return {
+          obs,
+          nextObs,
+          actions: Float32Array.of(-number),
+          rewards,
+          dones,
+          truncated: dones,
+        };
       },
     };
   if (writer === null)
@@ -76,7 +96,13 @@ export default function runCollector(context: CollectorContext): Collector {
       const [obs, finalObs] = [each(0), each(0.5)];
       number++;
       report.steps(lanes);
-      return { obs, finalObs, rewards: new Float32Array(lanes), terminated, truncated: new Uint8Array(lanes) };
+      return {
+        obs,
+        finalObs,
+        rewards: new Float32Array(lanes),
+        terminated,
+        truncated: new Uint8Array(lanes),
+      };
     },
   };
 }

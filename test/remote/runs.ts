@@ -1,4 +1,7 @@
-/** What tests of remote runs share: learners and hosts that are closed behind each test, collectors on a leash, and the oracle. */
+/**
+ * What tests of remote runs share: learners and hosts that are closed behind each test, collectors
+ * on a leash, and the oracle.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -20,7 +23,10 @@ import { needServer, startServer, type TestServer } from './server.ts';
 export type Kind = 'rows' | 'steps';
 type Buffers = ReplayBuffer | TrajectoryBuffer;
 
-/** Asks until `met`, a little while apart: threads and a server need the cores too. Throws after `ms`, with what `tell` returns. */
+/**
+ * Asks until `met`, a little while apart: threads and a server need the cores too. Throws after
+ * `ms`, with what `tell` returns.
+ */
 export async function untilAsked(
   what: string,
   met: () => unknown | Promise<unknown>,
@@ -40,9 +46,16 @@ export async function closeAll(): Promise<void> {
   for (const each of open.splice(0).reverse()) await each.close();
 }
 
-/** Of a suite: a server of all its tests, and a client to meddle with it; without a server they are left out. Closes what each made. */
+/**
+ * Of a suite: a server of all its tests, and a client to meddle with it; without a server they are
+ * left out. Closes what each made.
+ */
 export function sharedServer() {
-  const shared = {} as { server: TestServer; url: string; client: Awaited<ReturnType<TestServer['client']>> };
+  const shared = {} as {
+    server: TestServer;
+    url: string;
+    client: Awaited<ReturnType<TestServer['client']>>;
+  };
   before(async function () {
     needServer(this);
     shared.server = await startServer();
@@ -64,7 +77,11 @@ export function leash(name = ''): { entry: URL; words: Int32Array; to(limit: num
 }
 
 /** A buffer in which nothing is written over. */
-export function bufferOf(kind: Kind, lanes = 2, limiter?: Parameters<typeof ReplayBuffer.create>[0]['limiter']) {
+export function bufferOf(
+  kind: Kind,
+  lanes = 2,
+  limiter?: Parameters<typeof ReplayBuffer.create>[0]['limiter'],
+) {
   const more = limiter && { limiter };
   const made: unknown =
     kind === 'rows'
@@ -104,7 +121,8 @@ export function valuesIn(buffer: ReplayBuffer): Float64Array {
 function rowNumbers(buffer: ReplayBuffer): Map<string, number[]> {
   const found = new Map<string, number[]>();
   const values = valuesIn(buffer);
-  for (let at = 0; at < values.length; at += 4) into(found, `${values[at]}/${values[at + 1]}`, values[at + 2]!);
+  for (let at = 0; at < values.length; at += 4)
+    into(found, `${values[at]}/${values[at + 1]}`, values[at + 2]!);
   return found;
 }
 /** Also that each episode's end has its final observation behind it. */
@@ -121,7 +139,9 @@ function stepNumbers(buffer: TrajectoryBuffer): Map<string, number[]> {
     if (rows === 0) return found;
     for (let at = 0; at < rows * rowBytes; at += rowBytes) {
       const [lane, kind] = [view.getUint16(at, true), view.getUint16(at + 2, true)];
-      const [seed, number] = [0, 8].map((plus) => view.getFloat64(at + 8 + offset + plus, true)) as [number, number];
+      const [seed, number] = [0, 8].map((plus) =>
+        view.getFloat64(at + 8 + offset + plus, true),
+      ) as [number, number];
       if (kind === 4) {
         expect(number, `final observation of lane ${lane}`).to.equal(final.get(lane));
         final.delete(lane);
@@ -139,13 +159,17 @@ function into(found: Map<string, number[]>, who: string, number: number): void {
   else found.set(who, [number]);
 }
 
-/** Every row exactly once and in order: of each worker of these hosts, or each lane, the numbers [0, count). */
+/**
+ * Every row exactly once and in order: of each worker of these hosts, or each lane, the numbers [0,
+ * count).
+ */
 export function expectWhole(buffer: Buffers, count: number, pens: number): void {
   const found = numbersIn(buffer);
   expect([...found.keys()], 'who has rows').to.have.length(pens);
   for (const [who, numbers] of found) {
     expect(numbers.length, `rows of ${who}`).to.equal(count);
-    for (const [i, number] of numbers.entries()) if (number !== i) expect(number, `row ${i} of ${who}`).to.equal(i);
+    for (const [i, number] of numbers.entries())
+      if (number !== i) expect(number, `row ${i} of ${who}`).to.equal(i);
   }
 }
 export const countIn = (buffer: Buffers): number =>
@@ -158,16 +182,23 @@ export class RunChild {
   readonly said: Record<string, unknown> = {};
 
   private constructor(role: 'learner' | 'host', options: object) {
-    this.process = fork(new URL('./run-child.js', import.meta.url), [role, JSON.stringify(options)], {
-      execArgv: [],
-      serialization: 'advanced',
-    });
+    this.process = fork(
+      new URL('./run-child.js', import.meta.url),
+      [role, JSON.stringify(options)],
+      {
+        execArgv: [],
+        serialization: 'advanced',
+      },
+    );
     this.process.on('message', (said) => Object.assign(this.said, said));
   }
   /** Resolves when it is open. */
   static async open(role: 'learner' | 'host', options: object): Promise<RunChild> {
     const child = keep(new RunChild(role, options));
-    await untilAsked(`the ${role} is open`, () => child.said.open || child.process.exitCode !== null);
+    await untilAsked(
+      `the ${role} is open`,
+      () => child.said.open || child.process.exitCode !== null,
+    );
     expect(child.said.open, `${child.said.ended}`).to.equal(true);
     return child;
   }

@@ -1,6 +1,7 @@
 /**
- * A learner and a dozen hosts, and a server or a network to which everything happens that a machine can do to one: in the end every row
- * is in the buffer once. What is chosen at random comes from a seed, which is told.
+ * A learner and a dozen hosts, and a server or a network to which everything happens that a machine
+ * can do to one: in the end every row is in the buffer once. What is chosen at random comes from a
+ * seed, which is told.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -41,7 +42,13 @@ describeAll('remote/server faults', function () {
 
   async function open(rounds: number, options: Partial<SwarmOptions> = {}): Promise<Swarm> {
     const { url } = server;
-    const swarm = await Swarm.open({ url, hosts: HOSTS, rows: ROWS * rounds, width: WIDTH, ...options });
+    const swarm = await Swarm.open({
+      url,
+      hosts: HOSTS,
+      rows: ROWS * rounds,
+      width: WIDTH,
+      ...options,
+    });
     stack.push(swarm);
     return swarm;
   }
@@ -58,9 +65,13 @@ describeAll('remote/server faults', function () {
     client.destroy();
     return reply;
   }
-  const usedBytes = async () => Number(/^used_memory:(\d+)/m.exec((await ask('INFO', 'memory')) as string)?.[1]);
+  const usedBytes = async () =>
+    Number(/^used_memory:(\d+)/m.exec((await ask('INFO', 'memory')) as string)?.[1]);
 
-  /** Rounds of rows, in each of which something happens after some of them came in, and before all of them did. */
+  /**
+   * Rounds of rows, in each of which something happens after some of them came in, and before all
+   * of them did.
+   */
   async function rounds(swarm: Swarm, many: number, fault: () => Promise<unknown>): Promise<void> {
     for (let round = 0; round < many; round++) {
       const before = swarm.buffer.ptr;
@@ -84,17 +95,22 @@ describeAll('remote/server faults', function () {
 
   // For longer than hosts wait, and as long as they do by themselves.
   for (const silenceMs of [1000, undefined])
-    (silenceMs ? itAll : itLong)(`stands still while hosts give it ${silenceMs ?? 5000} ms`, async () => {
-      const many = setting({ short: 0, all: 1, long: 5 });
-      const times = silenceMs ? [2500, ...Array.from({ length: many }, () => 100 + below(1900))] : [5000];
-      const swarm = await open(times.length, silenceMs ? { silenceMs } : {});
-      await rounds(swarm, times.length, async () => {
-        server.freeze();
-        await wait(times.shift());
-        server.thaw();
-      });
-      if (silenceMs) expect(Math.min(...swarm.hosts.map(({ lost }) => lost))).to.be.at.least(1);
-    });
+    (silenceMs ? itAll : itLong)(
+      `stands still while hosts give it ${silenceMs ?? 5000} ms`,
+      async () => {
+        const many = setting({ short: 0, all: 1, long: 5 });
+        const times = silenceMs
+          ? [2500, ...Array.from({ length: many }, () => 100 + below(1900))]
+          : [5000];
+        const swarm = await open(times.length, silenceMs ? { silenceMs } : {});
+        await rounds(swarm, times.length, async () => {
+          server.freeze();
+          await wait(times.shift());
+          server.thaw();
+        });
+        if (silenceMs) expect(Math.min(...swarm.hosts.map(({ lost }) => lost))).to.be.at.least(1);
+      },
+    );
 
   itAll('killed, and there again with all that it had', async () => {
     const many = setting({ short: 1, all: 1, long: 10 });
@@ -110,7 +126,10 @@ describeAll('remote/server faults', function () {
     await rounds(swarm, many, async () => {
       await ask('SAVE');
       const some = swarm.buffer.ptr + below((swarm.offered - swarm.buffer.ptr) / 2);
-      await swarm.until('more rows are in than it has written down', () => swarm.buffer.ptr >= some);
+      await swarm.until(
+        'more rows are in than it has written down',
+        () => swarm.buffer.ptr >= some,
+      );
       await server.restart({ keep: true });
     });
   });
@@ -133,7 +152,8 @@ describeAll('remote/server faults', function () {
     const many = setting({ short: 2, all: 2, long: 20 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
-      for (const type of ['normal', 'pubsub'].slice(0, 1 + below(2))) await ask('CLIENT', 'KILL', 'TYPE', type);
+      for (const type of ['normal', 'pubsub'].slice(0, 1 + below(2)))
+        await ask('CLIENT', 'KILL', 'TYPE', type);
     });
   });
 
@@ -143,7 +163,9 @@ describeAll('remote/server faults', function () {
     await rounds(swarm, many, async () => {
       await ask('CONFIG', 'SET', 'maxmemory', '1');
       swarm.offer(ROWS);
-      await swarm.until('hosts were told', () => swarm.hosts.some(({ uplink }) => uplink.waits === 'room'));
+      await swarm.until('hosts were told', () =>
+        swarm.hosts.some(({ uplink }) => uplink.waits === 'room'),
+      );
       await ask('CONFIG', 'SET', 'maxmemory', '0');
     });
   });
@@ -158,7 +180,8 @@ describeAll('remote/server faults', function () {
     const stuck = (swarm: Swarm) =>
       swarm.until('no host may send', () =>
         swarm.hosts.every(
-          ({ uplink: { waits, kept } }) => waits === 'learner' || (waits === 'window' && kept.allReplied),
+          ({ uplink: { waits, kept } }) =>
+            waits === 'learner' || (waits === 'window' && kept.allReplied),
         ),
       );
 
@@ -182,24 +205,29 @@ describeAll('remote/server faults', function () {
       await wait(2200);
       await stuck(swarm);
       expect((await usedBytes()) - before).to.be.below(1.2 * windows);
-      expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(swarm.hosts.map(() => 0));
+      expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(
+        swarm.hosts.map(() => 0),
+      );
       swarm.buffer.limiter?.countSamples(swarm.offered);
       await swarm.check();
     });
 
-    itAll('nor when all hosts come at once, and send before it knows how many they are', async () => {
-      const swarm = await open(10, many);
-      const before = await usedBytes();
-      swarm.offer(ROWS * 10);
-      await swarm.until('the learner takes no more', () => swarm.buffer.ptr >= many.lead);
-      let most = 0;
-      for (const end = performance.now() + 1500; performance.now() < end; await wait(50))
-        most = Math.max(most, (await usedBytes()) - before);
-      await stuck(swarm);
-      expect(most).to.be.below(1.2 * transitBytes + inBuffers);
-      swarm.buffer.limiter?.countSamples(swarm.offered);
-      await swarm.check();
-    });
+    itAll(
+      'nor when all hosts come at once, and send before it knows how many they are',
+      async () => {
+        const swarm = await open(10, many);
+        const before = await usedBytes();
+        swarm.offer(ROWS * 10);
+        await swarm.until('the learner takes no more', () => swarm.buffer.ptr >= many.lead);
+        let most = 0;
+        for (const end = performance.now() + 1500; performance.now() < end; await wait(50))
+          most = Math.max(most, (await usedBytes()) - before);
+        await stuck(swarm);
+        expect(most).to.be.below(1.2 * transitBytes + inBuffers);
+        swarm.buffer.limiter?.countSamples(swarm.offered);
+        await swarm.check();
+      },
+    );
   });
 
   const unheard: Record<string, (bad: BadNetwork, swarm: Swarm) => Promise<void>> = {
@@ -211,7 +239,9 @@ describeAll('remote/server faults', function () {
     'what had no room': async (_, swarm) => {
       await ask('CONFIG', 'SET', 'maxmemory', '1');
       swarm.offer(ROWS);
-      await swarm.until('hosts were told', () => swarm.hosts.every(({ uplink }) => uplink.waits === 'room'));
+      await swarm.until('hosts were told', () =>
+        swarm.hosts.every(({ uplink }) => uplink.waits === 'room'),
+      );
       await ask('CONFIG', 'SET', 'maxmemory', '0');
     },
   };
@@ -229,7 +259,9 @@ describeAll('remote/server faults', function () {
       const link = await openRedisLink({ url: server.url, name: 'who looks' });
       stack.push(link);
       await link.connect({});
-      const come = new Map(swarm.counted().map((rows, host) => [swarm.hosts[host]?.session as number, rows]));
+      const come = new Map(
+        swarm.counted().map((rows, host) => [swarm.hosts[host]?.session as number, rows]),
+      );
       const header = emptyHeader();
       for (const { bytes } of await link.read(swarm.keys.stream(0), BEFORE_FIRST, 10_000, 0)) {
         expect(readMessage(bytes, header)).to.equal(null);
@@ -246,7 +278,10 @@ describeAll('remote/server faults', function () {
     describe(`over a bad network of the ${whose === 'hosts' ? 'hosts' : 'learner'}`, () => {
       const openBad = async (many: number, options: Partial<SwarmOptions> = {}) => {
         const bad = await network();
-        const urls = whose === 'hosts' ? { hostUrl: through(bad) } : { url: through(bad), hostUrl: server.url };
+        const urls =
+          whose === 'hosts'
+            ? { hostUrl: through(bad) }
+            : { url: through(bad), hostUrl: server.url };
         return [await open(many, { silenceMs: 500, ...urls, ...options }), bad] as const;
       };
 

@@ -1,14 +1,31 @@
-/** What is said of a server, by what was seen of it: of versions and settings that no test can start. */
+/**
+ * What is said of a server, by what was seen of it: of versions and settings that no test can
+ * start.
+ */
 import { expect } from 'chai';
 import type { ServerSeen } from '../../src/net/remote/doctor.ts';
 import { findingsOf } from '../../src/net/remote/server-findings.ts';
 
 /** A server that all is well with. */
 const well: ServerSeen = {
-  ...{ shown: 'rediss://ann@broker:6380', tls: true, local: false, user: 'ann', server: 'redis', version: '8.6.3' },
-  ...{ mode: 'standalone', role: 'master', roundTrip: { p50: 0.2, p99: 1.25, pings: 200 }, bytesPerSecond: 4.2e8 },
-  ...{ maxmemory: 1e9, eviction: 'noeviction', save: '', appendOnly: false, backlog: 1024, protectedMode: true },
-  ...{ mayRunScripts: true, open: false },
+  shown: 'rediss://ann@broker:6380',
+  tls: true,
+  local: false,
+  user: 'ann',
+  server: 'redis',
+  version: '8.6.3',
+  mode: 'standalone',
+  role: 'master',
+  roundTrip: { p50: 0.2, p99: 1.25, pings: 200 },
+  bytesPerSecond: 4.2e8,
+  maxmemory: 1e9,
+  eviction: 'noeviction',
+  save: '',
+  appendOnly: false,
+  backlog: 1024,
+  protectedMode: true,
+  mayRunScripts: true,
+  open: false,
 };
 const said = (seen: Partial<ServerSeen>, check: string) =>
   findingsOf({ ...well, ...seen }).find((finding) => finding.check === check);
@@ -34,7 +51,9 @@ describe('remote/server-findings', () => {
 
   it('what must be mended fails, what could be better does not', () => {
     expect(advised({ eviction: 'allkeys-lru' })).to.deep.equal(['!memory']);
-    expect(said({ eviction: 'volatile-ttl' }, 'memory')!.advice).to.match(/set maxmemory-policy noeviction$/);
+    expect(said({ eviction: 'volatile-ttl' }, 'memory')!.advice).to.match(
+      /set maxmemory-policy noeviction$/,
+    );
     // Without a bound nothing is evicted, until somebody sets one.
     expect(advised({ eviction: 'volatile-ttl', maxmemory: 0 })).to.deep.equal(['memory']);
     expect(advised({ maxmemory: 0 })).to.deep.equal(['memory']);
@@ -54,7 +73,14 @@ describe('remote/server-findings', () => {
   });
 
   it('what a user may not see is said to be unseen', () => {
-    const blind = { maxmemory: null, eviction: null, save: null, appendOnly: null, backlog: null, protectedMode: null };
+    const blind = {
+      maxmemory: null,
+      eviction: null,
+      save: null,
+      appendOnly: null,
+      backlog: null,
+      protectedMode: null,
+    };
     const seen = {
       ...blind,
       version: null,
@@ -63,7 +89,9 @@ describe('remote/server-findings', () => {
       mayRunScripts: false,
     };
     expect(advised(seen)).to.deep.equal([]);
-    expect(findingsOf({ ...well, ...seen }).map(({ check, text }) => `${check}: ${text}`)).to.include.members([
+    expect(
+      findingsOf({ ...well, ...seen }).map(({ check, text }) => `${check}: ${text}`),
+    ).to.include.members([
       'server: redis of a version that this user may not see at rediss://ann@broker:6380, as ann',
       'round trip: not measured: this user may not PING',
       'throughput: not measured: because',
@@ -71,7 +99,9 @@ describe('remote/server-findings', () => {
       'persistence: this user may not see it: ask as an administrator',
       'users: nobody without a password',
     ]);
-    expect(said({ save: null, appendOnly: true }, 'persistence')!.text).to.match(/^snapshots unknown, a log/);
+    expect(said({ save: null, appendOnly: true }, 'persistence')!.text).to.match(
+      /^snapshots unknown, a log/,
+    );
   });
 
   it('versions that are too old, or that something is known against, are named', () => {
@@ -79,13 +109,21 @@ describe('remote/server-findings', () => {
       const { ok, advice = '' } = said({ version, server: name }, 'server')!;
       return `${ok ? '' : '!'}${/CVE-2026-23479|too old|hotslot acl/.exec(advice)?.[0] ?? ''}`;
     };
-    expect(['5.0.14', '6.0.16', '6.1.240'].map((each) => server(each))).to.deep.equal(Array(3).fill('!too old'));
-    expect(['6.2.0', '6.2.20'].map((each) => server(each))).to.deep.equal(Array(2).fill('hotslot acl'));
-    expect(['7.0.0', '7.0.15', '8.6.3', '8.8.0', '9.0.0'].map((each) => server(each))).to.deep.equal(Array(5).fill(''));
+    expect(['5.0.14', '6.0.16', '6.1.240'].map((each) => server(each))).to.deep.equal(
+      Array(3).fill('!too old'),
+    );
+    expect(['6.2.0', '6.2.20'].map((each) => server(each))).to.deep.equal(
+      Array(2).fill('hotslot acl'),
+    );
+    expect(
+      ['7.0.0', '7.0.15', '8.6.3', '8.8.0', '9.0.0'].map((each) => server(each)),
+    ).to.deep.equal(Array(5).fill(''));
     expect(['7.2.0', '7.4.6', '8.0.4', '8.6.2'].map((each) => server(each))).to.deep.equal(
       Array(4).fill('CVE-2026-23479'),
     );
-    expect(['7.2.11', '8.1.4', '9.0.0'].map((each) => server(each, 'valkey'))).to.deep.equal(Array(3).fill(''));
+    expect(['7.2.11', '8.1.4', '9.0.0'].map((each) => server(each, 'valkey'))).to.deep.equal(
+      Array(3).fill(''),
+    );
   });
 
   it('a Lua that scripts may leave is named to who may run scripts', () => {
@@ -104,7 +142,9 @@ describe('remote/server-findings', () => {
       '8.0.4',
       '8.2.2',
     ]);
-    expect(of(['6.2.20', '7.2.11', '7.4.6', '8.0.4', '8.2.2', '8.4.0', '9.0.0'])).to.deep.equal(Array(7).fill(''));
+    expect(of(['6.2.20', '7.2.11', '7.4.6', '8.0.4', '8.2.2', '8.4.0', '9.0.0'])).to.deep.equal(
+      Array(7).fill(''),
+    );
     expect(of(['7.2.10', '8.0.5', '8.1.3'], 'valkey')).to.deep.equal(['7.2.11', '8.0.6', '8.1.4']);
     expect(of(['7.2.11', '8.1.4', '9.0.0'], 'valkey')).to.deep.equal(Array(3).fill(''));
     expect(lua('7.0.15', 'redis', false)).to.equal('');

@@ -1,4 +1,7 @@
-/** Redis or Valkey for a test: a child of its own on a free port of this machine, ended by its id, with a folder that goes with it. */
+/**
+ * Redis or Valkey for a test: a child of its own on a free port of this machine, ended by its id,
+ * with a folder that goes with it.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,7 +21,9 @@ const isProgram = (path: string): boolean => {
 const inPath = (name: string): string[] =>
   (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, name));
 const PROGRAM =
-  process.env.HOTSLOT_TEST_REDIS ?? [...inPath('redis-server'), ...inPath('valkey-server')].find(isProgram) ?? null;
+  process.env.HOTSLOT_TEST_REDIS ??
+  [...inPath('redis-server'), ...inPath('valkey-server')].find(isProgram) ??
+  null;
 
 /** Why there is no server here, or null. */
 export const NO_SERVER =
@@ -69,7 +74,11 @@ export class TestServer {
     const { tls } = options;
     this.url = `${tls ? 'rediss' : 'redis'}://127.0.0.1:${port}`;
     this.ca = tls ? join(this.#folder, 'ca.pem') : '';
-    if (tls) certify(this.#folder, typeof tls === 'object' ? `DNS:${tls.name}` : 'IP:127.0.0.1,DNS:localhost');
+    if (tls)
+      certify(
+        this.#folder,
+        typeof tls === 'object' ? `DNS:${tls.name}` : 'IP:127.0.0.1,DNS:localhost',
+      );
   }
   /** of its unix socket */
   get path(): string {
@@ -82,13 +91,19 @@ export class TestServer {
   async start(): Promise<void> {
     const { tls, acl = [], maxmemory, appendonly, replicaOf } = this.#options;
     const lines = [
-      ...['bind 127.0.0.1', 'save ""', `dir ${this.#folder}`, `appendonly ${appendonly ? 'yes' : 'no'}`],
-      ...[`unixsocket ${this.path}`, 'repl-diskless-sync-delay 0'],
+      'bind 127.0.0.1',
+      'save ""',
+      `dir ${this.#folder}`,
+      `appendonly ${appendonly ? 'yes' : 'no'}`,
+      `unixsocket ${this.path}`,
+      'repl-diskless-sync-delay 0',
       ...(replicaOf === undefined ? [] : [`replicaof 127.0.0.1 ${replicaOf}`]),
       ...(tls
         ? ['port 0', `tls-port ${this.port}`, 'tls-auth-clients no', `tls-ca-cert-file ${this.ca}`]
         : [`port ${this.port}`]),
-      ...(tls ? ['cert', 'key'].map((what) => `tls-${what}-file ${join(this.#folder, `${what}.pem`)}`) : []),
+      ...(tls
+        ? ['cert', 'key'].map((what) => `tls-${what}-file ${join(this.#folder, `${what}.pem`)}`)
+        : []),
       ...(maxmemory === undefined ? [] : [`maxmemory ${maxmemory}`, 'maxmemory-policy noeviction']),
       ...acl.map((rule) => `user ${rule}`),
     ];
@@ -137,7 +152,12 @@ export class TestServer {
   async client(user: { username?: string; password?: string } = {}): Promise<Client> {
     const { tls } = this.#options;
     const client = createClient({
-      socket: { host: '127.0.0.1', port: this.port, tls: tls ? true : undefined!, rejectUnauthorized: false },
+      socket: {
+        host: '127.0.0.1',
+        port: this.port,
+        tls: tls ? true : undefined!,
+        rejectUnauthorized: false,
+      },
       ...user,
     } as Parameters<typeof createClient>[0]) as Client;
     client.on('error', () => {});
@@ -174,12 +194,41 @@ export async function freePort(): Promise<number> {
 
 /** ca.pem, and cert.pem and key.pem of these names. */
 function certify(folder: string, names: string): void {
-  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
-  const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  openssl('req', '-x509', ...made, '-keyout', 'ca-key.pem', '-out', 'ca.pem', '-subj', '/CN=authority of a test');
+  const openssl = (...args: string[]) =>
+    execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
+  const made = [
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:prime256v1',
+    '-nodes',
+    '-days',
+    '2',
+  ];
+  openssl(
+    'req',
+    '-x509',
+    ...made,
+    '-keyout',
+    'ca-key.pem',
+    '-out',
+    'ca.pem',
+    '-subj',
+    '/CN=authority of a test',
+  );
   const asked = ['-keyout', 'key.pem', '-out', 'asked.pem', '-subj', '/CN=server of a test'];
   openssl('req', ...made.slice(0, 5), ...asked);
   writeFileSync(join(folder, 'names'), `subjectAltName=${names}\n`);
-  const signed = ['-CA', 'ca.pem', '-CAkey', 'ca-key.pem', '-CAcreateserial', '-days', '2', '-extfile', 'names'];
+  const signed = [
+    '-CA',
+    'ca.pem',
+    '-CAkey',
+    'ca-key.pem',
+    '-CAcreateserial',
+    '-days',
+    '2',
+    '-extfile',
+    'names',
+  ];
   openssl('x509', '-req', '-in', 'asked.pem', ...signed, '-out', 'cert.pem');
 }

@@ -1,4 +1,7 @@
-/** Several streams with a thread each, which write marks at the same time: none knows another's sessions. */
+/**
+ * Several streams with a thread each, which write marks at the same time: none knows another's
+ * sessions.
+ */
 import { expect } from 'chai';
 import { RemoteCollectors } from '../../src/entries/remote.ts';
 import { keysOf } from '../../src/net/remote/keys.ts';
@@ -40,31 +43,34 @@ describe('remote/shards', () => {
     expect(known()).to.equal(HOSTS);
   });
 
-  itAll('a thread that fails while others are not ready yet rejects open(), and all of them end', async () => {
-    const network = await BadNetwork.open(server.port);
-    const url = `redis://127.0.0.1:${network.port}`;
-    const client = await server.client();
-    const buffer = bufferOf('rows');
-    try {
-      const alone = await RemoteCollectors.open({ url, run: newRun(), buffer });
-      const each = network.connections;
-      await alone.close();
-      await untilAsked('its connections have ended', () => network.connections === 0);
-      // The second thread hears nothing from the server.
-      network.most = each;
-      const run = newRun();
-      const opening = rejection(RemoteCollectors.open({ url, run, buffer, shards: 2 }));
-      await untilAsked('the first thread has the run', () => client.exists(keysOf(run).info));
-      await client.set(keysOf(run).learner, `${Number.MAX_SAFE_INTEGER}`);
-      const { code, message } = await opening;
-      expect([code, message]).to.deep.equal([
-        'ERR_HOTSLOT_STATE_BUSY',
-        `another learner has taken the run '${run}' while this one could not be heard`,
-      ]);
-      await untilAsked('no thread has a connection', () => network.connections === 0);
-    } finally {
-      client.destroy();
-      await network.close();
-    }
-  });
+  itAll(
+    'a thread that fails while others are not ready yet rejects open(), and all of them end',
+    async () => {
+      const network = await BadNetwork.open(server.port);
+      const url = `redis://127.0.0.1:${network.port}`;
+      const client = await server.client();
+      const buffer = bufferOf('rows');
+      try {
+        const alone = await RemoteCollectors.open({ url, run: newRun(), buffer });
+        const each = network.connections;
+        await alone.close();
+        await untilAsked('its connections have ended', () => network.connections === 0);
+        // The second thread hears nothing from the server.
+        network.most = each;
+        const run = newRun();
+        const opening = rejection(RemoteCollectors.open({ url, run, buffer, shards: 2 }));
+        await untilAsked('the first thread has the run', () => client.exists(keysOf(run).info));
+        await client.set(keysOf(run).learner, `${Number.MAX_SAFE_INTEGER}`);
+        const { code, message } = await opening;
+        expect([code, message]).to.deep.equal([
+          'ERR_HOTSLOT_STATE_BUSY',
+          `another learner has taken the run '${run}' while this one could not be heard`,
+        ]);
+        await untilAsked('no thread has a connection', () => network.connections === 0);
+      } finally {
+        client.destroy();
+        await network.close();
+      }
+    },
+  );
 });

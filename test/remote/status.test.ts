@@ -1,4 +1,7 @@
-/** What a learner says of its hosts, off the wire: taken where it is whole, refused by name where it is not. */
+/**
+ * What a learner says of its hosts, off the wire: taken where it is whole, refused by name where it
+ * is not.
+ */
 import { expect } from 'chai';
 import { readStatus, writeStatus } from '../../src/net/remote/status.ts';
 import type { RemoteStatus } from '../../src/run/collectors/remote-status.ts';
@@ -12,9 +15,12 @@ describe('remote/status', () => {
     const empty = aStatus({ lag: { p50: null, p99: null } });
     const many = aStatus(
       {},
-      Array.from({ length: 1000 }, (_, at) => aHost({ session: at, meanReturn: at % 2 ? -at : null })),
+      Array.from({ length: 1000 }, (_, at) =>
+        aHost({ session: at, meanReturn: at % 2 ? -at : null }),
+      ),
     );
-    for (const status of [empty, many]) expect(readStatus(writeStatus(status))).to.deep.equal(status);
+    for (const status of [empty, many])
+      expect(readStatus(writeStatus(status))).to.deep.equal(status);
     const more = { ...many, password: 'x', hosts: [{ ...aHost(), other: 1 }] };
     expect(readStatus(bytesOf(more))).to.deep.equal({ ...many, hosts: [aHost()] });
   });
@@ -45,26 +51,40 @@ describe('remote/status', () => {
       }
     for (const path of [['gated'], ['windowFull']])
       expect(refusal(() => readStatus(spoil(path, 1.01))).message).to.match(/is 1\.01$/);
-    expect(refusal(() => readStatus(spoil(['hosts', '0', 'state'], 'happy'))).message).to.match(/state is 'happy'$/);
+    expect(refusal(() => readStatus(spoil(['hosts', '0', 'state'], 'happy'))).message).to.match(
+      /state is 'happy'$/,
+    );
   });
 
   it('is refused where it is no JSON, no text, no object, or too long', () => {
-    for (const bytes of [new Uint8Array(), new Uint8Array([0xff, 0xfe]), bytesOf(aStatus()).subarray(1)])
+    for (const bytes of [
+      new Uint8Array(),
+      new Uint8Array([0xff, 0xfe]),
+      bytesOf(aStatus()).subarray(1),
+    ])
       expect(refusal(() => readStatus(bytes)).message).to.match(/it is no JSON$/);
     for (const value of [null, 1, 'text', [aStatus()]])
       expect(refusal(() => readStatus(bytesOf(value)))).to.be.instanceOf(RangeError);
     // An inherited name is none of its own.
     const odd = '{"__proto__":{"time":1}}';
-    expect(refusal(() => readStatus(new TextEncoder().encode(odd))).message).to.match(/ is undefined$/);
+    expect(refusal(() => readStatus(new TextEncoder().encode(odd))).message).to.match(
+      / is undefined$/,
+    );
     expect(refusal(() => readStatus(new Uint8Array(32 * 2 ** 20 + 1))).message).to.match(
       /bytes are more than one has$/,
     );
     const crowd = { ...aStatus(), hosts: Array.from({ length: 65_537 }, () => 0) };
-    expect(refusal(() => readStatus(bytesOf(crowd))).message).to.match(/hosts is an array of 65537$/);
+    expect(refusal(() => readStatus(bytesOf(crowd))).message).to.match(
+      /hosts is an array of 65537$/,
+    );
   });
 
   it('has no letters that a terminal takes for orders', () => {
-    const host = aHost({ host: '\u001b[2Jroot\u009b1m', why: 'a\nb\u202ec\u200b', state: 'failed' });
+    const host = aHost({
+      host: '\u001b[2Jroot\u009b1m',
+      why: 'a\nb\u202ec\u200b',
+      state: 'failed',
+    });
     const read: RemoteStatus = readStatus(writeStatus(aStatus({}, [host])));
     expect(read.hosts[0]).to.include({ host: '?[2Jroot?1m', why: 'a?b?c?' });
   });

@@ -25,7 +25,13 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
   });
 
   async function open(options: Partial<SwarmOptions> = {}): Promise<Swarm> {
-    const swarm = await Swarm.open({ url: server.url, hosts: HOSTS, rows: ROWS, flushBytes: 2048, ...options });
+    const swarm = await Swarm.open({
+      url: server.url,
+      hosts: HOSTS,
+      rows: ROWS,
+      flushBytes: 2048,
+      ...options,
+    });
     stack.push(swarm);
     return swarm;
   }
@@ -34,12 +40,15 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
     const swarm = await open({ transitBytes: HOSTS * WINDOW_ROWS * 32 });
     await swarm.settled();
     swarm.offer(ROWS);
-    // Fewer than each has. And more than a window: the first hosts' windows may be in before the last one is woken.
+    // Fewer than each has. And more than a window: the first hosts' windows may be in before the
+    // last one is woken.
     const enough = HOSTS * WINDOW_ROWS * 3;
     await swarm.until('three windows of each could be in', () => swarm.buffer.ptr >= enough);
     expect(Math.min(...swarm.counted(enough))).to.be.at.least(enough / HOSTS / 2);
     await swarm.check();
-    expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(swarm.hosts.map(() => 0));
+    expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(
+      swarm.hosts.map(() => 0),
+    );
   });
 
   itLong('so it is over four streams, with a thread each', async () => {
@@ -56,7 +65,9 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
       const before = swarm.buffer.ptr;
       swarm.offer(rows);
       await swarm.until('some rows of this round are in', () => swarm.buffer.ptr > before);
-      expect(swarm.buffer.ptr, 'all of them: there is nothing left to lose').to.be.below(swarm.offered);
+      expect(swarm.buffer.ptr, 'all of them: there is nothing left to lose').to.be.below(
+        swarm.offered,
+      );
     };
     for (let round = 0; round < kills; round++) {
       await some();

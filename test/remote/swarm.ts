@@ -1,7 +1,8 @@
 /**
- * Many hosts in one process, without collectors: each is the uplink and the link of a real one, over an outbox whose rows say whose
- * they are and which. The learner beside them is a real one. Whatever is done to the server, in the end every row of every host is in
- * the buffer once, in its host's order, and whatever weights a host has read were written so, whole.
+ * Many hosts in one process, without collectors: each is the uplink and the link of a real one,
+ * over an outbox whose rows say whose they are and which. The learner beside them is a real one.
+ * Whatever is done to the server, in the end every row of every host is in the buffer once, in its
+ * host's order, and whatever weights a host has read were written so, whole.
  */
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
@@ -99,7 +100,13 @@ export class SwarmHost {
   readonly #known: { readonly published: number };
   #fetching = false;
 
-  constructor(given: { link: RedisLink; keys: Keys; host: number; learner: Learner; options: SwarmOptions }) {
+  constructor(given: {
+    link: RedisLink;
+    keys: Keys;
+    host: number;
+    learner: Learner;
+    options: SwarmOptions;
+  }) {
     const { link, keys, host, learner, options } = given;
     const { buffer, mailbox } = learner;
     this.link = link;
@@ -110,9 +117,16 @@ export class SwarmHost {
     this.#read = new Float32Array(mailbox.length);
     this.#weights = new WeightsIn({ link, keys, mailbox: this.#mailbox });
     this.uplink = new Uplink({
-      ...{ link, keys, session: this.session, shard: this.session % (options.shards ?? 1), outbox: this.outbox },
-      ...{ layout: layoutSum(layoutText(buffer)), flushBytes: options.flushBytes ?? 8192, flushMs: 5 },
-      ...{ version: () => this.version, now: Date.now },
+      link,
+      keys,
+      session: this.session,
+      shard: this.session % (options.shards ?? 1),
+      outbox: this.outbox,
+      layout: layoutSum(layoutText(buffer)),
+      flushBytes: options.flushBytes ?? 8192,
+      flushMs: 5,
+      version: () => this.version,
+      now: Date.now,
     });
     this.ended = this.uplink.run().catch((error) => {
       this.failure = error;
@@ -193,7 +207,8 @@ export class Swarm {
     this.#options = options;
     const band = { samplesPerInsert: 1, minSize: 1, errorBuffer: lead ?? 1, gateAdd: true };
     this.buffer = ReplayBuffer.create({
-      ...{ capacity: hosts * rows, fields: { row: { shape: [width] } } },
+      capacity: hosts * rows,
+      fields: { row: { shape: [width] } },
       ...(lead !== undefined && { limiter: RateLimiter.create(band) }),
     }) as unknown as ReplayBuffer;
     this.mailbox = WeightMailbox.create({ length: weights });
@@ -209,7 +224,13 @@ export class Swarm {
     const { url, transitBytes, shards, hosts } = this.#options;
     const { buffer, mailbox } = this;
     this.remote = await RemoteCollectors.open({
-      ...{ url, run: 'swarm', buffer, mailbox, shards, transitBytes, weightsEveryMs: 50 },
+      url,
+      run: 'swarm',
+      buffer,
+      mailbox,
+      shards,
+      transitBytes,
+      weightsEveryMs: 50,
     });
     this.remote.done.catch((error) => {
       this.#failure ??= error;
@@ -221,11 +242,19 @@ export class Swarm {
   async join(): Promise<void> {
     const { url, hostUrl = url, silenceMs } = this.#options;
     const link = await openRedisLink({
-      ...{ url: hostUrl, name: 'host of a swarm', facts: false },
+      url: hostUrl,
+      name: 'host of a swarm',
+      facts: false,
       ...(silenceMs && { silenceMs }),
     });
     const { keys } = this;
-    const host = new SwarmHost({ link, keys, host: this.hosts.length, learner: this, options: this.#options });
+    const host = new SwarmHost({
+      link,
+      keys,
+      host: this.hosts.length,
+      learner: this,
+      options: this.#options,
+    });
     this.hosts.push(host);
     await host.connect(keys);
   }
@@ -255,11 +284,15 @@ export class Swarm {
   async settled(): Promise<void> {
     const { transitBytes = 2 ** 28 } = this.#options;
     const window = Math.min(2 ** 23, Math.floor(transitBytes / this.hosts.length));
-    const isTold = (host: SwarmHost) => host.uplink.epoch > 0 && Math.abs(host.window - window) <= window / 8;
+    const isTold = (host: SwarmHost) =>
+      host.uplink.epoch > 0 && Math.abs(host.window - window) <= window / 8;
     await this.until('all hosts know their window', () => this.hosts.every(isTold));
   }
 
-  /** Whatever was done before is over: all that was offered comes in, and every host learns so. Then it looks at everything. */
+  /**
+   * Whatever was done before is over: all that was offered comes in, and every host learns so. Then
+   * it looks at everything.
+   */
   async check(timeoutMs?: number): Promise<void> {
     const isIn = () => this.buffer.ptr >= this.offered;
     await this.until('every row is in', isIn, timeoutMs);
@@ -277,7 +310,9 @@ export class Swarm {
     return this.hosts.some(({ failure }) => failure !== null);
   }
 
-  /** Rows of each host among the first so many, which are each host's first ones in order, whole. */
+  /**
+   * Rows of each host among the first so many, which are each host's first ones in order, whole.
+   */
   counted(rows = this.buffer.ptr): number[] {
     const { rowBytes } = this.buffer;
     const width = rowBytes / 4;
@@ -289,10 +324,12 @@ export class Swarm {
       const piece = this.buffer.gather(indices, words.subarray(0, some * width));
       for (let at = 0; at < piece.length; at += width) {
         const [host, number] = [piece[at] as number, piece[at + 1] as number];
-        if (number !== counts[host]) throw new Error(`row ${number} of host ${host} where ${counts[host]} comes next`);
+        if (number !== counts[host])
+          throw new Error(`row ${number} of host ${host} where ${counts[host]} comes next`);
         counts[host]!++;
         for (let i = 2; i < width; i++)
-          if (piece[at + i] !== host + number) throw new Error(`row ${number} of host ${host} is not whole`);
+          if (piece[at + i] !== host + number)
+            throw new Error(`row ${number} of host ${host} is not whole`);
       }
     }
     return counts;

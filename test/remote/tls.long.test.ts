@@ -1,4 +1,7 @@
-/** A whole run as it is between machines: over TLS, with the users that `hotslot acl` prints, and nobody else let in. */
+/**
+ * A whole run as it is between machines: over TLS, with the users that `hotslot acl` prints, and
+ * nobody else let in.
+ */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:tls';
@@ -24,7 +27,10 @@ describe('remote collectors over TLS', () => {
     needServer(this);
     const rule = ({ name, rules, password }: { name: string; rules: string; password: string }) =>
       `${name} ${rules.replace('PASSWORD', password)}`;
-    server = await startServer({ tls: true, acl: ['default off', rule(learner!), rule(collector!)] });
+    server = await startServer({
+      tls: true,
+      acl: ['default off', rule(learner!), rule(collector!)],
+    });
     other = await startServer({ tls: true });
   });
   afterEach(closeAll);
@@ -34,7 +40,10 @@ describe('remote collectors over TLS', () => {
   });
 
   const address = ({ name, password }: { name: string; password: string }, ca = server.ca) => ({
-    ...{ url: server.url.replace('//', `//${name}@`), password, ca, run },
+    url: server.url.replace('//', `//${name}@`),
+    password,
+    ca,
+    run,
   });
   /** One sentence, and nothing in it, or in what it is told by, that is secret. */
   function said(error: Refusal, code: string, text: RegExp): void {
@@ -108,7 +117,11 @@ describe('remote collectors over TLS', () => {
     ];
     const unavailable = 'ERR_HOTSLOT_UNAVAILABLE';
     const wrong = { ...learner!, password: 'a-secret-of-its-own' };
-    const plain = { ...address(learner!), url: `redis://${learner!.name}@127.0.0.1:${server.port}`, ca: undefined };
+    const plain = {
+      ...address(learner!),
+      url: `redis://${learner!.name}@127.0.0.1:${server.port}`,
+      ca: undefined,
+    };
     const cases: [object, RegExp][] = [
       [address(wrong), /does not know this user and password/],
       [{ url: server.url, ca: server.ca, run }, /wants a password/],
@@ -116,23 +129,31 @@ describe('remote collectors over TLS', () => {
       [{ ...address(learner!), ca: undefined }, /shows a certificate that does not hold/],
     ];
     for (const [options, text] of cases)
-      for (const error of await Promise.all(both(options).map(rejection))) said(error, unavailable, text);
+      for (const error of await Promise.all(both(options).map(rejection)))
+        said(error, unavailable, text);
     // A collector may not lead; and not another run.
-    said(await rejection(learn({ ...address(collector!), buffer })), unavailable, /NOPERM|does not allow/);
+    said(
+      await rejection(learn({ ...address(collector!), buffer })),
+      unavailable,
+      /NOPERM|does not allow/,
+    );
     said(
       await rejection(learn({ ...address(learner!), run: `${run}-other`, buffer })),
       unavailable,
       /NOPERM|does not allow/,
     );
 
-    // What speaks plainly to a port of TLS may be a server that is just being started: it is tried again, and said.
+    // What speaks plainly to a port of TLS may be a server that is just being started: it is tried
+    // again, and said.
     const ends = new AbortController();
     const words: string[] = [];
     const onWait = (text: string) => {
       words.push(text);
       ends.abort(new Error('enough'));
     };
-    const error = await rejection(CollectorHost.open({ ...plain, entry, onWait, signal: ends.signal }));
+    const error = await rejection(
+      CollectorHost.open({ ...plain, entry, onWait, signal: ends.signal }),
+    );
     expect(error.message).to.equal('enough');
     expect(words[0]).to.match(/^redis:\/\/hs-[^\n]*127\.0\.0\.1:\d+ /);
     for (const secret of secrets) expect(words[0]).to.not.include(secret);

@@ -1,4 +1,7 @@
-/** What the learner says of bytes under way: those that its limiter keeps on the server, until it lets them in. */
+/**
+ * What the learner says of bytes under way: those that its limiter keeps on the server, until it
+ * lets them in.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,16 +29,27 @@ describe('remote/bytes under way', () => {
     const entry = join(folder, 'collector.mjs');
     writeFileSync(entry, MODULE);
     try {
-      const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 100, gateAdd: true });
+      const limiter = RateLimiter.create({
+        samplesPerInsert: 1,
+        minSize: 1,
+        errorBuffer: 100,
+        gateAdd: true,
+      });
       const fields = { number: { dtype: 'float64', shape: [] } } as const;
       const buffer = ReplayBuffer.create({ capacity: 1000, fields, limiter });
       const given = { url: server.url, run: 'under-way' };
       await using remote = await RemoteCollectors.open({ ...given, buffer: buffer as never });
       await using host = await CollectorHost.open({ ...given, entry: pathToFileURL(entry) });
-      await until('the learner knows of bytes under way', () => remote.statistics().streamBytes >= 300 * 8);
+      await until(
+        'the learner knows of bytes under way',
+        () => remote.statistics().streamBytes >= 300 * 8,
+      );
       expect(host.statistics().acknowledged).to.be.below(400);
       limiter.countSamples(300);
-      await until('the learner knows that there are none', () => remote.statistics().streamBytes === 0);
+      await until(
+        'the learner knows that there are none',
+        () => remote.statistics().streamBytes === 0,
+      );
       expect(buffer.size).to.equal(400);
     } finally {
       await server.stop();

@@ -1,4 +1,7 @@
-/** What a host sends while it cannot get rid of its rows: how much it keeps, how often it asks, and what it says of another learner's weights. */
+/**
+ * What a host sends while it cannot get rid of its rows: how much it keeps, how often it asks, and
+ * what it says of another learner's weights.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { emptyHeader, HEADER_BYTES, readMessage } from '../../src/net/remote/message.ts';
@@ -11,7 +14,11 @@ import { keys, MemoryHost, MemoryLearner } from './protocol.ts';
 describe('remote/uplink', () => {
   it('keeps a bounded number of messages, none larger than its rows, before a learner that stands still', async () => {
     const server = new MemoryServer();
-    const learner = new MemoryLearner(server, { epoch: 1, capacity: 10_000, transitBytes: 2 ** 24 });
+    const learner = new MemoryLearner(server, {
+      epoch: 1,
+      capacity: 10_000,
+      transitBytes: 2 ** 24,
+    });
     const host = new MemoryHost(server, 0, { flushBytes: 255 * 1024, flushMs: 0 });
     const { kept } = host.uplink;
     try {
@@ -71,7 +78,10 @@ describe('remote/uplink', () => {
       let first: MemoryLearner | null = new MemoryLearner(server, { epoch: 1, capacity: 100 });
       let second: MemoryLearner | null = null;
       const known = new Map([[1, 50]]);
-      const host = new MemoryHost(server, 0, { flushBytes: 8, version: (epoch) => known.get(epoch) ?? 0 });
+      const host = new MemoryHost(server, 0, {
+        flushBytes: 8,
+        version: (epoch) => known.get(epoch) ?? 0,
+      });
       /** First row and version of all messages that lie there. */
       const lying = () =>
         server

@@ -1,4 +1,7 @@
-/** Rows that vanish from the server come again, also where a limiter holds the learner back and the stream never ends. */
+/**
+ * Rows that vanish from the server come again, also where a limiter holds the learner back and the
+ * stream never ends.
+ */
 import { expect } from 'chai';
 import { RateLimiter } from '../../src/index.ts';
 import { itAll } from '../rig/setting.ts';
@@ -13,8 +16,18 @@ const BATCH = 2;
 describe('remote/rows that vanish', () => {
   itAll('come again behind a limiter, before any host runs out of rows', async () => {
     const server = new MemoryServer();
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: BATCH, gateAdd: true });
-    const learner = new MemoryLearner(server, { epoch: 1, capacity: 100_000, limiter, transitBytes: 2 ** 12 });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: BATCH,
+      gateAdd: true,
+    });
+    const learner = new MemoryLearner(server, {
+      epoch: 1,
+      capacity: 100_000,
+      limiter,
+      transitBytes: 2 ** 12,
+    });
     const hosts = Array.from({ length: HOSTS }, (_, host) => new MemoryHost(server, host));
     const kept = () => hosts.map(({ uplink }) => uplink.kept);
     const acknowledged = () => kept().map((each) => each.acknowledged);
@@ -41,7 +54,9 @@ describe('remote/rows that vanish', () => {
         limiter.countSamples(100);
         return hosts.every(({ done }) => done);
       });
-      const wrong = numbersIn(learner.buffer, HOSTS).map((numbers, host) => wrongIn(numbers, hosts[host]!.outbox.made));
+      const wrong = numbersIn(learner.buffer, HOSTS).map((numbers, host) =>
+        wrongIn(numbers, hosts[host]!.outbox.made),
+      );
       expect(wrong).to.deep.equal(hosts.map(() => null));
     } finally {
       await Promise.all(hosts.map((host) => host.close()));

@@ -1,10 +1,14 @@
-/** A wall clock that is wrong, of a process and all of its threads, and that jumps when it is told to. */
+/**
+ * A wall clock that is wrong, of a process and all of its threads, and that jumps when it is told
+ * to.
+ */
 import { getEnvironmentData, isMainThread, setEnvironmentData } from 'node:worker_threads';
 
 const NAME = 'hotslot test wall clock';
 const { now } = Date;
 /** ms that it is ahead */
-const ahead = (getEnvironmentData(NAME) ?? new Float64Array(new SharedArrayBuffer(8))) as unknown as Float64Array;
+const ahead = (getEnvironmentData(NAME) ??
+  new Float64Array(new SharedArrayBuffer(8))) as unknown as Float64Array;
 Date.now = () => now() + (ahead[0] as number);
 
 if (isMainThread) {

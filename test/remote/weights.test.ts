@@ -33,10 +33,17 @@ describe('remote/weights', () => {
     const own = WeightMailbox.create({ length });
     const weights = new WeightsIn({ link: host, keys, mailbox: own });
     const read = new Float32Array(length);
-    /** what the host's mailbox has: its own version, the learner's, and the only value; or that it is torn */
+    /**
+     * what the host's mailbox has: its own version, the learner's, and the only value; or that it
+     * is torn
+     */
     const had = () => {
       const version = own.read(read, 0);
-      return [version, weights.versionOf(version), read.every((each) => each === read[0]) ? read[0] : 'torn'];
+      return [
+        version,
+        weights.versionOf(version),
+        read.every((each) => each === read[0]) ? read[0] : 'torn',
+      ];
     };
     /** The first load of a key. */
     const atLoad = (key: string, then: () => unknown) => {
@@ -94,7 +101,9 @@ describe('remote/weights', () => {
       await publish(version);
       await weights.fetch();
     }
-    expect([1030, 7, 6, 5, 0].map((own) => weights.versionOf(own))).to.deep.equal([1030, 7, 0, 0, 0]);
+    expect([1030, 7, 6, 5, 0].map((own) => weights.versionOf(own))).to.deep.equal([
+      1030, 7, 0, 0, 0,
+    ]);
     expect([weights.versionOf(1030, 1), weights.versionOf(1030, 2)]).to.deep.equal([1030, 0]);
   });
 });

@@ -1,4 +1,7 @@
-/** The clock of records and deadlines, in the thread of the test: a test moves it on instead of waiting. */
+/**
+ * The clock of records and deadlines, in the thread of the test: a test moves it on instead of
+ * waiting.
+ */
 import { systemClock } from '../../src/base/system-addon.ts';
 
 export class ClockAhead implements Disposable {

@@ -1,4 +1,7 @@
-/** A folder of its own for a test that flushes files again and again: in memory where the system has such a place, and room in it. */
+/**
+ * A folder of its own for a test that flushes files again and again: in memory where the system has
+ * such a place, and room in it.
+ */
 import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -4,11 +4,17 @@ import { nativeHandles } from '../../src/device/native.ts';
 /** Open handles by kind. */
 export function openHandles(): Record<string, number> {
   return Object.fromEntries(
-    Object.entries(nativeHandles().kinds).map(([name, kind]) => [name, nativeHandles().handleCount(kind).open]),
+    Object.entries(nativeHandles().kinds).map(([name, kind]) => [
+      name,
+      nativeHandles().handleCount(kind).open,
+    ]),
   );
 }
 
 /** Open handles that an actor or a backend pins. */
 export function pinnedHandles(): number {
-  return Object.values(nativeHandles().kinds).reduce((sum, kind) => sum + nativeHandles().handleCount(kind).pinned, 0);
+  return Object.values(nativeHandles().kinds).reduce(
+    (sum, kind) => sum + nativeHandles().handleCount(kind).pinned,
+    0,
+  );
 }

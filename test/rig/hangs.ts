@@ -1,4 +1,7 @@
-/** Tests that hang, for timed-out.long.test.ts: a mocha of its own runs them, and the test reads their errors. */
+/**
+ * Tests that hang, for timed-out.long.test.ts: a mocha of its own runs them, and the test reads
+ * their errors.
+ */
 import { expect } from 'chai';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { CollectorPool, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
@@ -6,23 +9,31 @@ import { TESTED } from './tested-device.ts';
 import { until } from './until.ts';
 
 const buffer = () => ReplayBuffer.create({ capacity: 8, fields: { value: { shape: [2] } } });
-const open = (depth: number) => ReplayPipeline.open({ buffer: buffer(), device: TESTED, sampleCount: 1, depth });
+const open = (depth: number) =>
+  ReplayPipeline.open({ buffer: buffer(), device: TESTED, sampleCount: 1, depth });
 
 describe('hangs', () => {
   let closed: ReplayPipeline;
   let left: LearnerGroup;
   const opened: AsyncDisposable[] = [];
-  /** what never ends; begun without a time-out, so that a time-out of 1 ms finds everything in its last state */
+  /**
+   * what never ends; begun without a time-out, so that a time-out of 1 ms finds everything in its
+   * last state
+   */
   let waits: Promise<unknown> = Promise.resolve();
 
   before(async function () {
     this.timeout(0);
     closed = await open(4);
     await closed.close();
-    left = await LearnerGroup.join({ shared: shareLearnerGroup({ ranks: 1, parameters: 3 }), rank: 0 });
+    left = await LearnerGroup.join({
+      shared: shareLearnerGroup({ ranks: 1, parameters: 3 }),
+      rank: 0,
+    });
     left.close();
   });
-  // Hooks close what the tests opened; the errors of the tests list it nevertheless. After a failed hook only after() runs.
+  // Hooks close what the tests opened; the errors of the tests list it nevertheless. After a failed
+  // hook only after() runs.
   async function close(this: Mocha.Context): Promise<void> {
     this.timeout(0);
     for (const each of opened.splice(0)) await each[Symbol.asyncDispose]();
@@ -57,7 +68,12 @@ describe('hangs', () => {
       const end = new AbortController();
       waits = group.average(Float32Array.of(1, 2, 3), { signal: end.signal }).catch(() => {});
       const entry = new URL('../collectors/plain-collector.js', import.meta.url);
-      const pool = await CollectorPool.open({ entry, buffer: buffer(), workers: 2, options: { fault: 'never' } });
+      const pool = await CollectorPool.open({
+        entry,
+        buffer: buffer(),
+        workers: 2,
+        options: { fault: 'never' },
+      });
       opened.push(pool, { [Symbol.asyncDispose]: async () => end.abort() });
     });
     describe('within', () => {

@@ -1,9 +1,13 @@
-/** A latch that holds a stream: how a test keeps a device's work from being done until it says so, without a clock. */
+/**
+ * A latch that holds a stream: how a test keeps a device's work from being done until it says so,
+ * without a clock.
+ */
 import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../../src/index.ts';
 
 /**
- * A kernel on a stream that ends when it is opened; whatever is enqueued behind it has not run before. It is opened by a
- * store: work on another stream could stand behind the held one in a queue that both share.
+ * A kernel on a stream that ends when it is opened; whatever is enqueued behind it has not run
+ * before. It is opened by a store: work on another stream could stand behind the held one in a
+ * queue that both share.
  */
 export class Latch implements Disposable {
   readonly #word: Tensor;
@@ -54,8 +58,8 @@ export class Latch implements Disposable {
 }
 
 /**
- * A driver may wait for everything that runs before it gives memory: what tests take while a stream is held is had before, and
- * kept by the device.
+ * A driver may wait for everything that runs before it gives memory: what tests take while a stream
+ * is held is had before, and kept by the device.
  */
 function provide(device: Device): void {
   if (device.family === 'host' || device.currentStream.capturing) return;
@@ -65,8 +69,12 @@ function provide(device: Device): void {
   for (let i = 0; i < 40; i++) device.currentStream.fill(large, i);
   for (const tensor of small.slice(0, 6)) tensor.write(Float32Array.of(0));
   for (const tensor of [...small, large]) tensor.close();
-  // What they were written through comes back when the writes are done, unless another latch holds them.
-  for (const end = performance.now() + 50; !device.currentStream.query() && performance.now() < end; );
+  // What they were written through comes back when the writes are done, unless another latch holds
+  // them.
+  for (
+    const end = performance.now() + 50;
+    !device.currentStream.query() && performance.now() < end;
+  );
   device.memoryInfo();
 }
 

@@ -1,4 +1,7 @@
-/** Launches that TypeScript would refuse: names and lists that are known only when the test runs, or wrong on purpose. */
+/**
+ * Launches that TypeScript would refuse: names and lists that are known only when the test runs, or
+ * wrong on purpose.
+ */
 import type { Stream } from '../../src/device/device.ts';
 
 export function launchAnything(stream: Stream, kernel: string, args: object): void {

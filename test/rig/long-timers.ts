@@ -1,4 +1,6 @@
-/** Timers of a quarter of an hour and more, which a test fires by hand; shorter ones run as they do. */
+/**
+ * Timers of a quarter of an hour and more, which a test fires by hand; shorter ones run as they do.
+ */
 const LONG_MS = 900_000;
 
 export class LongTimers implements Disposable {

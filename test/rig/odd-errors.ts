@@ -1,4 +1,7 @@
-/** What a program may throw, however odd: the threads that are to be told of it are told all the same. */
+/**
+ * What a program may throw, however odd: the threads that are to be told of it are told all the
+ * same.
+ */
 
 const nested = (depth: number): Error =>
   depth === 0 ? new Error('deepest') : new Error(`depth ${depth}`, { cause: nested(depth - 1) });

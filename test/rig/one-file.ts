@@ -1,6 +1,7 @@
 /**
- * Modules of test threads, each with all that it imports in one file: a thread loads that in a third of the time. Made behind a
- * compilation by `npm test` and its longer forms; a file that is older than its module is not used.
+ * Modules of test threads, each with all that it imports in one file: a thread loads that in a
+ * third of the time. Made behind a compilation by `npm test` and its longer forms; a file that is
+ * older than its module is not used.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -14,26 +15,38 @@ const places: Plugin = {
   name: 'places',
   setup({ onLoad }) {
     onLoad({ filter: /dist\/.*\.js$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href)),
+      contents: readFileSync(path, 'utf8').replaceAll(
+        'import.meta.url',
+        JSON.stringify(pathToFileURL(path).href),
+      ),
     }));
   },
 };
 
 export async function makeOneFiles(): Promise<void> {
-  const modules = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((name) => {
-    if (!name.endsWith('.ts')) return false;
-    const text = readFileSync(`${root}test/${name}`, 'utf8');
-    // Not those that are the threads of their own programs.
-    return /\bperform\(/.test(text) && text.includes('rig/test-thread.ts') && !text.includes('new TestThread');
-  });
+  const modules = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => {
+      if (!name.endsWith('.ts')) return false;
+      const text = readFileSync(`${root}test/${name}`, 'utf8');
+      // Not those that are the threads of their own programs.
+      return (
+        /\bperform\(/.test(text) &&
+        text.includes('rig/test-thread.ts') &&
+        !text.includes('new TestThread')
+      );
+    },
+  );
   await build({
     entryPoints: modules.map((name) => `${root}dist/test/${name.slice(0, -3)}.js`),
-    ...{ bundle: true, packages: 'external', platform: 'node', format: 'esm', target: 'node20', logLevel: 'warning' },
-    ...{
-      outdir: `${root}dist/test`,
-      outbase: `${root}dist/test`,
-      outExtension: { '.js': ONE_FILE },
-      plugins: [places],
-    },
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    logLevel: 'warning',
+    outdir: `${root}dist/test`,
+    outbase: `${root}dist/test`,
+    outExtension: { '.js': ONE_FILE },
+    plugins: [places],
   });
 }

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /**
- * What each descriptor is, and of a socket where it leads and how it stands. Without the files of modules: Node leaves open what a thread
- * was reading when it was ended while it loads them.
+ * What each descriptor is, and of a socket where it leads and how it stands. Without the files of
+ * modules: Node leaves open what a thread was reading when it was ended while it loads them.
  */
 export function openFiles(): string[] {
   const tcp = new Map<string, string>();

@@ -1,15 +1,36 @@
-/** Builds ahead, on every core at once, what the tests of a setting would each build when they need it. */
+/**
+ * Builds ahead, on every core at once, what the tests of a setting would each build when they need
+ * it.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { compileAll, missingForDriver, type Part, type SoftwareDriver, unitsOfDriver } from '../drivers/build.ts';
+import {
+  compileAll,
+  missingForDriver,
+  type Part,
+  type SoftwareDriver,
+  unitsOfDriver,
+} from '../drivers/build.ts';
 import { missingCallgrind } from '../guard/instructions.ts';
 import { missing, type Sanitizer, unitsOf, unitsOfPieces } from '../native/harnesses.ts';
 import { partsOfAddons } from '../native/sanitized.ts';
 import { SETTING } from './setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const drivers: SoftwareDriver[] = ['level_zero', 'cuda', 'hip', 'hip-old', 'cublas', 'nvrtc', 'hiprtc'];
-const programs = ['test/drivers/level_zero_check.cpp', 'test/drivers/cuda_check.cpp', 'test/drivers/hip_check.cpp'];
+const drivers: SoftwareDriver[] = [
+  'level_zero',
+  'cuda',
+  'hip',
+  'hip-old',
+  'cublas',
+  'nvrtc',
+  'hiprtc',
+];
+const programs = [
+  'test/drivers/level_zero_check.cpp',
+  'test/drivers/cuda_check.cpp',
+  'test/drivers/hip_check.cpp',
+];
 
 const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
 const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
@@ -18,17 +39,25 @@ const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
 /** A short run has one family of GPUs and no harness. */
 function partsOf(setting: string): Part[] {
   if (setting === 'short') return of('cuda', '');
-  // The longest runs alone have the harness on every family, and drivers whose memory is watched: see test/native.
+  // The longest runs alone have the harness on every family, and drivers whose memory is watched:
+  // see test/native.
   const sanitized = (sanitizer: Sanitizer, some: readonly SoftwareDriver[]): Part[] =>
-    (setting === 'long' ? (['cuda', 'hip', 'level_zero'] as const) : some).flatMap((driver) => of(driver, sanitizer));
+    (setting === 'long' ? (['cuda', 'hip', 'level_zero'] as const) : some).flatMap((driver) =>
+      of(driver, sanitizer),
+    );
   const parts: Part[] = drivers.flatMap((driver) => of(driver, ''));
-  const checks = programs.filter((source) => can(source.includes('level_zero') ? 'level_zero' : 'cuda'));
+  const checks = programs.filter((source) =>
+    can(source.includes('level_zero') ? 'level_zero' : 'cuda'),
+  );
   parts.push({ units: checks.map((source) => ({ source, defines: [] })), sanitizer: '' });
   if (setting === 'long') parts.push({ units: unitsOf('kernels'), sanitizer: '' });
   if (missingCallgrind() === null) parts.push({ units: unitsOfPieces(), sanitizer: '' });
   if (missing('thread') === null) {
     const harnesses = ['cores', 'rows', 'lanes', 'ranks', 'core'] as const;
-    parts.push({ units: harnesses.flatMap(unitsOf), sanitizer: 'thread' }, ...sanitized('thread', ['cuda']));
+    parts.push(
+      { units: harnesses.flatMap(unitsOf), sanitizer: 'thread' },
+      ...sanitized('thread', ['cuda']),
+    );
   }
   if (missing('address,undefined') === null) {
     const sanitizer = 'address,undefined';
@@ -41,7 +70,8 @@ function partsOf(setting: string): Part[] {
 
 /** What does not build, or cannot be had here, is left to the tests that need it. */
 export function buildForTests(setting: string): void {
-  if (setting !== SETTING) throw new Error(`HOTSLOT_TEST_SETTING must be '${setting}' before setting.js is imported`);
+  if (setting !== SETTING)
+    throw new Error(`HOTSLOT_TEST_SETTING must be '${setting}' before setting.js is imported`);
   const begin = performance.now();
   process.stderr.write('hotslot: building what the tests need … ');
   try {

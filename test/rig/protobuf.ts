@@ -1,4 +1,7 @@
-/** Reads messages of Protocol Buffers without knowing them: fields by number. Fails where the bytes are none. */
+/**
+ * Reads messages of Protocol Buffers without knowing them: fields by number. Fails where the bytes
+ * are none.
+ */
 
 /** A varint, the eight or four bytes of a number, or bytes that say their length first. */
 export type FieldValue = bigint | Uint8Array;
@@ -9,7 +12,8 @@ export class Fields {
   constructor(bytes: Uint8Array) {
     let at = 0;
     const take = (count: number) => {
-      if (at + count > bytes.length) throw new Error(`a field needs ${count} bytes, ${bytes.length - at} are left`);
+      if (at + count > bytes.length)
+        throw new Error(`a field needs ${count} bytes, ${bytes.length - at} are left`);
       at += count;
       return bytes.subarray(at - count, at);
     };
@@ -24,7 +28,14 @@ export class Fields {
     while (at < bytes.length) {
       const key = Number(varint());
       const [field, kind] = [key >> 3, key & 7];
-      const readers = [varint, () => take(8), () => take(Number(varint())), undefined, undefined, () => take(4)];
+      const readers = [
+        varint,
+        () => take(8),
+        () => take(Number(varint())),
+        undefined,
+        undefined,
+        () => take(4),
+      ];
       const value = readers[kind]?.();
       if (value === undefined || field === 0) throw new Error(`no field begins with ${key}`);
       this.#fields.set(field, [...(this.#fields.get(field) ?? []), value]);
@@ -64,7 +75,8 @@ export class Fields {
   }
   #view(field: number, length: number): DataView {
     const bytes = this.one(field) as Uint8Array;
-    if (bytes.length !== length) throw new Error(`field ${field} has ${bytes.length} bytes, not ${length}`);
+    if (bytes.length !== length)
+      throw new Error(`field ${field} has ${bytes.length} bytes, not ${length}`);
     return new DataView(bytes.buffer, bytes.byteOffset, length);
   }
 }

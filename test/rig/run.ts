@@ -1,6 +1,6 @@
 /**
- * `npm test`, `npm run test:all` and `npm run test:long`: the test files of a setting, on every core. Arguments after the
- * setting go to mocha; test files among them are run in place of all.
+ * `npm test`, `npm run test:all` and `npm run test:long`: the test files of a setting, on every
+ * core. Arguments after the setting go to mocha; test files among them are run in place of all.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -12,7 +12,8 @@ import { inOrder } from './times.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const [setting = 'short', ...args] = process.argv.slice(2);
 process.env.HOTSLOT_TEST_SETTING = setting;
-// Imported after the setting is known: it chooses the compilers' flags, and tests would build everything again with others.
+// Imported after the setting is known: it chooses the compilers' flags, and tests would build
+// everything again with others.
 const { buildForTests } = await import('./prepare.ts');
 
 function testFiles(): string[] {
@@ -21,7 +22,10 @@ function testFiles(): string[] {
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => `${root}dist/test/${name.slice(0, -3)}.js`);
   // `npm test` has run the others as they are.
-  return inOrder(setting, setting === 'all' ? all.filter((file) => file.endsWith('.long.test.js')) : all);
+  return inOrder(
+    setting,
+    setting === 'all' ? all.filter((file) => file.endsWith('.long.test.js')) : all,
+  );
 }
 
 function run(command: string[]): boolean {
@@ -34,10 +38,16 @@ const begin = performance.now();
 const chosen = args.some((arg) => arg.endsWith('.test.js'));
 await makeOneFiles();
 if (!chosen) buildForTests(setting);
-// Many tests wait for a server, a process or a clock: one file more than there are cores keeps these busy.
+// Many tests wait for a server, a process or a clock: one file more than there are cores keeps
+// these busy.
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism() + 1, 8))];
 const thinned = setting === 'all' && !chosen ? ['--require', 'dist/test/rig/only-longer.js'] : [];
-const required = ['--require', 'dist/test/rig/told-whole.js', '--reporter', 'dist/test/rig/slowest.js'];
+const required = [
+  '--require',
+  'dist/test/rig/told-whole.js',
+  '--reporter',
+  'dist/test/rig/slowest.js',
+];
 const mocha = ['node_modules/mocha/bin/mocha.js', ...parallel, ...thinned, ...required];
 const failures = `${root}build/failures-${process.pid}.txt`;
 process.env.HOTSLOT_TEST_FAILURES = failures;
@@ -51,9 +61,16 @@ if (existsSync(failures)) {
 } else if (!clean) console.log('the tests under sanitizers ended without a word of which failed');
 const seconds = ((performance.now() - begin) / 1000).toFixed(0);
 if (setting === 'long') {
-  const { stdout } = spawnSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' });
+  const { stdout } = spawnSync('git', ['describe', '--always', '--dirty'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
   const machine = `${cpus().length} × ${cpus()[0]?.model}, Node ${process.versions.node}`;
-  console.log(`record: ${stdout.trim()}, ${passed ? 'passed' : 'failed'} with the longest settings, ${machine}`);
+  console.log(
+    `record: ${stdout.trim()}, ${passed ? 'passed' : 'failed'} with the longest settings, ${machine}`,
+  );
 }
-console.log(`${setting} tests, what they build included: ${passed ? 'passed' : 'failed'} in ${seconds} s`);
+console.log(
+  `${setting} tests, what they build included: ${passed ? 'passed' : 'failed'} in ${seconds} s`,
+);
 process.exitCode = passed ? 0 : 1;

@@ -1,11 +1,12 @@
 /** What "the same bits" means of numbers: equal bits, or NaN for NaN. */
 import type { TypedArray } from '../../src/base/dtype.ts';
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) => Buffer.from(buffer, byteOffset, byteLength);
+const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) =>
+  Buffer.from(buffer, byteOffset, byteLength);
 
 /**
- * The first element that is not the same, −1 where none is. A NaN is the same as any other: its sign and payload are the
- * processor's (x86 makes 0xffc00000, PTX 0x7fffffff).
+ * The first element that is not the same, −1 where none is. A NaN is the same as any other: its
+ * sign and payload are the processor's (x86 makes 0xffc00000, PTX 0x7fffffff).
  */
 export function firstDifference(got: TypedArray, want: TypedArray): number {
   if (bytesOf(got).equals(bytesOf(want))) return -1;

@@ -1,7 +1,8 @@
 /**
- * The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before the sums and what failed.
- * What failed is also added to the file HOTSLOT_TEST_FAILURES, for who runs it more than once and says it again at the end.
- * HOTSLOT_TEST_TIMES=write keeps the files' seconds, by which later runs are ordered: see times.ts.
+ * The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before
+ * the sums and what failed. What failed is also added to the file HOTSLOT_TEST_FAILURES, for who
+ * runs it more than once and says it again at the end. HOTSLOT_TEST_TIMES=write keeps the files'
+ * seconds, by which later runs are ordered: see times.ts.
  */
 import { appendFileSync } from 'node:fs';
 import Mocha from 'mocha';
@@ -16,7 +17,8 @@ interface Took {
 function tell(heading: string, all: readonly Took[], most: number): void {
   console.log(heading);
   const slowest = [...all].sort((a, b) => b.seconds - a.seconds).slice(0, most);
-  for (const { seconds, title } of slowest) console.log(`${seconds.toFixed(1).padStart(7)} s  ${title}`);
+  for (const { seconds, title } of slowest)
+    console.log(`${seconds.toFixed(1).padStart(7)} s  ${title}`);
 }
 
 export default class Slowest extends Mocha.reporters.Spec {
@@ -35,7 +37,9 @@ export default class Slowest extends Mocha.reporters.Spec {
     runner.on('fail', note);
     const failures = process.env.HOTSLOT_TEST_FAILURES;
     if (failures)
-      runner.on('fail', (test, error) => appendFileSync(failures, `${test.fullTitle()}\n${error?.stack ?? error}\n\n`));
+      runner.on('fail', (test, error) =>
+        appendFileSync(failures, `${test.fullTitle()}\n${error?.stack ?? error}\n\n`),
+      );
   }
 
   override epilogue(): void {
@@ -52,6 +56,8 @@ export default class Slowest extends Mocha.reporters.Spec {
     // The list of failures can be long; the sums come last, where a log's end shows them.
     const { passes, failures, pending } = this.stats;
     const wall = (performance.now() - this.#begin) / 1000;
-    console.log(`${passes} passed, ${failures} failed, ${pending} left out in ${wall.toFixed(0)} s`);
+    console.log(
+      `${passes} passed, ${failures} failed, ${pending} left out in ${wall.toFixed(0)} s`,
+    );
   }
 }

@@ -13,7 +13,8 @@ export async function tensorOf(
   return tensor;
 }
 
-export const valuesOf = async (tensor: Tensor, stream?: Stream) => Array.from(await tensor.toArray(stream), Number);
+export const valuesOf = async (tensor: Tensor, stream?: Stream) =>
+  Array.from(await tensor.toArray(stream), Number);
 
 /** y = y + x, elementwise. */
 export function add(stream: Stream, y: Tensor, x: Tensor): void {

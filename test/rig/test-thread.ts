@@ -1,4 +1,7 @@
-/** A worker thread of a test: its module is given a task, says values and ends. Both ends of the talk are written here. */
+/**
+ * A worker thread of a test: its module is given a task, says values and ends. Both ends of the
+ * talk are written here.
+ */
 import { statSync } from 'node:fs';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { fromPlain, toPlain } from '../../src/base/plain-error.ts';
@@ -12,7 +15,9 @@ export const ONE_FILE = '.one.js';
 /** What a thread loads for this module: that one, unless it is older. */
 function oneFileOf(module: URL): URL {
   const one = new URL(module.href.replace(/\.js$/, ONE_FILE));
-  const [made, compiled] = [one, module].map((url) => statSync(url, { throwIfNoEntry: false })?.mtimeMs);
+  const [made, compiled] = [one, module].map(
+    (url) => statSync(url, { throwIfNoEntry: false })?.mtimeMs,
+  );
   return made !== undefined && compiled !== undefined && made > compiled ? one : module;
 }
 
@@ -47,10 +52,15 @@ export class TestThread<Task> {
     else this.#heard.push(message);
   }
 
-  /** What the thread says next; none is missed. Rejects with the error that it met, or when it ends without a word. */
+  /**
+   * What the thread says next; none is missed. Rejects with the error that it met, or when it ends
+   * without a word.
+   */
   async next<T = unknown>(): Promise<T> {
     const message =
-      this.#heard.shift() ?? this.#end ?? (await new Promise<Message>((resolve) => this.#asking.push(resolve)));
+      this.#heard.shift() ??
+      this.#end ??
+      (await new Promise<Message>((resolve) => this.#asking.push(resolve)));
     if ('said' in message) return message.said as T;
     throw 'refused' in message ? fromPlain(message.refused) : message.thrown;
   }

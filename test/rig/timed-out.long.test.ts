@@ -1,4 +1,6 @@
-/** What the error of a test that times out lists of pipelines, learner groups and collector pools. */
+/**
+ * What the error of a test that times out lists of pipelines, learner groups and collector pools.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -20,9 +22,15 @@ function failuresOf(): Map<string, string> {
     '--require',
     'dist/test/rig/told-whole.js',
   ];
-  const { stdout, stderr } = spawnSync(process.execPath, [...mocha, '--reporter', 'json', 'dist/test/rig/hangs.js'], {
-    ...{ cwd: root, encoding: 'utf8', timeout: 500_000 },
-  });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [...mocha, '--reporter', 'json', 'dist/test/rig/hangs.js'],
+    {
+      cwd: root,
+      encoding: 'utf8',
+      timeout: 500_000,
+    },
+  );
   if (!stdout.includes('{\n')) throw new Error(`no report: ${stderr}\n${stdout}`);
   const { failures } = JSON.parse(stdout.slice(stdout.indexOf('{\n'))) as Report;
   return new Map(
@@ -37,7 +45,8 @@ function failuresOf(): Map<string, string> {
 }
 
 /** The classes that an error lists, in its order. */
-const listed = (text: string) => [...text.matchAll(/^(?:\{ | {2})([A-Z]\w+): /gm)].map(([, name]) => name);
+const listed = (text: string) =>
+  [...text.matchAll(/^(?:\{ | {2})([A-Z]\w+): /gm)].map(([, name]) => name);
 
 describe('rig/timed-out', function () {
   this.timeout(600_000);
@@ -53,7 +62,9 @@ describe('rig/timed-out', function () {
     expect(asserted).to.include('as it must').and.not.include('open when');
     for (const text of [test, hook]) expect(text).to.match(/^Timeout of 1ms exceeded\./);
     expect(listed(test)).to.deep.equal(['ReplayPipeline']);
-    const slots = [0, 1].map((sequence) => `{ state: 'Free', tick: 0, sequence: ${sequence} }`).join(', ');
+    const slots = [0, 1]
+      .map((sequence) => `{ state: 'Free', tick: 0, sequence: ${sequence} }`)
+      .join(', ');
     expect(test)
       .to.include(`slots: [ ${slots} ],`)
       .and.include("waitingFor: 'rows: 0 were ever added',")

@@ -1,6 +1,7 @@
 /**
- * Loaded by every run: when a test or a hook times out, its error lists the pipelines, learner groups and collector pools of this
- * process that are not closed, and what each waits for. They are found in the heap at that moment: other tests pay nothing.
+ * Loaded by every run: when a test or a hook times out, its error lists the pipelines, learner
+ * groups and collector pools of this process that are not closed, and what each waits for. They are
+ * found in the heap at that moment: other tests pay nothing.
  */
 import { Session } from 'node:inspector';
 import { createRequire } from 'node:module';
@@ -29,8 +30,12 @@ function reachable(): object[] {
   };
   const place = globalThis as { [FOUND]?: object[] };
   try {
-    const { result } = post('Runtime.evaluate', { expression: 'Object.prototype' }) as { result: Remote };
-    const found = post('Runtime.queryObjects', { prototypeObjectId: result.objectId }) as { objects: Remote };
+    const { result } = post('Runtime.evaluate', { expression: 'Object.prototype' }) as {
+      result: Remote;
+    };
+    const found = post('Runtime.queryObjects', { prototypeObjectId: result.objectId }) as {
+      objects: Remote;
+    };
     // The inspector hands objects over by properties of the global object only.
     const functionDeclaration = `function () { globalThis['${FOUND}'] = this }`;
     post('Runtime.callFunctionOn', { objectId: found.objects.objectId, functionDeclaration });
@@ -42,8 +47,10 @@ function reachable(): object[] {
 }
 
 /** Those that `made` made itself: no proxies of them, and nothing that inherits from them. */
-const instances = <T extends object>(all: readonly object[], made: { readonly prototype: T }): T[] =>
-  all.filter((each): each is T => Object.getPrototypeOf(each) === made.prototype);
+const instances = <T extends object>(
+  all: readonly object[],
+  made: { readonly prototype: T },
+): T[] => all.filter((each): each is T => Object.getPrototypeOf(each) === made.prototype);
 
 const nameOf = (names: Readonly<Record<string, number>>, value: number) =>
   Object.keys(names).find((name) => names[name] === value) ?? value;
@@ -60,8 +67,12 @@ function pipelines(all: readonly object[]): object[] {
       const { header, failure } = parts.ring;
       return {
         ReplayPipeline: pipeline.inspect(),
-        ...{ mode: nameOf(Mode, header.mode), gate: nameOf(Gate, header.gate), stopping: header.stopping },
-        ...{ pauseAcknowledged: header.paused, run: control.state, failure: failure.read()?.message ?? null },
+        mode: nameOf(Mode, header.mode),
+        gate: nameOf(Gate, header.gate),
+        stopping: header.stopping,
+        pauseAcknowledged: header.paused,
+        run: control.state,
+        failure: failure.read()?.message ?? null,
         threads: options.placement.threads.map((roles, i) => [
           nameOf(ThreadState, header.threadState(i)),
           roles.join(' '),
@@ -75,11 +86,13 @@ function groups(all: readonly object[]): object[] {
     require('../../src/engine/group/group.js') as typeof import('../../src/engine/group/group.ts');
   const { groupWords } =
     require('../../src/engine/group/group-shared.js') as typeof import('../../src/engine/group/group-shared.ts');
-  const { RankState } = require('../../src/shm/exchange-words.js') as typeof import('../../src/shm/exchange-words.ts');
+  const { RankState } =
+    require('../../src/shm/exchange-words.js') as typeof import('../../src/shm/exchange-words.ts');
   return instances(all, LearnerGroup)
     .filter((group) => groupWords(sharedOf(group)).state(group.rank) === RankState.open)
     .map((group) => ({
-      ...{ LearnerGroup: `rank ${group.rank} of ${group.size}`, exchanges: group.exchanges },
+      LearnerGroup: `rank ${group.rank} of ${group.size}`,
+      exchanges: group.exchanges,
       waitingFor: group.waitingFor(),
     }));
 }

@@ -1,6 +1,7 @@
 /**
- * How long each test file took in its last measured run: `npm test` begins with what takes longest, so that at the end no core
- * waits for it. A run with HOTSLOT_TEST_TIMES=write keeps the seconds of the files that it ran in times.json.
+ * How long each test file took in its last measured run: `npm test` begins with what takes longest,
+ * so that at the end no core waits for it. A run with HOTSLOT_TEST_TIMES=write keeps the seconds of
+ * the files that it ran in times.json.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -31,6 +32,8 @@ export function keepTimes(setting: string, took: ReadonlyMap<string, number>): v
   const names = Object.keys(all).filter((name) =>
     ['.test.ts', '.long.test.ts'].some((ending) => existsSync(`${root}test/${name}${ending}`)),
   );
-  times[setting] = Object.fromEntries(names.sort().map((name) => [name, Number(all[name]!.toFixed(1))]));
+  times[setting] = Object.fromEntries(
+    names.sort().map((name) => [name, Number(all[name]!.toFixed(1))]),
+  );
   writeFileSync(kept, `${JSON.stringify(times, null, 2)}\n`);
 }

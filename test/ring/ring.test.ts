@@ -1,4 +1,7 @@
-/** The ring's words: states, sequences, journal and failure note, as one thread and its successors see them. */
+/**
+ * The ring's words: states, sequences, journal and failure note, as one thread and its successors
+ * see them.
+ */
 import { expect } from 'chai';
 import { PipelineError } from '../../src/base/errors.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';
@@ -13,7 +16,8 @@ import {
 } from '../../src/engine/ring/slot.ts';
 
 const hosts = [0, 1, 2, 3];
-const make = (depth: number, firstSequence = 0) => Ring.create({ depth, hosts, journalCapacity: 64, firstSequence });
+const make = (depth: number, firstSequence = 0) =>
+  Ring.create({ depth, hosts, journalCapacity: 64, firstSequence });
 /** One whole life of a slot, as the roles would pass it. */
 function live(ring: Ring, slot: number): void {
   ring.record(slot)[Field.sequence] = ring.sequence(slot);
@@ -108,7 +112,12 @@ describe('the ring', () => {
     ring.fail({ role: 'pack', slot: 0, tick: 1, error: new Error('late') });
     const failure = Ring.attach(ring.share()).failure.read() as PipelineError;
     expect(failure).to.be.instanceOf(PipelineError);
-    expect(failure).to.include({ actor: 'submit', tickId: 2 ** 40, slot: 1, code: 'ERR_HOTSLOT_PIPELINE' });
+    expect(failure).to.include({
+      actor: 'submit',
+      tickId: 2 ** 40,
+      slot: 1,
+      code: 'ERR_HOTSLOT_PIPELINE',
+    });
     expect(failure.cause).to.include({ message: error.message, code: 'EFIRE' });
   });
 
@@ -143,15 +152,22 @@ describe('the journal', () => {
     });
     expect(first).to.deep.equal({ next: 10, missed: 0 });
     expect(seen).to.deep.equal(Array.from({ length: 10 }, (_, n) => [n, n % 7, n + 2]));
-    expect(ring.journal.read(first.next, () => expect.fail('nothing is new'))).to.deep.equal({ next: 10, missed: 0 });
+    expect(ring.journal.read(first.next, () => expect.fail('nothing is new'))).to.deep.equal({
+      next: 10,
+      missed: 0,
+    });
   });
 
   it('tells a reader that fell behind how much it missed', () => {
     const ring = make(2);
     for (let n = 0; n < 200; n++) write(ring, n);
     const seen: number[] = [];
-    const { missed } = ring.journal.read(0, ({ record }) => seen.push(record[Field.sequence] as number));
+    const { missed } = ring.journal.read(0, ({ record }) =>
+      seen.push(record[Field.sequence] as number),
+    );
     expect(missed + seen.length).to.equal(200);
-    expect(seen).to.deep.equal(Array.from({ length: seen.length }, (_, i) => 200 - seen.length + i));
+    expect(seen).to.deep.equal(
+      Array.from({ length: seen.length }, (_, i) => 200 - seen.length + i),
+    );
   });
 });

@@ -53,7 +53,9 @@ function metrics(monitor: string): Promise<string | null> {
       });
       response.on('error', () => resolve(null));
       response.on('end', () =>
-        resolve(response.statusCode === 200 && /^hotslot_ticks_total \d+$/m.test(text) ? 'metrics' : null),
+        resolve(
+          response.statusCode === 200 && /^hotslot_ticks_total \d+$/m.test(text) ? 'metrics' : null,
+        ),
       );
     });
     asked.on('error', () => resolve(null));

@@ -1,4 +1,7 @@
-/** The collector of a storm: of a pool it makes steps whose numbers follow from what its lanes hold, of a host rows from 0 on. */
+/**
+ * The collector of a storm: of a pool it makes steps whose numbers follow from what its lanes hold,
+ * of a host rows from 0 on.
+ */
 import type { Collector, CollectorContext } from '../../src/index.ts';
 import {
   BODY,
@@ -44,7 +47,8 @@ function steps({ writer, report, options }: CollectorContext): Collector {
   const common = options as Common;
   const counts: LaneCounts = laneCounts(common, common.lanes);
   let last = 0;
-  const each = <T>(of: (lane: number) => T): T[] => Array.from({ length: lanes }, (_, i) => of(firstLane + i));
+  const each = <T>(of: (lane: number) => T): T[] =>
+    Array.from({ length: lanes }, (_, i) => of(firstLane + i));
   return {
     state: () => 'with its episodes',
     load(weights) {
@@ -56,14 +60,19 @@ function steps({ writer, report, options }: CollectorContext): Collector {
     collect() {
       // What was offered before was taken: who is asked again knows.
       const numbers = each(counts.steps);
-      for (const [i, number] of numbers.entries()) Atomics.store(common.words, firstLane + i, number);
+      for (const [i, number] of numbers.entries())
+        Atomics.store(common.words, firstLane + i, number);
       const of = (final: number) =>
-        Float32Array.from(numbers.flatMap((n, i) => [firstLane + i, Math.floor(n / ROUND), n % ROUND, final]));
+        Float32Array.from(
+          numbers.flatMap((n, i) => [firstLane + i, Math.floor(n / ROUND), n % ROUND, final]),
+        );
       const ends = numbers.map((n, i) => endsAt(firstLane + i, n));
       report.steps(lanes);
       if (ends[0]) report.episode(numbers[0]!, 5);
       return {
-        ...{ obs: of(0), finalObs: of(1), rewards: new Float32Array(lanes).fill(1) },
+        obs: of(0),
+        finalObs: of(1),
+        rewards: new Float32Array(lanes).fill(1),
         body: Float32Array.from({ length: BODY * lanes }, (_, i) => {
           const lane = Math.floor(i / BODY);
           return bodyOf(firstLane + lane, numbers[lane]!);

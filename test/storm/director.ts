@@ -1,4 +1,7 @@
-/** Lets a storm go over a world, fault by fault as its schedule says, and listens to what the world and its own eyes say is wrong. */
+/**
+ * Lets a storm go over a world, fault by fault as its schedule says, and listens to what the world
+ * and its own eyes say is wrong.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +36,13 @@ export interface StormTold {
   readonly wrong: readonly string[];
 }
 
-const MOST_MS: Partial<Record<FaultKind, number>> = { freeze: 400, stop: 1500, disk: 2000, server: 1500, host: 2000 };
+const MOST_MS: Partial<Record<FaultKind, number>> = {
+  freeze: 400,
+  stop: 1500,
+  disk: 2000,
+  server: 1500,
+  host: 2000,
+};
 
 /** Two shims: one lets calls to the disk fail, one lets threads stand still and moves the clock. */
 function buildShims(folder: string): string {
@@ -44,7 +53,8 @@ function buildShims(folder: string): string {
       const compiler = process.env.CC ?? 'gcc';
       const flags = ['-O1', '-shared', '-fPIC', '-o', library, source, '-ldl'];
       const { status, stderr, error } = spawnSync(compiler, flags, { encoding: 'utf8' });
-      if (status !== 0) throw new Error(`${compiler} could not compile ${name}: ${error ?? stderr}`);
+      if (status !== 0)
+        throw new Error(`${compiler} could not compile ${name}: ${error ?? stderr}`);
       return library;
     })
     .join(' ');
@@ -122,7 +132,15 @@ class Director {
 }
 
 export function storm(options: StormOptions): Promise<StormTold> {
-  const { seed, seconds, perSecond, device = 'host:0', env = process.env, verbose = false, print = () => {} } = options;
+  const {
+    seed,
+    seconds,
+    perSecond,
+    device = 'host:0',
+    env = process.env,
+    verbose = false,
+    print = () => {},
+  } = options;
   const schedule = scheduleOf(seed, seconds, { perSecond, drivers: device !== 'host:0' });
   return withFastFolder(async (folder) => {
     const preload = buildShims(folder);
@@ -134,7 +152,11 @@ export function storm(options: StormOptions): Promise<StormTold> {
     const wrong: string[] = [];
     const world = new WorldProcess({
       options: { url, folder: runs, seed, device, verbose },
-      env: { ...env, LD_PRELOAD: [env.LD_PRELOAD, preload].filter(Boolean).join(' '), FAULT_FOLDER: runs },
+      env: {
+        ...env,
+        LD_PRELOAD: [env.LD_PRELOAD, preload].filter(Boolean).join(' '),
+        FAULT_FOLDER: runs,
+      },
       wrong: (text) => wrong.push(text),
     });
     const host = new StormHost(url, (text) => wrong.push(text));

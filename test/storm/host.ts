@@ -1,4 +1,7 @@
-/** The machine of a storm that collects: `hotslot collect` in a process of its own, which may be killed and comes again. */
+/**
+ * The machine of a storm that collects: `hotslot collect` in a process of its own, which may be
+ * killed and comes again.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -24,8 +27,21 @@ export class StormHost {
   /** Each has a name of its own: its rows begin at 0. */
   start(): void {
     const args = [
-      ...[path('../../src/cli/main.js'), 'collect', '--url', this.#url, '--run', RUN, '--workers', '2'],
-      ...['--entry', path('./collector.js'), '--outbox', '65536', '--name', `host-${++this.#names}`, '--json'],
+      path('../../src/cli/main.js'),
+      'collect',
+      '--url',
+      this.#url,
+      '--run',
+      RUN,
+      '--workers',
+      '2',
+      '--entry',
+      path('./collector.js'),
+      '--outbox',
+      '65536',
+      '--name',
+      `host-${++this.#names}`,
+      '--json',
     ];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
@@ -35,7 +51,8 @@ export class StormHost {
         this.#said = (this.#said + text).slice(-2000);
       });
     child.once('exit', (code, signal) => {
-      if (this.#child === child && !this.#expected) this.#wrong(`the host ended with ${code ?? signal}: ${this.#said}`);
+      if (this.#child === child && !this.#expected)
+        this.#wrong(`the host ended with ${code ?? signal}: ${this.#said}`);
     });
   }
   async strike(pick: number, ms: number): Promise<string> {

@@ -31,7 +31,13 @@ export function held(): Held {
 
 /** Asked for a while: threads end by themselves, and a little later than they are told to. */
 export async function leakedSince(before: Partial<Held>, wrong: Wrong): Promise<Held> {
-  const { handles = 0, pinned = 0, threads = Infinity, files = Infinity, bytes = Infinity } = before;
+  const {
+    handles = 0,
+    pinned = 0,
+    threads = Infinity,
+    files = Infinity,
+    bytes = Infinity,
+  } = before;
   const more = (now: Held): boolean =>
     now.handles > handles ||
     now.pinned > pinned ||

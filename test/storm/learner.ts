@@ -1,6 +1,7 @@
 /**
- * The learner of a storm. An update counts itself, fills the weights with its number, and looks on the device whether a row of its
- * batch was torn: whatever thread died, batch and count say so with the tick.
+ * The learner of a storm. An update counts itself, fills the weights with its number, and looks on
+ * the device whether a row of its batch was torn: whatever thread died, batch and count say so with
+ * the tick.
  */
 
 import { ops } from '../../src/entries/learner.ts';
@@ -12,7 +13,8 @@ export const WEIGHTS = 256;
 export const TOLD = 8;
 /** Names of a tick's scalars; `o0` and on are the observations of its first rows. */
 export const scalars = (told: number): string[] => [
-  ...['count', 'torn'],
+  'count',
+  'torn',
   ...Array.from({ length: told * 4 }, (_, i) => `o${i}`),
 ];
 
@@ -38,8 +40,8 @@ export class StormLearner {
     this.count = zeros(1);
     this.weights = zeros(WEIGHTS);
     this.#ones = device.allocate({ shape: [WEIGHTS] }).write(new Float32Array(WEIGHTS).fill(1));
-    // Columns of what must be zero: each word of the body against its neighbour; the first one against the observation, and the
-    // lane of the observation against that of the next.
+    // Columns of what must be zero: each word of the body against its neighbour; the first one
+    // against the observation, and the lane of the observation against that of the next.
     const columns = BODY + 1;
     const matrix = (rows: number, entries: readonly (readonly [number, number, number])[]) => {
       const values = new Float32Array(rows * columns);
@@ -77,7 +79,12 @@ export class StormLearner {
       // The first word of the body, to be held against lane and number.
       const [rows] = off.shape as [number];
       const at = { shape: [rows, 1], strides: [BODY + 1, 1], offset: BODY - 1 } as const;
-      ops.add(stream, off.view(at), off.view(at), body.view({ shape: [rows, 1], strides: [body.strides[0]!, 1] }));
+      ops.add(
+        stream,
+        off.view(at),
+        off.view(at),
+        body.view({ shape: [rows, 1], strides: [body.strides[0]!, 1] }),
+      );
       ops.matmul(stream, off, obs, this.#sides.obs, { beta: 1 });
       ops.matmul(stream, off, nextObs, this.#sides.nextObs, { beta: 1 });
     }
@@ -111,7 +118,15 @@ export class StormLearner {
   }
   close(): void {
     const sides = Object.values(this.#sides);
-    for (const each of [this.count, this.weights, this.#ones, ...sides, this.#off, this.#rows, this.#torn])
+    for (const each of [
+      this.count,
+      this.weights,
+      this.#ones,
+      ...sides,
+      this.#off,
+      this.#rows,
+      this.#torn,
+    ])
       each.close();
   }
 }

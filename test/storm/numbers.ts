@@ -1,11 +1,15 @@
 /**
- * What every step and row of a storm carries: who made it, which it is, and the same number in each word of its body. All numbers
- * are whole and below 2²⁴, so that sums and differences in float32 are exact wherever they are made.
+ * What every step and row of a storm carries: who made it, which it is, and the same number in each
+ * word of its body. All numbers are whole and below 2²⁴, so that sums and differences in float32
+ * are exact wherever they are made.
  */
 import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
 
 export const BODY = 16;
-/** A number is kept in two words: how often it went round, and the rest. No ring has a multiple of so many places. */
+/**
+ * A number is kept in two words: how often it went round, and the rest. No ring has a multiple of
+ * so many places.
+ */
 export const ROUND = 4001;
 
 export const stepFields = {
@@ -16,7 +20,10 @@ export const stepFields = {
   prio: { shape: [] },
 } as const;
 export const rowFields = {
-  /** seed of its host, worker, number, and what the weights were filled with: 0 before the first, −1 where they are torn */
+  /**
+   * seed of its host, worker, number, and what the weights were filled with: 0 before the first, −1
+   * where they are torn
+   */
   value: { shape: [4], dtype: 'float64' },
   body: { shape: [BODY] },
 } as const;
@@ -31,7 +38,11 @@ export const numberOf = (rounds: number, rest: number): number => rounds * ROUND
 
 /** Of a lane, what its header counts (native/rows/lanes.hpp): committed places, and steps. */
 export function laneCounts(shared: { memory: SharedArrayBuffer; offset: number }, lanes: number) {
-  const words = new BigUint64Array(shared.memory, shared.offset + rowsAddon().layouts.lanes.bytes, 4 * lanes);
+  const words = new BigUint64Array(
+    shared.memory,
+    shared.offset + rowsAddon().layouts.lanes.bytes,
+    4 * lanes,
+  );
   return {
     committed: (lane: number): number => Number(Atomics.load(words, 4 * lane + 1)),
     steps: (lane: number): number => Number(Atomics.load(words, 4 * lane + 2)),
@@ -39,12 +50,18 @@ export function laneCounts(shared: { memory: SharedArrayBuffer; offset: number }
 }
 export type LaneCounts = ReturnType<typeof laneCounts>;
 
-/** What collectors of a pool and the oracle have in common. Words: what is confirmed of each lane, and then alarms. */
+/**
+ * What collectors of a pool and the oracle have in common. Words: what is confirmed of each lane,
+ * and then alarms.
+ */
 export interface Common {
   readonly memory: SharedArrayBuffer;
   readonly offset: number;
   readonly lanes: number;
-  /** Int32: of each lane, how many of its steps were added for certain; behind them how often weights were torn, and went back */
+  /**
+   * Int32: of each lane, how many of its steps were added for certain; behind them how often
+   * weights were torn, and went back
+   */
   readonly words: Int32Array;
 }
 

@@ -1,8 +1,20 @@
-/** What must be in the buffers of a storm, looked at while they are written: every row once, in order, whole. */
+/**
+ * What must be in the buffers of a storm, looked at while they are written: every row once, in
+ * order, whole.
+ */
 
 import { type RateLimiter, ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
 import type { FieldLayout } from '../../src/store/rows/pack-layout.ts';
-import { BODY, bodyOf, endsAt, type LaneCounts, numberOf, prioOf, rowFields, type stepFields } from './numbers.ts';
+import {
+  BODY,
+  bodyOf,
+  endsAt,
+  type LaneCounts,
+  numberOf,
+  prioOf,
+  rowFields,
+  type stepFields,
+} from './numbers.ts';
 
 export type StormSteps = TrajectoryBuffer<typeof stepFields>;
 export type StormRows = ReturnType<typeof stormRows>;
@@ -46,10 +58,17 @@ export class LaneScan {
   #lane(lane: number, still: boolean): void {
     const { lanes, laneCapacity } = this.#buffer;
     const end = this.#counts.committed(lane);
-    const from = Math.max(this.#next[lane]!, end - laneCapacity + (still ? 0 : laneCapacity >> 2), 0);
+    const from = Math.max(
+      this.#next[lane]!,
+      end - laneCapacity + (still ? 0 : laneCapacity >> 2),
+      0,
+    );
     if (from > this.#next[lane]!) this.#pass(lane, from);
     for (let at = from; at < end; at = this.#next[lane]!) {
-      const ids = Float64Array.from({ length: Math.min(512, end - at) }, (_, i) => (at + i) * lanes + lane);
+      const ids = Float64Array.from(
+        { length: Math.min(512, end - at) },
+        (_, i) => (at + i) * lanes + lane,
+      );
       let read: ReturnType<StormSteps['read']>;
       try {
         read = this.#buffer.read(ids);
@@ -64,7 +83,9 @@ export class LaneScan {
     // Places are committed before their steps are counted.
     const { steps } = this.#counts;
     if (still && this.#last[lane] !== null && steps(lane) !== this.#last[lane]! + 1)
-      this.#wrong(`lane ${lane} counts ${steps(lane)} steps, its newest one is number ${this.#last[lane]}`);
+      this.#wrong(
+        `lane ${lane} counts ${steps(lane)} steps, its newest one is number ${this.#last[lane]}`,
+      );
   }
   #pass(lane: number, to: number): void {
     this.passed += to - this.#next[lane]!;
@@ -76,9 +97,11 @@ export class LaneScan {
     const number = numberOf(rounds!, rest!);
     const last = this.#last[lane];
     const where = `lane ${lane}: ${final ? 'the final observation of ' : ''}step ${number} behind ${last}`;
-    if (of !== lane || read.final[i] !== final) this.#wrong(`${where} says lane ${of} and final ${final}`);
+    if (of !== lane || read.final[i] !== final)
+      this.#wrong(`${where} says lane ${of} and final ${final}`);
     if (final === 1) {
-      if (last !== null && (last !== number || !this.#open[lane])) this.#wrong(`${where} does not belong there`);
+      if (last !== null && (last !== number || !this.#open[lane]))
+        this.#wrong(`${where} does not belong there`);
       this.#open[lane] = false;
       return;
     }
@@ -103,7 +126,10 @@ export class RowScan {
   readonly #wrong: Wrong;
   readonly #last = new Map<string, number>();
   #next: number;
-  /** collectors whose next row may lack others: what was lost with a learner was told in the life that this one goes on from */
+  /**
+   * collectors whose next row may lack others: what was lost with a learner was told in the life
+   * that this one goes on from
+   */
   #cut = 0;
   #restored = new Set<string>();
 
@@ -138,8 +164,12 @@ export class RowScan {
       const view = new DataView(bytes.buffer);
       const { value, body } = layout.fields as { value: FieldLayout; body: FieldLayout };
       for (let i = 0; i < count; i++) {
-        const values = Array.from({ length: 4 }, (_, j) => view.getFloat64(i * rowBytes + value.offset + 8 * j, true));
-        const words = Array.from({ length: BODY }, (_, j) => view.getFloat32(i * rowBytes + body.offset + 4 * j, true));
+        const values = Array.from({ length: 4 }, (_, j) =>
+          view.getFloat64(i * rowBytes + value.offset + 8 * j, true),
+        );
+        const words = Array.from({ length: BODY }, (_, j) =>
+          view.getFloat32(i * rowBytes + body.offset + 4 * j, true),
+        );
         this.#row(values as [number, number, number, number], words);
       }
       this.#next += count;

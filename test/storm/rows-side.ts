@@ -1,4 +1,7 @@
-/** Rows of collectors on another machine, by a server: one run that goes on, with a checkpoint of it and of the marks. */
+/**
+ * Rows of collectors on another machine, by a server: one run that goes on, with a checkpoint of it
+ * and of the marks.
+ */
 import { RemoteCollectors } from '../../src/entries/remote.ts';
 import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
 import type { SavedMark } from '../../src/net/remote/marks.ts';
@@ -23,28 +26,49 @@ import type { Stack } from './stack.ts';
 
 /** Of each host. */
 const COLLECTORS = 2;
-/** Of the threads that receive, so many may end in a minute (src/net/remote/remote-collectors.ts). */
+/**
+ * Of the threads that receive, so many may end in a minute (src/net/remote/remote-collectors.ts).
+ */
 const MOST_LOST = 4;
 
 export type RowsSide = Awaited<ReturnType<typeof openRows>>;
 
 export async function openRows(options: SideOptions & { url: string }, stack: Stack) {
   const { device, placement, rows, wrong, url } = options;
-  const limiter = RateLimiter.create({ samplesPerInsert: 16, minSize: 256, errorBuffer: 16_384, gateAdd: true });
+  const limiter = RateLimiter.create({
+    samplesPerInsert: 16,
+    minSize: 256,
+    errorBuffer: 16_384,
+    gateAdd: true,
+  });
   const buffer = stormRows(20_000, limiter);
   const mailbox = WeightMailbox.create({ length: WEIGHTS });
   const learner = stack.use(new StormLearner(device, ROWS));
   const pipeline = stack.use(
     await ReplayPipeline.open({
-      ...{ buffer, mailbox, device: device.name, sampleCount: ROWS, placement, rows },
+      buffer,
+      mailbox,
+      device: device.name,
+      sampleCount: ROWS,
+      placement,
+      rows,
       ...(placement === 'inline' ? {} : { restart: RESTARTS }),
     }),
   );
-  const captured = pipeline.capture((batch, { stream, out }) => learner.update(stream, { body: batch.body }, out), {
-    ...{ scalars: scalars(0), weights: learner.weights },
-  });
+  const captured = pipeline.capture(
+    (batch, { stream, out }) => learner.update(stream, { body: batch.body }, out),
+    {
+      scalars: scalars(0),
+      weights: learner.weights,
+    },
+  );
   const parts = { buffer, pipeline, learner, mailbox };
-  const { tick, collectors } = await goneOn(options, { pipeline, learner, mailbox, parts: { buffer } });
+  const { tick, collectors } = await goneOn(options, {
+    pipeline,
+    learner,
+    mailbox,
+    parts: { buffer },
+  });
   const ticks = scanned(pipeline, wrong);
   const cut = ((collectors as { marks?: readonly SavedMark[] } | undefined)?.marks ?? []).filter(
     ({ cut }) => cut === true,
@@ -57,13 +81,22 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
   let next = tick + 1;
   const lost: number[] = [];
 
-  /** The run is free some seconds after the learner before was killed; ticks go on meanwhile as far as there are rows. */
+  /**
+   * The run is free some seconds after the learner before was killed; ticks go on meanwhile as far
+   * as there are rows.
+   */
   async function receive(): Promise<void> {
     while (remote === null && !stop.signal.aborted) {
       try {
         remote = await RemoteCollectors.open({
-          ...{ url, run: RUN, buffer, mailbox, transitBytes: 2 ** 20, weightsEveryMs: 50 },
-          ...{ resume: collectors, signal: stop.signal },
+          url,
+          run: RUN,
+          buffer,
+          mailbox,
+          transitBytes: 2 ** 20,
+          weightsEveryMs: 50,
+          resume: collectors,
+          signal: stop.signal,
         });
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -82,25 +115,38 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
 
   const receiving = lookedAt(receive());
   return {
-    ...{ name: 'rows' as const, tick, pipeline, stop },
+    name: 'rows' as const,
+    tick,
+    pipeline,
+    stop,
     running: lookedAt(running()),
     receiving,
     saved: () => checkpoint,
     nameOf: (thread: StormThread) =>
-      nameOf(thread, { actor: workersOf(pipeline), receiver: remote ? remoteThreadsOf(remote) : [] }),
+      nameOf(thread, {
+        actor: workersOf(pipeline),
+        receiver: remote ? remoteThreadsOf(remote) : [],
+      }),
     facts: () => ({
-      ...{ ticks: ticks.told, missed: ticks.missed, rows: scan.seen, passed: scan.passed },
-      ...{ gaps: scan.gaps, lost: remote?.statistics().lost ?? 0 },
+      ticks: ticks.told,
+      missed: ticks.missed,
+      rows: scan.seen,
+      passed: scan.passed,
+      gaps: scan.gaps,
+      lost: remote?.statistics().lost ?? 0,
     }),
     threads(): StormThread[] {
       const now = performance.now();
       while (lost.length > 0 && now - lost[0]! > 60_000) lost.shift();
       const receivers = remote !== null && lost.length < MOST_LOST ? remoteThreadsOf(remote) : [];
-      return [...workersOf(pipeline), ...receivers].filter((each) => each !== null && each !== undefined);
+      return [...workersOf(pipeline), ...receivers].filter(
+        (each) => each !== null && each !== undefined,
+      );
     },
     /** A thread that was ended: of those that receive few may. */
     ended(thread: StormThread): void {
-      if (remote && (remoteThreadsOf(remote) as unknown[]).includes(thread)) lost.push(performance.now());
+      if (remote && (remoteThreadsOf(remote) as unknown[]).includes(thread))
+        lost.push(performance.now());
     },
     look(): void {
       scan.look();
@@ -110,8 +156,10 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
       scan.look(true);
       const updates = await learner.updates();
       if (updates !== next) wrong(`${next} ticks made ${updates} updates`);
-      if (limiter.inserts !== buffer.ptr) wrong(`the limiter counts ${limiter.inserts} rows of ${buffer.ptr}`);
-      if (limiter.samples !== ROWS * next) wrong(`the limiter counts ${limiter.samples} rows of ${next} ticks`);
+      if (limiter.inserts !== buffer.ptr)
+        wrong(`the limiter counts ${limiter.inserts} rows of ${buffer.ptr}`);
+      if (limiter.samples !== ROWS * next)
+        wrong(`the limiter counts ${limiter.samples} rows of ${next} ticks`);
       const told = remote?.statistics().lost ?? 0;
       if (scan.gaps > told) wrong(`${scan.gaps} rows are missing, ${told} were told to be lost`);
     },

@@ -13,7 +13,10 @@ const shares = {
   disk: 60,
   /** the wall clock jumps, by a second or by years */
   clock: 40,
-  /** the server of the remote rows: ends and comes back empty, stands still, or the network is cut or silent */
+  /**
+   * the server of the remote rows: ends and comes back empty, stands still, or the network is cut
+   * or silent
+   */
   server: 50,
   /** the process of the remote collectors is killed, or stands still */
   host: 50,
@@ -37,7 +40,11 @@ export interface Fault {
 }
 
 /** With `drivers`, calls of a GPU's driver fail as well. */
-export function scheduleOf(seed: number, seconds: number, { perSecond = 3, drivers = false } = {}): Fault[] {
+export function scheduleOf(
+  seed: number,
+  seconds: number,
+  { perSecond = 3, drivers = false } = {},
+): Fault[] {
   const random = new Random(seed);
   const kinds: readonly (readonly [FaultKind, number])[] = [
     ...(Object.entries(shares) as [FaultKind, number][]),
@@ -51,7 +58,12 @@ export function scheduleOf(seed: number, seconds: number, { perSecond = 3, drive
     let left = random.next() * all;
     let chosen = 0;
     while (left >= kinds[chosen]![1] && chosen < kinds.length - 1) left -= kinds[chosen++]![1];
-    faults.push({ at, kind: kinds[chosen]![0], pick: Math.floor(random.next() * 2 ** 30), size: random.next() });
+    faults.push({
+      at,
+      kind: kinds[chosen]![0],
+      pick: Math.floor(random.next() * 2 ** 30),
+      size: random.next(),
+    });
   }
 }
 

@@ -1,4 +1,7 @@
-/** What both halves of a storm's world are: a pipeline over a buffer that others write, saved in a folder, looked at by an oracle. */
+/**
+ * What both halves of a storm's world are: a pipeline over a buffer that others write, saved in a
+ * folder, looked at by an oracle.
+ */
 import {
   Checkpoint,
   type CheckpointParts,
@@ -54,7 +57,9 @@ export class WeightScan {
     const filled = filledWith(this.#into);
     if (filled < 0) this.#wrong(`version ${version} is torn`);
     if (version <= this.#version || filled < this.#filled)
-      this.#wrong(`version ${version} of update ${filled} came behind ${this.#version} of ${this.#filled}`);
+      this.#wrong(
+        `version ${version} of update ${filled} came behind ${this.#version} of ${this.#filled}`,
+      );
     this.#version = version;
     this.#filled = filled;
   }
@@ -83,18 +88,23 @@ export async function saving(
     try {
       checkpoint = await Checkpoint.open(folder, { ...parts, every });
     } catch (error) {
-      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_UNAVAILABLE' || !troubled()) throw error;
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_UNAVAILABLE' || !troubled())
+        throw error;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   checkpoint.on('saved', ({ tick }) => saved(tick));
   checkpoint.on('error', (error) => {
     const { code } = error as { code?: string };
-    if (code !== 'ERR_HOTSLOT_UNAVAILABLE' || !troubled()) wrong(`a save failed: ${code} ${error.message}`);
+    if (code !== 'ERR_HOTSLOT_UNAVAILABLE' || !troubled())
+      wrong(`a save failed: ${code} ${error.message}`);
   });
   return checkpoint;
 }
 
-/** What a folder holds, given to these parts; says the tick behind which it goes on, −1 at the beginning. */
+/**
+ * What a folder holds, given to these parts; says the tick behind which it goes on, −1 at the
+ * beginning.
+ */
 export async function goneOn(
   { folder, wrong }: SideOptions,
   { learner, pipeline, mailbox, parts }: SideParts,
@@ -113,7 +123,8 @@ export function scanned(pipeline: ReplayPipeline, wrong: Wrong): TickScan {
   return ticks;
 }
 
-export const floats = async (tensor: Tensor): Promise<Float32Array> => (await tensor.toArray()) as Float32Array;
+export const floats = async (tensor: Tensor): Promise<Float32Array> =>
+  (await tensor.toArray()) as Float32Array;
 
 /** Whoever awaits it later hears how it ended; nobody has to. */
 export function lookedAt<T>(promise: Promise<T>): Promise<T> {
@@ -121,7 +132,10 @@ export function lookedAt<T>(promise: Promise<T>): Promise<T> {
   return promise;
 }
 
-export function nameOf(thread: unknown, all: Readonly<Record<string, readonly unknown[]>>): string | null {
+export function nameOf(
+  thread: unknown,
+  all: Readonly<Record<string, readonly unknown[]>>,
+): string | null {
   for (const [name, threads] of Object.entries(all))
     if (threads.includes(thread)) return `${name} ${threads.indexOf(thread)}`;
   return null;

@@ -1,4 +1,7 @@
-/** Trajectories and priorities: collectors of a pool, runs and manual ticks in turns, a checkpoint of all of it. */
+/**
+ * Trajectories and priorities: collectors of a pool, runs and manual ticks in turns, a checkpoint
+ * of all of it.
+ */
 import {
   type Checkpoint,
   CollectorPool,
@@ -36,8 +39,18 @@ export type StepsSide = Awaited<ReturnType<typeof openSteps>>;
 
 export async function openSteps(options: SideOptions, stack: Stack) {
   const { device, placement, rows, wrong } = options;
-  const limiter = RateLimiter.create({ samplesPerInsert: 32, minSize: 400, errorBuffer: 8192, gateAdd: true });
-  const buffer = TrajectoryBuffer.create({ capacity: LANES * 8192, lanes: LANES, fields: stepFields, limiter });
+  const limiter = RateLimiter.create({
+    samplesPerInsert: 32,
+    minSize: 400,
+    errorBuffer: 8192,
+    gateAdd: true,
+  });
+  const buffer = TrajectoryBuffer.create({
+    capacity: LANES * 8192,
+    lanes: LANES,
+    fields: stepFields,
+    limiter,
+  });
   const mailbox = WeightMailbox.create({ length: WEIGHTS });
   const learner = stack.use(new StormLearner(device, ROWS));
   const out = stack.use(device.allocate({ shape: [48] }));
@@ -45,7 +58,14 @@ export async function openSteps(options: SideOptions, stack: Stack) {
   const sampler = prioritized({ alpha: ALPHA, epsilon: EPSILON });
   const pipeline = stack.use(
     await ReplayPipeline.open({
-      ...{ buffer, view, sampler, mailbox, device: device.name, sampleCount: ROWS, placement, rows },
+      buffer,
+      view,
+      sampler,
+      mailbox,
+      device: device.name,
+      sampleCount: ROWS,
+      placement,
+      rows,
       ...(placement === 'inline' ? {} : { restart: RESTARTS }),
     }),
   );
@@ -57,19 +77,33 @@ export async function openSteps(options: SideOptions, stack: Stack) {
     { scalars: scalars(TOLD), weights: learner.weights },
   );
   const parts = { buffer, pipeline, learner, mailbox };
-  const { tick, collectors } = await goneOn(options, { pipeline, learner, mailbox, parts: { buffer } });
+  const { tick, collectors } = await goneOn(options, {
+    pipeline,
+    learner,
+    mailbox,
+    parts: { buffer },
+  });
   const common: Common = {
-    ...{ memory: buffer.share().memory, offset: buffer.share().offset, lanes: LANES },
+    memory: buffer.share().memory,
+    offset: buffer.share().offset,
+    lanes: LANES,
     words: new Int32Array(new SharedArrayBuffer(4 * (LANES + 2))),
   };
   const counts = laneCounts(common, LANES);
   const pool = stack.use(
     await CollectorPool.open({
-      ...{ entry: new URL('./collector.js', import.meta.url), buffer, mailbox, workers: 2, options: common },
-      ...{ restart: RESTARTS, resume: collectors as never },
+      entry: new URL('./collector.js', import.meta.url),
+      buffer,
+      mailbox,
+      workers: 2,
+      options: common,
+      restart: RESTARTS,
+      resume: collectors as never,
     }),
   );
-  const checkpoint: Checkpoint = stack.use(await saving(options, { ...parts, collectors: pool }, '600 ms'));
+  const checkpoint: Checkpoint = stack.use(
+    await saving(options, { ...parts, collectors: pool }, '600 ms'),
+  );
   const ticks = scanned(pipeline, wrong);
   const scan = new LaneScan(buffer, counts, wrong);
   const weights = new WeightScan(mailbox, wrong);
@@ -103,13 +137,17 @@ export async function openSteps(options: SideOptions, stack: Stack) {
       const behind = numberOf(to![4 * row + 1]!, to![4 * row + 2]!);
       const final = to![4 * row + 3]!;
       const where = `tick ${next - 1}, row ${row}: step ${number} of lane ${lane}`;
-      if (of![16 * row] !== bodyOf(lane, number) || made![row] !== prioOf(lane, number)) wrong(`${where} is torn`);
+      if (of![16 * row] !== bodyOf(lane, number) || made![row] !== prioOf(lane, number))
+        wrong(`${where} is torn`);
       if (to![4 * row] !== lane || behind !== number + k![row]! - final)
-        wrong(`${where} and ${k![row]} more come to ${behind} (final ${final}) of lane ${to![4 * row]}`);
+        wrong(
+          `${where} and ${k![row]} more come to ${behind} (final ${final}) of lane ${to![4 * row]}`,
+        );
       if (over![row] === 1 && final !== 1) wrong(`${where} is over and goes on`);
     }
     const [updates, torn] = await floats(out);
-    if (updates !== next || torn !== 0) wrong(`tick ${next - 1} by hand is update ${updates}, torn ${torn}`);
+    if (updates !== next || torn !== 0)
+      wrong(`tick ${next - 1} by hand is update ${updates}, torn ${torn}`);
   }
 
   async function running(): Promise<void> {
@@ -120,37 +158,62 @@ export async function openSteps(options: SideOptions, stack: Stack) {
         if (stop.signal.aborted) return;
         throw error;
       }
-      const ran = await captured.run({ ticks: 100 + ((round * 37) % 400), publishEvery: 1, signal: stop.signal });
+      const ran = await captured.run({
+        ticks: 100 + ((round * 37) % 400),
+        publishEvery: 1,
+        signal: stop.signal,
+      });
       next += ran.ticks;
       if (!ran.aborted && weights.newest !== next)
         wrong(`the run ended behind update ${next} and published ${weights.newest}`);
     }
   }
 
-  /** Steps whose priorities came home have them; every other drawable one has some that a step may have. */
+  /**
+   * Steps whose priorities came home have them; every other drawable one has some that a step may
+   * have.
+   */
   function lookAtLeaves(): void {
     const { leaves } = sampler.inspect();
     const ids = buffer.drawableIds(view);
     const { obs } = buffer.transitionsAt({ view, ids });
-    const may = new Set(Array.from({ length: 13 }, (_, i) => i + 1).map((p) => (p + EPSILON) ** ALPHA));
+    const may = new Set(
+      Array.from({ length: 13 }, (_, i) => i + 1).map((p) => (p + EPSILON) ** ALPHA),
+    );
     may.add((1 + EPSILON) ** ALPHA);
     for (const [i, id] of ids.entries()) {
       const lane = id % LANES;
-      const leaf = leaves[lane * buffer.laneCapacity + (Math.floor(id / LANES) % buffer.laneCapacity)]!;
+      const leaf =
+        leaves[lane * buffer.laneCapacity + (Math.floor(id / LANES) % buffer.laneCapacity)]!;
       const number = numberOf(obs[4 * i + 1]!, obs[4 * i + 2]!);
       const home = (prioOf(lane, number) + EPSILON) ** ALPHA;
       const close = (value: number) => Math.abs(leaf - value) < 1e-6;
       if (drawn.has(`${lane}/${number}`) ? !close(home) : ![...may].some(close))
-        wrong(`step ${number} of lane ${lane} has leaf ${leaf}, its priority ${prioOf(lane, number)} makes ${home}`);
+        wrong(
+          `step ${number} of lane ${lane} has leaf ${leaf}, its priority ${prioOf(lane, number)} makes ${home}`,
+        );
     }
   }
 
   return {
-    ...{ name: 'steps' as const, tick, pipeline, pool, checkpoint, stop },
+    name: 'steps' as const,
+    tick,
+    pipeline,
+    pool,
+    checkpoint,
+    stop,
     running: lookedAt(running()),
-    threads: (): StormThread[] => [...workersOf(pipeline), ...threadsOf(pool)].filter((each) => each !== undefined),
-    nameOf: (thread: StormThread) => nameOf(thread, { actor: workersOf(pipeline), collector: threadsOf(pool) }),
-    facts: () => ({ ticks: ticks.told, missed: ticks.missed, rows: scan.seen, passed: scan.passed, drawn: drawn.size }),
+    threads: (): StormThread[] =>
+      [...workersOf(pipeline), ...threadsOf(pool)].filter((each) => each !== undefined),
+    nameOf: (thread: StormThread) =>
+      nameOf(thread, { actor: workersOf(pipeline), collector: threadsOf(pool) }),
+    facts: () => ({
+      ticks: ticks.told,
+      missed: ticks.missed,
+      rows: scan.seen,
+      passed: scan.passed,
+      drawn: drawn.size,
+    }),
     look(): void {
       scan.look();
       weights.look();
@@ -167,10 +230,12 @@ export async function openSteps(options: SideOptions, stack: Stack) {
       scan.look(true);
       const updates = await learner.updates();
       if (updates !== next) wrong(`${next} ticks made ${updates} updates`);
-      if (limiter.inserts !== buffer.ptr) wrong(`the limiter counts ${limiter.inserts} steps of ${buffer.ptr}`);
+      if (limiter.inserts !== buffer.ptr)
+        wrong(`the limiter counts ${limiter.inserts} steps of ${buffer.ptr}`);
       const pending = pipeline.inspect().slots.some(({ state }) => state !== 'Free') ? 1 : 0;
       const ahead = limiter.samples / ROWS - next;
-      if (ahead !== 0 && ahead !== pending) wrong(`the limiter counts ${limiter.samples} rows of ${next} ticks`);
+      if (ahead !== 0 && ahead !== pending)
+        wrong(`the limiter counts ${limiter.samples} rows of ${next} ticks`);
     },
     lookAtLeaves,
   };

@@ -1,6 +1,7 @@
 /**
- * Storms: a whole training from which threads are ended, frozen, whose disk fills, whose process is killed, for minutes here and for an
- * hour in the longest runs. And that the oracle of a storm sees what it is there for.
+ * Storms: a whole training from which threads are ended, frozen, whose disk fills, whose process is
+ * killed, for minutes here and for an hour in the longest runs. And that the oracle of a storm sees
+ * what it is there for.
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
@@ -25,10 +26,23 @@ describe('storm', () => {
     const kinds = new Map<string, number>();
     for (const { kind } of hour) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
     expect([...kinds.keys()].sort()).to.deep.equal(
-      ['client', 'clock', 'disk', 'freeze', 'host', 'kill', 'life', 'server', 'stop', 'terminate'].sort(),
+      [
+        'client',
+        'clock',
+        'disk',
+        'freeze',
+        'host',
+        'kill',
+        'life',
+        'server',
+        'stop',
+        'terminate',
+      ].sort(),
     );
     for (const [kind, count] of kinds) expect(count, kind).to.be.at.least(40);
-    expect(scheduleOf(7, 600, { drivers: true }).some(({ kind }) => kind === 'driver')).to.equal(true);
+    expect(scheduleOf(7, 600, { drivers: true }).some(({ kind }) => kind === 'driver')).to.equal(
+      true,
+    );
   });
 
   /** What the oracle says of rows with these numbers, made by one worker. */
@@ -44,7 +58,11 @@ describe('storm', () => {
       bodyOf(1, numbers[Math.floor(i / BODY)]!),
     );
     spoil?.(body, value);
-    if (restored > 0) buffer.add({ value: value.subarray(0, 4 * restored), body: body.subarray(0, BODY * restored) });
+    if (restored > 0)
+      buffer.add({
+        value: value.subarray(0, 4 * restored),
+        body: body.subarray(0, BODY * restored),
+      });
     const scan = new RowScan(buffer, (text) => said.push(text), cut);
     buffer.add({ value: value.subarray(4 * restored), body: body.subarray(BODY * restored) });
     scan.look(true);
@@ -79,14 +97,13 @@ describe('storm', () => {
       const body = new Float32Array(BODY).fill(bodyOf(0, number));
       if (number === spoil.body) body[BODY - 1]!++;
       writer.add({
-        ...{
-          obs: obs(0),
-          finalObs: obs(1),
-          body,
-          prio: Float32Array.of(prioOf(0, number)),
-          rewards: Float32Array.of(1),
-        },
-        ...{ terminated: [ends && terminates(number)], truncated: [ends && !terminates(number)] },
+        obs: obs(0),
+        finalObs: obs(1),
+        body,
+        prio: Float32Array.of(prioOf(0, number)),
+        rewards: Float32Array.of(1),
+        terminated: [ends && terminates(number)],
+        truncated: [ends && !terminates(number)],
       });
     }
     scan.look(true);
@@ -107,7 +124,8 @@ describe('storm', () => {
     const ofTicks = (...ticks: [tickId: number, count: number, torn?: number][]) => {
       const said: string[] = [];
       const scan = new TickScan((text) => said.push(text));
-      for (const [tickId, count, torn = 0] of ticks) scan.tick({ tickId, scalars: { count, torn } });
+      for (const [tickId, count, torn = 0] of ticks)
+        scan.tick({ tickId, scalars: { count, torn } });
       return said;
     };
     expect(ofTicks([0, 1], [1, 2], [2, 3])).to.deep.equal([]);
@@ -117,17 +135,28 @@ describe('storm', () => {
   });
 
   if (SECONDS > 0)
-    itLonger(`of ${SECONDS} s: nothing is lost, doubled or torn, nothing hangs, nothing leaks`, async function () {
-      needServer(this);
-      this.timeout(SECONDS * 3000);
-      const { faults, facts, wrong } = await storm({ seed: STORM_SEED, seconds: SECONDS });
-      expect(wrong).to.deep.equal([]);
-      const all = Object.values(faults).reduce((sum, count) => sum + count, 0);
-      expect(all).to.be.at.least(FAULTS);
-      for (const kind of ['terminate', 'freeze', 'kill', 'life', 'disk', 'server', 'host'] as const)
-        expect(faults[kind], kind).to.be.at.least(1);
-      expect(facts['steps.ticks'], 'ticks').to.be.at.least(SECONDS * 10);
-      expect(facts['rows.rows'], 'rows that came in').to.be.at.least(SECONDS * 50);
-      this.test!.title += `: ${JSON.stringify({ faults, facts })}`;
-    });
+    itLonger(
+      `of ${SECONDS} s: nothing is lost, doubled or torn, nothing hangs, nothing leaks`,
+      async function () {
+        needServer(this);
+        this.timeout(SECONDS * 3000);
+        const { faults, facts, wrong } = await storm({ seed: STORM_SEED, seconds: SECONDS });
+        expect(wrong).to.deep.equal([]);
+        const all = Object.values(faults).reduce((sum, count) => sum + count, 0);
+        expect(all).to.be.at.least(FAULTS);
+        for (const kind of [
+          'terminate',
+          'freeze',
+          'kill',
+          'life',
+          'disk',
+          'server',
+          'host',
+        ] as const)
+          expect(faults[kind], kind).to.be.at.least(1);
+        expect(facts['steps.ticks'], 'ticks').to.be.at.least(SECONDS * 10);
+        expect(facts['rows.rows'], 'rows that came in').to.be.at.least(SECONDS * 50);
+        this.test!.title += `: ${JSON.stringify({ faults, facts })}`;
+      },
+    );
 });

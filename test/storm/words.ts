@@ -9,7 +9,9 @@ export type ToWorld =
       readonly size: number;
       readonly ms: number;
     }
-  /** the life ends: everything is closed, counted, and opened again; or the process ends behind it */
+  /**
+   * the life ends: everything is closed, counted, and opened again; or the process ends behind it
+   */
   | { readonly end: 'life' | 'process' };
 
 export type FromWorld =
@@ -18,7 +20,11 @@ export type FromWorld =
   | { readonly done: number; readonly to: string | null }
   | { readonly restored: 'steps' | 'rows'; readonly tick: number }
   | { readonly saved: 'steps' | 'rows'; readonly tick: number }
-  | { readonly beat: string; readonly progress: Readonly<Record<string, number>>; readonly waits: string }
+  | {
+      readonly beat: string;
+      readonly progress: Readonly<Record<string, number>>;
+      readonly waits: string;
+    }
   | { readonly wrong: string }
   /** a life is over and everything is closed: what there was to see */
   | { readonly over: number; readonly facts: Readonly<Record<string, number>> };

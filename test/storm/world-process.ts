@@ -1,4 +1,7 @@
-/** The process that a storm goes over, as its director sees it: started, told, watched, killed, started again. */
+/**
+ * The process that a storm goes over, as its director sees it: started, told, watched, killed,
+ * started again.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Wrong } from './oracle.ts';
@@ -41,11 +44,9 @@ export class WorldProcess {
   start(): void {
     const { options, env } = this.#given;
     const child = fork(new URL('./world.js', import.meta.url), [JSON.stringify(options)], {
-      ...{
-        env,
-        execArgv: ['--expose-gc', '--enable-source-maps'],
-        stdio: ['ignore', 'ignore', 'pipe', 'ipc'] as const,
-      },
+      env,
+      execArgv: ['--expose-gc', '--enable-source-maps'],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'] as const,
     } as never);
     this.#child = child;
     this.#ending = false;
@@ -61,7 +62,8 @@ export class WorldProcess {
       if (this.#child !== child) return;
       this.#child = null;
       if (code === AGAIN) this.start();
-      else if (!this.#ending) this.#given.wrong(`the process ended by itself with ${code ?? signal}: ${this.#errors}`);
+      else if (!this.#ending)
+        this.#given.wrong(`the process ended by itself with ${code ?? signal}: ${this.#errors}`);
       this.#settle();
     });
   }
@@ -106,7 +108,8 @@ export class WorldProcess {
   /** Nothing was answered: an error unless it closes, as the next beat says. */
   async answered(monitor: string): Promise<null> {
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    if (this.monitor === monitor && this.#child !== null) this.#given.wrong('the monitor did not tell its metrics');
+    if (this.monitor === monitor && this.#child !== null)
+      this.#given.wrong('the monitor did not tell its metrics');
     return null;
   }
   now(): string {
@@ -132,19 +135,23 @@ export class WorldProcess {
     else if ('saved' in said) this.#saved[said.saved] = said.tick;
     else if ('restored' in said) {
       const least = this.#saved[said.restored] ?? -1;
-      if (said.tick < least) wrong(`${said.restored} went on behind tick ${said.tick}, ${least} was saved`);
+      if (said.tick < least)
+        wrong(`${said.restored} went on behind tick ${said.tick}, ${least} was saved`);
     } else if ('over' in said) {
       this.#lives++;
       this.monitor = null;
       for (const [name, count] of Object.entries(said.facts)) {
         const held = /^(threads|files|bytes|handles|pinned)$/.test(name);
-        this.facts[name] = held ? Math.max(this.facts[name] ?? 0, count) : (this.facts[name] ?? 0) + count;
+        this.facts[name] = held
+          ? Math.max(this.facts[name] ?? 0, count)
+          : (this.facts[name] ?? 0) + count;
       }
       this.facts.lives = this.#lives;
     } else {
       if (said.beat !== 'runs') this.monitor = null;
       const progress = JSON.stringify(said.progress);
-      if (progress !== this.#beat.progress || said.beat !== this.#beat.stage) this.#moved(said.beat, progress);
+      if (progress !== this.#beat.progress || said.beat !== this.#beat.stage)
+        this.#moved(said.beat, progress);
       this.#beat.waits = said.waits;
     }
     this.#settle();

@@ -1,6 +1,7 @@
 /**
- * The process of a storm: `world.js '<WorldOptions>'`. Two pipelines with all that belongs to them, of another placement in each life; it
- * does to itself what it is told to, and says what is wrong. Its director may kill it at any time and start another.
+ * The process of a storm: `world.js '<WorldOptions>'`. Two pipelines with all that belongs to them,
+ * of another placement in each life; it does to itself what it is told to, and says what is wrong.
+ * Its director may kill it at any time and start another.
  */
 import { readdirSync, unlinkSync } from 'node:fs';
 import { type Monitor, serveMonitor } from '../../src/entries/monitor.ts';
@@ -34,13 +35,21 @@ const placements: readonly Placement[] = [
   [['pack', 'submit', 'poll', 'replay']],
 ];
 const kept: readonly RowsKept[] = ['host', 'device'];
-/** Another placement in each life, for each of the two. Where rows are kept belongs to what a checkpoint goes on with. */
+/**
+ * Another placement in each life, for each of the two. Where rows are kept belongs to what a
+ * checkpoint goes on with.
+ */
 const chosen = (life: number) => ({
   steps: { placement: placements[(options.seed + life) % 5]!, rows: kept[options.seed % 2]! },
-  rows: { placement: placements[(options.seed + 2 * life + 1) % 5]!, rows: kept[(options.seed >> 1) % 2]! },
+  rows: {
+    placement: placements[(options.seed + 2 * life + 1) % 5]!,
+    rows: kept[(options.seed >> 1) % 2]!,
+  },
 });
 
-/** Whose calls fail. It keeps the device open, and with it what a device has until its last close. */
+/**
+ * Whose calls fail. It keeps the device open, and with it what a device has until its last close.
+ */
 const driver = options.device === 'host:0' ? null : await software();
 
 let sides: { steps: StepsSide; rows: RowsSide } | null = null;
@@ -63,7 +72,10 @@ function diskGoesOn(): void {
   toShim('fault:over');
 }
 
-const deeds: Record<string, (pick: number, size: number, ms: number) => string | null | Promise<string | null>> = {
+const deeds: Record<
+  string,
+  (pick: number, size: number, ms: number) => string | null | Promise<string | null>
+> = {
   terminate(pick) {
     const threads = sides ? [...sides.steps.threads(), ...sides.rows.threads()] : [];
     if (threads.length === 0) return null;
@@ -102,7 +114,8 @@ process.on('message', async (told: ToWorld) => {
   }
   const { fault, id, pick, size, ms } = told;
   const to = await deeds[fault]!(pick, size, ms);
-  if (options.verbose) process.stderr.write(`${(performance.now() / 1000).toFixed(2)} s: ${fault} ${to}\n`);
+  if (options.verbose)
+    process.stderr.write(`${(performance.now() / 1000).toFixed(2)} s: ${fault} ${to}\n`);
   say({ done: id, to });
 });
 process.once('disconnect', () => process.exit());
@@ -121,7 +134,10 @@ async function life(number: number): Promise<Record<string, number>> {
     stage = 'opens';
     const device = stack.use(openDevice(options.device));
     const side = (name: 'steps' | 'rows'): SideOptions => ({
-      ...{ device, wrong, folder: `${options.folder}/${name}`, ...chosen(number)[name] },
+      device,
+      wrong,
+      folder: `${options.folder}/${name}`,
+      ...chosen(number)[name],
       saved: (tick) => say({ saved: name, tick }),
       troubled: () => armed || performance.now() < diskUntil,
     });
@@ -132,7 +148,11 @@ async function life(number: number): Promise<Record<string, number>> {
     say({ restored: 'rows', tick: rows.tick });
     sides = { steps, rows };
     const monitor: Monitor = stack.use(
-      await serveMonitor({ pipeline: steps.pipeline, collectors: steps.pool, checkpoint: steps.checkpoint }),
+      await serveMonitor({
+        pipeline: steps.pipeline,
+        collectors: steps.pool,
+        checkpoint: steps.checkpoint,
+      }),
     );
     stage = 'runs';
     say({ up: number, monitor: monitor.url });
@@ -141,7 +161,10 @@ async function life(number: number): Promise<Record<string, number>> {
       rows.look();
     }, 100);
     stack.use({ close: () => clearInterval(looking) });
-    await Promise.race([end, Promise.all([steps.running, steps.pool.done, rows.running, rows.receiving, end])]);
+    await Promise.race([
+      end,
+      Promise.all([steps.running, steps.pool.done, rows.running, rows.receiving, end]),
+    ]);
     stage = 'comes to rest';
     clearInterval(looking);
     for (const each of [steps, rows]) each.stop.abort();
@@ -157,10 +180,16 @@ async function life(number: number): Promise<Record<string, number>> {
     await steps.pipeline.close();
     steps.lookAtLeaves();
     const facts = (of: object, name: string) =>
-      Object.fromEntries(Object.entries(of).map(([key, value]) => [`${name}.${key}`, value as number]));
+      Object.fromEntries(
+        Object.entries(of).map(([key, value]) => [`${name}.${key}`, value as number]),
+      );
     return { ...facts(steps.facts(), 'steps'), ...facts(rows.facts(), 'rows') };
   } catch (error) {
-    const { code, message, stack: where } = error as { code?: string; message: string; stack?: string };
+    const {
+      code,
+      message,
+      stack: where,
+    } = error as { code?: string; message: string; stack?: string };
     if (stage === 'opens' && wasArmed) process.exit(AGAIN);
     if (!armed || !code?.startsWith('ERR_HOTSLOT_'))
       wrong(`life ${number} ended while it ${stage}: ${code} ${message} ${where}`);
@@ -170,7 +199,9 @@ async function life(number: number): Promise<Record<string, number>> {
     sides = null;
     diskGoesOn();
     if (armed) driver!.fail(null);
-    await stack.close().catch((error) => wrong(`life ${number} could not be closed: ${error?.stack ?? error}`));
+    await stack
+      .close()
+      .catch((error) => wrong(`life ${number} could not be closed: ${error?.stack ?? error}`));
   }
 }
 
@@ -181,13 +212,20 @@ const told = (pipeline: ReplayPipeline): string =>
     .join(' ')})`;
 const beating = setInterval(() => {
   const progress = sides
-    ? { steps: sides.steps.facts().ticks, rows: sides.rows.facts().ticks, received: sides.rows.facts().rows }
+    ? {
+        steps: sides.steps.facts().ticks,
+        rows: sides.rows.facts().ticks,
+        received: sides.rows.facts().rows,
+      }
     : {};
-  const waits = sides ? [sides.steps, sides.rows].map(({ pipeline }) => told(pipeline)).join('; ') : '';
+  const waits = sides
+    ? [sides.steps, sides.rows].map(({ pipeline }) => told(pipeline)).join('; ')
+    : '';
   say({ beat: stage, progress, waits });
 }, 200);
 
-// What a device of the host has stays with the process; all else is counted behind the first life, which starts the pools.
+// What a device of the host has stays with the process; all else is counted behind the first life,
+// which starts the pools.
 openDevice(options.device).close();
 let before: Partial<Held> = driver === null ? { handles: held().handles } : { handles: Infinity };
 let mostBytes = 0;

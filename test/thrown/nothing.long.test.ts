@@ -1,9 +1,18 @@
-/** What throws null or undefined fails like what throws an error: every entry point that runs a caller's code. */
+/**
+ * What throws null or undefined fails like what throws an error: every entry point that runs a
+ * caller's code.
+ */
 import { expect } from 'chai';
 import { errorOf } from '../../src/base/plain-error.ts';
 import { evaluate, type TrainOptions, train } from '../../src/entries/collect.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
-import { Checkpoint, CollectorPool, type CollectorPoolOptions, openDevice, ReplayBuffer } from '../../src/index.ts';
+import {
+  Checkpoint,
+  CollectorPool,
+  type CollectorPoolOptions,
+  openDevice,
+  ReplayBuffer,
+} from '../../src/index.ts';
 import { KeptMessages } from '../../src/net/remote/kept.ts';
 import { emptyHeader } from '../../src/net/remote/message.ts';
 import { closeAll } from '../../src/run/environments/vector-environment.ts';
@@ -40,10 +49,16 @@ describe('what throws null or undefined', function () {
   this.timeout(60_000);
 
   for (const [nothing, value] of nothings) {
-    (value === null ? it : itAll)(`${nothing}: CollectorPool.open() rejects when a factory throws it`, async () => {
-      const error = await rejection(CollectorPool.open(plain({ fault: 'factory', nothing })));
-      expect(error).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST', message: `collector 0 failed: ${nothing}` });
-    });
+    (value === null ? it : itAll)(
+      `${nothing}: CollectorPool.open() rejects when a factory throws it`,
+      async () => {
+        const error = await rejection(CollectorPool.open(plain({ fault: 'factory', nothing })));
+        expect(error).to.include({
+          code: 'ERR_HOTSLOT_THREAD_LOST',
+          message: `collector 0 failed: ${nothing}`,
+        });
+      },
+    );
 
     (value === null ? it : itAll)(
       `${nothing}: done, episodes() and the other collectors end when a collector throws it`,
@@ -58,7 +73,10 @@ describe('what throws null or undefined', function () {
         });
         Atomics.store(words, 2, 1);
         const error = await rejection(pool.done);
-        expect(error).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST', message: `collector 0 failed: ${nothing}` });
+        expect(error).to.include({
+          code: 'ERR_HOTSLOT_THREAD_LOST',
+          message: `collector 0 failed: ${nothing}`,
+        });
         expect(await reading).to.equal(error);
         await pool.close();
       },
@@ -74,21 +92,28 @@ describe('what throws null or undefined', function () {
       ]) {
         for (const method of ['step', 'reset'] as const) {
           const environment = Object.assign(new Target(0, {}), { [method]: throws });
-          const outcome = thrownBy(() => evaluate({ environments: [environment], policy, episodes: 1 }));
+          const outcome = thrownBy(() =>
+            evaluate({ environments: [environment], policy, episodes: 1 }),
+          );
           expect(await outcome).to.deep.equal({ thrown: value });
         }
       }
     });
 
     it(`${nothing}: evaluate() rejects with it as its signal's reason`, async () => {
-      const [policy, controller] = [{ act: (_: unknown, n: number) => new Float32Array(n) }, new AbortController()];
+      const [policy, controller] = [
+        { act: (_: unknown, n: number) => new Float32Array(n) },
+        new AbortController(),
+      ];
       const endless = new Target(0, { length: Number.POSITIVE_INFINITY });
       const evaluating = thrownBy(() =>
         evaluate({ environments: [endless], policy, episodes: 1, signal: controller.signal }),
       );
       // abort(undefined) takes a reason of its own.
       controller.abort(value);
-      expect(await evaluating).to.deep.equal({ thrown: value === null ? null : controller.signal.reason });
+      expect(await evaluating).to.deep.equal({
+        thrown: value === null ? null : controller.signal.reason,
+      });
     });
 
     it(`${nothing}: closing environments rejects when one of them throws it`, async () => {
@@ -139,7 +164,10 @@ describe('what throws null or undefined', function () {
     it(`${nothing}: a message of a remote host is sent again when its append rejects with it`, async () => {
       const settled = new Promise<Error | null>((resolve) => {
         const kept = new KeptMessages({
-          ...{ rowBytes: 8, rowsPerMessage: 1, now: () => 0, settled: resolve },
+          rowBytes: 8,
+          rowsPerMessage: 1,
+          now: () => 0,
+          settled: resolve,
           append: () => Promise.reject(value),
         });
         kept.send(() => 1, 1, emptyHeader());
@@ -154,15 +182,33 @@ describe('what throws null or undefined', function () {
   }
 
   for (const [where, change] of [
-    ['its thread', { environmentOptions: { failAt: 100, nothing: true }, evaluation: { every: 4000 } }],
-    ['an evaluation', { environmentOptions: { failAt: 30, nothing: true }, evaluation: { every: 15, episodes: 10 } }],
+    [
+      'its thread',
+      { environmentOptions: { failAt: 100, nothing: true }, evaluation: { every: 4000 } },
+    ],
+    [
+      'an evaluation',
+      {
+        environmentOptions: { failAt: 30, nothing: true },
+        evaluation: { every: 15, episodes: 10 },
+      },
+    ],
   ] as const)
     itAll(`null: train() rejects when an environment in ${where} throws it`, async () => {
       const words = new Int32Array(new SharedArrayBuffer(8));
       const options: TrainOptions = {
         environment: new URL('../collect/target.js', import.meta.url),
-        learner: { algorithm: 'sac', actorHidden: [16], criticHidden: [16], batchSize: 32, gamma: 0 },
-        ...{ device: TESTED, steps: 4000, warmUp: 10, environments: 2 },
+        learner: {
+          algorithm: 'sac',
+          actorHidden: [16],
+          criticHidden: [16],
+          batchSize: 32,
+          gamma: 0,
+        },
+        device: TESTED,
+        steps: 4000,
+        warmUp: 10,
+        environments: 2,
         ...change,
         environmentOptions: { ...change.environmentOptions, words },
       };
@@ -176,5 +222,11 @@ const opened = async (folder: string, buffer: ReplayBuffer, value: unknown, ever
   const extra = () => {
     throw value;
   };
-  return { checkpoint: await Checkpoint.open(folder, { buffer, extra, ...(every !== undefined && { every }) }) };
+  return {
+    checkpoint: await Checkpoint.open(folder, {
+      buffer,
+      extra,
+      ...(every !== undefined && { every }),
+    }),
+  };
 };

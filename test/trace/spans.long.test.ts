@@ -1,4 +1,7 @@
-/** Rows of other machines in a pipeline's words and traces: who feeds its buffer, and what was done for it. */
+/**
+ * Rows of other machines in a pipeline's words and traces: who feeds its buffer, and what was done
+ * for it.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +13,12 @@ import { closeAll, filled, pipeline, rows, SAMPLE } from '../pipeline/fixture.ts
 import { itLonger } from '../rig/setting.ts';
 
 const span = (n: number): Span => ({
-  ...{ name: n % 2 ? 'remote/commit' : 'remote/read', beginMs: n, endMs: n + 0.5, messages: 1, rows: n, bytes: 8 * n },
+  name: n % 2 ? 'remote/commit' : 'remote/read',
+  beginMs: n,
+  endMs: n + 0.5,
+  messages: 1,
+  rows: n,
+  bytes: 8 * n,
 });
 
 describe('trace/spans', () => {
@@ -34,43 +42,57 @@ describe('trace/spans', () => {
     expect([look(), read.length]).to.deep.equal([0, 100]);
     for (let n = 100; n < 10_100; n++) writer.write(span(n));
     expect(look()).to.equal(10_000 - 4095);
-    expect(read.slice(100)).to.deep.equal(Array.from({ length: 4095 }, (_, n) => span(10_100 - 4095 + n)));
+    expect(read.slice(100)).to.deep.equal(
+      Array.from({ length: 4095 }, (_, n) => span(10_100 - 4095 + n)),
+    );
   });
 
-  itLonger('what threads did since a pipeline was opened is in its trace, a track for each', async () => {
-    const file = join(folder, 'trace.json');
-    const buffer = filled();
-    const [first, second] = [new Spans(Spans.allocate()), new Spans(Spans.allocate())];
-    first.write(span(0));
-    const words = { waitingFor: () => null };
-    const leave = feed(buffer.share().memory, { ...words, spans: [first] });
-    const made = await pipeline({ buffer, trace: { file } });
-    made.capture(() => {});
-    first.write(span(2));
-    await made.run({ ticks: 3 });
-    // Another one comes, and one goes whose last span was not read yet.
-    const gone = feed(buffer.share().memory, { ...words, spans: [second] });
-    for (let n = 0; n < 5000; n++) second.write(span(3));
-    first.write(span(5));
-    leave();
-    await made.close();
-    gone();
-    const { traceEvents, otherData } = JSON.parse(readFileSync(file, 'utf8'));
-    type Event = { name: string; tid: number; ph: string; ts: number; dur: number; args: { name?: string } };
-    const named = (traceEvents as Event[]).filter(({ name, tid }) => name === 'thread_name' && tid > 7);
-    expect(named.map(({ args, tid }) => [tid, args.name])).to.deep.equal([
-      [8, 'remote 0'],
-      [9, 'remote 1'],
-    ]);
-    const spans = (traceEvents as Event[]).filter(({ name }) => name.startsWith('remote/'));
-    const of = (tid: number) => spans.filter((each) => each.tid === tid);
-    expect(of(8).map(({ name, ts, dur, args }) => [name, ts, dur, args])).to.deep.equal([
-      ['remote/read', 2000, 500, { messages: 1, bytes: 16 }],
-      ['remote/commit', 5000, 500, { messages: 1, rows: 5, bytes: 40 }],
-    ]);
-    expect(of(9)).to.have.length(4095);
-    expect(otherData).to.deep.equal({ missedSpans: 5000 - 4095 });
-  });
+  itLonger(
+    'what threads did since a pipeline was opened is in its trace, a track for each',
+    async () => {
+      const file = join(folder, 'trace.json');
+      const buffer = filled();
+      const [first, second] = [new Spans(Spans.allocate()), new Spans(Spans.allocate())];
+      first.write(span(0));
+      const words = { waitingFor: () => null };
+      const leave = feed(buffer.share().memory, { ...words, spans: [first] });
+      const made = await pipeline({ buffer, trace: { file } });
+      made.capture(() => {});
+      first.write(span(2));
+      await made.run({ ticks: 3 });
+      // Another one comes, and one goes whose last span was not read yet.
+      const gone = feed(buffer.share().memory, { ...words, spans: [second] });
+      for (let n = 0; n < 5000; n++) second.write(span(3));
+      first.write(span(5));
+      leave();
+      await made.close();
+      gone();
+      const { traceEvents, otherData } = JSON.parse(readFileSync(file, 'utf8'));
+      type Event = {
+        name: string;
+        tid: number;
+        ph: string;
+        ts: number;
+        dur: number;
+        args: { name?: string };
+      };
+      const named = (traceEvents as Event[]).filter(
+        ({ name, tid }) => name === 'thread_name' && tid > 7,
+      );
+      expect(named.map(({ args, tid }) => [tid, args.name])).to.deep.equal([
+        [8, 'remote 0'],
+        [9, 'remote 1'],
+      ]);
+      const spans = (traceEvents as Event[]).filter(({ name }) => name.startsWith('remote/'));
+      const of = (tid: number) => spans.filter((each) => each.tid === tid);
+      expect(of(8).map(({ name, ts, dur, args }) => [name, ts, dur, args])).to.deep.equal([
+        ['remote/read', 2000, 500, { messages: 1, bytes: 16 }],
+        ['remote/commit', 5000, 500, { messages: 1, rows: 5, bytes: 40 }],
+      ]);
+      expect(of(9)).to.have.length(4095);
+      expect(otherData).to.deep.equal({ missedSpans: 5000 - 4095 });
+    },
+  );
 
   it('a pipeline that waits for rows says how those do who bring them, and only then', async () => {
     const buffer = filled(0);
@@ -79,7 +101,10 @@ describe('trace/spans', () => {
     const feeder = { waitingFor: () => words, spans: [] };
     const leave = feed(buffer.share().memory, feeder);
     const other = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [1] } } });
-    const leaveOther = feed(other.share().memory, { waitingFor: () => 'rows: none of these', spans: [] });
+    const leaveOther = feed(other.share().memory, {
+      waitingFor: () => 'rows: none of these',
+      spans: [],
+    });
     made.step();
     expect(made.waitingFor()).to.equal('somebody to ask for a tick');
     made.startPrepare(0, SAMPLE, 20);
@@ -88,7 +113,10 @@ describe('trace/spans', () => {
     words = null;
     expect(made.waitingFor()).to.equal('rows: 0 were ever added');
     words = 'rows: 1 host';
-    const again = feed(buffer.share().memory, { waitingFor: () => 'rows: no collector host has come yet', spans: [] });
+    const again = feed(buffer.share().memory, {
+      waitingFor: () => 'rows: no collector host has come yet',
+      spans: [],
+    });
     expect(made.waitingFor()).to.match(/; rows: 1 host; rows: no collector host has come yet$/);
     again();
     leave();

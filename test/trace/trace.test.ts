@@ -1,4 +1,7 @@
-/** The trace file of a run: a lane per actor, a span per stage of every tick, and what the device itself measured. */
+/**
+ * The trace file of a run: a lane per actor, a span per stage of every tick, and what the device
+ * itself measured.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +26,10 @@ describe('the trace', () => {
   afterEach(closeAll);
 
   let manifest: TransferManifest;
-  async function traced(deviceEvents: boolean, more: Partial<PipelineOptions> = {}): Promise<Span[]> {
+  async function traced(
+    deviceEvents: boolean,
+    more: Partial<PipelineOptions> = {},
+  ): Promise<Span[]> {
     const file = join(folder, `${deviceEvents}.json`);
     const made = await pipeline({ trace: { file, deviceEvents }, baseSeed: 7, ...more });
     manifest = made.transferManifest;
@@ -39,11 +45,21 @@ describe('the trace', () => {
     const lanes = spans.filter(({ name }) => name === 'thread_name').map(({ args }) => args.name);
     expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
     for (let tick = 0; tick < 30; tick++) {
-      const at = (name: string) => spans.find((span) => span.name === name && span.args.tick === tick) as Span;
-      const order = ['request', 'pack', 'replay_pipeline_batch_h2d', 'ready', 'launch', 'spent seen'].map(at);
+      const at = (name: string) =>
+        spans.find((span) => span.name === name && span.args.tick === tick) as Span;
+      const order = [
+        'request',
+        'pack',
+        'replay_pipeline_batch_h2d',
+        'ready',
+        'launch',
+        'spent seen',
+      ].map(at);
       const times = order.map(({ ts }) => Number(ts));
       expect(times).to.deep.equal([...times].sort((a, b) => a - b));
-      expect(order.filter(({ ph }) => ph === 'X').every(({ dur }) => Number(dur) > 0)).to.equal(true);
+      expect(order.filter(({ ph }) => ph === 'X').every(({ dur }) => Number(dur) > 0)).to.equal(
+        true,
+      );
     }
   });
 
@@ -70,12 +86,16 @@ describe('the trace', () => {
   it('shows what the device itself measured, a copy and an update per tick, only when asked to', async () => {
     const spans = await traced(true);
     for (let tick = 0; tick < 30; tick++) {
-      const copy = spans.filter(({ name, args }) => name === 'gpu/replay_pipeline_batch_h2d' && args.tick === tick);
+      const copy = spans.filter(
+        ({ name, args }) => name === 'gpu/replay_pipeline_batch_h2d' && args.tick === tick,
+      );
       expect(copy.map(({ args }) => args)).to.deep.equal([
         { tick, slot: tick % 4, bytes: SAMPLE * 48, pinned: manifest.hostPinned },
       ]);
       expect(Number(copy[0]?.dur)).to.be.within(0, 1e6);
-      expect(spans.filter(({ name, args }) => name === 'gpu/update' && args.tick === tick)).to.have.length(1);
+      expect(
+        spans.filter(({ name, args }) => name === 'gpu/update' && args.tick === tick),
+      ).to.have.length(1);
     }
     const names = new Set((await traced(false)).map(({ name }) => name));
     expect([...names].filter((name) => name.startsWith('gpu/'))).to.deep.equal([]);
@@ -84,7 +104,9 @@ describe('the trace', () => {
   it('shows updates where batches are packed on the device', async function () {
     if (!ON_HOST) this.skip();
     const names = (await traced(true, { transfer: 'direct' })).map(({ name }) => name);
-    expect(names.filter((name) => name.startsWith('gpu/'))).to.deep.equal(Array(30).fill('gpu/update'));
+    expect(names.filter((name) => name.startsWith('gpu/'))).to.deep.equal(
+      Array(30).fill('gpu/update'),
+    );
   });
 
   it('a file that cannot be written is refused at the door', async () => {

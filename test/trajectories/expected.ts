@@ -1,4 +1,7 @@
-/** What a view is by its rules: which steps are drawable, and what a sample of them holds, from the lists of episodes alone. */
+/**
+ * What a view is by its rules: which steps are drawable, and what a sample of them holds, from the
+ * lists of episodes alone.
+ */
 import { hindsight, type TypedArray, uniformIndices, type View } from '../../src/index.ts';
 import { type History, type Key, keys, observations, put, type Step, zeros } from './history.ts';
 
@@ -15,8 +18,16 @@ export interface Rule {
   readonly ratio: number;
 }
 const plain: Rule = {
-  ...{ kind: 'transitions', n: 1, gamma: 0.99, length: 1, burnIn: 0, edges: 'full' },
-  ...{ stack: {}, pad: 'repeat', strategy: null, ratio: 0.8 },
+  kind: 'transitions',
+  n: 1,
+  gamma: 0.99,
+  length: 1,
+  burnIn: 0,
+  edges: 'full',
+  stack: {},
+  pad: 'repeat',
+  strategy: null,
+  ratio: 0.8,
 } as const;
 export const rule = (given: Partial<Rule>): Rule => ({ ...plain, ...given });
 export const ruleName = (given: Partial<Rule>): string =>
@@ -25,20 +36,38 @@ export const ruleName = (given: Partial<Rule>): string =>
 /** The view of a buffer that the rule means. */
 export function viewOf(buffer: History['buffer'], r: Rule): View {
   const { stack, pad } = r;
-  if (r.kind === 'windows') return buffer.windows({ length: r.length, burnIn: r.burnIn, edges: r.edges, stack, pad });
-  const relabel = r.strategy && hindsight({ goal: 'goal', achieved: 'reached', strategy: r.strategy, ratio: r.ratio });
-  return buffer.transitions({ nStep: r.n, gamma: r.gamma, stack, pad, ...(relabel ? { relabel } : {}) });
+  if (r.kind === 'windows')
+    return buffer.windows({ length: r.length, burnIn: r.burnIn, edges: r.edges, stack, pad });
+  const relabel =
+    r.strategy &&
+    hindsight({ goal: 'goal', achieved: 'reached', strategy: r.strategy, ratio: r.ratio });
+  return buffer.transitions({
+    nStep: r.n,
+    gamma: r.gamma,
+    stack,
+    pad,
+    ...(relabel ? { relabel } : {}),
+  });
 }
 const framesOf = (r: Rule): number => Math.max(1, ...Object.values(r.stack));
-export const placesNeeded = (r: Rule): number => (r.kind === 'windows' ? r.burnIn + r.length : r.n) + framesOf(r);
+export const placesNeeded = (r: Rule): number =>
+  (r.kind === 'windows' ? r.burnIn + r.length : r.n) + framesOf(r);
 
 /** Which steps of its episode a row covers: first, how many, and how much padding comes before. */
-function reachOf(r: Rule, { episode, index }: Step): { first: number; steps: number; before: number } {
+function reachOf(
+  r: Rule,
+  { episode, index }: Step,
+): { first: number; steps: number; before: number } {
   const left = episode.steps.length - index;
   if (r.kind === 'transitions') return { first: index, steps: Math.min(r.n, left), before: 0 };
-  if (r.edges !== 'anchor') return { first: index, steps: Math.min(r.burnIn + r.length, left), before: 0 };
+  if (r.edges !== 'anchor')
+    return { first: index, steps: Math.min(r.burnIn + r.length, left), before: 0 };
   const first = Math.max(0, index - r.burnIn);
-  return { first, steps: index - first + Math.min(r.length, left), before: r.burnIn - (index - first) };
+  return {
+    first,
+    steps: index - first + Math.min(r.length, left),
+    before: r.burnIn - (index - first),
+  };
 }
 
 function isDrawable(history: History, r: Rule, step: Step): boolean {
@@ -46,8 +75,14 @@ function isDrawable(history: History, r: Rule, step: Step): boolean {
   const ended = episode.final !== null;
   if (r.strategy !== null && !ended) return false;
   const { first } = reachOf(r, step);
-  const ahead = r.kind === 'transitions' ? r.n : r.edges === 'anchor' ? r.length : r.burnIn + r.length;
-  const least = r.kind === 'transitions' || r.edges === 'anchor' ? 1 : r.edges === 'tail' ? r.burnIn + 1 : ahead;
+  const ahead =
+    r.kind === 'transitions' ? r.n : r.edges === 'anchor' ? r.length : r.burnIn + r.length;
+  const least =
+    r.kind === 'transitions' || r.edges === 'anchor'
+      ? 1
+      : r.edges === 'tail'
+        ? r.burnIn + 1
+        : ahead;
   const there = episode.steps.length - index;
   // Where it goes on, the observation behind the last step is a further step's.
   if (ended ? there < least : there < ahead + 1) return false;
@@ -70,7 +105,12 @@ export function sampleOf(
   const out: Record<string, TypedArray> = {};
   const extents = ids.map((id) => ({ step: history.at(id), ...reachOf(r, history.at(id)) }));
   /** All slots of one row, frame by frame; `index` of the episode or null for padding. */
-  const column = (name: string, key: Key, slots: number, index: (row: number, slot: number) => number | null) => {
+  const column = (
+    name: string,
+    key: Key,
+    slots: number,
+    index: (row: number, slot: number) => number | null,
+  ) => {
     const frames = r.stack[key] ?? 1;
     const array = zeros(key, count * slots * frames);
     for (let row = 0; row < count; row++)
@@ -81,7 +121,12 @@ export function sampleOf(
         for (let f = 0; f < frames; f++) {
           const frame = at - frames + 1 + f;
           if (frame < 0 && r.pad === 'zero') continue;
-          put(array, (row * slots + slot) * frames + f, key, history.idOf(episode, Math.max(0, frame)));
+          put(
+            array,
+            (row * slots + slot) * frames + f,
+            key,
+            history.idOf(episode, Math.max(0, frame)),
+          );
         }
       }
     out[name] = array;
@@ -97,7 +142,10 @@ export function sampleOf(
     });
     return array;
   };
-  const of = <A extends TypedArray>(array: A, value: (row: (typeof extents)[number]) => number): A => {
+  const of = <A extends TypedArray>(
+    array: A,
+    value: (row: (typeof extents)[number]) => number,
+  ): A => {
     extents.forEach((row, i) => {
       (array as unknown as number[])[i] = value(row);
     });
@@ -128,9 +176,14 @@ export function sampleOf(
       Array.from({ length: k }, (_, j) => history.at(history.idOf(step.episode, step.index + j)));
     const last = (row: (typeof extents)[number]) => steps(row).at(-1)!;
     out.rewards = of(new Float32Array(count), (row) =>
-      steps(row).reduce((sum, { reward }, j) => Math.fround(sum + Math.fround(power(j) * reward)), 0),
+      steps(row).reduce(
+        (sum, { reward }, j) => Math.fround(sum + Math.fround(power(j) * reward)),
+        0,
+      ),
     );
-    out.discounts = of(new Float32Array(count), (row) => (last(row).terminated ? 0 : power(row.steps)));
+    out.discounts = of(new Float32Array(count), (row) =>
+      last(row).terminated ? 0 : power(row.steps),
+    );
     out.terminated = of(new Uint8Array(count), (row) => last(row).terminated);
     out.truncated = of(new Uint8Array(count), (row) => last(row).truncated);
   }
@@ -140,20 +193,32 @@ export function sampleOf(
   out.relabelled = Uint8Array.from(ids, (_, i) => ((goals?.[i] ?? -1) >= 0 ? 1 : 0));
   const achieved = zeros('reached', count * r.n);
   extents.forEach(({ step, first, steps }, row) => {
-    for (let j = 0; j < steps; j++) put(achieved, row * r.n + j, 'reached', history.idOf(step.episode, first + j + 1));
+    for (let j = 0; j < steps; j++)
+      put(achieved, row * r.n + j, 'reached', history.idOf(step.episode, first + j + 1));
     if (!out.relabelled![row]) return;
     const by = history.at(goals![row]!);
-    for (const name of ['goal', 'nextGoal']) put(out[name]!, row, 'reached', history.idOf(by.episode, by.index + 1));
+    for (const name of ['goal', 'nextGoal'])
+      put(out[name]!, row, 'reached', history.idOf(by.episode, by.index + 1));
   });
   out.nextAchieved = achieved;
   return out;
 }
 
-/** The goal of each row that hindsight draws: a word a row for the ratio, a word a row for the step. */
-export function drawnGoals(history: History, r: Rule, ids: readonly number[], seed: number, before: number): number[] {
+/**
+ * The goal of each row that hindsight draws: a word a row for the ratio, a word a row for the step.
+ */
+export function drawnGoals(
+  history: History,
+  r: Rule,
+  ids: readonly number[],
+  seed: number,
+  before: number,
+): number[] {
   const count = ids.length;
   // A word modulo 2³² − 1 is the word, but for one of four thousand million.
-  const words = uniformIndices({ seed, size: 2 ** 32 - 1, count: before + 2 * count }).subarray(before);
+  const words = uniformIndices({ seed, size: 2 ** 32 - 1, count: before + 2 * count }).subarray(
+    before,
+  );
   return ids.map((id, i) => {
     if (words[i]! / 2 ** 32 >= r.ratio) return -1;
     const { episode, index } = history.at(id);
@@ -165,15 +230,23 @@ export function drawnGoals(history: History, r: Rule, ids: readonly number[], se
 }
 
 /** Bit for bit, every column and no other; says the first element that differs. */
-export function sameSample(what: string, got: object, want: Readonly<Record<string, TypedArray>>): void {
+export function sameSample(
+  what: string,
+  got: object,
+  want: Readonly<Record<string, TypedArray>>,
+): void {
   const columns = got as Readonly<Record<string, TypedArray>>;
   const names = (of: object) => Object.keys(of).sort().join(' ');
-  if (names(got) !== names(want)) throw new Error(`${what}: columns ${names(got)}, not ${names(want)}`);
+  if (names(got) !== names(want))
+    throw new Error(`${what}: columns ${names(got)}, not ${names(want)}`);
   for (const [name, expected] of Object.entries(want)) {
     const found = columns[name]!;
     if (found.constructor !== expected.constructor || found.length !== expected.length)
-      throw new Error(`${what}: ${name} is ${found.constructor.name} of ${found.length}, not ${expected.length}`);
-    const bytes = (array: TypedArray) => Buffer.from(array.buffer, array.byteOffset, array.byteLength);
+      throw new Error(
+        `${what}: ${name} is ${found.constructor.name} of ${found.length}, not ${expected.length}`,
+      );
+    const bytes = (array: TypedArray) =>
+      Buffer.from(array.buffer, array.byteOffset, array.byteLength);
     if (bytes(found).equals(bytes(expected))) continue;
     const at = (found as Float64Array).findIndex((value, i) => !Object.is(value, expected[i]));
     const row = Math.floor(at / (found.length / (want.ids?.length ?? 1)));

@@ -1,6 +1,6 @@
 /**
- * Random histories of a trajectory buffer, kept beside it as explicit lists of episodes: no ring, no counters. What every test of
- * views compares with.
+ * Random histories of a trajectory buffer, kept beside it as explicit lists of episodes: no ring,
+ * no counters. What every test of views compares with.
  */
 import { TrajectoryBuffer, type TrajectoryWriter, type TypedArray } from '../../src/index.ts';
 
@@ -38,12 +38,19 @@ export const fields = {
 export type Key = keyof typeof fields;
 export const keys = Object.keys(fields) as Key[];
 export const observations: readonly Key[] = ['obs', 'frame', 'goal', 'reached'];
-export const elementsOf = (key: Key): number => fields[key].shape.reduce((a: number, b: number) => a * b, 1);
+export const elementsOf = (key: Key): number =>
+  fields[key].shape.reduce((a: number, b: number) => a * b, 1);
 const arrays = {
-  ...{ actions: Int32Array, obs: Float32Array, frame: Uint8Array, goal: Float64Array, reached: Float64Array },
-  ...{ half: Uint16Array, key: BigInt64Array },
+  actions: Int32Array,
+  obs: Float32Array,
+  frame: Uint8Array,
+  goal: Float64Array,
+  reached: Float64Array,
+  half: Uint16Array,
+  key: BigInt64Array,
 } as const;
-export const zeros = (key: Key, rows: number): TypedArray => new arrays[key](rows * elementsOf(key));
+export const zeros = (key: Key, rows: number): TypedArray =>
+  new arrays[key](rows * elementsOf(key));
 
 /** What element `e` of a field is at an id: it tells all three. */
 export function valueAt(key: Key, id: number, e: number): number | bigint {
@@ -56,7 +63,8 @@ export function valueAt(key: Key, id: number, e: number): number | bigint {
 /** Writes the value of an id as row `row`. */
 export function put(array: TypedArray, row: number, key: Key, id: number): void {
   const n = elementsOf(key);
-  for (let e = 0; e < n; e++) (array as unknown as (number | bigint)[])[row * n + e] = valueAt(key, id, e);
+  for (let e = 0; e < n; e++)
+    (array as unknown as (number | bigint)[])[row * n + e] = valueAt(key, id, e);
 }
 
 export interface Episode {
@@ -128,10 +136,16 @@ export class History {
   add(): void {
     const writer = this.dice.of(this.#writers);
     const { firstLane, lanes } = writer;
-    const flags = (p: number) => Uint8Array.from({ length: lanes }, () => (this.dice.chance(p) ? 1 : 0));
-    const [terminated, truncated, skip] = [flags(this.#ending / 2), flags(this.#ending / 2), flags(this.#skipping)];
+    const flags = (p: number) =>
+      Uint8Array.from({ length: lanes }, () => (this.dice.chance(p) ? 1 : 0));
+    const [terminated, truncated, skip] = [
+      flags(this.#ending / 2),
+      flags(this.#ending / 2),
+      flags(this.#skipping),
+    ];
     // A flag is any byte that is not zero.
-    if (this.dice.chance(0.1)) for (const each of [terminated, truncated, skip]) each.set(each.map((flag) => flag * 7));
+    if (this.dice.chance(0.1))
+      for (const each of [terminated, truncated, skip]) each.set(each.map((flag) => flag * 7));
     const rewards = Float32Array.from({ length: lanes }, () => this.dice.below(2001) / 7 - 100);
     const given: Record<string, unknown> = { rewards, terminated, truncated };
     if (skip.some((flag) => flag !== 0) || this.dice.chance(0.5)) given.skip = skip;
@@ -145,12 +159,16 @@ export class History {
         if (ends(i)) put(last, i, key, id + this.lanes);
       }
       given[key] = now;
-      if (observations.includes(key) && (terminated.some((_, i) => !skip[i] && ends(i)) || this.dice.chance(0.2)))
+      if (
+        observations.includes(key) &&
+        (terminated.some((_, i) => !skip[i] && ends(i)) || this.dice.chance(0.2))
+      )
         given[`final${key.charAt(0).toUpperCase()}${key.slice(1)}`] = last;
     }
     if (writer.add(given as never) !== lanes) throw new Error('add() took less than it has lanes');
     for (let i = 0; i < lanes; i++)
-      if (!skip[i]) this.#note(firstLane + i, rewards[i]!, terminated[i] ? 1 : 0, truncated[i] ? 1 : 0);
+      if (!skip[i])
+        this.#note(firstLane + i, rewards[i]!, terminated[i] ? 1 : 0, truncated[i] ? 1 : 0);
   }
   #note(l: number, reward: number, terminated: number, truncated: number): void {
     const lane = this.#lanes[l]!;
@@ -160,7 +178,13 @@ export class History {
     episode.steps.push(lane.places.length - 1);
     if (!terminated && !truncated) return;
     episode.final = lane.places.length;
-    lane.places.push({ episode, index: episode.steps.length, reward: 0, terminated: 0, truncated: 0 });
+    lane.places.push({
+      episode,
+      index: episode.steps.length,
+      reward: 0,
+      terminated: 0,
+      truncated: 0,
+    });
     lane.running = null;
   }
 
@@ -186,7 +210,10 @@ export class History {
   places(): number[] {
     return this.#lanes.flatMap(({ places, floor }, lane) => {
       const first = Math.max(floor, places.length - this.perLane, 0);
-      return Array.from({ length: places.length - first }, (_, i) => (first + i) * this.lanes + lane);
+      return Array.from(
+        { length: places.length - first },
+        (_, i) => (first + i) * this.lanes + lane,
+      );
     });
   }
   isStep(id: number): boolean {

@@ -1,4 +1,7 @@
-/** A thread of the stress of trajectories: writes steps that tell where they are from, or samples and checks them. */
+/**
+ * A thread of the stress of trajectories: writes steps that tell where they are from, or samples
+ * and checks them.
+ */
 import {
   type PrioritizedSampler,
   prioritized,
@@ -14,11 +17,21 @@ export interface LaneWork {
   control: SharedArrayBuffer;
   together: number;
   words: number;
-  role: 'write' | 'uniform' | 'by priority' | 'windows' | 'windows by priority' | 'places' | 'clear';
+  role:
+    | 'write'
+    | 'uniform'
+    | 'by priority'
+    | 'windows'
+    | 'windows by priority'
+    | 'places'
+    | 'clear';
   /** lanes of a writer */
   firstLane: number;
   lanes: number;
-  /** samples of a reader at the least, who goes on until every writer has had its turns; and rows of each */
+  /**
+   * samples of a reader at the least, who goes on until every writer has had its turns; and rows of
+   * each
+   */
   samples: number;
   rows: number;
 }
@@ -42,7 +55,11 @@ const TURNS = 5;
 function startTogether(): void {
   Atomics.add(control, READY, 1);
   Atomics.notify(control, READY);
-  for (let ready = Atomics.load(control, READY); ready < work.together; ready = Atomics.load(control, READY))
+  for (
+    let ready = Atomics.load(control, READY);
+    ready < work.together;
+    ready = Atomics.load(control, READY)
+  )
     Atomics.wait(control, READY, ready);
 }
 
@@ -52,7 +69,11 @@ function write(): number {
   using writer = buffer.writer({ firstLane, lanes });
   const [obs, finalObs] = [new Float64Array(lanes * words), new Float64Array(lanes * words)];
   const [id, rewards] = [new Float64Array(lanes), new Float32Array(lanes)];
-  const [terminated, truncated, skip] = [new Uint8Array(lanes), new Uint8Array(lanes), new Uint8Array(lanes)];
+  const [terminated, truncated, skip] = [
+    new Uint8Array(lanes),
+    new Uint8Array(lanes),
+    new Uint8Array(lanes),
+  ];
   const places = new Array<number>(lanes).fill(0);
   const steps = new Array<number>(lanes).fill(0);
   let written = 0;
@@ -92,7 +113,9 @@ function read(): Told {
   const view = windows
     ? buffer.windows({ length: 3, burnIn: 2, edges: 'anchor' })
     : buffer.transitions({ nStep: 3, gamma: 0.5 });
-  const sampler: PrioritizedSampler | undefined = role.endsWith('by priority') ? prioritized({ alpha: 1 }) : undefined;
+  const sampler: PrioritizedSampler | undefined = role.endsWith('by priority')
+    ? prioritized({ alpha: 1 })
+    : undefined;
   const checked = (sample: object) => fault(sample, words, 3, windows ? 5 : 0);
   const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
   for (let seed = 0; goesOn(result); seed++) {
@@ -109,7 +132,8 @@ function read(): Told {
         );
     } catch (error) {
       // Nothing is there at first; from then on something always is.
-      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_EMPTY' || result.samples > 0) throw error;
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_EMPTY' || result.samples > 0)
+        throw error;
       continue;
     }
     // The oldest are where writers are.
@@ -142,7 +166,10 @@ function readPlaces(): Told {
   return result;
 }
 
-/** Forgets all steps again and again, beside others who do: what was there before is never seen again. */
+/**
+ * Forgets all steps again and again, beside others who do: what was there before is never seen
+ * again.
+ */
 function clear(): Told {
   const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
   const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
@@ -151,7 +178,8 @@ function clear(): Told {
     const ids = buffer.drawableIds(view);
     for (const id of ids) {
       const back = id <= newest[id % LANES]!;
-      if (back) result.wrong = `id ${id} was seen after ${newest[id % LANES]} of its lane was forgotten`;
+      if (back)
+        result.wrong = `id ${id} was seen after ${newest[id % LANES]} of its lane was forgotten`;
     }
     for (const id of ids) newest[id % LANES] = id;
     buffer.clear();

@@ -1,4 +1,7 @@
-/** Trajectories in files: the same episodes in the same lanes, D4RL's columns, and what is refused before a step is added. */
+/**
+ * Trajectories in files: the same episodes in the same lanes, D4RL's columns, and what is refused
+ * before a step is added.
+ */
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { type NamedTensors, readNpz, type TensorData } from '../../src/entries/formats.ts';
@@ -48,7 +51,14 @@ function episodesOf(buffer: Buffer): Episode[] {
         found.push(open);
       }
       next = (read.episodeStep[0] as number) + 1;
-      open.steps.push([...seen, ...read.actions, ...read.half, ...read.rewards, ...read.terminated, ...read.truncated]);
+      open.steps.push([
+        ...seen,
+        ...read.actions,
+        ...read.half,
+        ...read.rewards,
+        ...read.terminated,
+        ...read.truncated,
+      ]);
     }
   }
   return found;
@@ -67,20 +77,30 @@ function fill(buffer: Buffer, steps: number, seed = 1): void {
     }
     const flags = (p: number) => Array.from({ length: LANES }, () => dice.chance(p));
     writer.add({
-      ...{ obs: some(2 * LANES), frame: bytes(), half: some(LANES), rewards: some(LANES) },
+      obs: some(2 * LANES),
+      frame: bytes(),
+      half: some(LANES),
+      rewards: some(LANES),
       actions: BigInt64Array.from({ length: LANES }, () => BigInt(dice.below(9))),
-      ...{ terminated: flags(0.15), truncated: flags(0.15), skip: flags(0.2) },
-      ...{ finalObs: some(2 * LANES), finalFrame: bytes() },
+      terminated: flags(0.15),
+      truncated: flags(0.15),
+      skip: flags(0.2),
+      finalObs: some(2 * LANES),
+      finalFrame: bytes(),
     });
   }
   writer.close();
 }
 
 const floats = (shape: number[], values: number[]): TensorData => ({
-  ...{ dtype: 'float32', shape, data: Float32Array.from(values) },
+  dtype: 'float32',
+  shape,
+  data: Float32Array.from(values),
 });
 const bools = (...values: number[]): TensorData => ({
-  ...{ dtype: 'bool', shape: [values.length], data: Uint8Array.from(values) },
+  dtype: 'bool',
+  shape: [values.length],
+  data: Uint8Array.from(values),
 });
 const d4rl: NamedTensors = {
   observations: floats([6, 1], [1, 2, 3, 4, 5, 6]),
@@ -90,7 +110,8 @@ const d4rl: NamedTensors = {
   timeouts: bools(0, 1, 0, 0, 1, 0),
 };
 const plain = { obs: { shape: [1], observation: true }, actions: { shape: [1] } } as const;
-const small = (capacity = 20, lanes = 1) => TrajectoryBuffer.create({ capacity, lanes, fields: plain });
+const small = (capacity = 20, lanes = 1) =>
+  TrajectoryBuffer.create({ capacity, lanes, fields: plain });
 
 describe('trajectories/load', () => {
   for (const steps of [5, 15, 40, 200])
@@ -106,7 +127,8 @@ describe('trajectories/load', () => {
           expect(episodesOf(second)).to.deep.equal(wanted);
           expect(wanted.some(({ final }) => final !== null)).to.equal(true);
           expect(new Set(wanted.map(({ lane }) => lane)).size).to.equal(LANES);
-          // What was written again says the same, but for the numbers of steps whose episode had lost its begin.
+          // What was written again says the same, but for the numbers of steps whose episode had
+          // lost its begin.
           const again = join(folder, 'again.npz');
           await second.dump(again);
           const [{ episodeStep, ...one }, { episodeStep: counted, ...other }] = [
@@ -126,7 +148,10 @@ describe('trajectories/load', () => {
     expect(await buffer.load(d4rl)).to.equal(5);
     const view = buffer.transitions();
     const ids = buffer.drawableIds(view);
-    const { obs, nextObs, actions, terminated, truncated, discounts } = buffer.transitionsAt({ view, ids });
+    const { obs, nextObs, actions, terminated, truncated, discounts } = buffer.transitionsAt({
+      view,
+      ids,
+    });
     expect([...obs]).to.deep.equal([1, 2, 3, 4]);
     expect([...nextObs]).to.deep.equal([2, 2, 4, 5]);
     expect([...actions]).to.deep.equal([10, 20, 30, 40]);
@@ -136,8 +161,13 @@ describe('trajectories/load', () => {
     ]);
     expect(discounts[1]).to.equal(0);
     const whole = small();
-    expect(await whole.load({ ...d4rl, next_observations: floats([6, 1], [2, 8, 4, 5, 9, 0]) })).to.equal(6);
-    const all = whole.transitionsAt({ view: whole.transitions(), ids: whole.drawableIds(whole.transitions()) });
+    expect(
+      await whole.load({ ...d4rl, next_observations: floats([6, 1], [2, 8, 4, 5, 9, 0]) }),
+    ).to.equal(6);
+    const all = whole.transitionsAt({
+      view: whole.transitions(),
+      ids: whole.drawableIds(whole.transitions()),
+    });
     expect([...all.nextObs]).to.deep.equal([2, 8, 4, 5, 9]);
   });
 
@@ -146,7 +176,8 @@ describe('trajectories/load', () => {
     // Episodes of 2, 3 and 1 steps; the last one does not end.
     const minari = {
       ...rest,
-      ...{ terminations: terminals as TensorData, truncations: timeouts as TensorData },
+      terminations: terminals as TensorData,
+      truncations: timeouts as TensorData,
       observations: floats([9, 1], [1, 2, 20, 3, 4, 5, 50, 6, 60]),
     };
     const buffer = small();
@@ -170,9 +201,13 @@ describe('trajectories/load', () => {
     expect((await rejection(buffer.load({ ...d4rl, rewards: odd(rewards) }))).message).to.include(
       "rewards of row 1 of 'rewards' holds NaN as number 0",
     );
-    expect((await rejection(buffer.load({ ...d4rl, actions: odd(actions) }))).message).to.include("row 1 of 'actions'");
+    expect((await rejection(buffer.load({ ...d4rl, actions: odd(actions) }))).message).to.include(
+      "row 1 of 'actions'",
+    );
     const refused = await rejection(buffer.load(d4rl, { actionSpace: { low: 0, high: 15 } }));
-    expect(refused.message).to.include('load: actions of row 1 holds 20 as number 0: the box is 0 to 15');
+    expect(refused.message).to.include(
+      'load: actions of row 1 holds 20 as number 0: the box is 0 to 15',
+    );
     expect(buffer.ptr).to.equal(0);
   });
 
@@ -204,10 +239,8 @@ describe('trajectories/load', () => {
         };
         const error = await rejection(buffer.dump(join(folder, 'x.npz')));
         expect([error.code, error.message]).to.deep.equal([
-          ...[
-            'ERR_HOTSLOT_STATE_BUSY',
-            `dump: ${buffer.ptr - before} rows were added while it read; nothing was written. Stop who adds first`,
-          ],
+          'ERR_HOTSLOT_STATE_BUSY',
+          `dump: ${buffer.ptr - before} rows were added while it read; nothing was written. Stop who adds first`,
         ]);
       }
     }, []));
@@ -215,7 +248,11 @@ describe('trajectories/load', () => {
   it('says what is wrong, and adds nothing', async () => {
     const buffer = small(20, 2);
     const { rewards, timeouts, ...without } = d4rl;
-    const lanes = (...data: number[]): TensorData => ({ dtype: 'uint32', shape: [6], data: Uint32Array.from(data) });
+    const lanes = (...data: number[]): TensorData => ({
+      dtype: 'uint32',
+      shape: [6],
+      data: Uint32Array.from(data),
+    });
     const cases: [string, NamedTensors, object?][] = [
       ["no column 'rewards'; there are observations", without],
       ["no column 'timeouts'", { ...without, rewards: rewards as TensorData }],
@@ -223,7 +260,10 @@ describe('trajectories/load', () => {
         "column 'finalObs' must have a row for each of the 2 episodes that end, it has 3",
         { ...d4rl, finalObs: floats([3, 1], [1, 2, 3]) },
       ],
-      ['row 2 is of lane 2, and the buffer has 2 lanes', { ...d4rl, lane: lanes(0, 0, 2, 2, 2, 1) }],
+      [
+        'row 2 is of lane 2, and the buffer has 2 lanes',
+        { ...d4rl, lane: lanes(0, 0, 2, 2, 2, 1) },
+      ],
       ["columns: unknown option 'observation'", d4rl, { columns: { observation: 'obs' } }],
       [
         "column 'nextObs' is [6,2]; for the field 'nextObs' it must be [rows, 1]",
@@ -231,7 +271,10 @@ describe('trajectories/load', () => {
       ],
       [
         "'rewards' is float64, the field 'rewards' float32, which cannot hold the 1e+300 in row 3",
-        { ...d4rl, rewards: { dtype: 'float64', shape: [6], data: Float64Array.of(1, 2, 3, 1e300, 5, 6) } },
+        {
+          ...d4rl,
+          rewards: { dtype: 'float64', shape: [6], data: Float64Array.of(1, 2, 3, 1e300, 5, 6) },
+        },
       ],
     ];
     for (const [says, from, options] of cases)
@@ -244,9 +287,16 @@ describe('trajectories/load', () => {
     writer.close();
     expect(buffer.ptr).to.equal(0);
     expect((await rejection(buffer.dump('x.npz'))).code).to.equal('ERR_HOTSLOT_STATE_EMPTY');
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 2, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 2,
+      gateAdd: true,
+    });
     const gated = TrajectoryBuffer.create({ capacity: 20, lanes: 1, fields: plain, limiter });
-    expect((await rejection(gated.load(d4rl))).message).to.include("the buffer's limiter gates add()");
+    expect((await rejection(gated.load(d4rl))).message).to.include(
+      "the buffer's limiter gates add()",
+    );
     expect(gated.ptr).to.equal(0);
   });
 });

@@ -1,4 +1,7 @@
-/** Views that look at a history, each as often as it likes, and compare all that they can say with what the rules say. */
+/**
+ * Views that look at a history, each as often as it likes, and compare all that they can say with
+ * what the rules say.
+ */
 import { expect } from 'chai';
 import {
   type PrioritizedSampler,
@@ -9,7 +12,15 @@ import {
   type View,
 } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
-import { drawableIds, drawnGoals, type Rule, ruleName, sameSample, sampleOf, viewOf } from './expected.ts';
+import {
+  drawableIds,
+  drawnGoals,
+  type Rule,
+  ruleName,
+  sameSample,
+  sampleOf,
+  viewOf,
+} from './expected.ts';
 import type { fields, History } from './history.ts';
 
 /** A view of one buffer object. */
@@ -31,20 +42,33 @@ export class Look {
   look(): void {
     const { history, rule, buffer, view, what } = this;
     const want = drawableIds(history, rule);
-    sameSample(`${what}: drawable`, { ids: buffer.drawableIds(view) }, { ids: Float64Array.from(want) });
-    if (buffer.drawable(view) !== want.length) throw new Error(`${what}: drawable() is not ${want.length}`);
+    sameSample(
+      `${what}: drawable`,
+      { ids: buffer.drawableIds(view) },
+      { ids: Float64Array.from(want) },
+    );
+    if (buffer.drawable(view) !== want.length)
+      throw new Error(`${what}: drawable() is not ${want.length}`);
     this.refuses(3);
     sameSample(what, buffer.transitionsAt({ view, ids: want }), sampleOf(history, rule, want));
     this.#chosenGoals(want);
     const seed = history.dice.below(2 ** 32);
     const count = 1 + history.dice.below(40);
     if (want.length === 0) {
-      expect(refusal(() => buffer.sample({ view, seed, count })).code, what).to.equal('ERR_HOTSLOT_STATE_EMPTY');
+      expect(refusal(() => buffer.sample({ view, seed, count })).code, what).to.equal(
+        'ERR_HOTSLOT_STATE_EMPTY',
+      );
       return;
     }
-    const drawn = [...uniformIndices({ seed, size: want.length, count })].map((ordinal) => want[ordinal]!);
+    const drawn = [...uniformIndices({ seed, size: want.length, count })].map(
+      (ordinal) => want[ordinal]!,
+    );
     const goals = drawnGoals(history, rule, drawn, seed, count);
-    sameSample(`${what}: seed ${seed}`, buffer.sample({ view, seed, count }), sampleOf(history, rule, drawn, goals));
+    sameSample(
+      `${what}: seed ${seed}`,
+      buffer.sample({ view, seed, count }),
+      sampleOf(history, rule, drawn, goals),
+    );
   }
 
   #chosenGoals(ids: readonly number[]): void {
@@ -64,16 +88,23 @@ export class Look {
     );
   }
 
-  /** So many ids that are no drawable step's: overwritten, not whole, final or never written. All of them by default. */
+  /**
+   * So many ids that are no drawable step's: overwritten, not whole, final or never written. All of
+   * them by default.
+   */
   refuses(most = Number.POSITIVE_INFINITY): void {
     const { history, rule, buffer, view, what } = this;
     const drawable = drawableIds(history, rule);
     const others = history.others(drawable);
-    const chosen = most < others.length ? Array.from({ length: most }, () => history.dice.of(others)) : others;
+    const chosen =
+      most < others.length ? Array.from({ length: most }, () => history.dice.of(others)) : others;
     for (const id of chosen) {
       const ids = [...drawable.slice(0, 2), id];
       const error = refusal(() => buffer.transitionsAt({ view, ids }));
-      if (error.code !== 'ERR_HOTSLOT_RANGE' || !error.message.includes(`ids[${ids.length - 1}] = ${id}`))
+      if (
+        error.code !== 'ERR_HOTSLOT_RANGE' ||
+        !error.message.includes(`ids[${ids.length - 1}] = ${id}`)
+      )
         throw new Error(`${what}: id ${id} was refused in other words`, { cause: error });
     }
   }
@@ -108,7 +139,8 @@ export class PriorityLook extends Look {
   }
   #follow(): number[] {
     const ids = drawableIds(this.history, this.rule);
-    for (const id of ids) if (!this.#leaves.has(id)) this.#leaves.set(id, this.#leaf(this.#largest));
+    for (const id of ids)
+      if (!this.#leaves.has(id)) this.#leaves.set(id, this.#leaf(this.#largest));
     return ids;
   }
 
@@ -117,11 +149,15 @@ export class PriorityLook extends Look {
     const { history, buffer } = this;
     const { dice } = history;
     const drawable = this.#follow();
-    const written = history.others(drawable).filter((id) => id < history.nextId(id % history.lanes));
+    const written = history
+      .others(drawable)
+      .filter((id) => id < history.nextId(id % history.lanes));
     const among = dice.chance(0.5) ? drawable : [...drawable, ...written];
     if (among.length === 0) return;
     const ids = Array.from({ length: 1 + dice.below(20) }, () => dice.of(among));
-    const priorities = ids.map(() => (dice.chance(0.2) ? 0 : dice.below(dice.of([4, 4, 4, 4096])) / 4));
+    const priorities = ids.map(() =>
+      dice.chance(0.2) ? 0 : dice.below(dice.of([4, 4, 4, 4096])) / 4,
+    );
     buffer.updatePriorities(ids, dice.chance(0.5) ? Float32Array.from(priorities) : priorities);
     const there = new Set(drawable);
     ids.forEach((id, i) => {
@@ -138,7 +174,8 @@ export class PriorityLook extends Look {
     const leaves = new Float64Array(history.lanes * history.perLane);
     const idAt = new Map<number, number>();
     for (const id of ids) {
-      const at = (id % history.lanes) * history.perLane + (Math.floor(id / history.lanes) % history.perLane);
+      const at =
+        (id % history.lanes) * history.perLane + (Math.floor(id / history.lanes) % history.perLane);
       leaves[at] = this.#leaves.get(id)!;
       idAt.set(at, id);
     }
@@ -161,9 +198,19 @@ export class PriorityLook extends Look {
       return;
     }
     const { normalise } = sampler;
-    const { indices, weights, probabilities } = prioritizedIndices({ seed, count, beta, normalise, leaves });
+    const { indices, weights, probabilities } = prioritizedIndices({
+      seed,
+      count,
+      beta,
+      normalise,
+      leaves,
+    });
     const drawn = [...indices].map((at) => idAt.get(at)!);
     const goals = drawnGoals(history, rule, drawn, seed, 2 * count);
-    sameSample(`${what}: seed ${seed}`, draw(), { ...sampleOf(history, rule, drawn, goals), weights, probabilities });
+    sameSample(`${what}: seed ${seed}`, draw(), {
+      ...sampleOf(history, rule, drawn, goals),
+      weights,
+      probabilities,
+    });
   }
 }

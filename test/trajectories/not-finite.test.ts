@@ -1,4 +1,7 @@
-/** Steps with numbers that are NaN or infinite: refused with lane and field, stored as 0 behind what terminated, or kept. */
+/**
+ * Steps with numbers that are NaN or infinite: refused with lane and field, stored as 0 behind what
+ * terminated, or kept.
+ */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
 
@@ -32,7 +35,9 @@ describe('steps with numbers that are not finite', () => {
     given.finalObs.set([Number.NaN], 3);
     given.finalObs.set([Number.NaN], 0); // no episode of lane 0 ends: it is not read
     writer.add(given);
-    expect([...buffer.read([1, 4]).obs], 'step and final observation of lane 1').to.deep.equal([3, 4, 0, 0]);
+    expect([...buffer.read([1, 4]).obs], 'step and final observation of lane 1').to.deep.equal([
+      3, 4, 0, 0,
+    ]);
     const cut = step('truncated');
     cut.finalObs.set([Number.NaN], 3);
     expect(() => writer.add(cut)).to.throw(
@@ -75,9 +80,16 @@ describe('steps with numbers that are not finite', () => {
   it('a writer of some lanes names the buffer’s lane', () => {
     const buffer = made();
     const writer = buffer.writer({ firstLane: 2, lanes: 1 });
-    const one = { obs: Float32Array.of(0, Number.NaN), actions: new Float32Array(1), mine: new Float32Array(1) };
+    const one = {
+      obs: Float32Array.of(0, Number.NaN),
+      actions: new Float32Array(1),
+      mine: new Float32Array(1),
+    };
     const flags = { rewards: new Float32Array(1), terminated: [false], truncated: [false] };
-    expect(() => writer.add({ ...one, ...flags })).to.throw(RangeError, 'obs of lane 2 holds NaN as number 1');
+    expect(() => writer.add({ ...one, ...flags })).to.throw(
+      RangeError,
+      'obs of lane 2 holds NaN as number 1',
+    );
     writer.close();
   });
 
@@ -89,7 +101,12 @@ describe('steps with numbers that are not finite', () => {
     given.finalObs[2] = Number.POSITIVE_INFINITY;
     given.rewards[0] = Number.NaN;
     writer.add(given);
-    expect([...buffer.read([1, 4]).obs]).to.deep.equal([Number.NaN, 4, Number.POSITIVE_INFINITY, 14]);
+    expect([...buffer.read([1, 4]).obs]).to.deep.equal([
+      Number.NaN,
+      4,
+      Number.POSITIVE_INFINITY,
+      14,
+    ]);
     writer.close();
   });
 
@@ -114,7 +131,11 @@ describe('steps with numbers that are not finite', () => {
     expect(writer.addPacked(packed(1, 5, Number.NaN), 2)).to.equal(2);
     expect([...buffer.read([0, 3]).obs]).to.deep.equal([0, 5, 0, 0]);
     const refused: [Uint8Array, number, string][] = [
-      [packed(2, 5, Number.NaN), 1, 'finalObs of row 1 holds NaN as number 1, and the episode did not terminate there'],
+      [
+        packed(2, 5, Number.NaN),
+        1,
+        'finalObs of row 1 holds NaN as number 1, and the episode did not terminate there',
+      ],
       [packed(1, Number.POSITIVE_INFINITY, 0), 0, 'obs of row 0 holds Infinity as number 1'],
       [packed(1, 5, 0, Number.NaN), 0, 'rewards of row 0 holds NaN as number 0'],
     ];

@@ -1,4 +1,7 @@
-/** Steps on their way from one buffer to another: each once, in order, whole, with what gates their writer and what is found when nothing does. */
+/**
+ * Steps on their way from one buffer to another: each once, in order, whole, with what gates their
+ * writer and what is found when nothing does.
+ */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { stepsOutgoing } from '../../src/store/lanes/outgoing.ts';
@@ -17,19 +20,34 @@ import { LANES, fields as telling } from './telling.ts';
 
 const small = { obs: { shape: [], observation: true } } as const;
 const make = (lanes: number, perLane: number, limiter?: RateLimiter) =>
-  TrajectoryBuffer.create({ capacity: lanes * perLane, lanes, fields: small, ...(limiter ? { limiter } : {}) });
+  TrajectoryBuffer.create({
+    capacity: lanes * perLane,
+    lanes,
+    fields: small,
+    ...(limiter ? { limiter } : {}),
+  });
 type Small = ReturnType<typeof make>;
 
 /** One step of every lane; `ends` says which of them end. */
-function add(writer: ReturnType<Small['writer']>, value: number, ends: boolean | readonly boolean[] = false): number {
+function add(
+  writer: ReturnType<Small['writer']>,
+  value: number,
+  ends: boolean | readonly boolean[] = false,
+): number {
   const values = new Float32Array(writer.lanes).fill(value);
-  const terminated = Array.from({ length: writer.lanes }, (_, i) => (typeof ends === 'boolean' ? ends : ends[i]!));
+  const terminated = Array.from({ length: writer.lanes }, (_, i) =>
+    typeof ends === 'boolean' ? ends : ends[i]!,
+  );
   const truncated = new Uint8Array(writer.lanes);
   return writer.add({ obs: values, finalObs: values, rewards: values, terminated, truncated });
 }
 
 /** Lane and kind of each row. */
-function headsOf(rowBytes: number, out: Uint8Array, rows: number): { lane: number; kind: number; reward: number }[] {
+function headsOf(
+  rowBytes: number,
+  out: Uint8Array,
+  rows: number,
+): { lane: number; kind: number; reward: number }[] {
   const view = new DataView(out.buffer, out.byteOffset);
   return Array.from({ length: rows }, (_, i) => ({
     lane: view.getUint16(i * rowBytes, true),
@@ -49,7 +67,9 @@ describe('outgoing steps', function () {
       using writer = buffer.writer();
       const outgoing = stepsOutgoing(history.buffer as never);
       const out = new Uint8Array(100 * outgoing.rowBytes);
-      const looks = [{}, { n: 3, stack: { obs: 2 } }].map((r) => new Look(history, rule(r), buffer, `seed ${seed}`));
+      const looks = [{}, { n: 3, stack: { obs: 2 } }].map(
+        (r) => new Look(history, rule(r), buffer, `seed ${seed}`),
+      );
       let steps = 0;
       const carry = () => {
         const waiting = outgoing.waiting();
@@ -115,24 +135,38 @@ describe('outgoing steps', function () {
       const end = Math.min(rows + 1, 2 + (i % 8)) * outgoing.rowBytes;
       expect(Buffer.from(out.subarray(end)).equals(before.subarray(end))).to.equal(true);
       const heads = headsOf(outgoing.rowBytes, out, rows);
-      expect([rows > 0, heads.filter(({ kind }) => kind !== 4).length]).to.deep.equal([true, steps]);
+      expect([rows > 0, heads.filter(({ kind }) => kind !== 4).length]).to.deep.equal([
+        true,
+        steps,
+      ]);
       heads.forEach(({ lane, kind }, r) => {
-        expect(kind === 4).to.equal(r > 0 && heads[r - 1]!.lane === lane && (heads[r - 1]!.kind & 3) > 0);
+        expect(kind === 4).to.equal(
+          r > 0 && heads[r - 1]!.lane === lane && (heads[r - 1]!.kind & 3) > 0,
+        );
         if (kind & 3) expect(heads[r + 1]?.kind).to.equal(4);
       });
       seen.push(...heads);
     }
     for (const [lane, every] of [2, 3].entries()) {
-      const rewards = seen.filter((row) => row.lane === lane && row.kind !== 4).map(({ reward }) => reward);
+      const rewards = seen
+        .filter((row) => row.lane === lane && row.kind !== 4)
+        .map(({ reward }) => reward);
       expect(rewards).to.deep.equal(Array.from({ length: 100 }, (_, i) => i));
-      const first = seen.filter((row) => row.lane === lane && row.kind & 8).map(({ reward }) => reward);
+      const first = seen
+        .filter((row) => row.lane === lane && row.kind & 8)
+        .map(({ reward }) => reward);
       expect(first).to.deep.equal(rewards.filter((i) => i === 0 || (i - 1) % every === 0));
     }
   });
 
   it('are never written over where a limiter gates the writer as it should', () => {
     const errorBuffer = 6;
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer,
+      gateAdd: true,
+    });
     using buffer = make(1, 2 * (errorBuffer + 1 + 1), limiter);
     using writer = buffer.writer();
     const outgoing = stepsOutgoing(buffer as never);
@@ -149,7 +183,10 @@ describe('outgoing steps', function () {
         limiter.countSamples(taken.steps);
       }
     }
-    expect([rows + outgoing.waiting(), limiter.inserts]).to.deep.equal([2 * buffer.ptr, buffer.ptr]);
+    expect([rows + outgoing.waiting(), limiter.inserts]).to.deep.equal([
+      2 * buffer.ptr,
+      buffer.ptr,
+    ]);
   });
 
   it('that were written over are never sent', () => {
@@ -176,7 +213,9 @@ describe('outgoing steps', function () {
       for (let again = 0; again < 2; again++) {
         const error = refusal(() => lost.take(out, 2));
         expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
-        expect(error.message).to.include(`lane 0 was written over before its steps from place ${ends ? 0 : 2} on`);
+        expect(error.message).to.include(
+          `lane 0 was written over before its steps from place ${ends ? 0 : 2} on`,
+        );
       }
     }
   });
@@ -198,8 +237,18 @@ describe('outgoing steps', function () {
         'RangeError',
         'out must hold 3 rows × 12 bytes = 36, got 35',
       ],
-      ['floats', () => outgoing.take(new Float32Array(64) as never, 2), 'TypeError', 'out must be a Uint8Array'],
-      ['too many lanes', () => stepsOutgoing(make(65537, 2) as never), 'RangeError', 'at most 65536 lanes can go out'],
+      [
+        'floats',
+        () => outgoing.take(new Float32Array(64) as never, 2),
+        'TypeError',
+        'out must be a Uint8Array',
+      ],
+      [
+        'too many lanes',
+        () => stepsOutgoing(make(65537, 2) as never),
+        'RangeError',
+        'at most 65536 lanes can go out',
+      ],
     ]);
     const lateness = () => refusal(() => stepsOutgoing(buffer as never));
     using writer = buffer.writer();
@@ -221,7 +270,12 @@ describe('outgoing steps', function () {
       `come in whole beside their writer and readers: lanes of ${perLane}, ${roles.join(', ')}`,
       async () => {
         const errorBuffer = perLane / 2 - LANES - 1;
-        const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer, gateAdd: true });
+        const limiter = RateLimiter.create({
+          samplesPerInsert: 1,
+          minSize: 1,
+          errorBuffer,
+          gateAdd: true,
+        });
         const shape = { capacity: perLane * LANES, lanes: LANES, fields: telling(words) };
         using outbox = TrajectoryBuffer.create({ ...shape, limiter });
         using buffer = TrajectoryBuffer.create(shape);
@@ -232,12 +286,18 @@ describe('outgoing steps', function () {
         const readers = roles.map(
           (role) =>
             new TestThread<LaneWork>(new URL('./lane-worker.js', import.meta.url), {
-              ...{ ...task, shared: buffer.share(), role, rows: 16, firstLane: 0, lanes: 0 },
+              ...task,
+              shared: buffer.share(),
+              role,
+              rows: 16,
+              firstLane: 0,
+              lanes: 0,
               samples: times * 200,
             }),
         );
         const adding = new TestThread<PackedWork>(new URL('./packed-worker.js', import.meta.url), {
-          ...{ ...task, shared: outbox.share() },
+          ...task,
+          shared: outbox.share(),
         });
         let written = -1;
         const ended = adding.result<number>().then((steps) => {
@@ -266,7 +326,11 @@ describe('outgoing steps', function () {
         await ended;
         const told = await Promise.all(readers.map((thread) => thread.result<Told>()));
         expect(told.map(({ wrong }) => wrong)).to.deep.equal(roles.map(() => null));
-        expect([buffer.ptr, limiter.samples, Number(words64[0])]).to.deep.equal([written, written, carried]);
+        expect([buffer.ptr, limiter.samples, Number(words64[0])]).to.deep.equal([
+          written,
+          written,
+          carried,
+        ]);
         sameBuffers('at the end', buffer, outbox);
         if (process.env.HOTSLOT_TEST_SAY) console.log(told, written, carried, waited);
       },

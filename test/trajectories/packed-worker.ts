@@ -1,4 +1,7 @@
-/** A thread that adds steps that tell where they are from to a buffer whose limiter gates it, until the last reader is done. */
+/**
+ * A thread that adds steps that tell where they are from to a buffer whose limiter gates it, until
+ * the last reader is done.
+ */
 
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
@@ -22,14 +25,22 @@ const READING = 1;
 await perform(() => {
   Atomics.add(control, READY, 1);
   Atomics.notify(control, READY);
-  for (let ready = Atomics.load(control, READY); ready < work.together; ready = Atomics.load(control, READY))
+  for (
+    let ready = Atomics.load(control, READY);
+    ready < work.together;
+    ready = Atomics.load(control, READY)
+  )
     Atomics.wait(control, READY, ready);
   const { words } = work;
   const bell = insideOfLimiter(buffer.limiter!).bells.claim()!;
   using writer = buffer.writer();
   const [obs, finalObs] = [new Float64Array(LANES * words), new Float64Array(LANES * words)];
   const [id, rewards] = [new Float64Array(LANES), new Float32Array(LANES)];
-  const [terminated, truncated, skip] = [new Uint8Array(LANES), new Uint8Array(LANES), new Uint8Array(LANES)];
+  const [terminated, truncated, skip] = [
+    new Uint8Array(LANES),
+    new Uint8Array(LANES),
+    new Uint8Array(LANES),
+  ];
   const [places, steps] = [new Array<number>(LANES).fill(0), new Array<number>(LANES).fill(0)];
   let written = 0;
   for (let round = 0; Atomics.load(control, READING) > 0; round++) {

@@ -1,4 +1,7 @@
-/** Steps that come as rows: the same lanes as add() makes, with the limiter, the mark and the lanes' owner as there. */
+/**
+ * Steps that come as rows: the same lanes as add() makes, with the limiter, the mark and the lanes'
+ * owner as there.
+ */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
@@ -25,14 +28,21 @@ describe('packed steps', function () {
 
   for (let seed = 0; seed < setting({ short: 12, all: 20, long: 5000 }); seed++)
     itLonger(`make what add() makes: seed ${seed}`, () => {
-      const history = new History(seed, 1 + (seed % 4), [8, 12, 40][seed % 3]!, [0.05, 0.3, 0.9][seed % 5]);
+      const history = new History(
+        seed,
+        1 + (seed % 4),
+        [8, 12, 40][seed % 3]!,
+        [0.05, 0.3, 0.9][seed % 5],
+      );
       const { dice, lanes, perLane } = history;
       using buffer = TrajectoryBuffer.create({ capacity: lanes * perLane, lanes, fields });
       const pending = new Pending(history);
       // Two writers share the lanes, unless there is one only.
       const half = Math.ceil(lanes / 2);
       const writers =
-        lanes > 1 ? [buffer.writer({ lanes: half }), buffer.writer({ firstLane: half })] : [buffer.writer()];
+        lanes > 1
+          ? [buffer.writer({ lanes: half }), buffer.writer({ firstLane: half })]
+          : [buffer.writer()];
       const looks = rules.map((each) => new Look(history, each, buffer, `seed ${seed}`));
       const flush = () => {
         for (const writer of writers)
@@ -60,14 +70,27 @@ describe('packed steps', function () {
       history.close();
     });
 
-  const small = { act: { shape: [], dtype: 'int32' }, obs: { shape: [2], observation: true } } as const;
+  const small = {
+    act: { shape: [], dtype: 'int32' },
+    obs: { shape: [2], observation: true },
+  } as const;
   const make = (limiter?: RateLimiter, perLane = 16) =>
-    TrajectoryBuffer.create({ capacity: 4 * perLane, lanes: 4, fields: small, ...(limiter ? { limiter } : {}) });
+    TrajectoryBuffer.create({
+      capacity: 4 * perLane,
+      lanes: 4,
+      fields: small,
+      ...(limiter ? { limiter } : {}),
+    });
   const row = (lane: number, kind = 0, value = 1): Row => ({
-    ...{ lane, kind, reward: value / 2 },
+    lane,
+    kind,
+    reward: value / 2,
     values: { obs: Float32Array.of(value, -value), act: Int32Array.of(value) },
   });
-  const ending = (lane: number, kind = 1, value = 1): Row[] => [row(lane, kind, value), row(lane, 4, value + 1)];
+  const ending = (lane: number, kind = 1, value = 1): Row[] => [
+    row(lane, kind, value),
+    row(lane, 4, value + 1),
+  ];
   const markOf = (index: number, value: number) => {
     const words = new BigUint64Array(new SharedArrayBuffer(32));
     return { words, index, value };
@@ -88,7 +111,12 @@ describe('packed steps', function () {
     expect([...read.obs]).to.deep.equal([5, -5, 9, -9, 10, -10, 7, -7, 8, -8, 11, -11]);
     expect([...read.act]).to.deep.equal([5, 9, 0, 7, 0, 11]);
     expect([...read.rewards]).to.deep.equal([2.5, 4.5, 0, 3.5, 0, 5.5]);
-    expect([[...read.terminated], [...read.truncated], [...read.final], [...read.episodeStep]]).to.deep.equal([
+    expect([
+      [...read.terminated],
+      [...read.truncated],
+      [...read.final],
+      [...read.episodeStep],
+    ]).to.deep.equal([
       [0, 0, 0, 1, 0, 0],
       [0, 1, 0, 1, 0, 0],
       [0, 0, 1, 0, 1, 0],
@@ -102,20 +130,34 @@ describe('packed steps', function () {
     using other = make(undefined, 8);
     using writer = buffer.writer();
     using one = other.writer({ firstLane: 2, lanes: 1 });
-    const rows = Array.from({ length: 30 }, (_, i) => (i % 7 === 6 ? ending(2, 1, i) : [row(2, 0, i)])).flat();
+    const rows = Array.from({ length: 30 }, (_, i) =>
+      i % 7 === 6 ? ending(2, 1, i) : [row(2, 0, i)],
+    ).flat();
     expect(writer.addPacked(encode(buffer, rows), rows.length)).to.equal(34);
     for (let i = 0; i < 30; i++) {
       const { obs, act } = row(2, 0, i).values as { obs: Float32Array; act: Int32Array };
       const terminated = [i % 7 === 6];
       const finalObs = Float32Array.of(i + 1, -i - 1);
-      one.add({ obs, act, rewards: Float32Array.of(i / 2), terminated, truncated: [false], finalObs });
+      one.add({
+        obs,
+        act,
+        rewards: Float32Array.of(i / 2),
+        terminated,
+        truncated: [false],
+        finalObs,
+      });
     }
     sameBuffers('three laps', buffer, other);
     expect([buffer.ptr, buffer.size]).to.deep.equal([30, 7]);
   });
 
   it('wait for the limiter, which counts steps alone: 0, nothing taken, and the mark where it was', () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 4, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 4,
+      gateAdd: true,
+    });
     using buffer = make(limiter);
     using writer = buffer.writer();
     const mark = markOf(2, 77);
@@ -144,7 +186,12 @@ describe('packed steps', function () {
   });
 
   it('that are wrong are refused by row, and change nothing', () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 1e6, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 1e6,
+      gateAdd: true,
+    });
     using buffer = make(limiter);
     using writer = buffer.writer({ firstLane: 2 });
     const mark = markOf(0, 9);
@@ -166,7 +213,7 @@ describe('packed steps', function () {
       ],
       ['a lane that is none', add(row(65535)), 'RangeError', 'row 0 is of lane 65535'],
       ['no kind', add(row(0), row(0, 5)), 'RangeError', 'row 1 is of kind 5: 0 is a step'],
-      ['a first final', add(...[row(0, 1), row(0, 12)]), 'RangeError', 'row 1 is of kind 12'],
+      ['a first final', add(row(0, 1), row(0, 12)), 'RangeError', 'row 1 is of kind 12'],
       ['a bit more', add(row(0, 16)), 'RangeError', 'row 0 is of kind 16'],
       ['high bits', add(row(0, 256)), 'RangeError', 'row 0 is of kind 256'],
       [
@@ -175,24 +222,74 @@ describe('packed steps', function () {
         'RangeError',
         'row 0 is a final observation of lane 1, and the row before',
       ],
-      ['two finals', add(...ending(0), row(0, 4)), 'RangeError', 'row 2 is a final observation of lane 0'],
-      ['a final of no end', add(row(0), row(0, 4)), 'RangeError', 'row 1 is a final observation of lane 0'],
-      ["another lane's", add(row(0, 2), row(1, 4)), 'RangeError', 'row 1 is a final observation of lane 1'],
+      [
+        'two finals',
+        add(...ending(0), row(0, 4)),
+        'RangeError',
+        'row 2 is a final observation of lane 0',
+      ],
+      [
+        'a final of no end',
+        add(row(0), row(0, 4)),
+        'RangeError',
+        'row 1 is a final observation of lane 0',
+      ],
+      [
+        "another lane's",
+        add(row(0, 2), row(1, 4)),
+        'RangeError',
+        'row 1 is a final observation of lane 1',
+      ],
       [
         'an end alone',
         add(row(0), row(1, 3)),
         'RangeError',
         'row 1 ends an episode of lane 1, and the row behind it is not',
       ],
-      ['a first end alone', add(row(1, 9), row(1)), 'RangeError', 'row 0 ends an episode of lane 1'],
-      ['one in between', add(row(0, 1), row(1), row(0, 4)), 'RangeError', 'row 0 ends an episode of lane 0'],
+      [
+        'a first end alone',
+        add(row(1, 9), row(1)),
+        'RangeError',
+        'row 0 ends an episode of lane 1',
+      ],
+      [
+        'one in between',
+        add(row(0, 1), row(1), row(0, 4)),
+        'RangeError',
+        'row 0 ends an episode of lane 0',
+      ],
       ['two ends', add(row(0, 1), ...ending(0)), 'RangeError', 'row 0 ends an episode of lane 0'],
-      ['a byte less', given(bytes.subarray(1), 2), 'RangeError', 'bytes must hold 2 rows × 20 bytes = 40, got 39'],
-      ['a row more', given(bytes, 1), 'RangeError', 'bytes must hold 1 rows × 20 bytes = 20, got 40'],
-      ['words', given(new Uint32Array(10), 2), 'TypeError', 'bytes must be a Uint8Array, got a Uint32Array of 10'],
+      [
+        'a byte less',
+        given(bytes.subarray(1), 2),
+        'RangeError',
+        'bytes must hold 2 rows × 20 bytes = 40, got 39',
+      ],
+      [
+        'a row more',
+        given(bytes, 1),
+        'RangeError',
+        'bytes must hold 1 rows × 20 bytes = 20, got 40',
+      ],
+      [
+        'words',
+        given(new Uint32Array(10), 2),
+        'TypeError',
+        'bytes must be a Uint8Array, got a Uint32Array of 10',
+      ],
       ['half a row', given(bytes, 0.5), 'RangeError', 'rows must be a whole number of at least 0'],
-      ['no mark', given(bytes, 2, { ...mark, words: new BigUint64Array(1) }), 'TypeError', 'over a SharedArrayBuffer'],
-      ['a word too far', given(bytes, 2, { ...mark, index: 4 }), 'RangeError', 'mark.index must be'],
+      [
+        'no mark',
+        given(bytes, 2, { ...mark, words: new BigUint64Array(1) }),
+        'TypeError',
+        'over a SharedArrayBuffer',
+      ],
+      [
+        'a word too far',
+        given(bytes, 2, { ...mark, index: 4 }),
+        'RangeError',
+        'mark.index must be',
+      ],
     ]);
     expect(bytesOf(buffer as never)).to.deep.equal(before);
     expect([limiter.inserts, mark.words[0]]).to.deep.equal([2, 0n]);
@@ -206,7 +303,10 @@ describe('packed steps', function () {
     using buffer = make();
     const one = buffer.transitions();
     const rows = encode(buffer, [row(1), row(1), row(3)]);
-    const opened = (options: { resume?: boolean }, then: (writer: ReturnType<typeof buffer.writer>) => void) => {
+    const opened = (
+      options: { resume?: boolean },
+      then: (writer: ReturnType<typeof buffer.writer>) => void,
+    ) => {
       const writer = buffer.writer(options);
       then(writer);
       writer.close();
@@ -220,7 +320,11 @@ describe('packed steps', function () {
       writer.cutEpisodes();
       writer.addPacked(rows, 3);
       // As steps that were added the other way.
-      const values = { obs: new Float32Array(8), act: new Int32Array(4), rewards: new Float32Array(4) };
+      const values = {
+        obs: new Float32Array(8),
+        act: new Int32Array(4),
+        rewards: new Float32Array(4),
+      };
       const [terminated, truncated] = [new Uint8Array(4), new Uint8Array(4)];
       writer.add({ ...values, terminated, truncated });
       writer.cutEpisodes();
@@ -232,9 +336,9 @@ describe('packed steps', function () {
     expect(steps(1, 10)).to.deep.equal([0, 1, 2, 3, 0, 1, 0, 1, 2, 0]);
     expect(steps(3, 6)).to.deep.equal([0, 1, 0, 0, 1, 0]);
     // Where an episode was left no observation lies behind the step.
-    expect([...buffer.drawableIds(one)].filter((id) => id % 4 === 1).map((id) => (id - 1) / 4)).to.deep.equal([
-      0, 1, 2, 4, 6, 7,
-    ]);
+    expect(
+      [...buffer.drawableIds(one)].filter((id) => id % 4 === 1).map((id) => (id - 1) / 4),
+    ).to.deep.equal([0, 1, 2, 4, 6, 7]);
   });
 
   itAll(
@@ -249,7 +353,8 @@ describe('packed steps', function () {
       const words = new BigUint64Array(new SharedArrayBuffer(8));
       for (let i = 0; i < setting({ short: 4, all: 12, long: 500 }); i++) {
         const thread = new TestThread<MarkedWork>(new URL('./marked-worker.js', import.meta.url), {
-          ...{ shared: buffer.share() as never, words },
+          shared: buffer.share() as never,
+          words,
         });
         await thread.next();
         const before = buffer.ptr;

@@ -1,4 +1,7 @@
-/** Rows of steps made by hand, from what a buffer says of its places; and buffers held against each other, byte by byte. */
+/**
+ * Rows of steps made by hand, from what a buffer says of its places; and buffers held against each
+ * other, byte by byte.
+ */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';
 import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
@@ -13,7 +16,10 @@ export interface Row {
 }
 
 /** As the words of the format have it: u16 lane, u16 kind, f32 reward, the place. */
-export function encode(buffer: { readonly layout: TrajectoryBuffer['layout'] }, rows: readonly Row[]): Uint8Array {
+export function encode(
+  buffer: { readonly layout: TrajectoryBuffer['layout'] },
+  rows: readonly Row[],
+): Uint8Array {
   const { fields, placeBytes } = buffer.layout;
   const bytes = new Uint8Array(rows.length * (8 + placeBytes));
   const view = new DataView(bytes.buffer);
@@ -36,13 +42,20 @@ export function encode(buffer: { readonly layout: TrajectoryBuffer['layout'] }, 
 export function rowOf(buffer: TrajectoryBuffer, id: number, lane: number): Row {
   const read = buffer.read([id]);
   const final = read.final[0] === 1;
-  const kind = final ? 4 : read.terminated[0]! + 2 * read.truncated[0]! + (read.episodeStep[0] === 0 ? 8 : 0);
+  const kind = final
+    ? 4
+    : read.terminated[0]! + 2 * read.truncated[0]! + (read.episodeStep[0] === 0 ? 8 : 0);
   const kept = buffer.layout.fields.filter(({ observation }) => observation || !final);
-  const values = Object.fromEntries(kept.map(({ key }) => [key, read[key] as unknown as ArrayBufferView]));
+  const values = Object.fromEntries(
+    kept.map(({ key }) => [key, read[key] as unknown as ArrayBufferView]),
+  );
   return { lane, kind, reward: read.rewards[0]!, values };
 }
 
-/** What a history adds, lane by lane, in groups that belong together: a step, or one with its final observation. */
+/**
+ * What a history adds, lane by lane, in groups that belong together: a step, or one with its final
+ * observation.
+ */
 export class Pending {
   readonly #history: History;
   readonly #lanes: Row[][][];
@@ -58,7 +71,8 @@ export class Pending {
     this.#history.add();
     for (const [lane, to] of next().entries()) {
       const group: Row[] = [];
-      for (let id = before[lane]!; id < to; id += lanes) group.push(rowOf(buffer as never, id, lane));
+      for (let id = before[lane]!; id < to; id += lanes)
+        group.push(rowOf(buffer as never, id, lane));
       if (group.length > 0) this.#lanes[lane]!.push(group);
     }
   }
@@ -97,7 +111,10 @@ export function sameBuffers(what: string, got: object, want: object): void {
   expect(lane, `${what}: a lane whose places differ`).to.equal(-1);
 }
 
-/** What the steps [from, from + count) of a numbered history are, rows of two lanes; each tells its number. */
+/**
+ * What the steps [from, from + count) of a numbered history are, rows of two lanes; each tells its
+ * number.
+ */
 export function numbered(
   buffer: TrajectoryBuffer<never>,
   from: number,
@@ -107,7 +124,9 @@ export function numbered(
   for (let n = from; n < from + count; n++) {
     const [lane, kind] = [n % 3 === 0 ? 1 : 0, n % 7 === 0 ? 1 + (n % 3) : 0];
     const row = (of: number, value: number) => ({
-      ...{ lane, kind: of, reward: of === 4 ? 0 : n },
+      lane,
+      kind: of,
+      reward: of === 4 ? 0 : n,
       values: { number: Float64Array.of(value) },
     });
     rows.push(row(kind, n), ...(kind > 0 ? [row(4, -n)] : []));

@@ -1,6 +1,14 @@
-/** Priorities: sums that depend on the leaves alone, which leaf a step has, and how often each step is drawn. */
+/**
+ * Priorities: sums that depend on the leaves alone, which leaf a step has, and how often each step
+ * is drawn.
+ */
 import { expect } from 'chai';
-import { type PrioritizedSampler, prioritized, prioritizedIndices, TrajectoryBuffer } from '../../src/index.ts';
+import {
+  type PrioritizedSampler,
+  prioritized,
+  prioritizedIndices,
+  TrajectoryBuffer,
+} from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { Dice } from './history.ts';
@@ -16,7 +24,10 @@ function pairwise(leaves: Float64Array): number {
   return level[0]!;
 }
 
-/** A lane per row of one long episode each: the last step of each lane is not drawable, all others are. */
+/**
+ * A lane per row of one long episode each: the last step of each lane is not drawable, all others
+ * are.
+ */
 class Steps implements Disposable {
   readonly buffer;
   readonly view;
@@ -33,7 +44,8 @@ class Steps implements Disposable {
   add(times = 1): void {
     const obs = new Float32Array(this.lanes);
     const none = new Uint8Array(this.lanes);
-    for (let i = 0; i < times; i++) this.#writer.add({ obs, rewards: obs, terminated: none, truncated: none });
+    for (let i = 0; i < times; i++)
+      this.#writer.add({ obs, rewards: obs, terminated: none, truncated: none });
     this.written += times;
   }
   sample(sampler: PrioritizedSampler, seed = 1, count = 1, beta = 0.5) {
@@ -43,7 +55,10 @@ class Steps implements Disposable {
     return Math.max(0, this.written - this.buffer.laneCapacity);
   }
   leafOf(id: number): number {
-    return (id % this.lanes) * this.buffer.laneCapacity + (Math.floor(id / this.lanes) % this.buffer.laneCapacity);
+    return (
+      (id % this.lanes) * this.buffer.laneCapacity +
+      (Math.floor(id / this.lanes) % this.buffer.laneCapacity)
+    );
   }
   [Symbol.dispose](): void {
     this.#writer.close();
@@ -66,7 +81,8 @@ describe('trajectories: priorities', function () {
     // No sum of these is exact.
     const leaf = (priority: number) => priority + 0.3;
     const follow = () => {
-      for (const id of steps.buffer.drawableIds(steps.view)) if (!byId.has(id)) byId.set(id, leaf(largest));
+      for (const id of steps.buffer.drawableIds(steps.view))
+        if (!byId.has(id)) byId.set(id, leaf(largest));
     };
     steps.add(400);
     steps.sample(sampler);
@@ -75,7 +91,10 @@ describe('trajectories: priorities', function () {
     for (let done = 0; done < updates; ) {
       // Up to a tenth are overwritten, some come twice.
       const [from, to] = [Math.max(0, steps.firstPlace - 40), steps.written - 1];
-      const ids = Array.from({ length: 1 + dice.below(300) }, () => (from + dice.below(to - from)) * 3 + dice.below(3));
+      const ids = Array.from(
+        { length: 1 + dice.below(300) },
+        () => (from + dice.below(to - from)) * 3 + dice.below(3),
+      );
       for (let i = 0; i < ids.length / 10; i++) ids[dice.below(ids.length)] = dice.of(ids);
       const priorities = ids.map(() => dice.below(1 << 16) / 7);
       steps.buffer.updatePriorities(ids, priorities);
@@ -147,7 +166,9 @@ describe('trajectories: priorities', function () {
     // Smaller ones change nothing of it.
     steps.buffer.updatePriorities([0, 1, 2], [0.25, 0.25, 0.25]);
     steps.add();
-    expect([...leaves(), sampler.inspect().maxPriority]).to.deep.equal([0.25, 0.25, 0.25, 9, 0, 0, 0, 0, 9]);
+    expect([...leaves(), sampler.inspect().maxPriority]).to.deep.equal([
+      0.25, 0.25, 0.25, 9, 0, 0, 0, 0, 9,
+    ]);
     // A place that is written over has a new step's, and who comes late raises nothing.
     steps.add(8);
     steps.buffer.updatePriorities([0, 4, 7], [1000, 1000, 3]);
@@ -159,7 +180,9 @@ describe('trajectories: priorities', function () {
     using steps = new Steps(1, 8);
     const sampler = prioritized({ alpha: 1, epsilon: 0 });
     steps.add(4);
-    expect(refusal(() => steps.buffer.updatePriorities([0], [1])).code).to.equal('ERR_HOTSLOT_STATE_EMPTY');
+    expect(refusal(() => steps.buffer.updatePriorities([0], [1])).code).to.equal(
+      'ERR_HOTSLOT_STATE_EMPTY',
+    );
     expect(refusal(() => sampler.inspect()).code).to.equal('ERR_HOTSLOT_STATE_EMPTY');
     steps.sample(sampler);
     const before = sampler.inspect();
@@ -200,35 +223,38 @@ describe('trajectories: priorities', function () {
     expect(sampler.inspect()).to.deep.equal(before);
   });
 
-  itLonger('steps of priority zero are not drawn, count as leaves that are zero, and come back', () => {
-    using steps = new Steps(2, 8);
-    const sampler = prioritized({ alpha: 0.6, epsilon: 0, normalise: 'none' });
-    steps.add(6);
-    steps.sample(sampler);
-    const ids = [...steps.buffer.drawableIds(steps.view)];
-    for (const only of ids) {
+  itLonger(
+    'steps of priority zero are not drawn, count as leaves that are zero, and come back',
+    () => {
+      using steps = new Steps(2, 8);
+      const sampler = prioritized({ alpha: 0.6, epsilon: 0, normalise: 'none' });
+      steps.add(6);
+      steps.sample(sampler);
+      const ids = [...steps.buffer.drawableIds(steps.view)];
+      for (const only of ids) {
+        steps.buffer.updatePriorities(
+          ids,
+          ids.map((id) => (id === only ? 4 : 0)),
+        );
+        const { ids: drawn, weights, probabilities } = steps.sample(sampler, only, 50);
+        expect([...new Set(drawn)]).to.deep.equal([only]);
+        // One leaf is not zero: it is as likely as can be.
+        expect([...new Set([...weights!, ...probabilities!])]).to.deep.equal([1]);
+      }
       steps.buffer.updatePriorities(
         ids,
-        ids.map((id) => (id === only ? 4 : 0)),
+        ids.map(() => 0),
       );
-      const { ids: drawn, weights, probabilities } = steps.sample(sampler, only, 50);
-      expect([...new Set(drawn)]).to.deep.equal([only]);
-      // One leaf is not zero: it is as likely as can be.
-      expect([...new Set([...weights!, ...probabilities!])]).to.deep.equal([1]);
-    }
-    steps.buffer.updatePriorities(
-      ids,
-      ids.map(() => 0),
-    );
-    const error = refusal(() => steps.sample(sampler));
-    expect([error.code, error.message]).to.deep.equal([
-      'ERR_HOTSLOT_STATE_EMPTY',
-      'the priorities of all 10 drawable steps are zero: nothing can be drawn',
-    ]);
-    expect([steps.buffer.drawable(steps.view), sampler.inspect().total]).to.deep.equal([10, 0]);
-    steps.buffer.updatePriorities([ids[3]!], [1]);
-    expect([...steps.sample(sampler).ids]).to.deep.equal([ids[3]]);
-  });
+      const error = refusal(() => steps.sample(sampler));
+      expect([error.code, error.message]).to.deep.equal([
+        'ERR_HOTSLOT_STATE_EMPTY',
+        'the priorities of all 10 drawable steps are zero: nothing can be drawn',
+      ]);
+      expect([steps.buffer.drawable(steps.view), sampler.inspect().total]).to.deep.equal([10, 0]);
+      steps.buffer.updatePriorities([ids[3]!], [1]);
+      expect([...steps.sample(sampler).ids]).to.deep.equal([ids[3]]);
+    },
+  );
 
   it('alpha 0 draws all alike, whatever the priorities', () => {
     using steps = new Steps(2, 8);
@@ -241,30 +267,33 @@ describe('trajectories: priorities', function () {
     expect([...new Set(steps.sample(sampler, 1, 30).weights)]).to.deep.equal([1]);
   });
 
-  itLonger('the sum stays finite, however large priorities are, and a zero is no missing leaf', () => {
-    using steps = new Steps(2, 8);
-    const sampler = prioritized({ alpha: 2, epsilon: 0 });
-    steps.add(6);
-    steps.sample(sampler);
-    steps.buffer.updatePriorities([0, 1, 2], [1e200, 1.7e308, Number.MAX_VALUE]);
-    expect(Number.isFinite(sampler.inspect().total)).to.equal(true);
-    const { weights, probabilities } = steps.sample(sampler, 1, 30);
-    for (const each of [...(weights as Float64Array), ...(probabilities as Float64Array)])
-      expect(each > 0 && each <= 1, `${each}`).to.equal(true);
-    using other = new Steps(2, 8);
-    const nought = prioritized({ alpha: 1, epsilon: -0 });
-    other.add(6);
-    other.sample(nought);
-    other.buffer.updatePriorities([0, 1], [-0, 0]);
-    other.buffer.updatePriorities([0, 1], [2, 3]);
-    expect([...nought.inspect().leaves].filter((leaf) => leaf > 1)).to.deep.equal([2, 3]);
-    const leaves = Float64Array.of(Number.MAX_VALUE, Number.MAX_VALUE);
-    const error = refusal(() => prioritizedIndices({ leaves, seed: 1, count: 1 }));
-    expect([error.code, error.message]).to.deep.equal([
-      'ERR_HOTSLOT_RANGE',
-      'the 2 leaves add up to more than a float64 holds',
-    ]);
-  });
+  itLonger(
+    'the sum stays finite, however large priorities are, and a zero is no missing leaf',
+    () => {
+      using steps = new Steps(2, 8);
+      const sampler = prioritized({ alpha: 2, epsilon: 0 });
+      steps.add(6);
+      steps.sample(sampler);
+      steps.buffer.updatePriorities([0, 1, 2], [1e200, 1.7e308, Number.MAX_VALUE]);
+      expect(Number.isFinite(sampler.inspect().total)).to.equal(true);
+      const { weights, probabilities } = steps.sample(sampler, 1, 30);
+      for (const each of [...(weights as Float64Array), ...(probabilities as Float64Array)])
+        expect(each > 0 && each <= 1, `${each}`).to.equal(true);
+      using other = new Steps(2, 8);
+      const nought = prioritized({ alpha: 1, epsilon: -0 });
+      other.add(6);
+      other.sample(nought);
+      other.buffer.updatePriorities([0, 1], [-0, 0]);
+      other.buffer.updatePriorities([0, 1], [2, 3]);
+      expect([...nought.inspect().leaves].filter((leaf) => leaf > 1)).to.deep.equal([2, 3]);
+      const leaves = Float64Array.of(Number.MAX_VALUE, Number.MAX_VALUE);
+      const error = refusal(() => prioritizedIndices({ leaves, seed: 1, count: 1 }));
+      expect([error.code, error.message]).to.deep.equal([
+        'ERR_HOTSLOT_RANGE',
+        'the 2 leaves add up to more than a float64 holds',
+      ]);
+    },
+  );
 
   itLonger('no leaf of zero is ever landed on', () => {
     for (const size of [1, 2, 7, 8, 9, 63, 64, 65, 513]) {
@@ -273,7 +302,9 @@ describe('trajectories: priorities', function () {
         const leaves = new Float64Array(size);
         leaves[only] = 1e-300;
         const masses = Float64Array.of(0, 1e-301, 1e-300, 1, Number.MAX_VALUE);
-        expect([...prioritizedIndices({ leaves, masses }).indices]).to.deep.equal(new Array(5).fill(only));
+        expect([...prioritizedIndices({ leaves, masses }).indices]).to.deep.equal(
+          new Array(5).fill(only),
+        );
       }
       const holes = Float64Array.from({ length: size }, (_, i) =>
         i === 0 || i === size - 1 || dice.chance(0.6) ? 0 : 0.1,
@@ -282,8 +313,14 @@ describe('trajectories: priorities', function () {
       for (const leaf of prioritizedIndices({ leaves: holes, seed: size, count: 20_000 }).indices)
         if (!(holes[leaf]! > 0)) throw new Error(`leaf ${leaf} of ${size} is zero and was drawn`);
       const { total } = { total: pairwise(holes) };
-      const edges = Float64Array.from({ length: size + 1 }, (_, i) => holes.slice(0, i).reduce((a, b) => a + b, 0));
-      for (const masses of [edges, edges.map((mass) => mass * (1 + 1e-15)), Float64Array.of(total, total * 2)])
+      const edges = Float64Array.from({ length: size + 1 }, (_, i) =>
+        holes.slice(0, i).reduce((a, b) => a + b, 0),
+      );
+      for (const masses of [
+        edges,
+        edges.map((mass) => mass * (1 + 1e-15)),
+        Float64Array.of(total, total * 2),
+      ])
         for (const leaf of prioritizedIndices({ leaves: holes, masses }).indices)
           expect(holes[leaf]).to.be.greaterThan(0);
     }
@@ -293,7 +330,9 @@ describe('trajectories: priorities', function () {
     const dice = new Dice(3);
     const count = setting({ short: 200_000, all: 4_000_000, long: 10_000_000 });
     for (const size of [10, 1000]) {
-      const leaves = Float64Array.from({ length: size }, () => (dice.chance(0.2) ? 0 : 0.5 + dice.below(100) / 50));
+      const leaves = Float64Array.from({ length: size }, () =>
+        dice.chance(0.2) ? 0 : 0.5 + dice.below(100) / 50,
+      );
       const total = pairwise(leaves);
       const drawn = new Float64Array(size);
       for (const leaf of prioritizedIndices({ leaves, seed: size, count }).indices) drawn[leaf]!++;

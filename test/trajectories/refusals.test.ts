@@ -1,4 +1,7 @@
-/** Whatever is refused says which rule and which values, has a code, and leaves buffer, lanes and priorities as they were. */
+/**
+ * Whatever is refused says which rule and which values, has a code, and leaves buffer, lanes and
+ * priorities as they were.
+ */
 import { expect } from 'chai';
 import { hindsight, prioritized, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
@@ -18,7 +21,15 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
   const state = () => {
     const { leaves, total, maxPriority } = sampler.inspect();
     const read = buffer.read(history.places());
-    return { read, leaves, total, maxPriority, ptr: buffer.ptr, size: buffer.size, ids: buffer.drawableIds(view) };
+    return {
+      read,
+      leaves,
+      total,
+      maxPriority,
+      ptr: buffer.ptr,
+      size: buffer.size,
+      ids: buffer.drawableIds(view),
+    };
   };
   let before: ReturnType<typeof state>;
   beforeEach(() => {
@@ -31,7 +42,9 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     const transitions = (options: unknown) => () => buffer.transitions(options as never);
     const windows = (options: unknown) => () => buffer.windows(options as never);
     const goals = (options: object) => () =>
-      buffer.transitions({ relabel: hindsight({ goal: 'goal', achieved: 'reached', ...options } as never) });
+      buffer.transitions({
+        relabel: hindsight({ goal: 'goal', achieved: 'reached', ...options } as never),
+      });
     refused([
       [
         'steps that have no room',
@@ -41,34 +54,103 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
       ],
       ['no step', transitions({ nStep: 0 }), 'RangeError', 'nStep must be'],
       ['half a step', transitions({ nStep: 1.5 }), 'RangeError', 'got 1.5'],
-      ['frames without room', transitions({ nStep: 8, stack: { obs: 5 } }), 'RangeError', '4 frames before'],
-      ['gamma above 1', transitions({ gamma: 1.01 }), 'RangeError', 'gamma must be from 0 to 1, got 1.01'],
+      [
+        'frames without room',
+        transitions({ nStep: 8, stack: { obs: 5 } }),
+        'RangeError',
+        '4 frames before',
+      ],
+      [
+        'gamma above 1',
+        transitions({ gamma: 1.01 }),
+        'RangeError',
+        'gamma must be from 0 to 1, got 1.01',
+      ],
       ['gamma below 0', transitions({ gamma: -0.5 }), 'RangeError', 'got -0.5'],
       ['gamma that is none', transitions({ gamma: Number.NaN }), 'RangeError', 'got NaN'],
-      ['gamma as text', transitions({ gamma: '1' }), 'TypeError', "gamma must be a number, got '1'"],
-      ['a stack of no observation', transitions({ stack: { actions: 2 } }), 'RangeError', 'stack.actions: only observ'],
+      [
+        'gamma as text',
+        transitions({ gamma: '1' }),
+        'TypeError',
+        "gamma must be a number, got '1'",
+      ],
+      [
+        'a stack of no observation',
+        transitions({ stack: { actions: 2 } }),
+        'RangeError',
+        'stack.actions: only observ',
+      ],
       ['a stack of nothing', transitions({ stack: { valueOf: 2 } }), 'RangeError', 'stack.valueOf'],
       ['no frame', transitions({ stack: { obs: 0 } }), 'RangeError', 'stack.obs must be'],
-      ['frames as text', transitions({ stack: { obs: '4' } }), 'TypeError', 'stack.obs must be a number'],
+      [
+        'frames as text',
+        transitions({ stack: { obs: '4' } }),
+        'TypeError',
+        'stack.obs must be a number',
+      ],
       ['a stack that is none', transitions({ stack: 4 }), 'TypeError', 'stack must be an object'],
-      ['padding that is none', transitions({ pad: 'none' }), 'TypeError', "pad must be 'repeat' or 'zero', got 'none'"],
-      ['an unknown option', transitions({ nstep: 3 }), 'TypeError', "transitions: unknown option 'nstep'"],
+      [
+        'padding that is none',
+        transitions({ pad: 'none' }),
+        'TypeError',
+        "pad must be 'repeat' or 'zero', got 'none'",
+      ],
+      [
+        'an unknown option',
+        transitions({ nstep: 3 }),
+        'TypeError',
+        "transitions: unknown option 'nstep'",
+      ],
       ['no options', transitions(null), 'TypeError', 'transitions takes an options object'],
       ['windows without a length', windows({}), 'TypeError', 'length must be'],
-      ['windows longer than a lane', windows({ length: 8, burnIn: 4 }), 'RangeError', 'burnIn 4 + length 8'],
+      [
+        'windows longer than a lane',
+        windows({ length: 8, burnIn: 4 }),
+        'RangeError',
+        'burnIn 4 + length 8',
+      ],
       ['burn-in below 0', windows({ length: 1, burnIn: -1 }), 'RangeError', 'burnIn must be'],
       ['edges that are none', windows({ length: 1, edges: 'head' }), 'TypeError', "got 'head'"],
-      ['n steps of windows', windows({ length: 1, nStep: 2 }), 'TypeError', "windows: unknown option 'nStep'"],
-      ['goals unlike', goals({ goal: 'obs' }), 'RangeError', 'obs is float32 [3], reached is float64 [2]'],
-      ['a goal that is none', goals({ goal: 'actions' }), 'RangeError', "'actions' is no observation"],
+      [
+        'n steps of windows',
+        windows({ length: 1, nStep: 2 }),
+        'TypeError',
+        "windows: unknown option 'nStep'",
+      ],
+      [
+        'goals unlike',
+        goals({ goal: 'obs' }),
+        'RangeError',
+        'obs is float32 [3], reached is float64 [2]',
+      ],
+      [
+        'a goal that is none',
+        goals({ goal: 'actions' }),
+        'RangeError',
+        "'actions' is no observation",
+      ],
       ['no goal', goals({ goal: undefined }), 'TypeError', 'hindsight: goal must name'],
       ['a strategy that is none', goals({ strategy: 'past' }), 'TypeError', "got 'past'"],
-      ['a ratio above 1', goals({ ratio: 1.5 }), 'RangeError', 'ratio must be from 0 to 1, got 1.5'],
+      [
+        'a ratio above 1',
+        goals({ ratio: 1.5 }),
+        'RangeError',
+        'ratio must be from 0 to 1, got 1.5',
+      ],
       ['an unknown option of goals', goals({ k: 4 }), 'TypeError', "hindsight: unknown option 'k'"],
-      ['a plain relabel', transitions({ relabel: { goal: 'goal' } }), 'TypeError', 'relabel must be what hindsight()'],
+      [
+        'a plain relabel',
+        transitions({ relabel: { goal: 'goal' } }),
+        'TypeError',
+        'relabel must be what hindsight()',
+      ],
       [
         'a stacked goal',
-        () => buffer.transitions({ stack: { goal: 2 }, relabel: hindsight({ goal: 'goal', achieved: 'reached' }) }),
+        () =>
+          buffer.transitions({
+            stack: { goal: 2 },
+            relabel: hindsight({ goal: 'goal', achieved: 'reached' }),
+          }),
         'RangeError',
         "'goal' cannot be stacked",
       ],
@@ -79,26 +161,62 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     using other = TrajectoryBuffer.create({ capacity: 24, lanes: 2, fields: { obs } });
     using narrow = TrajectoryBuffer.create({ capacity: 16, lanes: 2, fields });
     const strange = other.transitions();
-    const sample = (options: object) => () => buffer.sample({ view, seed: 1, count: 1, ...options } as never);
+    const sample = (options: object) => () =>
+      buffer.sample({ view, seed: 1, count: 1, ...options } as never);
     const at = (options: object) => () => buffer.transitionsAt({ view, ids, ...options } as never);
     const goal = buffer.transitions({ relabel: hindsight({ goal: 'goal', achieved: 'reached' }) });
     refused([
-      ['a view of other fields', sample({ view: strange }), 'RangeError', 'other fields or lanes (obs)'],
+      [
+        'a view of other fields',
+        sample({ view: strange }),
+        'RangeError',
+        'other fields or lanes (obs)',
+      ],
       ['the ids of one', () => buffer.drawableIds(strange), 'RangeError', 'other fields'],
       ['the count of one', () => buffer.drawable(strange), 'RangeError', 'other fields'],
-      ['a view of shorter lanes', at({ view: narrow.transitions() }), 'RangeError', 'other fields or lanes'],
-      ['a view that is none', sample({ view: {} }), 'TypeError', 'view must be what transitions() or windows() made'],
+      [
+        'a view of shorter lanes',
+        at({ view: narrow.transitions() }),
+        'RangeError',
+        'other fields or lanes',
+      ],
+      [
+        'a view that is none',
+        sample({ view: {} }),
+        'TypeError',
+        'view must be what transitions() or windows() made',
+      ],
       ['no view', () => buffer.drawable(undefined as never), 'TypeError', 'got undefined'],
       ['no row', sample({ count: 0 }), 'RangeError', 'count must be'],
       ['half a row', sample({ count: 0.5 }), 'RangeError', 'got 0.5'],
       ['a seed below 0', sample({ seed: -1 }), 'RangeError', 'seed'],
       ['no seed', sample({ seed: undefined }), 'TypeError', 'seed'],
-      ['beta above 1', sample({ sampler, beta: 1.5 }), 'RangeError', 'beta must be from 0 to 1, got 1.5'],
+      [
+        'beta above 1',
+        sample({ sampler, beta: 1.5 }),
+        'RangeError',
+        'beta must be from 0 to 1, got 1.5',
+      ],
       ['beta that is none', sample({ sampler, beta: Number.NaN }), 'RangeError', 'got NaN'],
       ['beta as text', sample({ sampler, beta: '1' }), 'TypeError', "got '1'"],
-      ['a sampler that is none', sample({ sampler: {} }), 'TypeError', 'sampler must be what prioritized() makes'],
-      ['a second sampler', sample({ sampler: prioritized() }), 'RangeError', 'has a prioritized sampler already'],
-      ['its sampler by another view', sample({ sampler, view: goal }), 'RangeError', 'belongs to another view'],
+      [
+        'a sampler that is none',
+        sample({ sampler: {} }),
+        'TypeError',
+        'sampler must be what prioritized() makes',
+      ],
+      [
+        'a second sampler',
+        sample({ sampler: prioritized() }),
+        'RangeError',
+        'has a prioritized sampler already',
+      ],
+      [
+        'its sampler by another view',
+        sample({ sampler, view: goal }),
+        'RangeError',
+        'belongs to another view',
+      ],
       [
         "another buffer's sampler",
         () => narrow.sample({ view: narrow.transitions(), seed: 1, count: 1, sampler }),
@@ -107,7 +225,12 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
       ],
       ['an unknown option', sample({ cuont: 1 }), 'TypeError', "sample: unknown option 'cuont'"],
       ['one of chosen steps', at({ seed: 1 }), 'TypeError', "transitionsAt: unknown option 'seed'"],
-      ['goals without hindsight', at({ goalIds: ids }), 'RangeError', 'goalIds need a view with hindsight'],
+      [
+        'goals without hindsight',
+        at({ goalIds: ids }),
+        'RangeError',
+        'goalIds need a view with hindsight',
+      ],
       [
         'too few goals',
         at({ view: goal, ids: [], goalIds: [1] }),
@@ -115,12 +238,32 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
         'goalIds must be as many as ids, 0, got 1',
       ],
       ['a goal below -1', at({ view: goal, ids: [], goalIds: [-2] }), 'RangeError', 'goalIds[0]'],
-      ['ids of another kind', at({ ids: new Uint32Array(1) }), 'TypeError', 'got a Uint32Array of 1'],
-      ['an id that never was', at({ ids: [...ids, 9999] }), 'RangeError', `ids[${ids.length}] = 9999 is not drawable`],
-      ['one that is overwritten', at({ ids: [0] }), 'RangeError', 'place 0 of lane 0 was overwritten'],
+      [
+        'ids of another kind',
+        at({ ids: new Uint32Array(1) }),
+        'TypeError',
+        'got a Uint32Array of 1',
+      ],
+      [
+        'an id that never was',
+        at({ ids: [...ids, 9999] }),
+        'RangeError',
+        `ids[${ids.length}] = 9999 is not drawable`,
+      ],
+      [
+        'one that is overwritten',
+        at({ ids: [0] }),
+        'RangeError',
+        'place 0 of lane 0 was overwritten',
+      ],
       ['one below 0', at({ ids: [-1] }), 'RangeError', 'ids[0]'],
       ['one that is no number', at({ ids: ['1'] }), 'TypeError', 'ids[0] must be a number'],
-      ['one that is read', () => buffer.read([ids[0]!, 9999]), 'RangeError', 'ids[1] = 9999 is not there'],
+      [
+        'one that is read',
+        () => buffer.read([ids[0]!, 9999]),
+        'RangeError',
+        'ids[1] = 9999 is not there',
+      ],
       ['one that is read and gone', () => buffer.read([1]), 'RangeError', 'place 0 of lane 1'],
       ['one beyond numbers', () => buffer.read([2 ** 53]), 'RangeError', 'ids[0]'],
     ]);
@@ -130,7 +273,9 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     // A row that was refused for its size leaves the next one as it is.
     expect(buffer.sample({ view, seed: 1, count: 3 }).ids).to.have.length(3);
     expect(
-      refusal(() => buffer.sample({ view: buffer.windows({ length: 11, edges: 'full' }), seed: 1, count: 1 })).code,
+      refusal(() =>
+        buffer.sample({ view: buffer.windows({ length: 11, edges: 'full' }), seed: 1, count: 1 }),
+      ).code,
     ).to.equal('ERR_HOTSLOT_STATE_EMPTY');
   });
 
@@ -161,10 +306,25 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     const two = ids.slice(0, 2);
     refused([
       ['too few', update(two, [1]), 'RangeError', 'priorities must be as many as ids, 2, got 1'],
-      ['NaN', update(two, [9, Number.NaN]), 'RangeError', 'priorities[1] must be finite and at least 0, got NaN'],
-      ['infinite', update(two, Float32Array.of(9, Number.POSITIVE_INFINITY)), 'RangeError', 'got Infinity'],
+      [
+        'NaN',
+        update(two, [9, Number.NaN]),
+        'RangeError',
+        'priorities[1] must be finite and at least 0, got NaN',
+      ],
+      [
+        'infinite',
+        update(two, Float32Array.of(9, Number.POSITIVE_INFINITY)),
+        'RangeError',
+        'got Infinity',
+      ],
       ['negative', update(two, Float64Array.of(-1e-300, 9)), 'RangeError', 'priorities[0]'],
-      ['integers', update(two, new Int32Array(2)), 'TypeError', 'got an Int32Array of 2'.replace('an Int', 'a Int')],
+      [
+        'integers',
+        update(two, new Int32Array(2)),
+        'TypeError',
+        'got an Int32Array of 2'.replace('an Int', 'a Int'),
+      ],
       ['no list', update(two, 1), 'TypeError', 'priorities must be'],
       ['ids that are none', update(1, [1]), 'TypeError', 'ids must be'],
       [
@@ -179,11 +339,21 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
   it('leaves, masses and samplers that are none', () => {
     const sampling = (options: unknown) => () => prioritized(options as never);
     refused([
-      ['alpha below 0', sampling({ alpha: -1 }), 'RangeError', 'alpha must be finite and at least 0, got -1'],
+      [
+        'alpha below 0',
+        sampling({ alpha: -1 }),
+        'RangeError',
+        'alpha must be finite and at least 0, got -1',
+      ],
       ['alpha as text', sampling({ alpha: '1' }), 'TypeError', "alpha must be a number, got '1'"],
       ['epsilon that is none', sampling({ epsilon: Number.NaN }), 'RangeError', 'epsilon'],
       ['normalise that is none', sampling({ normalise: 'max' }), 'TypeError', "got 'max'"],
-      ['an unknown option', sampling({ beta: 1 }), 'TypeError', "prioritized: unknown option 'beta'"],
+      [
+        'an unknown option',
+        sampling({ beta: 1 }),
+        'TypeError',
+        "prioritized: unknown option 'beta'",
+      ],
     ]);
   });
 

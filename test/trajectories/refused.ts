@@ -2,7 +2,12 @@
 import { expect } from 'chai';
 import { refusal } from '../rig/refusal.ts';
 
-export type Refused = [what: string, call: () => unknown, error: 'TypeError' | 'RangeError', text: string];
+export type Refused = [
+  what: string,
+  call: () => unknown,
+  error: 'TypeError' | 'RangeError',
+  text: string,
+];
 
 /** Each throws this kind of error, with the code of its kind. */
 export function refused(cases: readonly Refused[]): void {

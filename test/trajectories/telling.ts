@@ -1,4 +1,7 @@
-/** Steps whose every element tells lane, place and step of the episode; what a sample of them must then be. */
+/**
+ * Steps whose every element tells lane, place and step of the episode; what a sample of them must
+ * then be.
+ */
 import type { TrajectoryBuffer } from '../../src/index.ts';
 
 export const LANES = 2;
@@ -28,9 +31,12 @@ export function tell(to: Float64Array, row: number, words: number, id: number, s
 export function misplaced(read: object, words: number, id: number): string | null {
   const { obs, id: own, rewards, episodeStep } = read as Record<string, ArrayLike<number>>;
   const first = told(id, episodeStep![0]!);
-  for (let e = 0; e < words; e++) if (obs![e] !== first + e) return `id ${id}: element ${e} is of another place`;
+  for (let e = 0; e < words; e++)
+    if (obs![e] !== first + e) return `id ${id}: element ${e} is of another place`;
   if (own![0] !== id) return `id ${id} has the action of ${own![0]}`;
-  return rewards![0] === rewardAt(Math.floor(id / LANES)) ? null : `id ${id} has reward ${rewards![0]}`;
+  return rewards![0] === rewardAt(Math.floor(id / LANES))
+    ? null
+    : `id ${id} has reward ${rewards![0]}`;
 }
 
 interface Sample {
@@ -45,9 +51,22 @@ interface Sample {
   mask?: ArrayLike<number>;
 }
 
-/** What is wrong with a sample of transitions of n steps (gamma ½), or of windows of T steps; null where nothing is. */
+/**
+ * What is wrong with a sample of transitions of n steps (gamma ½), or of windows of T steps; null
+ * where nothing is.
+ */
 export function fault(sample: object, words: number, n: number, T = 0): string | null {
-  const { obs, nextObs, id: own, rewards, terminated, truncated, steps, ids, mask } = sample as Sample;
+  const {
+    obs,
+    nextObs,
+    id: own,
+    rewards,
+    terminated,
+    truncated,
+    steps,
+    ids,
+    mask,
+  } = sample as Sample;
   const wrong = (array: ArrayLike<number>, row: number, id: number, step: number): boolean => {
     const first = told(id, step);
     for (let e = 0; e < words; e++) if (array[row * words + e] !== first + e) return true;
@@ -62,7 +81,8 @@ export function fault(sample: object, words: number, n: number, T = 0): string |
       const step = stepAt(i);
       if (own[i] !== id) return `id ${id} has the action of ${own[i]}`;
       if (wrong(obs, i, id, step)) return `id ${id} has an observation of another place`;
-      if (wrong(nextObs!, i, id + k * LANES, step + k)) return `id ${id} has a next observation of another place`;
+      if (wrong(nextObs!, i, id + k * LANES, step + k))
+        return `id ${id} has a next observation of another place`;
       let sum = 0;
       for (let j = 0; j < k; j++) sum += 0.5 ** j * rewardAt(place + j);
       if (rewards[i] !== sum) return `id ${id} has rewards ${rewards[i]}, not ${sum}`;
@@ -82,8 +102,10 @@ export function fault(sample: object, words: number, n: number, T = 0): string |
     for (let s = 0; s <= k; s++) {
       const here = id + (s - at) * LANES;
       if (s < k && own[i * T + before + s] !== here) return `id ${id} has ${first} for a window`;
-      if (wrong(obs, i * (T + 1) + before + s, here, step + s)) return `id ${id}: observation ${s} is of another place`;
-      if (s < k && rewards[i * T + before + s] !== rewardAt(Math.floor(here / LANES))) return `id ${id}: reward ${s}`;
+      if (wrong(obs, i * (T + 1) + before + s, here, step + s))
+        return `id ${id}: observation ${s} is of another place`;
+      if (s < k && rewards[i * T + before + s] !== rewardAt(Math.floor(here / LANES)))
+        return `id ${id}: reward ${s}`;
       if (s + 1 < k && endAt(here) !== 'no') return `id ${id}: an episode goes on behind its end`;
     }
   }

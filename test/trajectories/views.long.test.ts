@@ -1,11 +1,20 @@
 /**
- * Every view of random histories, against the lists of episodes: lanes out of step, rings that wrap, episodes that end in every
- * way or are abandoned, clear(); views that look often, and ones that are lapped meanwhile.
+ * Every view of random histories, against the lists of episodes: lanes out of step, rings that
+ * wrap, episodes that end in every way or are abandoned, clear(); views that look often, and ones
+ * that are lapped meanwhile.
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
 import { itLonger, setting } from '../rig/setting.ts';
-import { drawableIds, placesNeeded, type Rule, rule, ruleName, sameSample, sampleOf } from './expected.ts';
+import {
+  drawableIds,
+  placesNeeded,
+  type Rule,
+  rule,
+  ruleName,
+  sameSample,
+  sampleOf,
+} from './expected.ts';
 import { History } from './history.ts';
 import { Look, PriorityLook } from './looks.ts';
 
@@ -39,14 +48,22 @@ function looksOf(history: History, attached: History['buffer']): { look: Look; e
   const { dice, perLane } = history;
   const fitting = rules.filter((each) => placesNeeded(each) <= perLane);
   const looks = Array.from({ length: 5 }, (_, i) => {
-    const [buffer, what] = dice.chance(0.5) ? [history.buffer, `view ${i}`] : [attached, `view ${i}, attached`];
-    return { look: new Look(history, dice.of(fitting), buffer, what), every: dice.of([1, 7, 3 * perLane, 200]) };
+    const [buffer, what] = dice.chance(0.5)
+      ? [history.buffer, `view ${i}`]
+      : [attached, `view ${i}, attached`];
+    return {
+      look: new Look(history, dice.of(fitting), buffer, what),
+      every: dice.of([1, 7, 3 * perLane, 200]),
+    };
   });
   for (const [buffer, what] of [
     [history.buffer, 'a sampler'],
     [attached, 'a sampler, attached'],
   ] as const)
-    looks.push({ look: new PriorityLook(history, dice.of(fitting), buffer, what), every: dice.of([1, 5, 100]) });
+    looks.push({
+      look: new PriorityLook(history, dice.of(fitting), buffer, what),
+      every: dice.of([1, 5, 100]),
+    });
   return looks;
 }
 
@@ -74,7 +91,10 @@ function play(seed: number): void {
     look.refuses(30);
   }
   const steps = history.steps();
-  expect([history.buffer.size, history.buffer.ptr], 'size and ptr').to.deep.equal([steps.length, history.written]);
+  expect([history.buffer.size, history.buffer.ptr], 'size and ptr').to.deep.equal([
+    steps.length,
+    history.written,
+  ]);
   attached.close();
   history.close();
 }
@@ -119,11 +139,19 @@ describe('trajectories: views against lists of episodes', function () {
     for (const each of rules) {
       if (placesNeeded(each) > history.perLane) continue;
       const { view } = new Look(history, each, history.buffer, '');
-      sameSample('none', history.buffer.transitionsAt({ view, ids: [] }), sampleOf(history, each, []));
+      sameSample(
+        'none',
+        history.buffer.transitionsAt({ view, ids: [] }),
+        sampleOf(history, each, []),
+      );
       const id = drawableIds(history, each)[0];
       if (id === undefined) continue;
       const ids = new Array<number>(100).fill(id);
-      sameSample('often', history.buffer.transitionsAt({ view, ids }), sampleOf(history, each, ids));
+      sameSample(
+        'often',
+        history.buffer.transitionsAt({ view, ids }),
+        sampleOf(history, each, ids),
+      );
     }
     history.close();
   });
@@ -138,7 +166,11 @@ describe('trajectories: views against lists of episodes', function () {
       const { view } = new Look(history, each, history.buffer, '');
       const ids = drawableIds(history, each);
       const many = Array.from({ length: 6000 }, () => history.dice.of(ids));
-      sameSample(ruleName(each), history.buffer.transitionsAt({ view, ids: many }), sampleOf(history, each, many));
+      sameSample(
+        ruleName(each),
+        history.buffer.transitionsAt({ view, ids: many }),
+        sampleOf(history, each, many),
+      );
     }
     history.close();
   });

@@ -1,4 +1,7 @@
-/** Lanes whose places and steps have come across every width that a number of theirs has somewhere: all is as from zero on. */
+/**
+ * Lanes whose places and steps have come across every width that a number of theirs has somewhere:
+ * all is as from zero on.
+ */
 import { expect } from 'chai';
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
 import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
@@ -13,7 +16,10 @@ const make = () =>
   });
 type Made = ReturnType<typeof make>;
 
-/** As if so many places had been written in each lane, as many steps, and nothing kept; the last one ended its episode. */
+/**
+ * As if so many places had been written in each lane, as many steps, and nothing kept; the last one
+ * ended its episode.
+ */
 function skipTo(buffer: Made, places: number): void {
   const inside = insideOfTrajectories(buffer as unknown as TrajectoryBuffer);
   const states = new Float64Array(5 * LANES);
@@ -27,7 +33,12 @@ function skipTo(buffer: Made, places: number): void {
   inside.ledger.restore(states);
 }
 
-function add(buffers: readonly Made[], writers: readonly ReturnType<Made['writer']>[], dice: Dice, step: number): void {
+function add(
+  buffers: readonly Made[],
+  writers: readonly ReturnType<Made['writer']>[],
+  dice: Dice,
+  step: number,
+): void {
   const ends = Array.from({ length: LANES }, () => dice.below(7) === 0);
   const steps = {
     obs: Float32Array.from({ length: 2 * LANES }, (_, i) => 10 * step + i),
@@ -77,7 +88,12 @@ describe('trajectories/wraps', () => {
           expect(counted(there!, from), `${step}`).to.deep.equal(counted(here!, 0));
         }
         const drawn = [far, near].map((each, i) =>
-          each.sample({ view: views[i]![0] as never, seed: step, count: 16, sampler: samplers[i]! }),
+          each.sample({
+            view: views[i]![0] as never,
+            seed: step,
+            count: 16,
+            sampler: samplers[i]!,
+          }),
         );
         expect(counted(drawn[0]!, from), `${step}`).to.deep.equal(counted(drawn[1]!, 0));
         const priorities = Float64Array.from({ length: 16 }, () => dice.below(50));

@@ -1,4 +1,7 @@
-/** A thread that takes lanes of a trajectory buffer, writes as long as it is told, and ends in every way a thread can. */
+/**
+ * A thread that takes lanes of a trajectory buffer, writes as long as it is told, and ends in every
+ * way a thread can.
+ */
 import { once } from 'node:events';
 import { parentPort } from 'node:worker_threads';
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';

@@ -1,4 +1,7 @@
-/** Writers: what an add takes and refuses, what the limiter gates, and whose a lane is while threads come and go. */
+/**
+ * Writers: what an add takes and refuses, what the limiter gates, and whose a lane is while threads
+ * come and go.
+ */
 import { expect } from 'chai';
 import { fromBfloat16, fromFloat16, RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
@@ -37,10 +40,25 @@ describe('trajectory writers', () => {
   it('store numbers of two bytes as they are rounded, or as the bits that are given', () => {
     using buffer = TrajectoryBuffer.create({ capacity: 8, lanes: 2, fields });
     using writer = buffer.writer();
-    writer.add({ ...step(), ...finals(), terminated: [true, false], truncated: Uint8Array.of(0, 1) });
-    const { half, brain, flag, obs, image, action, final, episodeStep, terminated, truncated, rewards } = buffer.read([
-      0, 1, 2, 3,
-    ]);
+    writer.add({
+      ...step(),
+      ...finals(),
+      terminated: [true, false],
+      truncated: Uint8Array.of(0, 1),
+    });
+    const {
+      half,
+      brain,
+      flag,
+      obs,
+      image,
+      action,
+      final,
+      episodeStep,
+      terminated,
+      truncated,
+      rewards,
+    } = buffer.read([0, 1, 2, 3]);
     expect([...fromFloat16(half)]).to.deep.equal([1, 65504, 1, 2]);
     expect([...fromBfloat16(brain)]).to.deep.equal([3.140625, -0, 0, 0]);
     expect([[...flag], [...obs], [...image]]).to.deep.equal([
@@ -66,21 +84,91 @@ describe('trajectory writers', () => {
     const add = (more: object) => () => writer.add({ ...step(), ...more });
     const ending = { ...finals(), terminated: [false, true] };
     refused([
-      ['another type', add({ obs: [1, 2] }), 'TypeError', 'obs must be a Float32Array (float32), got an array of 2'],
+      [
+        'another type',
+        add({ obs: [1, 2] }),
+        'TypeError',
+        'obs must be a Float32Array (float32), got an array of 2',
+      ],
       ['doubles', add({ obs: new Float64Array(2) }), 'TypeError', 'got a Float64Array of 2'],
-      ['numbers for int32', add({ action: new Float32Array(2) }), 'TypeError', 'action must be a Int32Array (int32)'],
-      ['doubles for halves', add({ half: new Float64Array(2) }), 'TypeError', 'of bits, or a Float32Array (float16)'],
-      ['signed bits', add({ brain: new Int16Array(2) }), 'TypeError', 'brain must be a Uint16Array of bits'],
-      ['one lane', add({ obs: new Float32Array(1) }), 'RangeError', 'obs must hold 1 elements × 2 lanes = 2, got 1'],
-      ['elements', add({ image: new Uint8Array(2) }), 'RangeError', 'image must hold 2 elements × 2 lanes = 4, got 2'],
-      ['halves of one lane', add({ half: new Float32Array(3) }), 'RangeError', 'half must hold 1 elements × 2 lanes'],
-      ['a missing field', add({ flag: undefined }), 'TypeError', 'flag must be a Uint8Array (bool), got undefined'],
-      ['an unknown field', add({ reward: 1 }), 'TypeError', "add: unknown option 'reward'; it takes obs"],
-      ['final of what is none', add({ finalAction: 1 }), 'TypeError', "add: unknown option 'finalAction'"],
-      ['rewards', add({ rewards: [1, 2] }), 'TypeError', 'rewards must be a Float32Array, got an array of 2'],
-      ['three rewards', add({ rewards: new Float32Array(3) }), 'RangeError', 'rewards must hold 1 elements × 2 lanes'],
-      ['no flags', add({ terminated: undefined }), 'TypeError', 'terminated must be a Uint8Array or an array of boo'],
-      ['one flag', add({ truncated: [true] }), 'RangeError', 'truncated must hold 1 elements × 2 lanes = 2, got 1'],
+      [
+        'numbers for int32',
+        add({ action: new Float32Array(2) }),
+        'TypeError',
+        'action must be a Int32Array (int32)',
+      ],
+      [
+        'doubles for halves',
+        add({ half: new Float64Array(2) }),
+        'TypeError',
+        'of bits, or a Float32Array (float16)',
+      ],
+      [
+        'signed bits',
+        add({ brain: new Int16Array(2) }),
+        'TypeError',
+        'brain must be a Uint16Array of bits',
+      ],
+      [
+        'one lane',
+        add({ obs: new Float32Array(1) }),
+        'RangeError',
+        'obs must hold 1 elements × 2 lanes = 2, got 1',
+      ],
+      [
+        'elements',
+        add({ image: new Uint8Array(2) }),
+        'RangeError',
+        'image must hold 2 elements × 2 lanes = 4, got 2',
+      ],
+      [
+        'halves of one lane',
+        add({ half: new Float32Array(3) }),
+        'RangeError',
+        'half must hold 1 elements × 2 lanes',
+      ],
+      [
+        'a missing field',
+        add({ flag: undefined }),
+        'TypeError',
+        'flag must be a Uint8Array (bool), got undefined',
+      ],
+      [
+        'an unknown field',
+        add({ reward: 1 }),
+        'TypeError',
+        "add: unknown option 'reward'; it takes obs",
+      ],
+      [
+        'final of what is none',
+        add({ finalAction: 1 }),
+        'TypeError',
+        "add: unknown option 'finalAction'",
+      ],
+      [
+        'rewards',
+        add({ rewards: [1, 2] }),
+        'TypeError',
+        'rewards must be a Float32Array, got an array of 2',
+      ],
+      [
+        'three rewards',
+        add({ rewards: new Float32Array(3) }),
+        'RangeError',
+        'rewards must hold 1 elements × 2 lanes',
+      ],
+      [
+        'no flags',
+        add({ terminated: undefined }),
+        'TypeError',
+        'terminated must be a Uint8Array or an array of boo',
+      ],
+      [
+        'one flag',
+        add({ truncated: [true] }),
+        'RangeError',
+        'truncated must hold 1 elements × 2 lanes = 2, got 1',
+      ],
       ['flags as floats', add({ skip: new Float32Array(2) }), 'TypeError', 'skip must be'],
       ['skip of three', add({ skip: [true, false, false] }), 'RangeError', 'skip must hold'],
       [
@@ -89,8 +177,18 @@ describe('trajectory writers', () => {
         'TypeError',
         'lane 1 ends its episode, and finalObs is not given',
       ],
-      ['one of the finals', add({ ...ending, finalHalf: undefined }), 'TypeError', 'and finalHalf is not given'],
-      ['a short final', add({ ...ending, finalImage: new Uint8Array(2) }), 'RangeError', 'finalImage must hold 2 elem'],
+      [
+        'one of the finals',
+        add({ ...ending, finalHalf: undefined }),
+        'TypeError',
+        'and finalHalf is not given',
+      ],
+      [
+        'a short final',
+        add({ ...ending, finalImage: new Uint8Array(2) }),
+        'RangeError',
+        'finalImage must hold 2 elem',
+      ],
       [
         'another final',
         add({ ...ending, finalObs: new Uint8Array(2) }),
@@ -102,19 +200,29 @@ describe('trajectory writers', () => {
     expect([buffer.ptr, buffer.size]).to.deep.equal([0, 0]);
     // An episode that ends in a lane that is left out needs none.
     expect(writer.add({ ...step(), terminated: [false, true], skip: [false, true] })).to.equal(2);
-    expect([buffer.ptr, refusal(() => buffer.read([1])).code]).to.deep.equal([1, 'ERR_HOTSLOT_RANGE']);
-    // The refused steps have left no trace: this is still its lane's first episode, and the other's second step.
+    expect([buffer.ptr, refusal(() => buffer.read([1])).code]).to.deep.equal([
+      1,
+      'ERR_HOTSLOT_RANGE',
+    ]);
+    // The refused steps have left no trace: this is still its lane's first episode, and the other's
+    // second step.
     writer.add(step());
     expect([...buffer.read([0, 1, 2]).episodeStep]).to.deep.equal([0, 0, 1]);
   });
 
   it('wait for the limiter: 0, and nothing is taken', () => {
-    const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 2, errorBuffer: 4, gateAdd: true });
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 2,
+      errorBuffer: 4,
+      gateAdd: true,
+    });
     using buffer = TrajectoryBuffer.create({ capacity: 64, lanes: 2, fields, limiter });
     using writer = buffer.writer();
     const taken: number[] = [];
     // Two steps of minSize, four of the error buffer.
-    for (let i = 0; i < 5; i++) taken.push(writer.add({ ...step(), ...finals(), terminated: [i === 2, false] }));
+    for (let i = 0; i < 5; i++)
+      taken.push(writer.add({ ...step(), ...finals(), terminated: [i === 2, false] }));
     expect(taken).to.deep.equal([2, 2, 2, 0, 0]);
     expect([buffer.ptr, limiter.inserts]).to.deep.equal([6, 6]);
     // A lane that is left out is no step; one step has no room either.
@@ -128,7 +236,8 @@ describe('trajectory writers', () => {
     expect([buffer.ptr, buffer.size, limiter.inserts]).to.deep.equal([7, 7, 7]);
     limiter.countSamples(4);
     expect(writer.add({ ...step(), truncated: Uint8Array.of(1, 0), ...finals() })).to.equal(2);
-    // Lane 0: three steps and a final observation, then the step after the wait, its episode's first and last.
+    // Lane 0: three steps and a final observation, then the step after the wait, its episode's
+    // first and last.
     expect([...buffer.read([0, 2, 4, 6, 8, 10]).episodeStep]).to.deep.equal([0, 1, 2, 3, 0, 1]);
     limiter.checkBand({ sampleCount: 3 });
     const error = refusal(() => {
@@ -144,9 +253,17 @@ describe('trajectory writers', () => {
 describe('lanes of a trajectory buffer', () => {
   const small = { obs: { shape: [], observation: true } } as const;
   const make = () => TrajectoryBuffer.create({ capacity: 64, lanes: 4, fields: small });
-  const start = (buffer: ReturnType<typeof make>, firstLane: number, lanes: number, then: WriterWork['then']) =>
+  const start = (
+    buffer: ReturnType<typeof make>,
+    firstLane: number,
+    lanes: number,
+    then: WriterWork['then'],
+  ) =>
     new TestThread<WriterWork>(new URL('./writer-worker.js', import.meta.url), {
-      ...{ shared: buffer.share() as never, firstLane, lanes, then },
+      shared: buffer.share() as never,
+      firstLane,
+      lanes,
+      then,
     });
   const add = (writer: ReturnType<ReturnType<typeof make>['writer']>) => {
     const values = new Float32Array(writer.lanes);
@@ -217,13 +334,19 @@ describe('lanes of a trajectory buffer', () => {
           expect(await thread.next()).to.equal('has the lanes');
           thread.worker.postMessage('go on');
           if (then === 'for ever') await thread.terminate();
-          else await thread.next().catch((error: Error) => expect(error.message).to.match(/on purpose|ended with 3/));
+          else
+            await thread
+              .next()
+              .catch((error: Error) => expect(error.message).to.match(/on purpose|ended with 3/));
           await thread.ended;
           const writer = buffer.writer({ firstLane: 1 });
           const first = buffer.drawableIds(one).length;
           add(writer);
-          // The step before has no observation behind it: it was another's, whose episode never ended.
-          expect(buffer.drawableIds(one).length, 'the writer before ended nothing').to.be.at.most(first);
+          // The step before has no observation behind it: it was another's, whose episode never
+          // ended.
+          expect(buffer.drawableIds(one).length, 'the writer before ended nothing').to.be.at.most(
+            first,
+          );
           const newest = Math.max(...buffer.drawableIds(one)) / 4;
           const ids = [1, 2, 3].map((lane) => (Math.floor(newest) + 2) * 4 + lane);
           expect([...buffer.read(ids).episodeStep]).to.deep.equal([0, 0, 0]);

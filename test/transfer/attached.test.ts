@@ -13,15 +13,21 @@ describe('attached backend', () => {
     it(`${transfer}: another thread submits, this one consumes`, async () => {
       using bench = new Bench(transfer);
       bench.pack(1, 6);
-      const submitter = new TestThread<Submitting>(new URL('./attached-worker.js', import.meta.url), {
-        shared: bench.backend.share(),
-        slot: 1,
-        bytes: BYTES,
-      });
+      const submitter = new TestThread<Submitting>(
+        new URL('./attached-worker.js', import.meta.url),
+        {
+          shared: bench.backend.share(),
+          slot: 1,
+          bytes: BYTES,
+        },
+      );
       expect(await submitter.result()).to.be.at.least(0);
       expect(pinnedHandles(), 'nothing is left pinned').to.equal(0);
       await bench.backend.synchronizeReady(1);
-      expect([bench.backend.readyQuery(1), bench.backend.readyQuery(0)]).to.deep.equal([true, false]);
+      expect([bench.backend.readyQuery(1), bench.backend.readyQuery(0)]).to.deep.equal([
+        true,
+        false,
+      ]);
       bench.backend.waitCurrentStreamForReady(1, bench.stream);
       expect(await valuesOf(bench.slots[1]!, bench.stream)).to.deep.equal(Array(FLOATS).fill(6));
     });

@@ -1,4 +1,7 @@
-/** Transfer backends: what they say of themselves, and when a slot is ready, in each mode that the device has. */
+/**
+ * Transfer backends: what they say of themselves, and when a slot is ready, in each mode that the
+ * device has.
+ */
 import { expect } from 'chai';
 import type { HostMemoryKind } from '../../src/device/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
@@ -19,9 +22,21 @@ const memoryKinds: Partial<Record<string, HostMemoryKind>> = {
 };
 const { traits, family } = openDevice(TESTED);
 const facts = {
-  immediate: { h2dSubmitter: traits.submitter, hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: true },
-  deferred: { h2dSubmitter: 'host_deferred', hostMemoryKind: 'pageable_shared', supportsAsyncSubmit: false },
-  direct: { h2dSubmitter: 'host_direct', hostMemoryKind: 'host_direct', supportsAsyncSubmit: false },
+  immediate: {
+    h2dSubmitter: traits.submitter,
+    hostMemoryKind: 'pageable_shared',
+    supportsAsyncSubmit: true,
+  },
+  deferred: {
+    h2dSubmitter: 'host_deferred',
+    hostMemoryKind: 'pageable_shared',
+    supportsAsyncSubmit: false,
+  },
+  direct: {
+    h2dSubmitter: 'host_direct',
+    hostMemoryKind: 'host_direct',
+    supportsAsyncSubmit: false,
+  },
 } as const;
 
 for (const transfer of transfers) {
@@ -38,8 +53,14 @@ for (const transfer of transfers) {
           ringDepth: DEPTH,
         });
         const pinned = registered !== 'pageable';
-        expect(backend, when).to.include({ hostPinned: pinned, directPinnedShared: pinned, lastWaitCopyTimeS: 0 });
-        expect(backend.supportsTimingEvents, when).to.equal(transfer === 'immediate' && traits.timingEvents);
+        expect(backend, when).to.include({
+          hostPinned: pinned,
+          directPinnedShared: pinned,
+          lastWaitCopyTimeS: 0,
+        });
+        expect(backend.supportsTimingEvents, when).to.equal(
+          transfer === 'immediate' && traits.timingEvents,
+        );
         expect(backend.device.name).to.equal(TESTED);
         expect(backend.warnings).to.deep.equal([]);
       };
@@ -107,8 +128,11 @@ for (const transfer of transfers) {
         () => backend.waitCurrentStreamForReady(0),
         () => backend.share(),
       ];
-      for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-      expect((await rejection(backend.synchronizeReady(0))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      for (const use of uses)
+        expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      expect((await rejection(backend.synchronizeReady(0))).code).to.equal(
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
     });
   });
 }
@@ -125,7 +149,11 @@ describe(`transfer backend of ${TESTED}`, () => {
     backend.waitCurrentStreamForReady(1, consumer);
     const read = valuesOf(bench.slots[1]!, consumer);
     await until('the copy stream is held', () => !stream.query());
-    expect([backend.readyQuery(1), backend.readyQuery(0), ready]).to.deep.equal([false, false, false]);
+    expect([backend.readyQuery(1), backend.readyQuery(0), ready]).to.deep.equal([
+      false,
+      false,
+      false,
+    ]);
     bench.pack(1, 8);
     bench.letCopiesGo();
     await waited;
@@ -218,15 +246,22 @@ describe(`transfer backend of ${TESTED}`, () => {
   }
 });
 
-// A copy's bytes once shared a signed word of 32 bits with its state: from 2 GiB on the copy counted as made.
+// A copy's bytes once shared a signed word of 32 bits with its state: from 2 GiB on the copy
+// counted as made.
 if (ON_HOST)
   describe('transfer backend of 2 GiB slots', () => {
     itLong('copies a deferred slot of 2 GiB whole, and once', async () => {
       const bytes = 2 ** 31 + 4096;
-      const backend = buildReplayTransferBackend({ device: TESTED, ringDepth: 1, transfer: 'deferred' });
+      const backend = buildReplayTransferBackend({
+        device: TESTED,
+        ringDepth: 1,
+        transfer: 'deferred',
+      });
       const host = new Uint8Array(new SharedArrayBuffer(bytes));
       backend.registerHostSlots([host]);
-      const [slot] = backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' }) as [Tensor<'uint8'>];
+      const [slot] = backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' }) as [
+        Tensor<'uint8'>,
+      ];
       const places = [0, 2 ** 31 - 1, 2 ** 31, bytes - 1];
       const stream = backend.device.currentStream;
       const there = async () => {

@@ -33,7 +33,8 @@ describe('transfer backends are built', () => {
       refusal(() => buildReplayTransferBackend({ device: 'host:0', ringDepth: 2, ...options }));
     expect(build({ device: 'tpu:0' })).to.include({ code: 'ERR_HOTSLOT_UNKNOWN_DEVICE' });
     expect(build({ device: 3 })).to.be.instanceOf(TypeError);
-    for (const ringDepth of [0, -1, 1.5, Number.NaN]) expect(build({ ringDepth }).message).to.include(`${ringDepth}`);
+    for (const ringDepth of [0, -1, 1.5, Number.NaN])
+      expect(build({ ringDepth }).message).to.include(`${ringDepth}`);
     expect(build({ ringDepth: '2' })).to.be.instanceOf(TypeError);
     expect(build({ transfer: 'later' }).message).to.match(/immediate, deferred, direct.*later/);
     expect(openHandles()).to.deep.equal(before);
@@ -85,7 +86,11 @@ describe('host slots', () => {
   it('are needed before a submit, and before direct device slots', () => {
     using backend = build();
     expect(refusal(() => backend.submitSlot(0, 1)).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
-    using direct = buildReplayTransferBackend({ device: 'host:0', ringDepth: DEPTH, transfer: 'direct' });
+    using direct = buildReplayTransferBackend({
+      device: 'host:0',
+      ringDepth: DEPTH,
+      transfer: 'direct',
+    });
     const early = refusal(() => direct.allocateDeviceSlots({ shape: [1], dtype: 'uint8' }));
     expect(early.message).to.include('register host slots before');
     direct.registerHostSlots(sharedSlots(DEPTH, BYTES));
@@ -99,9 +104,11 @@ describe('host slots', () => {
     const allocate = (shape: number[], dtype = 'float32') =>
       refusal(() => backend.allocateDeviceSlots({ shape, dtype: dtype as 'float32' }));
     const large = allocate([2 ** 40]);
-    expect([large.code, large.message.includes(String(DEPTH * 2 ** 42)), /are free/.test(large.message)]).to.deep.equal(
-      ['ERR_HOTSLOT_MEMORY', true, true],
-    );
+    expect([
+      large.code,
+      large.message.includes(String(DEPTH * 2 ** 42)),
+      /are free/.test(large.message),
+    ]).to.deep.equal(['ERR_HOTSLOT_MEMORY', true, true]);
     expect(allocate([-1]).message).to.include('-1');
     expect(allocate([1], 'half').message).to.include('half');
     expect(openHandles()).to.deep.equal(before);
@@ -129,7 +136,9 @@ describe('submitH2d', () => {
       [{ slot: -1 }, /slot.*got -1/],
     ];
     for (const [part, why] of bad) {
-      expect(refusal(() => bench.backend.submitH2d({ slot: 1, dst, src, ...part })).message).to.match(why);
+      expect(
+        refusal(() => bench.backend.submitH2d({ slot: 1, dst, src, ...part })).message,
+      ).to.match(why);
       expect(bench.backend.readyQuery(1), String(why)).to.equal(false);
     }
     for (const slot of [DEPTH, -1, 0.5])

@@ -8,7 +8,9 @@ import { Latch } from '../rig/latch.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /** The ways of copying that the tested device has. */
-export const transfers: readonly TransferMode[] = ON_HOST ? ['immediate', 'deferred', 'direct'] : ['immediate'];
+export const transfers: readonly TransferMode[] = ON_HOST
+  ? ['immediate', 'deferred', 'direct']
+  : ['immediate'];
 export const DEPTH = 3;
 export const FLOATS = 16;
 export const BYTES = 4 * FLOATS;
@@ -66,4 +68,5 @@ export function sharedSlots(count: number, bytes: number): Uint8Array[] {
   return Array.from({ length: count }, (_, i) => new Uint8Array(memory, i * bytes, bytes));
 }
 
-export const floatsOf = (slot: Uint8Array) => new Float32Array(slot.buffer, slot.byteOffset, slot.length / 4);
+export const floatsOf = (slot: Uint8Array) =>
+  new Float32Array(slot.buffer, slot.byteOffset, slot.length / 4);

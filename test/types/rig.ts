@@ -8,7 +8,10 @@ import { fileURLToPath } from 'node:url';
 export const root = fileURLToPath(new URL('../../../', import.meta.url));
 export const strict = join(root, 'test/types/strict');
 
-/** What this checkout's compiler says of `files`, by name; '' when it is content. `strict` gives the options. */
+/**
+ * What this checkout's compiler says of `files`, by name; '' when it is content. `strict` gives the
+ * options.
+ */
 export function compiled(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-types-'));
   try {

@@ -1,4 +1,7 @@
-/** What TypeScript knows of fields, batches, scalars, kernels and options; test/package does it with other compilers. */
+/**
+ * What TypeScript knows of fields, batches, scalars, kernels and options; test/package does it with
+ * other compilers.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -20,17 +23,25 @@ describeAll('types', () => {
     const main = consumer['main.ts'] ?? '';
     const repaired = main.replace('batch.imge;', 'batch.image;');
     expect(repaired).to.not.equal(main);
-    expect(compiled({ ...consumer, 'main.ts': repaired })).to.match(/^main\.ts\(\d+,\d+\): error TS2578: Unused/);
+    expect(compiled({ ...consumer, 'main.ts': repaired })).to.match(
+      /^main\.ts\(\d+,\d+\): error TS2578: Unused/,
+    );
   });
 
   it('fit every ts block of the pages', () => {
-    const pages = ['README.md', 'CHANGELOG.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+    const pages = [
+      'README.md',
+      'CHANGELOG.md',
+      ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
+    ];
     const blocks: Record<string, string> = {};
     for (const page of pages) {
       const text = readFileSync(join(root, page), 'utf8');
       for (const { index, 1: code = '' } of text.matchAll(/^```ts\n(.*?)^```$/gms)) {
         // A block whose first line names its file can be imported by the others of its page.
-        const name = /^\/\/ (\S+\.ts)\n/.exec(code)?.[1] ?? `${text.slice(0, index).split('\n').length + 1}.ts`;
+        const name =
+          /^\/\/ (\S+\.ts)\n/.exec(code)?.[1] ??
+          `${text.slice(0, index).split('\n').length + 1}.ts`;
         const path = join(page.replaceAll(/\W/g, '-'), name);
         expect(blocks, `${page}: ${name} twice`).to.not.have.property(path);
         blocks[path] = code;

@@ -1,4 +1,7 @@
-/** Answers every odd turn with the next even one, parking on bell 1 until it comes: in JavaScript, or in poll.node. */
+/**
+ * Answers every odd turn with the next even one, parking on bell 1 until it comes: in JavaScript,
+ * or in poll.node.
+ */
 import { openDevice } from '../../src/device/open.ts';
 import { newPoller } from '../../src/device/transfer/native.ts';
 import { BELL_WORDS, Bell } from '../../src/shm/bell.ts';

@@ -56,7 +56,14 @@ describe('a bell', () => {
       (bell: Bell, seen: number) => {
         using device = openDevice('host:0');
         const [watch, times] = [new Int32Array(1), new Float64Array(1)];
-        const options = { device: device.handle, events: [], watch, times, bell: bell.words, spinNs: 0 };
+        const options = {
+          device: device.handle,
+          events: [],
+          watch,
+          times,
+          bell: bell.words,
+          spinNs: 0,
+        };
         const poller = newPoller({ ...options, sleepNs: 1_000_000 });
         poller.wait(seen, 1);
         poller.close();
@@ -94,7 +101,11 @@ describe('a bell', () => {
     it(`${title}, the other one sleeping in ${sleeper}`, async () => {
       const rounds = 3000;
       const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
-      const other = new TestThread<Answering>(new URL('./bell-worker.js', import.meta.url), { words, rounds, sleeper });
+      const other = new TestThread<Answering>(new URL('./bell-worker.js', import.meta.url), {
+        words,
+        rounds,
+        sleeper,
+      });
       const [mine, theirs, turn] = [new Bell(words, 0), new Bell(words, 1), 2 * BELL_WORDS];
       const hold = setInterval(() => {}, 1000);
       for (let round = 1; round <= rounds; round++) {
@@ -103,7 +114,8 @@ describe('a bell', () => {
         for (;;) {
           const seen = mine.read();
           if (Atomics.load(words, turn) === 2 * round) break;
-          // A lost wake would cost the whole time, and fail the expectation or, a second each, the test.
+          // A lost wake would cost the whole time, and fail the expectation or, a second each, the
+          // test.
           if (looks) mine.look(seen, 1000);
           else expect(await mine.parkAsync(seen, 15_000)).to.equal(true);
         }

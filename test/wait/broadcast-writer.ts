@@ -3,7 +3,11 @@ import type { Place } from '../../src/shm/memory.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 import { NumbersRing } from './numbers-ring.ts';
 
-const { place, capacity, entries } = givenTask<{ place: Place; capacity: number; entries: number }>();
+const { place, capacity, entries } = givenTask<{
+  place: Place;
+  capacity: number;
+  entries: number;
+}>();
 
 await perform(() => {
   const ring = new NumbersRing(place, capacity);

@@ -1,4 +1,7 @@
-/** A broadcast ring that is read while another thread writes it, faster than anybody reads: what is given is whole, the rest is counted. */
+/**
+ * A broadcast ring that is read while another thread writes it, faster than anybody reads: what is
+ * given is whole, the rest is counted.
+ */
 import { expect } from 'chai';
 import { itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
@@ -19,7 +22,11 @@ describe('wait/broadcast', () => {
       // Its head wraps halfway.
       const first = 2 ** 32 - entries / 2;
       ring.restore(first);
-      const writer = new TestThread(new URL('./broadcast-writer.js', import.meta.url), { place, capacity, entries });
+      const writer = new TestThread(new URL('./broadcast-writer.js', import.meta.url), {
+        place,
+        capacity,
+        entries,
+      });
       await writer.next();
       let [from, seen, missing] = [first, 0, 0];
       while (from !== entries / 2) {
@@ -43,17 +50,27 @@ describe('wait/broadcast', () => {
       let from = head;
       const read = (most?: number) => {
         const entries: number[][] = [];
-        const { next, missed } = ring.read(from, (entry, before) => entries.push([...entry, before]), most);
+        const { next, missed } = ring.read(
+          from,
+          (entry, before) => entries.push([...entry, before]),
+          most,
+        );
         from = next;
         return { missed, entries };
       };
       for (let n = 0; n < 7; n++) ring.write(n);
       expect(ring.head).to.equal((head + 7) % 2 ** 32);
-      expect(read()).to.deep.equal({ missed: 0, entries: [0, 1, 2, 3, 4, 5, 6].map((n) => [n, 0]) });
+      expect(read()).to.deep.equal({
+        missed: 0,
+        entries: [0, 1, 2, 3, 4, 5, 6].map((n) => [n, 0]),
+      });
       expect(read()).to.deep.equal({ missed: 0, entries: [] });
       // The writer may be in the oldest of eight.
       for (let n = 0; n < 8; n++) ring.write(n);
-      expect(read()).to.deep.equal({ missed: 1, entries: [1, 2, 3, 4, 5, 6, 7].map((n) => [n, 1]) });
+      expect(read()).to.deep.equal({
+        missed: 1,
+        entries: [1, 2, 3, 4, 5, 6, 7].map((n) => [n, 1]),
+      });
       for (let n = 0; n < 5; n++) ring.write(n);
       expect(read(2)).to.deep.equal({ missed: 3, entries: [3, 4].map((n) => [n, 3]) });
     });

@@ -1,6 +1,7 @@
 /**
- * In a process of its own: large jobs of three addons, then a thread that comes and goes. Prints a JSON line: what coresNow() said at
- * each step, and how many threads of the pool there were behind each job.
+ * In a process of its own: large jobs of three addons, then a thread that comes and goes. Prints a
+ * JSON line: what coresNow() said at each step, and how many threads of the pool there were behind
+ * each job.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { coresNow } from '../../src/base/cores.ts';
@@ -31,7 +32,9 @@ behind.rows = poolThreads();
 
 await using device = openDevice('host:0');
 const size = 1024;
-const [a, b, c] = [0, 1, 2].map(() => device.allocate({ shape: [size, size] }).write(new Float32Array(size * size)));
+const [a, b, c] = [0, 1, 2].map(() =>
+  device.allocate({ shape: [size, size] }).write(new Float32Array(size * size)),
+);
 const stream = device.createStream();
 launchAnything(stream, 'gemm', {
   tensors: [c, a, b],
@@ -41,7 +44,12 @@ launchAnything(stream, 'gemm', {
 await stream.synchronize();
 behind.device = poolThreads();
 
-await using pipeline = await ReplayPipeline.open({ buffer, sampleCount: rows, device: 'host:0', placement: 'inline' });
+await using pipeline = await ReplayPipeline.open({
+  buffer,
+  sampleCount: rows,
+  device: 'host:0',
+  placement: 'inline',
+});
 await pipeline.startPrepare(0, rows);
 for (let n = 0; !pipeline.batchReady(0, rows); n++) {
   pipeline.step();

@@ -1,10 +1,14 @@
-/** How many cores large jobs get: the variable that bounds them, what is told of them, and the one pool that a process has. */
+/**
+ * How many cores large jobs get: the variable that bounds them, what is told of them, and the one
+ * pool that a process has.
+ */
 import { expect } from 'chai';
 import type { CoresNow } from '../../src/base/cores.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
-const asked = (HOTSLOT_CORES: string) => run('test/wait/cores-process.js', [], { env: { HOTSLOT_CORES } });
+const asked = (HOTSLOT_CORES: string) =>
+  run('test/wait/cores-process.js', [], { env: { HOTSLOT_CORES } });
 
 describe('wait/cores', function () {
   this.timeout(60_000);
@@ -15,21 +19,29 @@ describe('wait/cores', function () {
       async () => {
         const { code, stderr } = await run('src/index.js', [], { env: { HOTSLOT_CORES: wrong } });
         expect(code).to.equal(1);
-        expect(stderr).to.match(/RangeError.*: HOTSLOT_CORES is .* a whole number from 1 on.*; it is '/);
+        expect(stderr).to.match(
+          /RangeError.*: HOTSLOT_CORES is .* a whole number from 1 on.*; it is '/,
+        );
         expect(stderr).to.include(`it is '${wrong}'`);
       },
     );
 
   itAll('the command says so without a stack', async () => {
-    const { code, stderr } = await run('src/cli/main.js', ['doctor'], { env: { HOTSLOT_CORES: 'none' } });
+    const { code, stderr } = await run('src/cli/main.js', ['doctor'], {
+      env: { HOTSLOT_CORES: 'none' },
+    });
     expect([code, stderr.trim().split('\n').length]).to.deep.equal([1, 1]);
     expect(stderr).to.match(/^hotslot: HOTSLOT_CORES is .*; it is 'none'$/m);
   });
 
   itAll('more than there are means all', async () => {
     const found = async (HOTSLOT_CORES: string) => {
-      const { lines } = await run('src/cli/main.js', ['doctor', '--json'], { env: { HOTSLOT_CORES } });
-      return lines.map((line) => JSON.parse(line)).find(({ check }) => check === 'cores') as CoresNow & {
+      const { lines } = await run('src/cli/main.js', ['doctor', '--json'], {
+        env: { HOTSLOT_CORES },
+      });
+      return lines
+        .map((line) => JSON.parse(line))
+        .find(({ check }) => check === 'cores') as CoresNow & {
         text: string;
       };
     };
@@ -37,7 +49,9 @@ describe('wait/cores', function () {
     expect(more.cores).to.equal(all.cores);
     expect(more.helpers).to.equal(all.helpers);
     expect(one).to.include({ cores: 1, helpers: 0 });
-    expect(one.text).to.equal('the process may use 1 core (HOTSLOT_CORES=1): one thread does a large job');
+    expect(one.text).to.equal(
+      'the process may use 1 core (HOTSLOT_CORES=1): one thread does a large job',
+    );
   });
 
   itAll(

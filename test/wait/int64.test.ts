@@ -1,4 +1,6 @@
-/** Int64: a load while another thread counts across the middle of the word, at each of its steps. */
+/**
+ * Int64: a load while another thread counts across the middle of the word, at each of its steps.
+ */
 import { expect } from 'chai';
 import { Int64 } from '../../src/shm/int64.ts';
 
@@ -6,7 +8,10 @@ const MIDDLE = 2 ** 32;
 
 describe('Int64', () => {
   /** What `load` returns when the word becomes `values[i + 1]` before its i-th access of a half. */
-  function stepped(load: (word: Int64, halves: Int32Array) => number, values: readonly number[]): number {
+  function stepped(
+    load: (word: Int64, halves: Int32Array) => number,
+    values: readonly number[],
+  ): number {
     const words = new BigInt64Array(new SharedArrayBuffer(8));
     const word = new Int64(words, 0);
     word.store(values[0] as number);
@@ -46,7 +51,8 @@ describe('Int64', () => {
   });
 
   it('a load that reads each half once is found', () => {
-    const once = (_: Int64, halves: Int32Array) => Atomics.load(halves, 1) * MIDDLE + (Atomics.load(halves, 0) >>> 0);
+    const once = (_: Int64, halves: Int32Array) =>
+      Atomics.load(halves, 1) * MIDDLE + (Atomics.load(halves, 0) >>> 0);
     const torn = [...runs()].filter((values) => !values.includes(stepped(once, values)));
     expect(torn).to.have.lengthOf.above(0);
   });

@@ -1,4 +1,7 @@
-/** A worker that blocks in native code behind a stream which the test's thread holds; it says when it goes to sleep there. */
+/**
+ * A worker that blocks in native code behind a stream which the test's thread holds; it says when
+ * it goes to sleep there.
+ */
 
 import { onCaptureStream } from '../../src/device/graph/shared.ts';
 import { nativeEvents, nativeGraphs } from '../../src/device/native.ts';

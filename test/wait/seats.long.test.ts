@@ -17,16 +17,19 @@ describe('wait/seats', () => {
   const boardOf = (count: number) =>
     new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
 
-  itLonger('of a thread that ends by force is free again, however often (test:all: more often)', async () => {
-    const board = boardOf(1);
-    for (let death = 0; death < deaths; death++) {
-      const thread = seated(board);
-      expect(await thread.next()).to.equal(0);
-      expect(board.claim()).to.equal(null);
-      await thread.terminate();
-    }
-    expect((board.claim() as Bell).index).to.equal(0);
-  }).timeout(300_000);
+  itLonger(
+    'of a thread that ends by force is free again, however often (test:all: more often)',
+    async () => {
+      const board = boardOf(1);
+      for (let death = 0; death < deaths; death++) {
+        const thread = seated(board);
+        expect(await thread.next()).to.equal(0);
+        expect(board.claim()).to.equal(null);
+        await thread.terminate();
+      }
+      expect((board.claim() as Bell).index).to.equal(0);
+    },
+  ).timeout(300_000);
 
   it('given back and taken by another stays taken when its first owner ends', async () => {
     const board = boardOf(1);

@@ -13,7 +13,12 @@ import type { Waiter, Way } from './native-waiter.ts';
 const ENTRY = new URL('./native-waiter.js', import.meta.url);
 
 describe(`wait/terminated on ${TESTED}`, () => {
-  for (const way of ['synchronizeSync', 'forwardSync', 'onCaptureStream', 'closeSync'] satisfies Way[]) {
+  for (const way of [
+    'synchronizeSync',
+    'forwardSync',
+    'onCaptureStream',
+    'closeSync',
+  ] satisfies Way[]) {
     (way === 'forwardSync' ? it : itAll)(
       `a worker in ${way} ends soon after terminate(), whatever it waits for`,
       async () => {

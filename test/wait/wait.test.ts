@@ -1,4 +1,7 @@
-/** Waiting: what is asked in which order, and how a wait ends. The blocking form's parks are tested in test/halo, in a worker. */
+/**
+ * Waiting: what is asked in which order, and how a wait ends. The blocking form's parks are tested
+ * in test/halo, in a worker.
+ */
 import { expect } from 'chai';
 import { BELL_WORDS, Bell } from '../../src/shm/bell.ts';
 import { Deadline, waitFor, waitForSync } from '../../src/shm/wait.ts';
@@ -59,7 +62,9 @@ describe('wait/wait', () => {
         else setImmediate(() => aborter.abort(reason));
         return false;
       };
-      expect(await rejection(waitFor(bell, look, { signal: aborter.signal, longestMs: 60_000 }))).to.equal(reason);
+      expect(
+        await rejection(waitFor(bell, look, { signal: aborter.signal, longestMs: 60_000 })),
+      ).to.equal(reason);
     }
   });
 

@@ -5,7 +5,8 @@ const RADIUS = 0.08;
 
 /** A leg towards (x, y), each ±1: a stub, a hip that turns, an ankle that lifts. */
 const leg = (number: number, x: number, y: number, range: readonly [number, number]): string => {
-  const bone = (length: number) => capsule(RADIUS, { fromto: [0, 0, 0, x * length, y * length, 0] });
+  const bone = (length: number) =>
+    capsule(RADIUS, { fromto: [0, 0, 0, x * length, y * length, 0] });
   return body(
     [0, 0, 0],
     {},
@@ -29,7 +30,13 @@ export const ant = element(
     'default',
     {},
     element('joint', { armature: 1, damping: 1, limited: true }),
-    element('geom', { conaffinity: 0, condim: 3, density: 5, friction: [1, 0.5, 0.5], margin: 0.01 }),
+    element('geom', {
+      conaffinity: 0,
+      condim: 3,
+      density: 5,
+      friction: [1, 0.5, 0.5],
+      margin: 0.01,
+    }),
   ),
   element(
     'worldbody',
@@ -39,7 +46,14 @@ export const ant = element(
       [0, 0, 0.75],
       {},
       sphere(0.25, [0, 0, 0]),
-      element('joint', { name: 'root', type: 'free', armature: 0, damping: 0, limited: false, margin: 0.01 }),
+      element('joint', {
+        name: 'root',
+        type: 'free',
+        armature: 0,
+        damping: 0,
+        limited: false,
+        margin: 0.01,
+      }),
       leg(1, 1, 1, [30, 70]),
       leg(2, -1, 1, [-70, -30]),
       leg(3, -1, -1, [-70, -30]),

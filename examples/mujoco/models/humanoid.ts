@@ -1,7 +1,20 @@
 /** The humanoid (Tassa, Erez and Todorov, 2012): Gymnasium's numbers, in degrees. */
-import { type Attributes, body, capsule, element, hinge, motors, sphere, type Triple } from './mjcf.ts';
+import {
+  type Attributes,
+  body,
+  capsule,
+  element,
+  hinge,
+  motors,
+  sphere,
+  type Triple,
+} from './mjcf.ts';
 
-const spring = (armature: number, stiffness: number, damping: number): Attributes => ({ armature, stiffness, damping });
+const spring = (armature: number, stiffness: number, damping: number): Attributes => ({
+  armature,
+  stiffness,
+  damping,
+});
 
 /** `y` is −1 for the right side and 1 for the left. Hips of the sides turn against each other. */
 function leg(side: 'right' | 'left', y: number): string {
@@ -58,11 +71,21 @@ const tendon = (side: string): string =>
     element('joint', { joint: `${side}_knee`, coef: 1 }),
   );
 
-const abdomen = (axis: 'x' | 'y' | 'z', pos: Triple, range: readonly [number, number], stiffness: number): string =>
-  hinge(`abdomen_${axis}`, [Number(axis === 'x'), Number(axis === 'y'), Number(axis === 'z')], range, {
-    pos,
-    ...spring(0.02, stiffness, 5),
-  });
+const abdomen = (
+  axis: 'x' | 'y' | 'z',
+  pos: Triple,
+  range: readonly [number, number],
+  stiffness: number,
+): string =>
+  hinge(
+    `abdomen_${axis}`,
+    [Number(axis === 'x'), Number(axis === 'y'), Number(axis === 'z')],
+    range,
+    {
+      pos,
+      ...spring(0.02, stiffness, 5),
+    },
+  );
 const tilted = { quat: [1, 0, -0.002, 0] };
 
 const ofLeg = (side: string) => ({
@@ -71,7 +94,11 @@ const ofLeg = (side: string) => ({
   [`${side}_hip_y`]: 300,
   [`${side}_knee`]: 200,
 });
-const ofArm = (side: string) => ({ [`${side}_shoulder1`]: 25, [`${side}_shoulder2`]: 25, [`${side}_elbow`]: 25 });
+const ofArm = (side: string) => ({
+  [`${side}_shoulder1`]: 25,
+  [`${side}_shoulder2`]: 25,
+  [`${side}_elbow`]: 25,
+});
 
 export const humanoid = element(
   'mujoco',
@@ -92,7 +119,14 @@ export const humanoid = element(
     body(
       [0, 0, 1.4],
       {},
-      element('joint', { name: 'root', type: 'free', armature: 0, damping: 0, limited: false, stiffness: 0 }),
+      element('joint', {
+        name: 'root',
+        type: 'free',
+        armature: 0,
+        damping: 0,
+        limited: false,
+        stiffness: 0,
+      }),
       capsule(0.07, { fromto: [0, -0.07, 0, 0, 0.07, 0] }),
       sphere(0.09, [0, 0, 0.19]),
       capsule(0.06, { fromto: [-0.01, -0.06, -0.12, -0.01, 0.06, -0.12] }),
@@ -117,7 +151,12 @@ export const humanoid = element(
   ),
   element('tendon', {}, tendon('left'), tendon('right')),
   motors({
-    ...{ abdomen_y: 100, abdomen_z: 100, abdomen_x: 100 },
-    ...{ ...ofLeg('right'), ...ofLeg('left'), ...ofArm('right'), ...ofArm('left') },
+    abdomen_y: 100,
+    abdomen_z: 100,
+    abdomen_x: 100,
+    ...ofLeg('right'),
+    ...ofLeg('left'),
+    ...ofArm('right'),
+    ...ofArm('left'),
   }),
 );

@@ -1,4 +1,6 @@
-/** MuJoCo's models as text (MJCF), put together from numbers. What is only for the eye is left out. */
+/**
+ * MuJoCo's models as text (MJCF), put together from numbers. What is only for the eye is left out.
+ */
 
 export type Attributes = Readonly<Record<string, number | string | boolean | readonly number[]>>;
 
@@ -15,19 +17,31 @@ export type Triple = readonly [x: number, y: number, z: number];
 export const body = (pos: Triple, attributes: Attributes, ...inside: readonly string[]): string =>
   element('body', { pos, ...attributes }, ...inside);
 /** A hinge around an axis, within a range. */
-export const hinge = (name: string, axis: Triple, range: readonly [number, number], more: Attributes = {}): string =>
-  element('joint', { name, type: 'hinge', axis, range, ...more });
+export const hinge = (
+  name: string,
+  axis: Triple,
+  range: readonly [number, number],
+  more: Attributes = {},
+): string => element('joint', { name, type: 'hinge', axis, range, ...more });
 export const capsule = (size: number | readonly number[], attributes: Attributes): string =>
   element('geom', { type: 'capsule', size, ...attributes });
-export const sphere = (size: number, pos: Triple): string => element('geom', { type: 'sphere', size, pos });
-export const motors = (gears: Readonly<Record<string, number>>, attributes: Attributes = {}): string =>
+export const sphere = (size: number, pos: Triple): string =>
+  element('geom', { type: 'sphere', size, pos });
+export const motors = (
+  gears: Readonly<Record<string, number>>,
+  attributes: Attributes = {},
+): string =>
   element(
     'actuator',
     {},
-    ...Object.entries(gears).map(([joint, gear]) => element('motor', { joint, gear, ...attributes })),
+    ...Object.entries(gears).map(([joint, gear]) =>
+      element('motor', { joint, gear, ...attributes }),
+    ),
   );
 
-/** Slides along x and z and turns around y, without resistance: what a robot in a plane stands on. */
+/**
+ * Slides along x and z and turns around y, without resistance: what a robot in a plane stands on.
+ */
 export function planar(height?: number): string {
   const free = { armature: 0, damping: 0, limited: false, stiffness: 0 };
   const below = height === undefined ? {} : { pos: [0, 0, -height] };

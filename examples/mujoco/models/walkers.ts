@@ -1,9 +1,24 @@
-/** One leg that hops, and two that walk (Erez, Tassa and Todorov, 2011): Gymnasium's numbers, in degrees. */
-import { type Attributes, body, capsule, element, hinge, motors, planar, type Triple } from './mjcf.ts';
+/**
+ * One leg that hops, and two that walk (Erez, Tassa and Todorov, 2011): Gymnasium's numbers, in
+ * degrees.
+ */
+import {
+  type Attributes,
+  body,
+  capsule,
+  element,
+  hinge,
+  motors,
+  planar,
+  type Triple,
+} from './mjcf.ts';
 
 const DOWN: Triple = [0, -1, 0];
 const HEIGHT = 1.25;
-/** These and other numbers are the file's to the last place, which came from another frame of reference. */
+/**
+ * These and other numbers are the file's to the last place, which came from another frame of
+ * reference.
+ */
 const TORSO = 0.19999999999999996;
 const THIGH = 0.22500000000000003;
 // Halves of a right angle whose last places differ, as there.
@@ -64,7 +79,9 @@ const walker = (
       ),
     ),
     motors(
-      Object.fromEntries(legs.flatMap(([side]) => ['thigh', 'leg', 'foot'].map((name) => [`${name}${side}`, gear]))),
+      Object.fromEntries(
+        legs.flatMap(([side]) => ['thigh', 'leg', 'foot'].map((name) => [`${name}${side}`, gear])),
+      ),
       { ctrllimited: true, ctrlrange: [-1, 1] },
     ),
   );
@@ -72,7 +89,14 @@ const walker = (
 export const hopper = walker(
   'hopper',
   { armature: 1, damping: 1 },
-  { contype: 1, conaffinity: 1, condim: 1, margin: 0.001, solimp: [0.8, 0.8, 0.01], solref: [0.02, 1] },
+  {
+    contype: 1,
+    conaffinity: 1,
+    condim: 1,
+    margin: 0.001,
+    solimp: [0.8, 0.8, 0.01],
+    solref: [0.02, 1],
+  },
   { size: [20, 20, 0.125] },
   200,
   ['', { ahead: 0.13, half: 0.195, friction: 2 }],

@@ -1,4 +1,5 @@
-// Arguments of device.node's functions as the objects of the core that they name, and what its files export.
+// Arguments of device.node's functions as the objects of the core that they name, and what its
+// files export.
 #pragma once
 #include <initializer_list>
 #include <utility>
@@ -12,10 +13,16 @@ namespace hotslot {
 inline HandleTable& handles() { return Core::instance().handles; }
 
 // What the calling thread's JavaScript made.
-inline EnvironmentHandles& own(Info info) { return static_cast<EnvironmentHandles&>(environment(info.Env())); }
+inline EnvironmentHandles& own(Info info) {
+  return static_cast<EnvironmentHandles&>(environment(info.Env()));
+}
 
-inline Pinned<Device> device(Info info, size_t i) { return {number(info, i), Kind::device, "device"}; }
-inline Pinned<Stream> stream(Info info, size_t i) { return {number(info, i), Kind::stream, "stream"}; }
+inline Pinned<Device> device(Info info, size_t i) {
+  return {number(info, i), Kind::device, "device"};
+}
+inline Pinned<Stream> stream(Info info, size_t i) {
+  return {number(info, i), Kind::stream, "stream"};
+}
 inline Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
 inline Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
 
@@ -32,7 +39,8 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   return {held.ref(), offset, bytes};
 }
 
-// How a tensor lies in memory: bytes from row to row, bytes that lie together, as a row does, and what they are.
+// How a tensor lies in memory: bytes from row to row, bytes that lie together, as a row does, and
+// what they are.
 struct Rows {
   // dense: rows may be counted in it as one likes; none: its elements are no rows at one distance.
   static constexpr int64_t dense = -1, none = -2;
@@ -41,8 +49,8 @@ struct Rows {
   const ElementType* type = nullptr;
 };
 
-// Throws unless every tensor of the launch is as large as its numbers ask for, begins where an element may, and has its
-// rows and elements as the numbers say, as far as that is told.
+// Throws unless every tensor of the launch is as large as its numbers ask for, begins where an
+// element may, and has its rows and elements as the numbers say, as far as that is told.
 void check_launch(const Launch& call, const Rows* rows = nullptr);
 
 // One per file.

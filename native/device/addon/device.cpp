@@ -1,5 +1,5 @@
-// device.node: the core's face to JavaScript. Functions over handles, an object of them for each subject; src/device/
-// makes objects of the handles.
+// device.node: the core's face to JavaScript. Functions over handles, an object of them for each
+// subject; src/device/ makes objects of the handles.
 #include "device/addon/arguments.hpp"
 #include "device/core/own_thread.hpp"
 #include "device/gpu/give_back.hpp"
@@ -74,15 +74,17 @@ bool orders(Info info) { return device(info, 0)->orders(*device(info, 1)); }
 // ownThread(): the calling thread runs the library's code alone, until it ends.
 void own_thread(Info) { is_own_thread = true; }
 
-// ---- handles --------------------------------------------------------------------------------------------------------
+// ---- handles ------------------------------------------------------------------------------------
 
-// close(handle, ms): true when it was open. Memory stays until queued work that touches it is done. A thread that may
-// sleep gives `ms`: it sleeps until other threads have unpinned the handle, and STATE_BUSY is thrown when they have not
-// by then. With 0 this returns at once, and the last unpin frees the object.
+// close(handle, ms): true when it was open. Memory stays until queued work that touches it is done.
+// A thread that may sleep gives `ms`: it sleeps until other threads have unpinned the handle, and
+// STATE_BUSY is thrown when they have not by then. With 0 this returns at once, and the last unpin
+// frees the object.
 bool close(Info info) {
   const double handle = number(info, 0);
   const uint64_t ns = patience_ns(info, 1);
-  const bool open = ns > 0 ? handles().remove(handle, ns) != nullptr : handles().retire(handle).has_value();
+  const bool open =
+      ns > 0 ? handles().remove(handle, ns) != nullptr : handles().retire(handle).has_value();
   own(info).forget(number(info, 0));
   own(info).sweep();
   return open;
@@ -109,7 +111,8 @@ Napi::Value release_failures(Info info) {
 
 static void init_addon(Napi::Env env, Napi::Object exports) {
   make_linkable<EnvironmentHandles>(env, exports);
-  exports.Set("table", Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));
+  exports.Set("table",
+              Napi::External<hotslot_api>::New(env, const_cast<hotslot_api*>(api_table())));
   static constexpr Exported devices[] = {
       {"listDevices", list_devices},
       {"openDevice", open_device},

@@ -14,17 +14,18 @@
 
 namespace hotslot {
 
-// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the handle nor any
-// queued work or graph refers to it, even when the JavaScript object was collected; see EnvironmentHandles.
+// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the
+// handle nor any queued work or graph refers to it, even when the JavaScript object was collected;
+// see EnvironmentHandles.
 struct Lent {
   Ref<Memory> memory;
   double handle;
   Napi::Reference<Napi::TypedArray> view;
 };
 
-// One per environment: what its JavaScript made and lent. All of it goes with the environment at the latest, unless
-// another thread has it pinned. For lent bytes its end waits for running work, and work that has not begun fails
-// instead of touching them.
+// One per environment: what its JavaScript made and lent. All of it goes with the environment at
+// the latest, unless another thread has it pinned. For lent bytes its end waits for running work,
+// and work that has not begun fails instead of touching them.
 class EnvironmentHandles : public Environment {
  public:
   ~EnvironmentHandles() {
@@ -64,7 +65,8 @@ class EnvironmentHandles : public Environment {
     Core::instance().close(device);
   }
 
-  // `make` has the bytes registered. What may fail comes first; without a handle the memory counts as closed.
+  // `make` has the bytes registered. What may fail comes first; without a handle the memory counts
+  // as closed.
   template <class Make>
   double lend(Napi::TypedArray view, Make&& make) {
     // A device that is never idle is made to wait when this much was closed.
@@ -96,12 +98,14 @@ class EnvironmentHandles : public Environment {
   }
   void forget(double handle) { made_.erase(handle); }
 
-  // Lent memory in the pages of these bytes that was closed and is not forgotten yet: what a graph left to do may hold
-  // it for a while.
+  // Lent memory in the pages of these bytes that was closed and is not forgotten yet: what a graph
+  // left to do may hold it for a while.
   bool has_closed(const uint8_t* at, size_t bytes) const {
     const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
     const auto begin = [&](const uint8_t* of) { return uintptr_t(of) / page; };
-    const auto end = [&](const uint8_t* of, size_t count) { return (uintptr_t(of) + count + page - 1) / page; };
+    const auto end = [&](const uint8_t* of, size_t count) {
+      return (uintptr_t(of) + count + page - 1) / page;
+    };
     return std::any_of(lent_.begin(), lent_.end(), [&](const Lent& lent) {
       const Memory& memory = *lent.memory;
       return !handles().is_open(lent.handle) && begin(memory.address) < end(at, bytes) &&
@@ -109,19 +113,20 @@ class EnvironmentHandles : public Environment {
     });
   }
 
-  // A new handle for the registration of exactly these bytes that was closed and that the driver still has; 0 when
-  // there is none.
+  // A new handle for the registration of exactly these bytes that was closed and that the driver
+  // still has; 0 when there is none.
   double lend_again(const Device& device, const uint8_t* at, size_t bytes) {
     for (auto& lent : lent_) {
-      const bool same = &lent.memory->device == &device && lent.memory->address == at && lent.memory->bytes == bytes;
+      const bool same = &lent.memory->device == &device && lent.memory->address == at &&
+                        lent.memory->bytes == bytes;
       if (same && !handles().is_open(lent.handle) && lent.memory->renew())
         return lent.handle = handles().add(lent.memory);
     }
     return 0;
   }
 
-  // Forgets lent memory that only this list still holds, once its device lets go of it; `at_once`: even if the device
-  // has to be idle for that, and is not.
+  // Forgets lent memory that only this list still holds, once its device lets go of it; `at_once`:
+  // even if the device has to be idle for that, and is not.
   void sweep(bool at_once = false) {
     for (size_t i = lent_.size(); i-- > 0;) {
       if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release(at_once)) continue;

@@ -34,19 +34,22 @@ void replay(Info info) {
   Replays::replay(*stream(info, 0), exec.ref());
 }
 
-// ---- graph pools and the capture stream -----------------------------------------------------------------------------
+// ---- graph pools and the capture stream ---------------------------------------------------------
 
 Pinned<GraphPool> pool(double handle) { return {handle, Kind::pool, "graph pool"}; }
 
-double create_graph_pool(Info info) { return own(info).make(std::make_shared<GraphPool>(device(info, 0).ref())); }
+double create_graph_pool(Info info) {
+  return own(info).make(std::make_shared<GraphPool>(device(info, 0).ref()));
+}
 double graph_pool_bytes(Info info) { return double(pool(number(info, 0))->bytes()); }
 
-// enterCapture(device, pool or 0, ms): the capture stream's handle; this thread alone has it, and the pool,
-// until leaveCapture. 0: another thread has it still.
+// enterCapture(device, pool or 0, ms): the capture stream's handle; this thread alone has it, and
+// the pool, until leaveCapture. 0: another thread has it still.
 double enter_capture(Info info) {
   Ref<Object> with;
   if (number(info, 1) != 0) with = pool(number(info, 1)).ref();
-  return Core::instance().enter_capture(number(info, 0), with, &own(info), uint64_t(number(info, 2) * 1e6));
+  return Core::instance().enter_capture(number(info, 0), with, &own(info),
+                                        uint64_t(number(info, 2) * 1e6));
 }
 void leave_capture(Info info) { Core::instance().leave_capture(number(info, 0), &own(info)); }
 

@@ -1,22 +1,27 @@
-// The core's face to JavaScript: halos packed and unpacked in one call, on a device or in the calling thread.
+// The core's face to JavaScript: halos packed and unpacked in one call, on a device or in the
+// calling thread.
 #include "kernels/halo.hpp"
 #include "device/addon/arguments.hpp"
 
 namespace hotslot {
 namespace {
 
-// The moves of one launch into arrays, as src/extras/halo/launches.ts encodes them: HaloMoves, then these of each.
+// The moves of one launch into arrays, as src/extras/halo/launches.ts encodes them: HaloMoves, then
+// these of each.
 struct Written {
-  int64_t low, end;  // elements of the array from its start: the first that the move writes, and one more than its last
-  int64_t meets;     // bit i: it writes an element of move i too, where both are given the same memory
+  int64_t low, end;  // elements of the array from its start: the first that the move writes, and
+                     // one more than its last
+  int64_t meets;  // bit i: it writes an element of move i too, where both are given the same memory
 };
 
-// launchHalo(stream, after, event, itemsize, spans, wholes): a halo kernel, after all that the stream `after` (0: none)
-// was given. Spans are handle, offset and bytes of the buffer, the table and the arrays. The kernel never reads arrays
-// that are missing. For moves into arrays, the table and Written follow the whole numbers. The moves are one launch; a
-// move that writes an element of an earlier move is a launch after it.
+// launchHalo(stream, after, event, itemsize, spans, wholes): a halo kernel, after all that the
+// stream `after` (0: none) was given. Spans are handle, offset and bytes of the buffer, the table
+// and the arrays. The kernel never reads arrays that are missing. For moves into arrays, the table
+// and Written follow the whole numbers. The moves are one launch; a move that writes an element of
+// an earlier move is a launch after it.
 void launch_halo(Info info) {
-  const Bytes spans = bytes_of(info[4], "the spans"), wholes = bytes_of(info[5], "the whole numbers");
+  const Bytes spans = bytes_of(info[4], "the spans"),
+              wholes = bytes_of(info[5], "the whole numbers");
   const int64_t itemsize = int64_t(whole(info, 3));
   const Kernel* kernel = halo_kernel(itemsize);
   const auto* numbers = reinterpret_cast<const double*>(spans.data);
@@ -29,11 +34,13 @@ void launch_halo(Info info) {
     call.args.whole[i] = int64_t(reinterpret_cast<const double*>(wholes.data)[i]);
   call.spans.reserve(size_t(kernel->pointers));
   for (int i = 0; i < kernel->pointers; ++i)
-    call.spans.push_back(i < given ? span(numbers[3 * i], uint64_t(numbers[3 * i + 1]), uint64_t(numbers[3 * i + 2]))
-                                   : call.spans[0]);
+    call.spans.push_back(
+        i < given ? span(numbers[3 * i], uint64_t(numbers[3 * i + 1]), uint64_t(numbers[3 * i + 2]))
+                  : call.spans[0]);
   check_launch(call);
   const int count = int(call.args.whole[0]);
-  const size_t numbers_end = size_t(kernel->wholes) * sizeof(double), plan = wholes.size - numbers_end;
+  const size_t numbers_end = size_t(kernel->wholes) * sizeof(double),
+               plan = wholes.size - numbers_end;
   if (plan && plan < size_t(count) * (sizeof(HaloMove) + sizeof(Written)))
     throw argument("a halo's moves are incomplete");
   const auto on = stream(info, 0);
@@ -52,7 +59,8 @@ void launch_halo(Info info) {
     uintptr_t at[halo_arrays], low[halo_arrays], end[halo_arrays];
     for (int m = 0; m < count; ++m) {
       at[m] = uintptr_t(call.spans[size_t(2 + m)].address());
-      low[m] = at[m] + uintptr_t(written[m].low * itemsize), end[m] = at[m] + uintptr_t(written[m].end * itemsize);
+      low[m] = at[m] + uintptr_t(written[m].low * itemsize),
+      end[m] = at[m] + uintptr_t(written[m].end * itemsize);
     }
     // Whether two moves write one element.
     const auto meet = [&](int a, int b) {
@@ -87,17 +95,19 @@ void launch_halo(Info info) {
   if (first == 0) on->launch(std::move(call));
 }
 
-// Whether moves `a` and `b` of a table write one element of an array; of one move: whether it writes one twice.
+// Whether moves `a` and `b` of a table write one element of an array; of one move: whether it
+// writes one twice.
 bool halo_meets(Info info) {
   const Bytes table = bytes_of(info[0], "the table");
   const auto* moves = reinterpret_cast<const HaloMove*>(table.data);
-  const size_t a = size_t(whole(info, 1)), b = size_t(whole(info, 2)), count = table.size / sizeof(HaloMove);
+  const size_t a = size_t(whole(info, 1)), b = size_t(whole(info, 2)),
+               count = table.size / sizeof(HaloMove);
   if (a >= count || b >= count) throw argument("the table has ", count, " moves");
   return a == b ? halo_move_meets_itself(moves[a]) : halo_moves_meet(moves[a], moves[b], 0);
 }
 
-// moveHalo(table, itemsize, buffer, arrays): see kernels/halo.hpp, on the processor and in the calling thread. True:
-// done.
+// moveHalo(table, itemsize, buffer, arrays): see kernels/halo.hpp, on the processor and in the
+// calling thread. True: done.
 bool move_halo(Info info) {
   const Bytes table = bytes_of(info[0], "the table"), buffer = bytes_of(info[2], "the buffer");
   const int64_t itemsize = int64_t(whole(info, 1));
@@ -113,11 +123,13 @@ bool move_halo(Info info) {
     napi_get_element(info.Env(), info[3], i, &each);
     const Bytes bytes = bytes_of(Napi::Value(info.Env(), each), "a quantity's data");
     if (bytes.data < buffer.data + buffer.size && buffer.data < bytes.data + bytes.size)
-      throw range("the buffer and the data of quantity ", i, " share memory: pass a buffer of its own");
+      throw range("the buffer and the data of quantity ", i,
+                  " share memory: pass a buffer of its own");
     arrays[i] = {bytes.data, int64_t(bytes.size) / itemsize};
   }
-  const char* why = halo_move(reinterpret_cast<const HaloMove*>(table.data), int64_t(table.size / sizeof(HaloMove)),
-                              itemsize, {buffer.data, int64_t(buffer.size) / itemsize}, arrays, n);
+  const char* why = halo_move(reinterpret_cast<const HaloMove*>(table.data),
+                              int64_t(table.size / sizeof(HaloMove)), itemsize,
+                              {buffer.data, int64_t(buffer.size) / itemsize}, arrays, n);
   if (why) throw range(why);
   return true;
 }
@@ -125,7 +137,8 @@ bool move_halo(Info info) {
 }  // namespace
 
 void add_halo_functions(Napi::Env env, Napi::Object exports) {
-  static constexpr Exported all[] = {{"launchHalo", launch_halo}, {"haloMeets", halo_meets}, {"moveHalo", move_halo}};
+  static constexpr Exported all[] = {
+      {"launchHalo", launch_halo}, {"haloMeets", halo_meets}, {"moveHalo", move_halo}};
   const Napi::Object group = add_group(env, exports, "halos");
   add_functions(env, group, all);
   add_numbers(env, group, "layout",

@@ -7,7 +7,9 @@ namespace hotslot {
 namespace {
 
 std::string text(const Napi::Object& of, const char* key) { return of.Get(key).As<Napi::String>(); }
-int count(const Napi::Object& of, const char* key) { return of.Get(key).As<Napi::Number>().Int32Value(); }
+int count(const Napi::Object& of, const char* key) {
+  return of.Get(key).As<Napi::Number>().Int32Value();
+}
 
 // An image's bytes, or where they are no bytes but a path, that.
 std::string bytes_or_path(const Napi::Value& value) {
@@ -20,7 +22,8 @@ template <class T, class F>
 std::vector<T> each(const Napi::Value& list, F&& make) {
   const auto array = list.As<Napi::Array>();
   std::vector<T> all;
-  for (uint32_t i = 0; i < array.Length(); ++i) all.push_back(make(array.Get(i).As<Napi::Object>()));
+  for (uint32_t i = 0; i < array.Length(); ++i)
+    all.push_back(make(array.Get(i).As<Napi::Object>()));
   return all;
 }
 
@@ -28,15 +31,17 @@ ModuleRequest request_of(const Napi::Object& given) {
   ModuleRequest request;
   request.name = text(given, "name");
   request.kernels = each<DeclaredKernel>(given.Get("kernels"), [](const Napi::Object& kernel) {
-    DeclaredKernel declared{text(kernel, "name"), "", count(kernel, "wholes"), count(kernel, "reals"),
-                            uint16_t(count(kernel, "outputsPerBlock"))};
+    DeclaredKernel declared{text(kernel, "name"), "", count(kernel, "wholes"),
+                            count(kernel, "reals"), uint16_t(count(kernel, "outputsPerBlock"))};
     const auto codes = kernel.Get("codes").As<Napi::Array>();
     for (uint32_t i = 0; i < codes.Length(); ++i) {
       const ElementType* const type = element_type(number(codes.Get(i)));
-      if (!type || i >= max_pointers) throw argument("kernel '", declared.name, "': no such tensor ", i);
+      if (!type || i >= max_pointers)
+        throw argument("kernel '", declared.name, "': no such tensor ", i);
       declared.types += type->letter;
     }
-    if (declared.wholes < 0 || declared.wholes > max_wholes || declared.reals < 0 || declared.reals > max_floats)
+    if (declared.wholes < 0 || declared.wholes > max_wholes || declared.reals < 0 ||
+        declared.reals > max_floats)
       throw argument("kernel '", declared.name, "' has too many numbers");
     return declared;
   });
@@ -45,25 +50,29 @@ ModuleRequest request_of(const Napi::Object& given) {
   });
   request.file = text(given, "file");
   request.source = text(given, "source");
-  request.headers = each<ModuleRequest::Header>(given.Get("headers"), [](const Napi::Object& header) {
-    return ModuleRequest::Header{text(header, "name"), text(header, "text")};
-  });
+  request.headers =
+      each<ModuleRequest::Header>(given.Get("headers"), [](const Napi::Object& header) {
+        return ModuleRequest::Header{text(header, "name"), text(header, "text")};
+      });
   return request;
 }
 
 // loadedKernels(device, key): the module's handle, 0 where nothing is loaded under that key.
-double loaded_kernels(Info info) { return Core::instance().module(number(info, 0), info[1].As<Napi::String>()); }
-
-// loadKernels(device, key, { name, kernels, images, file, source, headers }): a promise of the module's handle.
-Napi::Value load_kernels(Info info) {
-  return Async<double>::start(
-      info, [handle = number(info, 0), on = device(info, 0).ref(), key = std::string(info[1].As<Napi::String>()),
-             request = request_of(info[2].As<Napi::Object>())] {
-        return Core::instance().add_module(handle, key, on->load_kernels(request));
-      });
+double loaded_kernels(Info info) {
+  return Core::instance().module(number(info, 0), info[1].As<Napi::String>());
 }
 
-// ---- all kernels ----------------------------------------------------------------------------------------------------
+// loadKernels(device, key, { name, kernels, images, file, source, headers }): a promise of the
+// module's handle.
+Napi::Value load_kernels(Info info) {
+  return Async<double>::start(info, [handle = number(info, 0), on = device(info, 0).ref(),
+                                     key = std::string(info[1].As<Napi::String>()),
+                                     request = request_of(info[2].As<Napi::Object>())] {
+    return Core::instance().add_module(handle, key, on->load_kernels(request));
+  });
+}
+
+// ---- all kernels --------------------------------------------------------------------------------
 
 Napi::Value kernels(Info info) {
   auto list = Napi::Array::New(info.Env());
@@ -99,11 +108,13 @@ void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
   for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
 }
 
-// numbers, tensors, wholes, reals from info[2] on: per tensor handle, offset, bytes, element type by gk.hpp's number,
-// step and run as in Rows; then the whole numbers, then the reals. The last three count them.
+// numbers, tensors, wholes, reals from info[2] on: per tensor handle, offset, bytes, element type
+// by gk.hpp's number, step and run as in Rows; then the whole numbers, then the reals. The last
+// three count them.
 void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Object> module) {
   const auto differ = [&](const char* what, double got, int want) {
-    if (got != want) throw argument("kernel '", kernel.name, "' takes ", want, " ", what, ", got ", got);
+    if (got != want)
+      throw argument("kernel '", kernel.name, "' takes ", want, " ", what, ", got ", got);
   };
   differ("tensors", number(info, 3), kernel.pointers);
   differ("whole numbers", number(info, 4), kernel.wholes);
@@ -111,7 +122,8 @@ void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Obje
   constexpr int fields = 6;
   const auto* at = reinterpret_cast<const double*>(given.data);
   if (given.size < size_t(fields * kernel.pointers + kernel.wholes + kernel.reals) * sizeof *at)
-    throw range("a launch of '", kernel.name, "' needs more than ", given.size, " bytes of numbers");
+    throw range("a launch of '", kernel.name, "' needs more than ", given.size,
+                " bytes of numbers");
   Launch call;
   call.kernel = &kernel;
   call.module = std::move(module);
@@ -120,9 +132,11 @@ void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Obje
   for (int i = 0; i < kernel.pointers; ++i, at += fields) {
     const char wanted = kernel.types[size_t(i)];
     const ElementType* type = element_type(at[3]);
-    if (!type) throw argument("kernel '", kernel.name, "': tensor ", i, " has no element type ", at[3]);
+    if (!type)
+      throw argument("kernel '", kernel.name, "': tensor ", i, " has no element type ", at[3]);
     if (wanted && wanted != type->letter)
-      throw argument("kernel '", kernel.name, "': tensor ", i, " must be ", name_of_type(wanted), ", got ", type->name);
+      throw argument("kernel '", kernel.name, "': tensor ", i, " must be ", name_of_type(wanted),
+                     ", got ", type->name);
     call.spans.push_back(span(at[0], uint64_t(at[1]), uint64_t(at[2])));
     rows[i] = {int64_t(at[4]), uint64_t(at[5]), type};
   }
@@ -148,13 +162,15 @@ void launch_brought(Info info) {
   const Kernel* kernel = module->kernel(size_t(number(info, 6)));
   if (!kernel) throw argument("kernels '", module->name, "' have none at ", number(info, 6));
   if (&to->device != &module->device)
-    throw argument("kernel '", kernel->name, "' was loaded on ", module->device.family, ":", module->device.index,
-                   ", the stream is of ", to->device.family, ":", to->device.index, ": load it there too");
+    throw argument("kernel '", kernel->name, "' was loaded on ", module->device.family, ":",
+                   module->device.index, ", the stream is of ", to->device.family, ":",
+                   to->device.index, ": load it there too");
   launch_kernel(info, *kernel, given, module.ref());
 }
 
-// kernelReach(kernel name, numbers, wholes, reals): per tensor the bytes that such a launch touches from its start, and
-// the bytes from row to row (0: one run). The numbers are the whole ones, then the reals.
+// kernelReach(kernel name, numbers, wholes, reals): per tensor the bytes that such a launch touches
+// from its start, and the bytes from row to row (0: one run). The numbers are the whole ones, then
+// the reals.
 Napi::Value kernel_reach(Info info) {
   const Bytes given = bytes_of(info[1], "the numbers");
   const std::string name = info[0].As<Napi::String>();
@@ -183,15 +199,18 @@ std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
   if (rows.step == Rows::dense) return {};
   if (reach.step == 0) {
     if (reach.bytes <= rows.run) return {};
-    return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes, " are needed: it is strided");
+    return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes,
+                    " are needed: it is strided");
   }
   const uint64_t element = reach.type ? reach.type->bytes : 4, said = reach.step / element;
   const uint64_t row = (reach.bytes - 1) % reach.step + 1;
-  if (rows.step == Rows::none) return sentence(" has no rows at one distance, ", reach.step_name, " says ", said);
+  if (rows.step == Rows::none)
+    return sentence(" has no rows at one distance, ", reach.step_name, " says ", said);
   if (uint64_t(rows.step) != reach.step)
-    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said, " elements of ",
-                    element, ": pass the tensor's own strides[0]");
-  if (row > rows.run) return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
+    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said,
+                    " elements of ", element, ": pass the tensor's own strides[0]");
+  if (row > rows.run)
+    return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
   return {};
 }
 
@@ -202,14 +221,17 @@ void check_launch(const Launch& call, const Rows* rows) {
   const auto which = [&](size_t i) { return sentence("kernel '", kernel.name, "': tensor ", i); };
   Reach reach[max_pointers];
   uintptr_t at[max_pointers];
-  if (const char* wrong = kernel.need(call.args, reach)) throw range("kernel '", kernel.name, "': ", wrong);
+  if (const char* wrong = kernel.need(call.args, reach))
+    throw range("kernel '", kernel.name, "': ", wrong);
   for (size_t i = 0; i < call.spans.size(); ++i) {
     const Span& span = call.spans[i];
     const ElementType* const type = reach[i].type;
     if (rows && type && type != rows[i].type)
-      throw argument(which(i), " is ", rows[i].type->name, ", its number of a dtype says ", type->name);
+      throw argument(which(i), " is ", rows[i].type->name, ", its number of a dtype says ",
+                     type->name);
     if (rows)
-      if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty()) throw range(which(i), wrong);
+      if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty())
+        throw range(which(i), wrong);
     if (span.bytes < reach[i].bytes)
       throw range(which(i), " covers ", span.bytes, " bytes, ", reach[i].bytes, " are needed");
     at[i] = uintptr_t(span.address());
@@ -218,8 +240,9 @@ void check_launch(const Launch& call, const Rows* rows) {
   }
   if (const auto [written, other] = clash(kernel, at, reach); written >= 0) {
     const bool in_place = (kernel.in_place >> std::max(written, other) & 1) != 0;
-    throw range(which(size_t(written)), " is written and shares memory with tensor ", other, ": pass ",
-                in_place ? "the same tensor for both, or " : "", "tensors without an element in common");
+    throw range(which(size_t(written)), " is written and shares memory with tensor ", other,
+                ": pass ", in_place ? "the same tensor for both, or " : "",
+                "tensors without an element in common");
   }
 }
 

@@ -1,4 +1,5 @@
-// The core's face to JavaScript: memory of a device and of the host, managed memory, and values written and read.
+// The core's face to JavaScript: memory of a device and of the host, managed memory, and values
+// written and read.
 #include <time.h>
 
 #include <algorithm>
@@ -14,14 +15,14 @@ double allocate(Info info) { return own(info).make(device(info, 0)->allocate(who
 double scratch(Info info) { return own(info).make(device(info, 0)->scratch(whole(info, 1))); }
 double address(Info info) { return double(uintptr_t(memory(number(info, 0))->address)); }
 
-// ---- host memory ----------------------------------------------------------------------------------------------------
+// ---- host memory --------------------------------------------------------------------------------
 
 // CUDA's number, and HIP's.
 constexpr int already_registered = 712;
 
-// registerHost(device, view, pin, ms): the driver may still have a registration whose handle was closed, because work
-// or an actor holds it. Of the same bytes it is used again. Of other bytes in the same pages this thread sleeps for up
-// to `ms` until the driver lets go; 0 on the main thread.
+// registerHost(device, view, pin, ms): the driver may still have a registration whose handle was
+// closed, because work or an actor holds it. Of the same bytes it is used again. Of other bytes in
+// the same pages this thread sleeps for up to `ms` until the driver lets go; 0 on the main thread.
 double register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   const auto lend = [&] {
@@ -35,8 +36,10 @@ double register_host(Info info) {
     try {
       return lend();
     } catch (const Error& error) {
-      if (error.status != already_registered || !own(info).has_closed(bytes.data, bytes.size)) throw;
-      if (const double again = own(info).lend_again(*device(info, 0), bytes.data, bytes.size)) return again;
+      if (error.status != already_registered || !own(info).has_closed(bytes.data, bytes.size))
+        throw;
+      if (const double again = own(info).lend_again(*device(info, 0), bytes.data, bytes.size))
+        return again;
       own(info).sweep(true);
       if (!own(info).has_closed(bytes.data, bytes.size)) continue;
       if (now_ns() - begin >= ns) throw;
@@ -56,7 +59,8 @@ double allocate_host(Info info) {
 // How the driver reaches it: 0 pageable, 1 registered, 2 imported.
 double host_kind(Info info) { return int(memory(number(info, 0))->host_kind); }
 
-// write(stream, memory, offset, bytes): the bytes are copied before this returns, the transfer follows in stream order.
+// write(stream, memory, offset, bytes): the bytes are copied before this returns, the transfer
+// follows in stream order.
 void write(Info info) {
   const Bytes bytes = bytes_of(info[3], "the values");
   Span to = span(number(info, 1), whole(info, 2), bytes.size);
@@ -65,7 +69,8 @@ void write(Info info) {
   stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
 }
 
-// read(stream, memory, offset, bytes): handles of a staging copy; copyOut it when the stream has come this far.
+// read(stream, memory, offset, bytes): handles of a staging copy; copyOut it when the stream has
+// come this far.
 double read(Info info) {
   Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
   Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
@@ -77,16 +82,19 @@ bool copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
   // All that the host device has is the processor's.
-  const bool ours = from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
+  const bool ours =
+      from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
   if (!ours) throw argument("copyOut takes memory of the host");
   if (from.memory->revoked.load()) throw argument("copyOut: ", lender_gone, ": ", keep_the_lender);
   memcpy(to.data, from.address(), to.size);
   return true;
 }
 
-// ---- managed memory -------------------------------------------------------------------------------------------------
+// ---- managed memory -----------------------------------------------------------------------------
 
-double allocate_managed(Info info) { return own(info).make(device(info, 0)->allocate_managed(whole(info, 1))); }
+double allocate_managed(Info info) {
+  return own(info).make(device(info, 0)->allocate_managed(whole(info, 1)));
+}
 
 Span managed_span(Info info, size_t i) {
   Span pages = span(number(info, i), whole(info, i + 1), whole(info, i + 2));
@@ -100,8 +108,9 @@ int location(const char* family, const Napi::Value& where, int least) {
   const double given = number(where);
   const int count = Core::instance().count(family);
   if (!(given >= least && given < count) || given != double(int(given)))
-    throw range("device must be ", least < 0 ? "-1 (the CPU) or " : "", "the index of one of the ", count, " ", family,
-                " devices, 0 to ", count - 1, "; got ", where.ToString().Utf8Value());
+    throw range("device must be ", least < 0 ? "-1 (the CPU) or " : "", "the index of one of the ",
+                count, " ", family, " devices, 0 to ", count - 1, "; got ",
+                where.ToString().Utf8Value());
   return int(given);
 }
 
@@ -121,7 +130,8 @@ void prefetch(Info info) {
 void advise(Info info) {
   const Span range = managed_span(info, 0);
   const auto advice = Advice(info[3].As<Napi::Number>().Int32Value());
-  const int where = location(range.memory->family, info[4], advice == Advice::accessed_by ? 0 : on_cpu);
+  const int where =
+      location(range.memory->family, info[4], advice == Advice::accessed_by ? 0 : on_cpu);
   range.memory->device.advise(range, advice, where);
 }
 
@@ -137,11 +147,12 @@ Napi::Value residency(Info info) {
   return out;
 }
 
-// ---- the probe of managed memory ------------------------------------------------------------------------------------
+// ---- the probe of managed memory ----------------------------------------------------------------
 
 // See Probe::claim.
 std::string claim_probe(Info info) { return Core::instance().probe.claim(&own(info)); }
-// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in src/base/addon.ts.
+// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in
+// src/base/addon.ts.
 bool publish_probe(Info info) {
   try {
     Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
@@ -157,8 +168,14 @@ std::string probe_outcome(Info) { return Core::instance().probe.outcome(); }
 
 void add_memory_functions(Napi::Env env, Napi::Object exports) {
   static constexpr Exported memory[] = {
-      {"allocate", allocate},          {"scratch", scratch},    {"address", address}, {"registerHost", register_host},
-      {"allocateHost", allocate_host}, {"hostKind", host_kind}, {"write", write},     {"read", read},
+      {"allocate", allocate},
+      {"scratch", scratch},
+      {"address", address},
+      {"registerHost", register_host},
+      {"allocateHost", allocate_host},
+      {"hostKind", host_kind},
+      {"write", write},
+      {"read", read},
       {"copyOut", copy_out},
   };
   static constexpr Exported managed[] = {

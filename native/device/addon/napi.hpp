@@ -1,6 +1,6 @@
-// What every addon's face to JavaScript shares: arguments, and how a refusal is thrown. Errors go through a factory
-// that the JavaScript side lends at link time, so that a refusal arrives as the right class with its code, and its
-// stack is the caller's.
+// What every addon's face to JavaScript shares: arguments, and how a refusal is thrown. Errors go
+// through a factory that the JavaScript side lends at link time, so that a refusal arrives as the
+// right class with its code, and its stack is the caller's.
 #pragma once
 #include <napi.h>
 
@@ -33,7 +33,7 @@ struct Environment {
 
 inline Environment& environment(Napi::Env env) { return *env.GetInstanceData<Environment>(); }
 
-// ---- refusals -------------------------------------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 [[noreturn]] inline void throw_js(Napi::Env env, const hotslot_error& error) {
   const Environment* const here = env.GetInstanceData<Environment>();
@@ -44,21 +44,22 @@ inline Environment& environment(Napi::Env env) { return *env.GetInstanceData<Env
   detail.Set("status", error.status);
   detail.Set("statusName", error.status_name);
   detail.Set("advice", error.advice);
-  Napi::Value made =
-      here->factory.Call({Napi::String::New(env, error.code), Napi::String::New(env, error.text), detail});
+  Napi::Value made = here->factory.Call(
+      {Napi::String::New(env, error.code), Napi::String::New(env, error.text), detail});
   throw Napi::Error(env, made);
 }
 
 [[noreturn]] inline void throw_js(Napi::Env env, const Error& error) { throw_js(env, view(error)); }
 
-// Turns the core's last refusal into an exception when `result` is negative; gives it back otherwise.
+// Turns the core's last refusal into an exception when `result` is negative; gives it back
+// otherwise.
 inline int checked(Napi::Env env, int result) {
   if (result < 0) throw_js(env, *environment(env).api->last_error());
   return result;
 }
 
-// All that JavaScript calls runs in here: whatever is thrown becomes a JavaScript error, and nothing gets past it.
-// `what` is the name of what was called.
+// All that JavaScript calls runs in here: whatever is thrown becomes a JavaScript error, and
+// nothing gets past it. `what` is the name of what was called.
 template <class F>
 napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   try {
@@ -82,12 +83,15 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   return nullptr;
 }
 
-// ---- functions and classes ------------------------------------------------------------------------------------------
+// ---- functions and classes ----------------------------------------------------------------------
 
-// A function that an addon exports, and what it gives; of static storage, for JavaScript's function refers to it.
+// A function that an addon exports, and what it gives; of static storage, for JavaScript's function
+// refers to it.
 struct Exported {
   const char* name;
-  std::variant<Napi::Value (*)(Info), void (*)(Info), double (*)(Info), bool (*)(Info), std::string (*)(Info)> call;
+  std::variant<Napi::Value (*)(Info), void (*)(Info), double (*)(Info), bool (*)(Info),
+               std::string (*)(Info)>
+      call;
 };
 
 // What `call` gives, as JavaScript's value.
@@ -111,14 +115,15 @@ inline napi_value call_exported(napi_env env, napi_callback_info raw) {
   const auto& called = *static_cast<const Exported*>(data);
   return enter(env, called.name, [&]() -> napi_value {
     const Napi::CallbackInfo info(env, raw);
-    return std::visit([&](auto* call) { return value_of(env, [&] { return call(info); }); }, called.call);
+    return std::visit([&](auto* call) { return value_of(env, [&] { return call(info); }); },
+                      called.call);
   });
 }
 
 inline void add_function(Napi::Env env, Napi::Object exports, const Exported& exported) {
   napi_value made = nullptr;
-  check(env, napi_create_function(env, exported.name, NAPI_AUTO_LENGTH, call_exported, const_cast<Exported*>(&exported),
-                                  &made));
+  check(env, napi_create_function(env, exported.name, NAPI_AUTO_LENGTH, call_exported,
+                                  const_cast<Exported*>(&exported), &made));
   check(env, napi_set_named_property(env, exports, exported.name, made));
 }
 template <size_t N>
@@ -182,8 +187,8 @@ T& object_of(napi_env env, const Napi::Value& self) {
   return *static_cast<T*>(object);
 }
 
-// The method `close`: the T is gone at once, not when its object is collected. A finalizer waits for a turn of the
-// thread's event loop, and an actor's thread takes none. Twice is fine.
+// The method `close`: the T is gone at once, not when its object is collected. A finalizer waits
+// for a turn of the thread's event loop, and an actor's thread takes none. Twice is fine.
 template <class T>
 napi_value close_object(napi_env env, napi_callback_info raw) {
   return enter(env, "close", [&]() -> napi_value {
@@ -213,9 +218,11 @@ template <class T>
 void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method> methods) {
   std::vector<napi_property_descriptor> all;
   for (auto& [name, call] : methods)
-    all.push_back({name, nullptr, call, nullptr, nullptr, nullptr, napi_default_method, const_cast<char*>(name)});
+    all.push_back({name, nullptr, call, nullptr, nullptr, nullptr, napi_default_method,
+                   const_cast<char*>(name)});
   napi_value made = nullptr;
-  check(env, napi_define_class(env, T::name, NAPI_AUTO_LENGTH, construct<T>, nullptr, all.size(), all.data(), &made));
+  check(env, napi_define_class(env, T::name, NAPI_AUTO_LENGTH, construct<T>, nullptr, all.size(),
+                               all.data(), &made));
   check(env, napi_set_named_property(env, exports, T::name, made));
 }
 
@@ -233,13 +240,14 @@ template <class Table>
 const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   const auto* table = info[i].IsExternal() ? info[i].As<Napi::External<Table>>().Data() : nullptr;
   if (table == nullptr || table->version != version || table->bytes != sizeof(Table))
-    throw_js(info.Env(), wrong_addon("this addon and ", lender,
-                                     " are of different builds: build both again (npm run build:native)"));
+    throw_js(info.Env(),
+             wrong_addon("this addon and ", lender,
+                         " are of different builds: build both again (npm run build:native)"));
   return table;
 }
 
-// `link(factory, cores?, core?)`: called once per thread by src/base/addon.ts, right after the addon was loaded.
-// `cores` is lent by system.node, `core` by device.node.
+// `link(factory, cores?, core?)`: called once per thread by src/base/addon.ts, right after the
+// addon was loaded. `cores` is lent by system.node, `core` by device.node.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());
@@ -257,16 +265,18 @@ void make_linkable(Napi::Env env, Napi::Object exports) {
   add_function(env, exports, linked);
 }
 
-// ---- arguments ------------------------------------------------------------------------------------------------------
+// ---- arguments ----------------------------------------------------------------------------------
 
 inline double number(const Napi::Value& value) { return value.As<Napi::Number>().DoubleValue(); }
-inline uint64_t whole(const Napi::Value& value) { return uint64_t(value.As<Napi::Number>().Int64Value()); }
+inline uint64_t whole(const Napi::Value& value) {
+  return uint64_t(value.As<Napi::Number>().Int64Value());
+}
 inline double number(Info info, size_t i) { return number(info[i]); }
 inline uint64_t whole(Info info, size_t i) { return whole(info[i]); }
 
-// Bytes of a typed array over any kind of buffer; none where its elements are of a type that is not known here: Node
-// names them by numbers that came later, or not at all. The buffer itself is never asked for: Node 20 has no way to
-// name a SharedArrayBuffer.
+// Bytes of a typed array over any kind of buffer; none where its elements are of a type that is not
+// known here: Node names them by numbers that came later, or not at all. The buffer itself is never
+// asked for: Node 20 has no way to name a SharedArrayBuffer.
 struct Bytes {
   uint8_t* data = nullptr;
   size_t size = 0;
@@ -297,7 +307,8 @@ inline Bytes bytes_if_any(napi_env env, napi_value value) {
   auto type = napi_typedarray_type(-1);
   size_t length;
   void* data;
-  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok) return {};
+  if (napi_get_typedarray_info(env, value, &type, &length, &data, nullptr, nullptr) != napi_ok)
+    return {};
   const size_t bytes = element_bytes(int(type));
   if (bytes == 0) return {};
   return {static_cast<uint8_t*>(data), length * bytes};
@@ -322,7 +333,7 @@ inline void give(Info info, size_t at, std::initializer_list<double> results) {
             reinterpret_cast<double*>(require_bytes(info, at, 8 * results.size()).data));
 }
 
-// ---- handles of addons that have no classes ----------------------------------------------------------------------------
+// ---- handles of addons that have no classes -----------------------------------------------------
 
 // With the view that keeps its memory alive.
 template <typename T>
@@ -333,7 +344,8 @@ struct Held {
 
 template <typename T>
 Napi::Value hold(Info info, size_t view_at, T value) {
-  auto held = std::make_unique<Held<T>>(Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)});
+  auto held = std::make_unique<Held<T>>(
+      Held<T>{std::move(value), Napi::Reference<Napi::Value>::New(info[view_at], 1)});
   const auto gone = [](napi_env, void* data, void*) { delete static_cast<Held<T>*>(data); };
   napi_value made = nullptr;
   check(info.Env(), napi_create_external(info.Env(), held.get(), gone, nullptr, &made));

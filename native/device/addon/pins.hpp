@@ -1,5 +1,5 @@
-// What an actor's native half holds: pins on the handles it borrows, taken once at set-up, and given back when it is
-// closed.
+// What an actor's native half holds: pins on the handles it borrows, taken once at set-up, and
+// given back when it is closed.
 #pragma once
 #include <vector>
 
@@ -10,7 +10,8 @@ namespace hotslot {
 class Pins {
  public:
   explicit Pins(Napi::Env env) : env_(env), api_(environment(env).api) {
-    if (!api_) throw wrong_addon("load this addon through Hotslot: it is not linked to device.node");
+    if (!api_)
+      throw wrong_addon("load this addon through Hotslot: it is not linked to device.node");
   }
   ~Pins() {
     for (double handle : held_) api_->unpin(handle);

@@ -6,33 +6,41 @@ namespace hotslot {
 namespace {
 
 double shared_capture_stream(Info info) {
-  return Core::instance().belonging(number(info, 0), capture_stream, [](Device& of) { return of.create_stream(0); });
-}
-
-double shared_graph_pool(Info info) {
-  return Core::instance().belonging(number(info, 0), graph_pool,
-                                    [&](Device&) { return std::make_shared<GraphPool>(device(info, 0).ref()); });
-}
-
-// It failed: the next thread that asks gets another.
-void drop_belonging(Info info) { Core::instance().drop_belonging(number(info, 0), number(info, 1)); }
-
-// transferStream(source, target): copies from one to the other have a stream of their own, made on the source.
-double transfer_stream(Info info) {
-  const auto target = device(info, 1);
-  return Core::instance().belonging(number(info, 0),
-                                    "to " + std::string(target->family) + ":" + std::to_string(target->index),
+  return Core::instance().belonging(number(info, 0), capture_stream,
                                     [](Device& of) { return of.create_stream(0); });
 }
 
+double shared_graph_pool(Info info) {
+  return Core::instance().belonging(number(info, 0), graph_pool, [&](Device&) {
+    return std::make_shared<GraphPool>(device(info, 0).ref());
+  });
+}
+
+// It failed: the next thread that asks gets another.
+void drop_belonging(Info info) {
+  Core::instance().drop_belonging(number(info, 0), number(info, 1));
+}
+
+// transferStream(source, target): copies from one to the other have a stream of their own, made on
+// the source.
+double transfer_stream(Info info) {
+  const auto target = device(info, 1);
+  return Core::instance().belonging(
+      number(info, 0), "to " + std::string(target->family) + ":" + std::to_string(target->index),
+      [](Device& of) { return of.create_stream(0); });
+}
+
 // lendStream(device): a stream of the device's pool, this thread's until takeBackStream or its end.
-double lend_stream(Info info) { return own(info).adopt(Core::instance().lend_stream(number(info, 0))); }
+double lend_stream(Info info) {
+  return own(info).adopt(Core::instance().lend_stream(number(info, 0)));
+}
 void take_back_stream(Info info) {
   own(info).forget(number(info, 1));
   Core::instance().take_back_stream(number(info, 0), number(info, 1));
 }
 
-// deviceTable(device, bytes): a handle of this thread's for read-only device memory with these bytes.
+// deviceTable(device, bytes): a handle of this thread's for read-only device memory with these
+// bytes.
 double device_table(Info info) {
   const Bytes bytes = bytes_of(info[1], "the table");
   return own(info).make(Core::instance().table(number(info, 0), bytes.data, bytes.size));

@@ -5,7 +5,8 @@
 namespace hotslot {
 namespace {
 
-// A wait on the thread pool is given back after this long, so that leaving a thread is never held up.
+// A wait on the thread pool is given back after this long, so that leaving a thread is never held
+// up.
 constexpr uint64_t wait_slice_ns = 40'000'000;
 
 double create_stream(Info info) {
@@ -23,24 +24,28 @@ void wait(Info info) { stream(info, 0)->wait(event(info, 1).ref(), info[2].ToBoo
 // copy(stream, to, toOffset, from, fromOffset, bytes)
 bool copy(Info info) {
   const uint64_t bytes = whole(info, 5);
-  stream(info, 0)->copy(span(number(info, 1), whole(info, 2), bytes), span(number(info, 3), whole(info, 4), bytes));
+  stream(info, 0)->copy(span(number(info, 1), whole(info, 2), bytes),
+                        span(number(info, 3), whole(info, 4), bytes));
   return true;
 }
 
 // fill(stream, to, offset, bytes, pattern: Uint8Array of 1, 2, 4 or 8 bytes)
 void fill(Info info) {
   const Bytes pattern = bytes_of(info[4], "the pattern");
-  stream(info, 0)->fill(span(number(info, 1), whole(info, 2), whole(info, 3)), pattern.data, pattern.size);
+  stream(info, 0)->fill(span(number(info, 1), whole(info, 2), whole(info, 3)), pattern.data,
+                        pattern.size);
 }
 
 bool stream_query(Info info) { return stream(info, 0)->query(); }
 bool event_query(Info info) { return event(info, 0)->query(); }
 double elapsed_ms(Info info) { return event(info, 1)->elapsed_ms(*event(info, 0)); }
 
-// ---- waiting --------------------------------------------------------------------------------------------------------
+// ---- waiting ------------------------------------------------------------------------------------
 
 // Blocks this thread for at most `ms`, helping the device meanwhile; true when the event is done.
-bool wait_event(Info info) { return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6)); }
+bool wait_event(Info info) {
+  return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6));
+}
 
 // The same on a thread of Node's pool; resolves to true when done.
 Napi::Value wait_event_async(Info info) {
@@ -53,12 +58,19 @@ Napi::Value wait_event_async(Info info) {
 
 void add_stream_functions(Napi::Env env, Napi::Object exports) {
   static constexpr Exported streams[] = {
-      {"createStream", create_stream}, {"record", record}, {"wait", wait}, {"copy", copy}, {"fill", fill},
+      {"createStream", create_stream},
+      {"record", record},
+      {"wait", wait},
+      {"copy", copy},
+      {"fill", fill},
       {"streamQuery", stream_query},
   };
   static constexpr Exported events[] = {
-      {"createEvent", create_event}, {"eventQuery", event_query},          {"elapsedMs", elapsed_ms},
-      {"waitEvent", wait_event},     {"waitEventAsync", wait_event_async},
+      {"createEvent", create_event},
+      {"eventQuery", event_query},
+      {"elapsedMs", elapsed_ms},
+      {"waitEvent", wait_event},
+      {"waitEventAsync", wait_event_async},
   };
   add_functions(env, add_group(env, exports, "streams"), streams);
   add_functions(env, add_group(env, exports, "events"), events);

@@ -10,7 +10,8 @@
 namespace hotslot {
 namespace {
 
-// Without a destructor: the C library ends the process where it finds no memory to remember one of a thread.
+// Without a destructor: the C library ends the process where it finds no memory to remember one of
+// a thread.
 thread_local char last_text[1024];
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
 
@@ -45,7 +46,8 @@ Ref<T> ref(void* object) {
 
 Span span(void* memory, uint64_t offset, uint64_t bytes) {
   auto held = ref<Memory>(memory);
-  if (offset > held->bytes || bytes > held->bytes - offset) throw range("a copy ends beyond its memory");
+  if (offset > held->bytes || bytes > held->bytes - offset)
+    throw range("a copy ends beyond its memory");
   return Span{std::move(held), offset, bytes};
 }
 
@@ -53,30 +55,41 @@ const hotslot_api table{
     HOTSLOT_API_VERSION,
     sizeof(hotslot_api),
     []() -> const hotslot_error* { return &last; },
-    [](double handle, int kind) -> void* { return Core::instance().handles.pin(handle, Kind(kind)); },
+    [](double handle, int kind) -> void* {
+      return Core::instance().handles.pin(handle, Kind(kind));
+    },
     [](double handle) { Core::instance().handles.unpin(handle); },
     [](void* memory, uint64_t* bytes) {
       *bytes = static_cast<Memory*>(memory)->bytes;
       return static_cast<Memory*>(memory)->address;
     },
-    [](void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset, uint64_t bytes) {
-      return guarded(
-          [&] { static_cast<Stream*>(stream)->copy(span(to, to_offset, bytes), span(from, from_offset, bytes)); });
+    [](void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset,
+       uint64_t bytes) {
+      return guarded([&] {
+        static_cast<Stream*>(stream)->copy(span(to, to_offset, bytes),
+                                           span(from, from_offset, bytes));
+      });
     },
     [](void* stream, void* event) {
       return guarded([&] { static_cast<Stream*>(stream)->record(ref<Event>(event), false); });
     },
-    [](void* stream, void* event) { return guarded([&] { static_cast<Stream*>(stream)->wait(ref<Event>(event)); }); },
+    [](void* stream, void* event) {
+      return guarded([&] { static_cast<Stream*>(stream)->wait(ref<Event>(event)); });
+    },
     [](void* stream, void* exec) {
       return guarded([&] { Replays::replay(*static_cast<Stream*>(stream), ref<Exec>(exec)); });
     },
-    [](void* stream) { return guarded([&] { return int(static_cast<Stream*>(stream)->query()); }); },
+    [](void* stream) {
+      return guarded([&] { return int(static_cast<Stream*>(stream)->query()); });
+    },
     [](void* event) { return guarded([&] { return int(static_cast<Event*>(event)->query()); }); },
     [](void* device, uint64_t ns) { return int(static_cast<Device*>(device)->help(ns)); },
     [](void* device, void* bell) {
       return guarded([&] { static_cast<Device*>(device)->attend(static_cast<Bell*>(bell)); });
     },
-    [](void* device, void* bell) { static_cast<Device*>(device)->dismiss(static_cast<Bell*>(bell)); },
+    [](void* device, void* bell) {
+      static_cast<Device*>(device)->dismiss(static_cast<Bell*>(bell));
+    },
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-/* What device.node lends to the thin addons: a versioned table of C functions over the one native core. No C++ type and
- * no exception crosses it; a call that can refuse returns a negative number and leaves the reason in last_error(). */
+/* What device.node lends to the thin addons: a versioned table of C functions over the one native
+ * core. No C++ type and no exception crosses it; a call that can refuse returns a negative number
+ * and leaves the reason in last_error(). */
 #pragma once
 #include <stdint.h>
 
@@ -34,7 +35,8 @@ typedef struct hotslot_api {
   void (*unpin)(double handle);
   /* memory: address on the device, or of registered host memory */
   uint8_t* (*address)(void* memory, uint64_t* bytes);
-  int (*copy)(void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset, uint64_t bytes);
+  int (*copy)(void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset,
+              uint64_t bytes);
   int (*record)(void* stream, void* event);
   int (*wait)(void* stream, void* event);
   int (*replay)(void* stream, void* exec);

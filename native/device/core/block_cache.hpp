@@ -1,5 +1,5 @@
-// Memory that was given back and waits to be asked for again, by size: taking it costs no call of the driver. What was
-// in it is still there.
+// Memory that was given back and waits to be asked for again, by size: taking it costs no call of
+// the driver. What was in it is still there.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,8 @@ class Blocks {
   // Keeps at most this much. By default enough for a learner's working set.
   explicit Blocks(size_t most_bytes = size_t(512) << 20) : most_bytes_(most_bytes) {}
 
-  // What is asked for, rounded so that sizes that differ a little share blocks; what is never kept, to whole pages
-  // alone.
+  // What is asked for, rounded so that sizes that differ a little share blocks; what is never kept,
+  // to whole pages alone.
   size_t room_for(size_t bytes) const {
     constexpr size_t page = 4096, large = 2 << 20;
     if (bytes > most_bytes_) return round_up(bytes, page);

@@ -9,8 +9,8 @@
 namespace hotslot {
 namespace {
 
-// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register or ask for events.
-// Only this thread can end them, so they end with it.
+// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register
+// or ask for events. Only this thread can end them, so they end with it.
 struct OpenCaptures {
   std::vector<std::weak_ptr<Capture>> list;
   ~OpenCaptures() {
@@ -53,8 +53,10 @@ void forbid_in_capture(const char* family, const char* call) {
   for (auto& weak : open->list)
     if (auto capture = weak.lock(); capture && !capture->ending) {
       capture->invalidate();
-      refuse(family, call, refusal::capture_unsupported, "this thread has a capture open, which may only enqueue work",
-             "allocate, register, query and synchronise before the capture begins or after it ends");
+      refuse(
+          family, call, refusal::capture_unsupported,
+          "this thread has a capture open, which may only enqueue work",
+          "allocate, register, query and synchronise before the capture begins or after it ends");
     }
 }
 
@@ -96,7 +98,8 @@ void Capture::abandon() {
 std::vector<Memory*> Capture::lent() const {
   std::vector<Memory*> found;
   each_memory([&](Memory& memory) {
-    if (memory.host && std::find(found.begin(), found.end(), &memory) == found.end()) found.push_back(&memory);
+    if (memory.host && std::find(found.begin(), found.end(), &memory) == found.end())
+      found.push_back(&memory);
   });
   return found;
 }
@@ -143,13 +146,14 @@ bool CaptureMembership::record(CaptureMark& mark, const char* call, CallInProgre
   return true;
 }
 
-CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded, bool may_join, const char* call,
-                                                CallInProgress& in_progress) {
+CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded, bool may_join,
+                                                const char* call, CallInProgress& in_progress) {
   const Ref<Capture> mine = open();
   if (mark.captured) {
     const Ref<Capture> theirs = mark.capture.lock();
     if (!theirs || theirs->ending)
-      refuse(family_, call, refusal::captured_event, "the event was recorded inside a capture that has ended",
+      refuse(family_, call, refusal::captured_event,
+             "the event was recorded inside a capture that has ended",
              "record it again before waiting for it");
     if (mine && mine != theirs) {
       mine->invalidate();
@@ -158,12 +162,14 @@ CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded
              "keep two captures apart, or capture both in one");
     }
     if (!mine && !may_join) return Wait::refused;
-    // Waiting on a captured event pulls this stream into the capture; it must be joined before the end.
+    // Waiting on a captured event pulls this stream into the capture; it must be joined before the
+    // end.
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
     in_progress.in(theirs);
-    all_or_broken(*theirs,
-                  [&] { theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end()); });
+    all_or_broken(*theirs, [&] {
+      theirs->members[shared_from_this()].insert(mark.frontier.begin(), mark.frontier.end());
+    });
     capture_ = theirs;
     return mine ? Wait::inside : Wait::joins;
   }
@@ -200,7 +206,8 @@ CaptureMembership::Ending CaptureMembership::take() {
   Ending ending;
   std::lock_guard guard(lock);
   if (!open())
-    refuse(family_, end_call, refusal::invalid_value, "no capture is open on this stream", "begin one first");
+    refuse(family_, end_call, refusal::invalid_value, "no capture is open on this stream",
+           "begin one first");
   if (capture_->origin != this) {
     capture_->invalidate();
     refuse(family_, end_call, refusal::capture_unmatched, "the capture began on another stream",
@@ -224,12 +231,13 @@ CaptureMembership::Ending CaptureMembership::take() {
   return ending;
 }
 
-// Walks back from the origin's last work: what it does not reach was forked off and never joined. Under the capture's
-// lock.
+// Walks back from the origin's last work: what it does not reach was forked off and never joined.
+// Under the capture's lock.
 void CaptureMembership::find_unjoined(Ending& ending) const {
   const Capture& capture = *ending.capture;
   if (ending.broken) {
-    // Its record may end in the middle of an operation; a driver may want all streams back before it ends.
+    // Its record may end in the middle of an operation; a driver may want all streams back before
+    // it ends.
     for (auto& [membership, frontier] : ending.members)
       if (membership.get() != this) ending.unjoined.push_back(membership);
     return;
@@ -250,12 +258,13 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
       ending.unjoined.push_back(membership);
 }
 
-// Streams that took part may have nothing to do for long: what was captured is the graph's alone from here on. Each
-// lock by itself.
+// Streams that took part may have nothing to do for long: what was captured is the graph's alone
+// from here on. Each lock by itself.
 void CaptureMembership::forget(const Ending& ending) {
   for (auto& [membership, frontier] : ending.members) {
     std::lock_guard guard(membership->lock);
-    if (membership->capture_ == ending.capture) membership->capture_.reset();  // `ending` has it still
+    if (membership->capture_ == ending.capture)
+      membership->capture_.reset();  // `ending` has it still
   }
 }
 
@@ -266,7 +275,8 @@ void CaptureMembership::judge(const Ending& ending) const {
     refuse(family_, end_call, refusal::capture_invalidated, "a call broke this capture",
            "look at the first error inside it");
   if (!ending.unjoined.empty())
-    refuse(family_, end_call, refusal::capture_unjoined, "another stream joined the capture and was not joined back",
+    refuse(family_, end_call, refusal::capture_unjoined,
+           "another stream joined the capture and was not joined back",
            "record an event there and wait for it on the first stream");
 }
 

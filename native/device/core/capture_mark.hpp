@@ -15,7 +15,8 @@ using Frontier = std::set<uint32_t>;
 // What an event knows of captures. Guarded by `lock`, taken after a stream's own.
 struct CaptureMark {
   std::mutex lock;
-  bool captured = false;  // last recorded in a capture: this one, if it still exists, and where in it
+  bool captured =
+      false;  // last recorded in a capture: this one, if it still exists, and where in it
   std::weak_ptr<Capture> capture;
   Frontier frontier;
 };

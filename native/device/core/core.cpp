@@ -6,7 +6,8 @@
 
 namespace hotslot {
 Core& Core::instance() {
-  static Core* core = new Core;  // never destroyed: threads of the process may still use it while statics die
+  static Core* core =
+      new Core;  // never destroyed: threads of the process may still use it while statics die
   return *core;
 }
 
@@ -68,7 +69,8 @@ void Core::close(double device, int times) {
     std::lock_guard lock(mutex_);
     OpenDevice& open = of(device);
     open.users -= times;
-    if (open.users > 0 || open.captures) return;  // the thread that has the capture stream comes back here
+    if (open.users > 0 || open.captures)
+      return;  // the thread that has the capture stream comes back here
     open.users = 0;
     open.device->in_use = false;
     gone.swap(open.belongings);

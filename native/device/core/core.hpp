@@ -1,4 +1,5 @@
-// The one native core of the process: open devices, the handle table, the C table lent to the other addons.
+// The one native core of the process: open devices, the handle table, the C table lent to the other
+// addons.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -25,35 +26,38 @@ class Core {
  public:
   static Core& instance();
   std::vector<DeviceFacts> list();
-  // Opens once per process; later calls give the same device, which is in use until it was closed as often.
+  // Opens once per process; later calls give the same device, which is in use until it was closed
+  // as often.
   const OpenDevice& open(const std::string& name);
   void close(double device, int times = 1);  // 0: looks whether the device is still in use
   // How many devices the family has.
   int count(const char* family);
   // The handle of what belongs to the device under this name.
-  double belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make);
-  // Kernels that a program brought, by a key that says all of what they are made of: the handle of the module, 0 where
-  // there is none, and the same of this one unless another thread was first. Throws STALE_HANDLE where no thread has
-  // the device open any more.
+  double belonging(double device, const std::string& name,
+                   const std::function<Ref<Object>(Device&)>& make);
+  // Kernels that a program brought, by a key that says all of what they are made of: the handle of
+  // the module, 0 where there is none, and the same of this one unless another thread was first.
+  // Throws STALE_HANDLE where no thread has the device open any more.
   double module(double device, const std::string& key);
   double add_module(double device, const std::string& key, const Ref<Object>& module);
   // It failed: the next thread that asks gets a new one.
   void drop_belonging(double device, double handle);
 
-  // A stream of the device's pool for one borrower, until it gives it back. Refused with STATE_CAPTURE inside a
-  // capture.
+  // A stream of the device's pool for one borrower, until it gives it back. Refused with
+  // STATE_CAPTURE inside a capture.
   double lend_stream(double device);
   void take_back_stream(double device, double handle);
-  // Device memory that holds these bytes for good: the same memory when they are asked for again, unless many others
-  // were asked for since. Refused inside a capture unless it is there.
+  // Device memory that holds these bytes for good: the same memory when they are asked for again,
+  // unless many others were asked for since. Refused inside a capture unless it is there.
   Ref<Memory> table(double device, const void* bytes, size_t size);
   struct Caches {
     CacheCounts buffers, streams, tables;
   };
   Caches caches(double device);
 
-  // The shared capture stream for one thread at a time, and a pool with it (or null): its handle. Waits up to `ns` for
-  // another thread and answers 0 when it has it still. Throws BUSY when this thread has it already.
+  // The shared capture stream for one thread at a time, and a pool with it (or null): its handle.
+  // Waits up to `ns` for another thread and answers 0 when it has it still. Throws BUSY when this
+  // thread has it already.
   double enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns);
   // Ends a capture that is still open. Does nothing when the thread does not have it.
   void leave_capture(double device, const void* thread);

@@ -1,12 +1,13 @@
-// What every family's devices, events and graphs do alike: which objects may meet, and what a capture forbids. The
-// family does the rest (do_…).
+// What every family's devices, events and graphs do alike: which objects may meet, and what a
+// capture forbids. The family does the rest (do_…).
 #include "device/core/device.hpp"
 
 #include "device/core/capture.hpp"
 
 namespace hotslot {
 
-Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind, bool managed)
+Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind,
+               bool managed)
     : Object(Kind::memory, device.family),
       device(device),
       address(address),
@@ -15,15 +16,17 @@ Memory::Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKi
       host_kind(host_kind),
       managed(managed) {}
 
-void require_device(const Device& device, const Device& of, const char* thing, const char* what, const char* instead) {
+void require_device(const Device& device, const Device& of, const char* thing, const char* what,
+                    const char* instead) {
   if (&device != &of)
-    throw argument(thing, " of ", of.family, ":", of.index, " cannot ", what, " on ", device.family, ":", device.index,
-                   ": ", instead);
+    throw argument(thing, " of ", of.family, ":", of.index, " cannot ", what, " on ", device.family,
+                   ":", device.index, ": ", instead);
 }
 
-// ---- events ---------------------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
-Event::Event(Device& device, bool timing) : Object(Kind::event, device.family), device(device), timing(timing) {}
+Event::Event(Device& device, bool timing)
+    : Object(Kind::event, device.family), device(device), timing(timing) {}
 
 bool Event::query() {
   const char* call = "eventQuery";
@@ -36,7 +39,8 @@ bool Event::query() {
 double Event::elapsed_ms(Event& start) {
   const char* call = "eventElapsedTime";
   require_family(family, start, "an event");
-  if (!timing || !start.timing) throw argument("elapsedMs needs two events created with timing: true");
+  if (!timing || !start.timing)
+    throw argument("elapsedMs needs two events created with timing: true");
   forbid_in_capture(family, call);
   bool both = true;
   for (Event* event : {&start, this}) {
@@ -46,11 +50,12 @@ double Event::elapsed_ms(Event& start) {
   }
   const std::optional<double> ms = both ? do_elapsed_ms(start) : std::nullopt;
   if (!ms)
-    refuse(family, call, refusal::not_ready, "both events must be recorded and done", "wait for the later event first");
+    refuse(family, call, refusal::not_ready, "both events must be recorded and done",
+           "wait for the later event first");
   return *ms;
 }
 
-// ---- graphs ---------------------------------------------------------------------------------------------------------
+// ---- graphs -------------------------------------------------------------------------------------
 
 Exec::Exec(Device& device) : Object(Kind::exec, device.family), device(device) {}
 
@@ -65,7 +70,7 @@ bool Exec::update(const Ref<Graph>& graph) {
   return do_update(graph);
 }
 
-// ---- devices --------------------------------------------------------------------------------------------------------
+// ---- devices ------------------------------------------------------------------------------------
 
 Ref<Memory> Device::allocate(size_t bytes) {
   forbid_in_capture(family, "memAlloc");

@@ -1,6 +1,7 @@
-// The device contract in C++: the same objects and names as src/device/device.ts, in the same order. What every family
-// does alike, its refusals above all, is in device.cpp and stream.cpp beside this; a family adds what begins with do_.
-// Nothing outside a family's own folder knows more of it than this page. The folder host is the readable specification.
+// The device contract in C++: the same objects and names as src/device/device.ts, in the same
+// order. What every family does alike, its refusals above all, is in device.cpp and stream.cpp
+// beside this; a family adds what begins with do_. Nothing outside a family's own folder knows more
+// of it than this page. The folder host is the readable specification.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -24,8 +25,9 @@ using Ref = std::shared_ptr<T>;
 
 enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec, pool, kernels };
 
-// Whatever a handle can name. References keep it alive: queued work and graphs hold what they touch.
-// What belongs to one family is of no use to another: `family` is compared before anything is cast.
+// Whatever a handle can name. References keep it alive: queued work and graphs hold what they
+// touch. What belongs to one family is of no use to another: `family` is compared before anything
+// is cast.
 class Object : public std::enable_shared_from_this<Object> {
  public:
   Object(Kind kind, const char* family) : kind(kind), family(family) {}
@@ -36,24 +38,28 @@ class Object : public std::enable_shared_from_this<Object> {
 
 inline void require_family(const char* family, const Object& object, const char* what) {
   if (object.family != family)
-    throw argument(what, " of the ", object.family, " family cannot be used with a ", family, " device");
+    throw argument(what, " of the ", object.family, " family cannot be used with a ", family,
+                   " device");
 }
 
 class Device;
 
 // Refuses what a thing can do on its own device alone, and says what to do instead.
-void require_device(const Device& device, const Device& of, const char* thing, const char* what, const char* instead);
+void require_device(const Device& device, const Device& of, const char* thing, const char* what,
+                    const char* instead);
 
-// How the driver reaches host memory: through a copy of its own, pinned in place, or imported in place.
+// How the driver reaches host memory: through a copy of its own, pinned in place, or imported in
+// place.
 enum class HostKind : uint8_t { pageable, registered, imported };
 
 class ReplayOrder;
 
-// Device memory, or host memory lent to the device. `address` is what kernels and copies of this family take.
+// Device memory, or host memory lent to the device. `address` is what kernels and copies of this
+// family take.
 class Memory : public Object {
  public:
-  Memory(Device& device, uint8_t* address, size_t bytes, bool host, HostKind host_kind = HostKind::pageable,
-         bool managed = false);
+  Memory(Device& device, uint8_t* address, size_t bytes, bool host,
+         HostKind host_kind = HostKind::pageable, bool managed = false);
   Device& device;
   uint8_t* const address;
   const size_t bytes;
@@ -61,15 +67,17 @@ class Memory : public Object {
   const HostKind host_kind;
   // One address for every device of the family and the CPU: pages move, see Stream::prefetch.
   const bool managed;
-  // Of a graph pool's memory: graphs that touch it run one at a time. Set before another thread knows the memory.
+  // Of a graph pool's memory: graphs that touch it run one at a time. Set before another thread
+  // knows the memory.
   Ref<ReplayOrder> replay_order;
-  // The bytes are gone (see Device::revoke): work that refers to them must not begin, and fails with lender_gone.
+  // The bytes are gone (see Device::revoke): work that refers to them must not begin, and fails
+  // with lender_gone.
   std::atomic<bool> revoked{false};
-  // For host memory without references: true once the device is done with it and has let go of its pages. `at_once`:
-  // even if the driver lets nobody do anything until all that runs is done.
+  // For host memory without references: true once the device is done with it and has let go of its
+  // pages. `at_once`: even if the driver lets nobody do anything until all that runs is done.
   virtual bool release(bool /*at_once*/ = false) { return true; }
-  // For registered memory whose release() has begun: true when the driver still has it, which stays so until the next
-  // release().
+  // For registered memory whose release() has begun: true when the driver still has it, which stays
+  // so until the next release().
   virtual bool renew() { return false; }
 };
 
@@ -89,11 +97,12 @@ struct Span {
 inline void refuse_overlap(const Span& to, const Span& from) {
   const auto a = uintptr_t(to.address()), b = uintptr_t(from.address());
   if (a < b + from.bytes && b < a + to.bytes)
-    throw range("a copy of ", to.bytes, " bytes from offset ", from.offset, " to offset ", to.offset,
-                " of the same memory: the two overlap");
+    throw range("a copy of ", to.bytes, " bytes from offset ", from.offset, " to offset ",
+                to.offset, " of the same memory: the two overlap");
 }
 
-// A point in a stream. Never recorded counts as done; recorded again, only the latest record counts.
+// A point in a stream. Never recorded counts as done; recorded again, only the latest record
+// counts.
 class Event : public Object {
  public:
   Event(Device& device, bool timing);
@@ -117,15 +126,16 @@ class Event : public Object {
   virtual std::optional<double> do_elapsed_ms(Event& start) = 0;
 };
 
-// What a kernel launch carries: spans for the pointers, then whole numbers, then floats, as the kernel declares them.
+// What a kernel launch carries: spans for the pointers, then whole numbers, then floats, as the
+// kernel declares them.
 struct Launch {
   const Kernel* kernel = nullptr;
   std::vector<Span> spans;
   KernelArgs args;
   // Holds the kernel, where a program brought it.
   Ref<Object> module;
-  // What the grid is made for: what is touched behind pointer 0; of a kernel that a program brought, all that it was
-  // given.
+  // What the grid is made for: what is touched behind pointer 0; of a kernel that a program
+  // brought, all that it was given.
   Reach output() const {
     Reach reach[max_pointers];
     kernel->need(args, reach);
@@ -142,10 +152,11 @@ class Exec : public Object {
  public:
   explicit Exec(Device& device);
   Device& device;
-  // Later replays run `graph`; those enqueued before run what they were enqueued with. True: taken in place, false:
-  // made anew.
+  // Later replays run `graph`; those enqueued before run what they were enqueued with. True: taken
+  // in place, false: made anew.
   bool update(const Ref<Graph>& graph);
-  // Of the graph pools it touches, guarded by the lock, which is held from looking at them to the replay. See Replays.
+  // Of the graph pools it touches, guarded by the lock, which is held from looking at them to the
+  // replay. See Replays.
   std::mutex replay_lock;
   std::vector<Ref<ReplayOrder>> replay_orders;
 
@@ -164,15 +175,16 @@ class Graph : public Object {
   virtual Ref<Exec> instantiate() = 0;
 };
 
-// An ordered queue. Every call returns at once; an error is sticky and surfaces at the next record, query or launch.
+// An ordered queue. Every call returns at once; an error is sticky and surfaces at the next record,
+// query or launch.
 class Stream : public Object {
  public:
   // `hold` is what captures keep alive of the stream.
   Stream(Device& device, Ref<void> hold);
   ~Stream() override;
   Device& device;
-  // In a capture, `external` makes the record a node that every replay renews; otherwise it only marks a place in the
-  // capture.
+  // In a capture, `external` makes the record a node that every replay renews; otherwise it only
+  // marks a place in the capture.
   void record(const Ref<Event>& event, bool external);
   // `order_only`: an error on the event's stream stays there; this stream goes on once it is over.
   void wait(const Ref<Event>& event, bool order_only = false);
@@ -180,8 +192,9 @@ class Stream : public Object {
   void fill(const Span& to, const void* pattern, size_t pattern_bytes);
   void launch(Launch&& launch);
   void replay(const Ref<Exec>& exec);
-  // Brings the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). Never part of a capture:
-  // the address stays, so a graph that uses it finds the pages wherever they are.
+  // Brings the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). Never
+  // part of a capture: the address stays, so a graph that uses it finds the pages wherever they
+  // are.
   void prefetch(const Span& span, int device);
   bool query();
   void begin_capture();
@@ -204,7 +217,8 @@ class Stream : public Object {
   virtual void do_replay(const Ref<Exec>& exec) = 0;
   virtual void do_prefetch(const Span& span, int device) = 0;
   virtual bool do_query() = 0;
-  // What a capture has recorded goes to a driver that captures too. `joins`: the stream was in no capture before.
+  // What a capture has recorded goes to a driver that captures too. `joins`: the stream was in no
+  // capture before.
   virtual void do_captured_work(const Work&, const char*) {}
   virtual void do_captured_record(Event&) {}
   virtual void do_captured_wait(Event&, bool /*joins*/) {}
@@ -216,7 +230,8 @@ class Stream : public Object {
   // A capture of this stream was ended, or did not begin. Without lock.
   virtual void do_capture_over() {}
 
-  // For a destructor that has more to do behind this: what is captured is given up, and no capture knows the stream.
+  // For a destructor that has more to do behind this: what is captured is given up, and no capture
+  // knows the stream.
   void leave_captures();
   const Ref<CaptureMembership>& membership() const { return membership_; }
 
@@ -240,20 +255,21 @@ class Device : public Object {
   virtual Ref<Stream> create_stream(int priority) = 0;
   virtual Ref<Event> create_event(bool timing) = 0;
   Ref<Memory> allocate(size_t bytes);
-  // Loads what is loaded when it is first used, while there is no work that would have to wait for it. Once.
+  // Loads what is loaded when it is first used, while there is no work that would have to wait for
+  // it. Once.
   virtual void prepare() {}
   // Kernels that a program brings; it may take seconds.
   Ref<KernelModule> load_kernels(const ModuleRequest& request);
-  // As allocate, but with whatever was in it: memory that this device had before, if there is some. Allowed in a
-  // capture.
+  // As allocate, but with whatever was in it: memory that this device had before, if there is some.
+  // Allowed in a capture.
   virtual Ref<Memory> scratch(size_t bytes) = 0;
   // Zeroed; preferred location and accessed-by are this device.
   Ref<Memory> allocate_managed(size_t bytes);
   // `where` is `on_cpu` or the index of a device that exists; for accessed_by a device.
   void advise(const Span& span, Advice advice, int where);
   Residency residency(const Span& span);
-  // Whether copies between the two are one operation on either's streams, and whether those can wait for each other's
-  // events.
+  // Whether copies between the two are one operation on either's streams, and whether those can
+  // wait for each other's events.
   virtual bool reaches(Device& other) { return other.family == family; }
   virtual bool orders(Device& other) { return other.family == family; }
   // Whether this device's streams may take part in captures of the other's.
@@ -262,18 +278,22 @@ class Device : public Object {
   virtual void trim() = 0;
   // Of the memory that `scratch` uses again.
   virtual CacheCounts kept() = 0;
-  // Host memory of the core's own, pinned where the family pins: staging for reads and writes of pageable arrays.
+  // Host memory of the core's own, pinned where the family pins: staging for reads and writes of
+  // pageable arrays.
   Ref<Memory> allocate_host(size_t bytes);
   // Throws when the driver refuses to pin; without `pin` the memory is used as it is.
   Ref<Memory> register_host(void* address, size_t bytes, bool pin);
-  // Lends the calling thread to the device for about `ns`; true if it did something. GPUs need no help.
+  // Lends the calling thread to the device for about `ns`; true if it did something. GPUs need no
+  // help.
   virtual bool help(uint64_t ns) = 0;
   // Blocks until the event is done or `ns` are over; true when done.
   bool wait_event(Event& event, uint64_t ns);
-  // The bytes of registered memory are about to go: waits about `ns` for the work that touches them; then lets an
-  // operation that is running end and makes every later one that refers to them fail.
+  // The bytes of registered memory are about to go: waits about `ns` for the work that touches
+  // them; then lets an operation that is running end and makes every later one that refers to them
+  // fail.
   virtual void revoke(const Ref<Memory>& memory, uint64_t ns) = 0;
-  // Completions ring this bell until it is dismissed. Its owner promises to come and help soon after every ring.
+  // Completions ring this bell until it is dismissed. Its owner promises to come and help soon
+  // after every ring.
   virtual void attend(Bell* bell) = 0;
   virtual void dismiss(Bell* bell) = 0;
 

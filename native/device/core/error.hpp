@@ -1,6 +1,6 @@
-// Why a call is refused: the one exception of the core, and what makes it. Every code of JavaScript's that the core
-// throws is written here and nowhere else. Values stand in the sentence as they would in a stream: throw range(bytes, "
-// bytes at ", offset).
+// Why a call is refused: the one exception of the core, and what makes it. Every code of
+// JavaScript's that the core throws is written here and nowhere else. Values stand in the sentence
+// as they would in a stream: throw range(bytes, " bytes at ", offset).
 #pragma once
 #include <locale>
 #include <sstream>
@@ -14,8 +14,8 @@ namespace hotslot {
 // `code` is the JavaScript error code; the rest is set for a driver's no only.
 struct Error : std::runtime_error {
   Error(const char* code, const std::string& text) : std::runtime_error(text), code(code) {}
-  Error(const char* family, const char* call, int status, const char* status_name, const std::string& text,
-        const char* advice)
+  Error(const char* family, const char* call, int status, const char* status_name,
+        const std::string& text, const char* advice)
       : std::runtime_error(text),
         code("ERR_HOTSLOT_DEVICE"),
         family(family),
@@ -33,7 +33,8 @@ struct Error : std::runtime_error {
 
 // The error as the C table and the addons pass it on: valid as long as `error` is.
 inline hotslot_error view(const Error& error) {
-  return {error.code, error.what(), error.family, error.call, error.status_name, error.advice, error.status};
+  return {error.code,        error.what(), error.family, error.call,
+          error.status_name, error.advice, error.status};
 }
 
 template <class... Parts>
@@ -85,7 +86,9 @@ Error unknown_device(const Parts&... parts) {
 }
 
 // The JavaScript object was closed: it has no handle any more.
-inline Error closed(const char* what) { return {"ERR_HOTSLOT_STATE_CLOSED", sentence(what, " is closed")}; }
+inline Error closed(const char* what) {
+  return {"ERR_HOTSLOT_STATE_CLOSED", sentence(what, " is closed")};
+}
 
 // Parts of different builds.
 template <class... Parts>
@@ -120,10 +123,10 @@ constexpr Refusal capture_wrong_thread{908, "STREAM_CAPTURE_WRONG_THREAD"};
 }  // namespace refusal
 
 // A driver's no, or ours in its place, in the form every family throws it.
-[[noreturn]] inline void refuse(const char* family, const char* call, const Refusal& no, const std::string& why,
-                                const char* advice) {
-  throw Error(family, call, no.status, no.name, sentence(family, ": ", call, " refused with ", no.name, ": ", why),
-              advice);
+[[noreturn]] inline void refuse(const char* family, const char* call, const Refusal& no,
+                                const std::string& why, const char* advice) {
+  throw Error(family, call, no.status, no.name,
+              sentence(family, ": ", call, " refused with ", no.name, ": ", why), advice);
 }
 
 }  // namespace hotslot

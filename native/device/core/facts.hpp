@@ -15,22 +15,24 @@ struct MemoryInfo {
 
 // What a device is and can do, beyond the contract.
 struct DeviceTraits {
-  std::string description;     // what it calls itself, with its driver's version
-  bool timing_events = true;   // events can measure time
-  bool watchdog = false;       // kernels that run for seconds are ended, and the context with them
-  bool graph_events = true;    // graphs can record events for outsiders
-  bool rings = false;          // completions ring the bell that attends
-  std::string no_managed;      // why there is no managed memory; empty: there is
-  bool moves_pages = true;     // managed pages go to the CPU and to other devices too, and it is known where they are
-  const char* submitter = "";  // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
+  std::string description;    // what it calls itself, with its driver's version
+  bool timing_events = true;  // events can measure time
+  bool watchdog = false;      // kernels that run for seconds are ended, and the context with them
+  bool graph_events = true;   // graphs can record events for outsiders
+  bool rings = false;         // completions ring the bell that attends
+  std::string no_managed;     // why there is no managed memory; empty: there is
+  bool moves_pages =
+      true;  // managed pages go to the CPU and to other devices too, and it is known where they are
+  const char* submitter =
+      "";  // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
   const char* matrix_products = "";  // what gemm runs on
 };
 
 // What is known of managed pages: the same for all of a range, else `nowhere`.
 struct Residency {
-  int location =
-      nowhere;  // where they were brought last; `nowhere` also before that, and where the driver does not tell
-  int preferred = nowhere;       // where they belong
+  int location = nowhere;   // where they were brought last; `nowhere` also before that, and where
+                            // the driver does not tell
+  int preferred = nowhere;  // where they belong
   std::vector<int> accessed_by;  // devices that reach them without moving them
 };
 

@@ -1,4 +1,5 @@
-// A family of devices: how they are found and opened. Nothing is opened before a caller asks for it.
+// A family of devices: how they are found and opened. Nothing is opened before a caller asks for
+// it.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,13 +10,14 @@ namespace hotslot {
 
 struct Family {
   const char* name;
-  // What there is, found once per process: a description per device, or why there is none, in words, with what would
-  // help.
+  // What there is, found once per process: a description per device, or why there is none, in
+  // words, with what would help.
   struct Found {
     std::vector<std::string> devices;
     std::string reason;
-    bool software = false;     // a test's driver: never chosen by 'auto'
-    size_t listed = SIZE_MAX;  // how many of them lists show at most: further ones are for tests of several
+    bool software = false;  // a test's driver: never chosen by 'auto'
+    size_t listed =
+        SIZE_MAX;  // how many of them lists show at most: further ones are for tests of several
   };
   const Found& (*find)();
   // `index` is one of those found.

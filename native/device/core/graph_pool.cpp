@@ -24,7 +24,8 @@ GraphPool::Part GraphPool::allocate(size_t bytes) {
     handle.take();
   }
   const Part part{blocks_[block_].handle, used_};
-  used_ = std::min((used_ + bytes + alignment - 1) / alignment * alignment, blocks_[block_].memory->bytes);
+  used_ = std::min((used_ + bytes + alignment - 1) / alignment * alignment,
+                   blocks_[block_].memory->bytes);
   return part;
 }
 

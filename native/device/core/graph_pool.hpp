@@ -1,6 +1,6 @@
-// A graph pool: memory for what lives only inside an update, lent out again and again. Graphs of one pool share these
-// bytes, so their replays run one at a time; its blocks go when the pool is closed and no graph refers to them any
-// more.
+// A graph pool: memory for what lives only inside an update, lent out again and again. Graphs of
+// one pool share these bytes, so their replays run one at a time; its blocks go when the pool is
+// closed and no graph refers to them any more.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace hotslot {
 
-// Graphs that touch the same memory from several streams, one behind the other in the order of enqueueing.
+// Graphs that touch the same memory from several streams, one behind the other in the order of
+// enqueueing.
 class ReplayOrder {
  public:
   explicit ReplayOrder(Device& device) : last_(device.create_event(false)) {}
@@ -34,8 +35,9 @@ class ReplayOrder {
   std::weak_ptr<Object> on_;  // a stream that is gone may still be at it
 };
 
-// A bump allocator over blocks of device memory. Lends to one capture at a time (Core::enter_capture): within it every
-// allocation is apart from the others, the next one gets the same bytes again.
+// A bump allocator over blocks of device memory. Lends to one capture at a time
+// (Core::enter_capture): within it every allocation is apart from the others, the next one gets the
+// same bytes again.
 class GraphPool final : public Object {
  public:
   explicit GraphPool(Ref<Device> device)

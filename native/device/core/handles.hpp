@@ -1,14 +1,18 @@
-// The handle table: what JavaScript holds instead of pointers. A handle is index + generation; a stale one is refused.
-// A call pins its entry for its own length; actors pin once at set-up and unpin when they leave. A thread closes a
-// handle in one of two ways: remove() sleeps until the pins are gone, retire() returns at once and leaves the object to
-// the last unpin. The main thread retires.
+// The handle table: what JavaScript holds instead of pointers. A handle is index + generation; a
+// stale one is refused. A call pins its entry for its own length; actors pin once at set-up and
+// unpin when they leave. A thread closes a handle in one of two ways: remove() sleeps until the
+// pins are gone, retire() returns at once and leaves the object to the last unpin. The main thread
+// retires.
 //   T1  A pinned object exists until it is unpinned.
 //   T2  A handle names one object: every copy of the handle is stale once the object is taken.
-//   T3  One thread takes the object, once: a remover, a retirer or the last unpinner of a retired handle.
-//   T4  No pin stays, an entry is given back once, and a handle whose remover gave up can be closed later.
+//   T3  One thread takes the object, once: a remover, a retirer or the last unpinner of a retired
+//       handle.
+//   T4  No pin stays, an entry is given back once, and a handle whose remover gave up can be closed
+//       later.
 //   T5  A handle that is being closed grants no pin. A retired handle stays so.
-// test/model/handles.ts steps every order. The object is no atomic: add() stores it before the word says open, a thread
-// takes it when the word says closing and has no pins, and whoever reads it has changed the word in between.
+// test/model/handles.ts steps every order. The object is no atomic: add() stores it before the word
+// says open, a thread takes it when the word says closing and has no pins, and whoever reads it has
+// changed the word in between.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -35,11 +39,14 @@ class HandleTable {
       free_.pop_back();
     } else {
       if (used_ == max_entries)
-        throw out_of_memory("all ", max_entries, " handles are in use: close what is no longer needed");
+        throw out_of_memory("all ", max_entries,
+                            " handles are in use: close what is no longer needed");
       index = used_;
-      if (!chunks_[index / chunk_entries]) chunks_[index / chunk_entries].store(new Entry[chunk_entries]);
+      if (!chunks_[index / chunk_entries])
+        chunks_[index / chunk_entries].store(new Entry[chunk_entries]);
       // Room for every handle there is: giving one back asks for no memory.
-      if (free_.capacity() <= used_) free_.reserve(std::max<size_t>(chunk_entries, 2 * free_.capacity()));
+      if (free_.capacity() <= used_)
+        free_.reserve(std::max<size_t>(chunk_entries, 2 * free_.capacity()));
       ++used_;
     }
     Entry& entry = at(index);
@@ -64,8 +71,8 @@ class HandleTable {
     return nullptr;
   }
 
-  // The last unpin of a retired handle frees the object in this thread: the object must not belong to a JavaScript
-  // environment.
+  // The last unpin of a retired handle frees the object in this thread: the object must not belong
+  // to a JavaScript environment.
   void unpin(double handle) {
     Entry* entry = find(handle);
     if (!entry) return;
@@ -85,8 +92,9 @@ class HandleTable {
     return word >> 32 == uint64_t(handle) / max_entries && (word & open) && !(word & closing);
   }
 
-  // Sleeps up to `ns` until the pins are gone. Returns the object, whose last reference may be the caller's, or null
-  // for a stale handle. Throws STATE_BUSY when pins are left: the handle is open again then.
+  // Sleeps up to `ns` until the pins are gone. Returns the object, whose last reference may be the
+  // caller's, or null for a stale handle. Throws STATE_BUSY when pins are left: the handle is open
+  // again then.
   Ref<Object> remove(double handle, uint64_t ns) {
     Entry* const entry = start_closing(handle, closing);
     if (!entry) return nullptr;
@@ -103,8 +111,8 @@ class HandleTable {
     throw state_busy("still in use by another thread: stop what uses it, then close it again");
   }
 
-  // Never waits. Returns nothing for a stale handle, else the object, or null when pins are left: the last unpin frees
-  // it.
+  // Never waits. Returns nothing for a stale handle, else the object, or null when pins are left:
+  // the last unpin frees it.
   std::optional<Ref<Object>> retire(double handle) {
     uint64_t before = 0;
     Entry* const entry = start_closing(handle, closing | retired, &before);
@@ -116,7 +124,8 @@ class HandleTable {
   struct Counts {
     uint32_t entries, pinned;
   };
-  // How many handles have their object and how many of them are pinned, retired ones included: leak tests read this.
+  // How many handles have their object and how many of them are pinned, retired ones included: leak
+  // tests read this.
   Counts count(Kind kind) {
     std::lock_guard lock(mutex_);
     Counts counts{0, 0};
@@ -152,13 +161,14 @@ class HandleTable {
     if (!entry) return nullptr;
     uint64_t word = entry->word.load();
     do {
-      if (word >> 32 != uint64_t(handle) / max_entries || !(word & open) || (word & closing)) return nullptr;
+      if (word >> 32 != uint64_t(handle) / max_entries || !(word & open) || (word & closing))
+        return nullptr;
     } while (!entry->word.compare_exchange_weak(word, word | how));
     if (before) *before = word;
     return entry;
   }
-  // By the one thread that found a closing entry without pins. The caller drops the object without the lock: its
-  // destructor may close handles.
+  // By the one thread that found a closing entry without pins. The caller drops the object without
+  // the lock: its destructor may close handles.
   Ref<Object> take(Entry& entry, double handle) {
     std::lock_guard lock(mutex_);
     Ref<Object> object = std::move(entry.object);
@@ -182,7 +192,8 @@ class HandleTable {
 // A handle that is closed again unless somebody takes it: what comes between may throw.
 class FreshHandle {
  public:
-  FreshHandle(HandleTable& table, Ref<Object> object) : FreshHandle(table, table.add(std::move(object))) {}
+  FreshHandle(HandleTable& table, Ref<Object> object)
+      : FreshHandle(table, table.add(std::move(object))) {}
   FreshHandle(HandleTable& table, double handle) : table_(table), handle_(handle) {}
   ~FreshHandle() {
     if (handle_ != 0) table_.retire(handle_);

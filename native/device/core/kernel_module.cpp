@@ -7,27 +7,31 @@ namespace {
 // How much of its tensors such a kernel touches is known to whoever wrote it.
 const char* need_unknown(const KernelArgs&, Reach*) { return nullptr; }
 
-std::string counted(size_t n, const char* what) { return sentence(n, " ", what, n == 1 ? "" : "s"); }
+std::string counted(size_t n, const char* what) {
+  return sentence(n, " ", what, n == 1 ? "" : "s");
+}
 
 }  // namespace
 
 std::string parameters_text(size_t tensors, size_t wholes, size_t reals) {
-  return counted(tensors, "tensor") + ", " + counted(wholes, "whole number") + " and " + counted(reals, "real");
+  return counted(tensors, "tensor") + ", " + counted(wholes, "whole number") + " and " +
+         counted(reals, "real");
 }
 
-void refuse_declaration(const ModuleRequest& request, const DeclaredKernel& kernel, const std::string& image,
-                        const std::string& takes) {
+void refuse_declaration(const ModuleRequest& request, const DeclaredKernel& kernel,
+                        const std::string& image, const std::string& takes) {
   throw argument("kernels '", request.name, "': '", kernel.name, "' is declared with ",
-                 parameters_text(kernel.types.size(), size_t(kernel.wholes), size_t(kernel.reals)), "; in ", image,
-                 " it takes ", takes);
+                 parameters_text(kernel.types.size(), size_t(kernel.wholes), size_t(kernel.reals)),
+                 "; in ", image, " it takes ", takes);
 }
 
 KernelModule::KernelModule(Device& device, const ModuleRequest& request)
     : Object(Kind::kernels, device.family), device(device), name(request.name) {
   for (auto& declared : request.kernels) {
     names_.push_back(declared.name);
-    Kernel kernel{
-        names_.back().c_str(), int(declared.types.size()), declared.wholes, declared.reals, need_unknown, nullptr};
+    Kernel kernel{names_.back().c_str(), int(declared.types.size()),
+                  declared.wholes,       declared.reals,
+                  need_unknown,          nullptr};
     for (size_t i = 0; i < declared.types.size(); ++i) {
       kernel.types[i] = declared.types[i];
       for (auto& type : element_types)
@@ -48,7 +52,8 @@ Ref<KernelModule> Device::load_kernels(const ModuleRequest& request) {
 }
 
 std::string Device::do_compile(const ModuleRequest& request) {
-  throw unavailable("kernels '", request.name, "': the driver of ", family, " devices comes with no compiler");
+  throw unavailable("kernels '", request.name, "': the driver of ", family,
+                    " devices comes with no compiler");
 }
 
 }  // namespace hotslot

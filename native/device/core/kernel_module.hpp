@@ -1,5 +1,6 @@
-// Kernels that a program brought along: how it declared them, and what a device made of their image. Work that was
-// enqueued holds the module it launches from; the open device holds it until no thread has the device open.
+// Kernels that a program brought along: how it declared them, and what a device made of their
+// image. Work that was enqueued holds the module it launches from; the open device holds it until
+// no thread has the device open.
 #pragma once
 #include <deque>
 #include <string>
@@ -16,7 +17,8 @@ struct DeclaredKernel {
   uint16_t block_makes = 0;  // see Kernel
 };
 
-// In a format that the family's driver takes; for host devices the path of a shared library instead of its bytes.
+// In a format that the family's driver takes; for host devices the path of a shared library instead
+// of its bytes.
 struct ModuleImage {
   std::string name;  // what it is called in errors
   std::string bytes;
@@ -27,7 +29,8 @@ struct ModuleRequest {
   std::string name;  // what the program calls its kernels
   std::vector<DeclaredKernel> kernels;
   std::vector<ModuleImage> images;
-  // A .gk source, and what it may include, gk.hpp first: for families whose driver comes with a compiler.
+  // A .gk source, and what it may include, gk.hpp first: for families whose driver comes with a
+  // compiler.
   std::string file, source;
   struct Header {
     std::string name, text;

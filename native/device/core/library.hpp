@@ -1,5 +1,6 @@
-// A shared library opened at run time: the first of several names that loads, or the path an environment variable
-// gives. It stays open for the life of the process: drivers and BLAS start threads that must not lose their code.
+// A shared library opened at run time: the first of several names that loads, or the path an
+// environment variable gives. It stays open for the life of the process: drivers and BLAS start
+// threads that must not lose their code.
 #pragma once
 #include <dlfcn.h>
 

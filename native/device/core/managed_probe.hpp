@@ -1,5 +1,5 @@
-// What this process knows of managed memory: probed at most once, by one thread's child process, remembered for all
-// threads.
+// What this process knows of managed memory: probed at most once, by one thread's child process,
+// remembered for all threads.
 #pragma once
 #include <mutex>
 #include <string>
@@ -8,8 +8,8 @@ namespace hotslot {
 
 class Probe {
  public:
-  // "mine": the thread has the probe from now on. "here": it has it already. "running": another has it. Else the
-  // outcome.
+  // "mine": the thread has the probe from now on. "here": it has it already. "running": another has
+  // it. Else the outcome.
   std::string claim(const void* thread) {
     std::lock_guard lock(mutex_);
     if (!outcome_.empty()) return outcome_;

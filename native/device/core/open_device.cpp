@@ -1,5 +1,5 @@
-// What belongs to a device and is shared by all threads: streams and tables that are kept for the next use, and the one
-// capture stream.
+// What belongs to a device and is shared by all threads: streams and tables that are kept for the
+// next use, and the one capture stream.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,8 @@ constexpr size_t most_idle_streams = 16, most_tables = 1024;
 
 }  // namespace
 
-double Core::belonging(double device, const std::string& name, const std::function<Ref<Object>(Device&)>& make) {
+double Core::belonging(double device, const std::string& name,
+                       const std::function<Ref<Object>(Device&)>& make) {
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
   auto known = open.belongings.find(name);
@@ -50,19 +51,20 @@ void Core::drop_belonging(double device, double handle) {
   {
     std::lock_guard lock(mutex_);
     auto& belongings = of(device).belongings;
-    const auto known =
-        std::find_if(belongings.begin(), belongings.end(), [&](auto& each) { return each.second == handle; });
+    const auto known = std::find_if(belongings.begin(), belongings.end(),
+                                    [&](auto& each) { return each.second == handle; });
     if (known == belongings.end()) return;
     belongings.erase(known);
   }
   handles.retire(handle);
 }
 
-// ---- the stream pool and tables -------------------------------------------------------------------------------------
+// ---- the stream pool and tables -----------------------------------------------------------------
 
 double Core::lend_stream(double device) {
   if (thread_captures())
-    throw state_capture("this needs a stream of its own, which cannot be had inside a capture: make it before");
+    throw state_capture(
+        "this needs a stream of its own, which cannot be had inside a capture: make it before");
   std::vector<Ref<Object>> failed;  // go without the mutex
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
@@ -88,7 +90,8 @@ void Core::take_back_stream(double device, double handle) {
     std::lock_guard lock(mutex_);
     OpenDevice& open = of(device);
     try {
-      if (open.users > 0 && open.idle_streams.size() < most_idle_streams) return open.idle_streams.push_back(handle);
+      if (open.users > 0 && open.idle_streams.size() < most_idle_streams)
+        return open.idle_streams.push_back(handle);
     } catch (const std::bad_alloc&) {
       // Not kept.
     }
@@ -113,7 +116,8 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
   }
   if (thread_captures())
     throw state_capture(
-        "this needs device memory with a table, which cannot be written inside a capture: make it before");
+        "this needs device memory with a table, which cannot be written inside a capture: make it "
+        "before");
   Ref<Memory> made = on->allocate(size);
   {
     const Ref<Stream> stream = on->create_stream(0);
@@ -133,8 +137,9 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
   open.table_counts.misses++;
   if (open.users == 0) return made;
   if (open.tables.size() == most_tables) {
-    const auto oldest = std::min_element(open.tables.begin(), open.tables.end(),
-                                         [](auto& a, auto& b) { return a.second.used < b.second.used; });
+    const auto oldest =
+        std::min_element(open.tables.begin(), open.tables.end(),
+                         [](auto& a, auto& b) { return a.second.used < b.second.used; });
     open.table_counts.bytes -= oldest->first.size();
     gone = std::move(oldest->second.memory);
     open.tables.erase(oldest);
@@ -150,14 +155,16 @@ Core::Caches Core::caches(double device) {
   return {open.device->kept(), open.stream_counts, open.table_counts};
 }
 
-// ---- the shared capture stream --------------------------------------------------------------------------------------
+// ---- the shared capture stream ------------------------------------------------------------------
 
-double Core::enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns) {
+double Core::enter_capture(double device, const Ref<Object>& pool, const void* thread,
+                           uint64_t ns) {
   std::unique_lock lock(mutex_);
   OpenDevice& open = of(device);
   if (open.captures == thread) {
     throw state_busy("the shared capture stream of ", open.device->family, ":", open.device->index,
-                     " is in use by this thread already: one captured or warmed-up function cannot run inside another");
+                     " is in use by this thread already: one captured or warmed-up function cannot "
+                     "run inside another");
   }
   if (!left_.wait_for(lock, std::chrono::nanoseconds(ns), [&] { return !open.captures; })) return 0;
   if (pool) {
@@ -214,7 +221,8 @@ void Core::require_entered(const Object& pool, const void* thread) {
   std::lock_guard lock(mutex_);
   for (auto& [name, open] : open_)
     if (open.captures == thread && open.pool.get() == &pool) return;
-  throw state_capture("a graph pool lends memory only inside a function that is captured or warmed up with it");
+  throw state_capture(
+      "a graph pool lends memory only inside a function that is captured or warmed up with it");
 }
 
 }  // namespace hotslot

@@ -25,8 +25,8 @@ struct OpenDevice {
   };
   std::map<std::string, Table> tables;
   CacheCounts stream_counts, table_counts;
-  // The thread that has the shared capture stream now, by its EnvironmentHandles, and the pool it has with it. Null:
-  // none.
+  // The thread that has the shared capture stream now, by its EnvironmentHandles, and the pool it
+  // has with it. Null: none.
   const void* captures = nullptr;
   Ref<Object> pool;
 };

@@ -1,5 +1,6 @@
-// What every family's streams do alike: which objects may meet, what a capture takes, and every refusal of that, once.
-// The family does the rest (do_…), under the lock of the stream's membership.
+// What every family's streams do alike: which objects may meet, what a capture takes, and every
+// refusal of that, once. The family does the rest (do_…), under the lock of the stream's
+// membership.
 #include <exception>
 
 #include "device/core/capture.hpp"
@@ -7,8 +8,8 @@
 namespace hotslot {
 namespace {
 
-// The driver's part of a captured operation. When the driver says no, or there is no memory, its capture and ours
-// differ: ours is broken.
+// The driver's part of a captured operation. When the driver says no, or there is no memory, its
+// capture and ours differ: ours is broken.
 template <class F>
 void in_driver(const CallInProgress& in_progress, F&& driver_call) {
   try {
@@ -39,7 +40,7 @@ void Stream::check(const char* call) {
   do_check(call);
 }
 
-// ---- work -----------------------------------------------------------------------------------------------------------
+// ---- work ---------------------------------------------------------------------------------------
 
 void Stream::enqueue(Work&& work, const char* call) {
   for (const Span* span : {&work.to, &work.from})
@@ -54,11 +55,14 @@ void Stream::enqueue(Work&& work, const char* call) {
     return in_driver(in_progress, [&] { do_captured_work(*captured, call); });
   if (work.type == Work::record)
     refuse(family, call, refusal::invalid_value,
-           "an external record belongs in a capture, and none is open on this stream", "record it plainly");
+           "an external record belongs in a capture, and none is open on this stream",
+           "record it plainly");
   do_work(std::move(work), call);
 }
 
-void Stream::copy(const Span& to, const Span& from) { enqueue(Work::copy_of(to, from), "memcpyAsync"); }
+void Stream::copy(const Span& to, const Span& from) {
+  enqueue(Work::copy_of(to, from), "memcpyAsync");
+}
 
 void Stream::fill(const Span& to, const void* pattern, size_t pattern_bytes) {
   enqueue(Work::fill_of(to, pattern, pattern_bytes), "memsetAsync");
@@ -69,10 +73,12 @@ void Stream::launch(Launch&& launch) { enqueue(Work::of(std::move(launch)), "lau
 void Stream::replay(const Ref<Exec>& exec) {
   const char* call = "graphLaunch";
   require_family(family, *exec, "a graph");
-  require_device(device, exec->device, "a graph", "be replayed", "replay it on a stream of its own device");
+  require_device(device, exec->device, "a graph", "be replayed",
+                 "replay it on a stream of its own device");
   std::lock_guard guard(membership_->lock);
   check(call);
-  membership_->forbid(call, "a graph cannot be replayed into a capture", "capture its work directly");
+  membership_->forbid(call, "a graph cannot be replayed into a capture",
+                      "capture its work directly");
   do_replay(exec);
 }
 
@@ -81,12 +87,13 @@ void Stream::prefetch(const Span& span, int device) {
   require_family(family, *span.memory, "memory");
   std::lock_guard guard(membership_->lock);
   check(call);
-  membership_->forbid(call, "a prefetch is no part of a graph",
-                      "prefetch before the capture, or before a replay: the address stays the same");
+  membership_->forbid(
+      call, "a prefetch is no part of a graph",
+      "prefetch before the capture, or before a replay: the address stays the same");
   do_prefetch(span, device);
 }
 
-// ---- events ---------------------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 void Stream::record(const Ref<Event>& event, bool external) {
   const char* call = "eventRecord";
@@ -109,8 +116,8 @@ void Stream::wait(const Ref<Event>& event, bool order_only) {
   const char* call = "streamWaitEvent";
   require_family(family, *event, "an event");
   if (!device.orders(event->device))
-    throw argument("an event of ", family, ":", event->device.index, " cannot be waited for on ", family, ":",
-                   device.index, ": the two belong to different drivers");
+    throw argument("an event of ", family, ":", event->device.index, " cannot be waited for on ",
+                   family, ":", device.index, ": the two belong to different drivers");
   std::lock_guard guard(membership_->lock);
   check(call);
   std::lock_guard event_guard(event->capture_mark.lock);
@@ -118,8 +125,9 @@ void Stream::wait(const Ref<Event>& event, bool order_only) {
   const bool may_join = device.joins(event->device);
   switch (membership_->wait(event->capture_mark, event->recorded, may_join, call, in_progress)) {
     case CaptureMembership::Wait::refused:
-      throw argument("a stream of ", family, ":", device.index, " cannot take part in a capture of ", family, ":",
-                     event->device.index, ", whose graph runs there alone: capture what each device does by itself, ",
+      throw argument("a stream of ", family, ":", device.index,
+                     " cannot take part in a capture of ", family, ":", event->device.index,
+                     ", whose graph runs there alone: capture what each device does by itself, ",
                      "and order the two by events outside");
     case CaptureMembership::Wait::outside:
       return do_wait(*event, order_only);
@@ -141,7 +149,7 @@ bool Stream::query() {
   return do_query();
 }
 
-// ---- captures -------------------------------------------------------------------------------------------------------
+// ---- captures -----------------------------------------------------------------------------------
 
 bool Stream::capturing() {
   std::lock_guard guard(membership_->lock);
@@ -173,13 +181,14 @@ Ref<Graph> Stream::end_capture() {
   } over{*this};
   Ref<Graph> graph;
   std::exception_ptr driver_said_no;
-  membership_->end([&](const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>& unjoined) {
-    try {
-      graph = do_end_capture(capture, unjoined);
-    } catch (...) {
-      driver_said_no = std::current_exception();
-    }
-  });
+  membership_->end(
+      [&](const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>& unjoined) {
+        try {
+          graph = do_end_capture(capture, unjoined);
+        } catch (...) {
+          driver_said_no = std::current_exception();
+        }
+      });
   // Behind our own verdict, which comes first.
   if (driver_said_no) std::rethrow_exception(driver_said_no);
   return graph;

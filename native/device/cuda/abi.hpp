@@ -1,6 +1,7 @@
-// What Hotslot uses of the CUDA driver's binary interface, declared here so that no vendor header is shipped or needed.
-// The HIP runtime has the same shapes and mostly the same numbers; hip/find.cpp has the exceptions. test/abi proves
-// every signature, size and value against the vendors' headers wherever those exist.
+// What Hotslot uses of the CUDA driver's binary interface, declared here so that no vendor header
+// is shipped or needed. The HIP runtime has the same shapes and mostly the same numbers;
+// hip/find.cpp has the exceptions. test/abi proves every signature, size and value against the
+// vendors' headers wherever those exist.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,13 +21,15 @@ using Module = struct ModuleOf*;
 using Function = struct FunctionOf*;
 
 namespace status {
-constexpr Status success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, deinitialized = 4,
-                 stub_library = 34, no_device = 100, invalid_device = 101, invalid_image = 200, invalid_context = 201,
-                 no_binary_for_gpu = 209, unsupported_ptx_version = 222, invalid_handle = 400, illegal_state = 401,
+constexpr Status success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3,
+                 deinitialized = 4, stub_library = 34, no_device = 100, invalid_device = 101,
+                 invalid_image = 200, invalid_context = 201, no_binary_for_gpu = 209,
+                 unsupported_ptx_version = 222, invalid_handle = 400, illegal_state = 401,
                  not_found = 500, not_ready = 600, illegal_address = 700, launch_timeout = 702,
-                 peer_access_already_enabled = 704, already_registered = 712, not_registered = 713, launch_failed = 719,
-                 not_permitted = 800, not_supported = 801, capture_unsupported = 900, capture_invalidated = 901,
-                 capture_merge = 902, capture_unmatched = 903, capture_unjoined = 904, capture_isolation = 905,
+                 peer_access_already_enabled = 704, already_registered = 712, not_registered = 713,
+                 launch_failed = 719, not_permitted = 800, not_supported = 801,
+                 capture_unsupported = 900, capture_invalidated = 901, capture_merge = 902,
+                 capture_unmatched = 903, capture_unjoined = 904, capture_isolation = 905,
                  capture_implicit = 906, captured_event = 907, capture_wrong_thread = 908,
                  graph_exec_update_failure = 910, unknown = 999;
 }
@@ -64,7 +67,11 @@ struct Location {
   int id;
 };
 enum MemoryAdvice : int { advise_preferred_location = 3, advise_accessed_by = 5 };
-enum RangeAttribute : int { range_preferred_location = 2, range_accessed_by = 3, range_last_prefetch_location = 4 };
+enum RangeAttribute : int {
+  range_preferred_location = 2,
+  range_accessed_by = 3,
+  range_last_prefetch_location = 4
+};
 
 // How an instantiated graph took a new version of its graph.
 struct ExecUpdateResult {
@@ -76,82 +83,96 @@ struct Uuid {
   char bytes[16];
 };
 
-// name in the table, name to ask the driver for, the version whose signature this is, result and parameters.
-// "Optional" entries may be missing; what then happens is said where they are used. Two of them only tests call:
-// device_total_mem, graph_get_nodes. What took another signature is asked for as both.
-#define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                                       \
-  REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                                               \
-  REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                                           \
-  REQUIRED(device_get_count, cuDeviceGetCount, 2000, (int*))                                                           \
-  REQUIRED(device_get, cuDeviceGet, 2000, (DeviceId*, int))                                                            \
-  REQUIRED(device_get_name, cuDeviceGetName, 2000, (char*, int, DeviceId))                                             \
-  REQUIRED(device_get_attribute, cuDeviceGetAttribute, 2000, (int*, Attribute, DeviceId))                              \
-  OPTIONAL(device_total_mem, cuDeviceTotalMem, 3020, (size_t*, DeviceId))                                              \
-  REQUIRED(primary_context_retain, cuDevicePrimaryCtxRetain, 7000, (Context*, DeviceId))                               \
-  REQUIRED(primary_context_get_state, cuDevicePrimaryCtxGetState, 7000, (DeviceId, unsigned*, int*))                   \
-  REQUIRED(primary_context_set_flags, cuDevicePrimaryCtxSetFlags, 11000, (DeviceId, unsigned))                         \
-  REQUIRED(context_set_current, cuCtxSetCurrent, 4000, (Context))                                                      \
-  REQUIRED(context_get_current, cuCtxGetCurrent, 4000, (Context*))                                                     \
-  REQUIRED(stream_priority_range, cuCtxGetStreamPriorityRange, 5050, (int*, int*))                                     \
-  REQUIRED(device_can_access_peer, cuDeviceCanAccessPeer, 4000, (int*, DeviceId, DeviceId))                            \
-  REQUIRED(context_enable_peer_access, cuCtxEnablePeerAccess, 4000, (Context, unsigned))                               \
-  REQUIRED(mem_get_info, cuMemGetInfo, 3020, (size_t*, size_t*))                                                       \
-  REQUIRED(mem_alloc, cuMemAlloc, 3020, (DevicePtr*, size_t))                                                          \
-  REQUIRED(mem_free, cuMemFree, 3020, (DevicePtr))                                                                     \
-  REQUIRED(mem_host_alloc, cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                           \
-  REQUIRED(mem_free_host, cuMemFreeHost, 2000, (void*))                                                                \
-  REQUIRED(mem_host_register, cuMemHostRegister, 6050, (void*, size_t, unsigned))                                      \
-  REQUIRED(mem_host_unregister, cuMemHostUnregister, 4000, (void*))                                                    \
-  REQUIRED(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 3020, (DevicePtr*, void*, unsigned))                \
-  OPTIONAL(mem_alloc_managed, cuMemAllocManaged, 6000, (DevicePtr*, size_t, unsigned))                                 \
-  OPTIONAL(mem_prefetch_v1, cuMemPrefetchAsync, 8000, (DevicePtr, size_t, DeviceId, StreamHandle))                     \
-  OPTIONAL(mem_prefetch, cuMemPrefetchAsync, 12020, (DevicePtr, size_t, Location, unsigned, StreamHandle))             \
-  OPTIONAL(mem_advise_v1, cuMemAdvise, 8000, (DevicePtr, size_t, MemoryAdvice, DeviceId))                              \
-  OPTIONAL(mem_advise, cuMemAdvise, 12020, (DevicePtr, size_t, MemoryAdvice, Location))                                \
-  OPTIONAL(mem_range_get_attribute, cuMemRangeGetAttribute, 8000, (void*, size_t, RangeAttribute, DevicePtr, size_t))  \
-  REQUIRED(stream_create, cuStreamCreateWithPriority, 5050, (StreamHandle*, unsigned, int))                            \
-  REQUIRED(stream_destroy, cuStreamDestroy, 4000, (StreamHandle))                                                      \
-  REQUIRED(stream_query, cuStreamQuery, 2000, (StreamHandle))                                                          \
-  REQUIRED(stream_synchronize, cuStreamSynchronize, 2000, (StreamHandle))                                              \
-  REQUIRED(stream_wait_event, cuStreamWaitEvent, 3020, (StreamHandle, EventHandle, unsigned))                          \
-  REQUIRED(event_create, cuEventCreate, 2000, (EventHandle*, unsigned))                                                \
-  REQUIRED(event_destroy, cuEventDestroy, 4000, (EventHandle))                                                         \
-  REQUIRED(event_record, cuEventRecord, 2000, (EventHandle, StreamHandle))                                             \
-  OPTIONAL(event_record_with_flags, cuEventRecordWithFlags, 11010, (EventHandle, StreamHandle, unsigned))              \
-  REQUIRED(event_query, cuEventQuery, 2000, (EventHandle))                                                             \
-  REQUIRED(event_elapsed_time, cuEventElapsedTime, 2000, (float*, EventHandle, EventHandle))                           \
-  REQUIRED(memcpy_htod_async, cuMemcpyHtoDAsync, 3020, (DevicePtr, const void*, size_t, StreamHandle))                 \
-  REQUIRED(memcpy_dtoh_async, cuMemcpyDtoHAsync, 3020, (void*, DevicePtr, size_t, StreamHandle))                       \
-  REQUIRED(memcpy_dtod_async, cuMemcpyDtoDAsync, 3020, (DevicePtr, DevicePtr, size_t, StreamHandle))                   \
-  REQUIRED(memcpy_async, cuMemcpyAsync, 4000, (DevicePtr, DevicePtr, size_t, StreamHandle))                            \
-  REQUIRED(memcpy_peer_async, cuMemcpyPeerAsync, 4000, (DevicePtr, Context, DevicePtr, Context, size_t, StreamHandle)) \
-  REQUIRED(memset_d8_async, cuMemsetD8Async, 3020, (DevicePtr, unsigned char, size_t, StreamHandle))                   \
-  REQUIRED(memset_d16_async, cuMemsetD16Async, 3020, (DevicePtr, unsigned short, size_t, StreamHandle))                \
-  REQUIRED(memset_d32_async, cuMemsetD32Async, 3020, (DevicePtr, unsigned, size_t, StreamHandle))                      \
-  REQUIRED(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010, (CaptureMode*))                            \
-  REQUIRED(stream_begin_capture, cuStreamBeginCapture, 10010, (StreamHandle, CaptureMode))                             \
-  REQUIRED(stream_end_capture, cuStreamEndCapture, 10000, (StreamHandle, GraphHandle*))                                \
-  REQUIRED(graph_destroy, cuGraphDestroy, 10000, (GraphHandle))                                                        \
-  OPTIONAL(graph_get_nodes, cuGraphGetNodes, 10000, (GraphHandle, GraphNode*, size_t*))                                \
-  REQUIRED(graph_instantiate, cuGraphInstantiateWithFlags, 11040, (GraphExecHandle*, GraphHandle, unsigned long long)) \
-  OPTIONAL(graph_upload, cuGraphUpload, 11010, (GraphExecHandle, StreamHandle))                                        \
-  REQUIRED(graph_launch, cuGraphLaunch, 10000, (GraphExecHandle, StreamHandle))                                        \
-  REQUIRED(graph_exec_update, cuGraphExecUpdate, 12000, (GraphExecHandle, GraphHandle, ExecUpdateResult*))             \
-  REQUIRED(graph_exec_destroy, cuGraphExecDestroy, 10000, (GraphExecHandle))                                           \
-  REQUIRED(module_load_data, cuModuleLoadData, 2000, (Module*, const void*))                                           \
-  OPTIONAL(module_unload, cuModuleUnload, 2000, (Module))                                                              \
-  REQUIRED(module_get_function, cuModuleGetFunction, 2000, (Function*, Module, const char*))                           \
-  OPTIONAL(func_load, cuFuncLoad, 12040, (Function))                                                                   \
-  REQUIRED(                                                                                                            \
-      launch_kernel, cuLaunchKernel, 4000,                                                                             \
-      (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamHandle, void**, void**))
+// name in the table, name to ask the driver for, the version whose signature this is, result and
+// parameters. "Optional" entries may be missing; what then happens is said where they are used. Two
+// of them only tests call: device_total_mem, graph_get_nodes. What took another signature is asked
+// for as both.
+#define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                   \
+  REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                           \
+  REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                       \
+  REQUIRED(device_get_count, cuDeviceGetCount, 2000, (int*))                                       \
+  REQUIRED(device_get, cuDeviceGet, 2000, (DeviceId*, int))                                        \
+  REQUIRED(device_get_name, cuDeviceGetName, 2000, (char*, int, DeviceId))                         \
+  REQUIRED(device_get_attribute, cuDeviceGetAttribute, 2000, (int*, Attribute, DeviceId))          \
+  OPTIONAL(device_total_mem, cuDeviceTotalMem, 3020, (size_t*, DeviceId))                          \
+  REQUIRED(primary_context_retain, cuDevicePrimaryCtxRetain, 7000, (Context*, DeviceId))           \
+  REQUIRED(primary_context_get_state, cuDevicePrimaryCtxGetState, 7000,                            \
+           (DeviceId, unsigned*, int*))                                                            \
+  REQUIRED(primary_context_set_flags, cuDevicePrimaryCtxSetFlags, 11000, (DeviceId, unsigned))     \
+  REQUIRED(context_set_current, cuCtxSetCurrent, 4000, (Context))                                  \
+  REQUIRED(context_get_current, cuCtxGetCurrent, 4000, (Context*))                                 \
+  REQUIRED(stream_priority_range, cuCtxGetStreamPriorityRange, 5050, (int*, int*))                 \
+  REQUIRED(device_can_access_peer, cuDeviceCanAccessPeer, 4000, (int*, DeviceId, DeviceId))        \
+  REQUIRED(context_enable_peer_access, cuCtxEnablePeerAccess, 4000, (Context, unsigned))           \
+  REQUIRED(mem_get_info, cuMemGetInfo, 3020, (size_t*, size_t*))                                   \
+  REQUIRED(mem_alloc, cuMemAlloc, 3020, (DevicePtr*, size_t))                                      \
+  REQUIRED(mem_free, cuMemFree, 3020, (DevicePtr))                                                 \
+  REQUIRED(mem_host_alloc, cuMemHostAlloc, 2020, (void**, size_t, unsigned))                       \
+  REQUIRED(mem_free_host, cuMemFreeHost, 2000, (void*))                                            \
+  REQUIRED(mem_host_register, cuMemHostRegister, 6050, (void*, size_t, unsigned))                  \
+  REQUIRED(mem_host_unregister, cuMemHostUnregister, 4000, (void*))                                \
+  REQUIRED(mem_host_get_device_pointer, cuMemHostGetDevicePointer, 3020,                           \
+           (DevicePtr*, void*, unsigned))                                                          \
+  OPTIONAL(mem_alloc_managed, cuMemAllocManaged, 6000, (DevicePtr*, size_t, unsigned))             \
+  OPTIONAL(mem_prefetch_v1, cuMemPrefetchAsync, 8000, (DevicePtr, size_t, DeviceId, StreamHandle)) \
+  OPTIONAL(mem_prefetch, cuMemPrefetchAsync, 12020,                                                \
+           (DevicePtr, size_t, Location, unsigned, StreamHandle))                                  \
+  OPTIONAL(mem_advise_v1, cuMemAdvise, 8000, (DevicePtr, size_t, MemoryAdvice, DeviceId))          \
+  OPTIONAL(mem_advise, cuMemAdvise, 12020, (DevicePtr, size_t, MemoryAdvice, Location))            \
+  OPTIONAL(mem_range_get_attribute, cuMemRangeGetAttribute, 8000,                                  \
+           (void*, size_t, RangeAttribute, DevicePtr, size_t))                                     \
+  REQUIRED(stream_create, cuStreamCreateWithPriority, 5050, (StreamHandle*, unsigned, int))        \
+  REQUIRED(stream_destroy, cuStreamDestroy, 4000, (StreamHandle))                                  \
+  REQUIRED(stream_query, cuStreamQuery, 2000, (StreamHandle))                                      \
+  REQUIRED(stream_synchronize, cuStreamSynchronize, 2000, (StreamHandle))                          \
+  REQUIRED(stream_wait_event, cuStreamWaitEvent, 3020, (StreamHandle, EventHandle, unsigned))      \
+  REQUIRED(event_create, cuEventCreate, 2000, (EventHandle*, unsigned))                            \
+  REQUIRED(event_destroy, cuEventDestroy, 4000, (EventHandle))                                     \
+  REQUIRED(event_record, cuEventRecord, 2000, (EventHandle, StreamHandle))                         \
+  OPTIONAL(event_record_with_flags, cuEventRecordWithFlags, 11010,                                 \
+           (EventHandle, StreamHandle, unsigned))                                                  \
+  REQUIRED(event_query, cuEventQuery, 2000, (EventHandle))                                         \
+  REQUIRED(event_elapsed_time, cuEventElapsedTime, 2000, (float*, EventHandle, EventHandle))       \
+  REQUIRED(memcpy_htod_async, cuMemcpyHtoDAsync, 3020,                                             \
+           (DevicePtr, const void*, size_t, StreamHandle))                                         \
+  REQUIRED(memcpy_dtoh_async, cuMemcpyDtoHAsync, 3020, (void*, DevicePtr, size_t, StreamHandle))   \
+  REQUIRED(memcpy_dtod_async, cuMemcpyDtoDAsync, 3020,                                             \
+           (DevicePtr, DevicePtr, size_t, StreamHandle))                                           \
+  REQUIRED(memcpy_async, cuMemcpyAsync, 4000, (DevicePtr, DevicePtr, size_t, StreamHandle))        \
+  REQUIRED(memcpy_peer_async, cuMemcpyPeerAsync, 4000,                                             \
+           (DevicePtr, Context, DevicePtr, Context, size_t, StreamHandle))                         \
+  REQUIRED(memset_d8_async, cuMemsetD8Async, 3020,                                                 \
+           (DevicePtr, unsigned char, size_t, StreamHandle))                                       \
+  REQUIRED(memset_d16_async, cuMemsetD16Async, 3020,                                               \
+           (DevicePtr, unsigned short, size_t, StreamHandle))                                      \
+  REQUIRED(memset_d32_async, cuMemsetD32Async, 3020, (DevicePtr, unsigned, size_t, StreamHandle))  \
+  REQUIRED(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010, (CaptureMode*))        \
+  REQUIRED(stream_begin_capture, cuStreamBeginCapture, 10010, (StreamHandle, CaptureMode))         \
+  REQUIRED(stream_end_capture, cuStreamEndCapture, 10000, (StreamHandle, GraphHandle*))            \
+  REQUIRED(graph_destroy, cuGraphDestroy, 10000, (GraphHandle))                                    \
+  OPTIONAL(graph_get_nodes, cuGraphGetNodes, 10000, (GraphHandle, GraphNode*, size_t*))            \
+  REQUIRED(graph_instantiate, cuGraphInstantiateWithFlags, 11040,                                  \
+           (GraphExecHandle*, GraphHandle, unsigned long long))                                    \
+  OPTIONAL(graph_upload, cuGraphUpload, 11010, (GraphExecHandle, StreamHandle))                    \
+  REQUIRED(graph_launch, cuGraphLaunch, 10000, (GraphExecHandle, StreamHandle))                    \
+  REQUIRED(graph_exec_update, cuGraphExecUpdate, 12000,                                            \
+           (GraphExecHandle, GraphHandle, ExecUpdateResult*))                                      \
+  REQUIRED(graph_exec_destroy, cuGraphExecDestroy, 10000, (GraphExecHandle))                       \
+  REQUIRED(module_load_data, cuModuleLoadData, 2000, (Module*, const void*))                       \
+  OPTIONAL(module_unload, cuModuleUnload, 2000, (Module))                                          \
+  REQUIRED(module_get_function, cuModuleGetFunction, 2000, (Function*, Module, const char*))       \
+  OPTIONAL(func_load, cuFuncLoad, 12040, (Function))                                               \
+  REQUIRED(launch_kernel, cuLaunchKernel, 4000,                                                    \
+           (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+            StreamHandle, void**, void**))
 
 // The three that are found by name in the library itself.
 using Init = Status (*)(unsigned);
 using DriverGetVersion = Status (*)(int*);
 using GetProcAddress = Status (*)(const char*, void**, int, uint64_t, int*);
 
-// One call of the driver: its name there, for errors, and where it is; null when an optional one is missing.
+// One call of the driver: its name there, for errors, and where it is; null when an optional one is
+// missing.
 template <class>
 struct Call;
 template <class... P>
@@ -173,8 +194,8 @@ using ProgramHandle = struct ProgramOf*;
 using RuntimeResult = int;
 enum : RuntimeResult { compilation_failed = 6 };
 struct RuntimeCalls {
-  RuntimeResult (*create)(ProgramHandle*, const char* source, const char* name, int headers, const char* const* texts,
-                          const char* const* names);
+  RuntimeResult (*create)(ProgramHandle*, const char* source, const char* name, int headers,
+                          const char* const* texts, const char* const* names);
   RuntimeResult (*compile)(ProgramHandle, int, const char* const* options);
   RuntimeResult (*log_size)(ProgramHandle, size_t*);
   RuntimeResult (*log)(ProgramHandle, char*);

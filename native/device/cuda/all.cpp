@@ -1,4 +1,5 @@
-// The room in one piece, as the build compiles it: reading the headers takes longer than compiling the code.
+// The room in one piece, as the build compiles it: reading the headers takes longer than compiling
+// the code.
 #include "device/cuda/blas.cpp"
 #include "device/cuda/capture.cpp"
 #include "device/cuda/device.cpp"

@@ -1,4 +1,5 @@
-// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, or several with colons between; =none none.
+// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, or several with colons
+// between; =none none.
 #include "device/cuda/blas.hpp"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   const char* const asked = std::getenv(variable);
   const bool named = asked && *asked;
   std::vector<std::string> names{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
-  // A test's driver is not what a library of the system would find: only one that was named is tried there.
+  // A test's driver is not what a library of the system would find: only one that was named is
+  // tried there.
   if (named)
     names = paths_of(asked);
   else if (device.driver.library.named)
@@ -59,8 +61,10 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
     const Library library = Library::open({name.c_str()}, nullptr);
     if (!library) {
       // What is not installed is no news; what does not load is, and a library that was named.
-      if (named || library.reason.find("No such file") == std::string::npos || library.reason.find(name + ":") != 0)
-        why += (why.empty() ? "" : "; ") + library.reason + (named ? std::string(" (named by ") + variable + ")" : "");
+      if (named || library.reason.find("No such file") == std::string::npos ||
+          library.reason.find(name + ":") != 0)
+        why += (why.empty() ? "" : "; ") + library.reason +
+               (named ? std::string(" (named by ") + variable + ")" : "");
       continue;
     }
     const Calls calls{library.symbol<decltype(Calls::create)>("cublasCreate_v2"),
@@ -68,7 +72,8 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
                       library.symbol<decltype(Calls::set_stream)>("cublasSetStream_v2"),
                       library.symbol<decltype(Calls::set_workspace)>("cublasSetWorkspace_v2"),
                       library.symbol<decltype(Calls::sgemm)>("cublasSgemm_v2")};
-    const bool complete = calls.create && calls.get_version && calls.set_stream && calls.set_workspace && calls.sgemm;
+    const bool complete =
+        calls.create && calls.get_version && calls.set_stream && calls.set_workspace && calls.sgemm;
     void* handle = nullptr;
     int got = -1;
     if (complete) {
@@ -80,7 +85,8 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
     if (got == 0) {
       calls.get_version(handle, &version);
       std::unique_ptr<Blas> made(
-          new Blas(device, calls, handle, "cuBLAS " + blas_version_text(version) + " (" + library.name + ")"));
+          new Blas(device, calls, handle,
+                   "cuBLAS " + blas_version_text(version) + " (" + library.name + ")"));
       const std::string wrong = made->wrong_product();
       if (wrong.empty()) return made;
       why += (why.empty() ? "" : "; ") + library.name + " does not multiply here: " + wrong;
@@ -108,8 +114,10 @@ std::string Blas::wrong_product() {
     driver.check(driver.call.mem_alloc, &at, room + 3 * bytes);
     driver.check(driver.call.stream_create, &stream, unsigned(stream_non_blocking), 0);
     const DevicePtr on_c = at + room, on_a = on_c + bytes, on_b = on_a + bytes;
-    driver.check(driver.call.memcpy_htod_async, on_a, static_cast<const void*>(a.data()), bytes, stream);
-    driver.check(driver.call.memcpy_htod_async, on_b, static_cast<const void*>(b.data()), bytes, stream);
+    driver.check(driver.call.memcpy_htod_async, on_a, static_cast<const void*>(a.data()), bytes,
+                 stream);
+    driver.check(driver.call.memcpy_htod_async, on_b, static_cast<const void*>(b.data()), bytes,
+                 stream);
     KernelArgs args{};
     for (int i = 2; i < 8; ++i) args.whole[i] = n;
     args.real[0] = 1;
@@ -152,10 +160,12 @@ void Blas::rehearse(const KernelArgs& args) {
         Reach reach[max_pointers];
         launch.kernel->need(args, reach);
         size_t bytes = 0;
-        for (int i = 0; i < launch.kernel->pointers; ++i) bytes = std::max<size_t>(bytes, reach[i].bytes);
+        for (int i = 0; i < launch.kernel->pointers; ++i)
+          bytes = std::max<size_t>(bytes, reach[i].bytes);
         // One for all three: nobody looks at the product.
         const Ref<Memory> memory = device_.scratch(bytes);
-        for (int i = 0; i < launch.kernel->pointers; ++i) launch.spans.push_back({memory, 0, reach[i].bytes});
+        for (int i = 0; i < launch.kernel->pointers; ++i)
+          launch.spans.push_back({memory, 0, reach[i].bytes});
         device_.launch_on_own(std::move(launch));
       } catch (const std::exception&) {
         // The capture will say it.
@@ -169,26 +179,28 @@ void Blas::rehearse(const KernelArgs& args) {
 
 void Blas::check(int status, const char* call) const {
   if (status == 0) return;
-  // CUBLAS_STATUS_…: 1 not initialised, 3 no memory, 7 invalid value, 13 execution failed, 14 internal error.
+  // CUBLAS_STATUS_…: 1 not initialised, 3 no memory, 7 invalid value, 13 execution failed, 14
+  // internal error.
   throw Error(device_.family, call, status, "CUBLAS_STATUS",
               sentence(device_.family, ": ", call, " failed with cuBLAS status ", status),
               "HOTSLOT_CUBLAS=none runs matrix products on Hotslot's own kernel");
 }
 
-void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c, DevicePtr a, DevicePtr b,
-                size_t workspace_room) {
+void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
+                DevicePtr a, DevicePtr b, size_t workspace_room) {
   const auto whole = [&](int i) { return int(args.whole[i]); };
   const float alpha = float(args.real[0]), beta = float(args.real[1]);
   // It may load a kernel now, which a capture allows in this mode only.
   const RelaxedCaptureMode relaxed(device_.driver);
   std::lock_guard guard(lock_);
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
-  check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room), "cublasSetWorkspace");
+  check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room),
+        "cublasSetWorkspace");
   // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
-  check(
-      calls_.sgemm(handle_, whole(1), whole(0), whole(3), whole(2), whole(4), &alpha, reinterpret_cast<const float*>(b),
-                   whole(6), reinterpret_cast<const float*>(a), whole(5), &beta, reinterpret_cast<float*>(c), whole(7)),
-      "cublasSgemm");
+  check(calls_.sgemm(handle_, whole(1), whole(0), whole(3), whole(2), whole(4), &alpha,
+                     reinterpret_cast<const float*>(b), whole(6), reinterpret_cast<const float*>(a),
+                     whole(5), &beta, reinterpret_cast<float*>(c), whole(7)),
+        "cublasSgemm");
   made_.insert(kind_of(args));
 }
 

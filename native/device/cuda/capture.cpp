@@ -6,7 +6,8 @@
 namespace hotslot::cuda {
 namespace {
 
-// For a driver that would not end a capture with streams left in it; we refuse the graph all the same.
+// For a driver that would not end a capture with streams left in it; we refuse the graph all the
+// same.
 void join(RawStream& origin, const CaptureMembership& member) {
   release([&] {
     auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(member.hold()));
@@ -19,24 +20,27 @@ void join(RawStream& origin, const CaptureMembership& member) {
   });
 }
 
-// Whether the stream captures again: the end of a capture was refused, and then there was none to end.
+// Whether the stream captures again: the end of a capture was refused, and then there was none to
+// end.
 bool captures_again(RawStream& raw) {
   const Driver& driver = raw.device.driver;
   GraphHandle graph = nullptr;
-  if (driver.call.stream_begin_capture(raw.handle, capture_thread_local) != status::success) return false;
+  if (driver.call.stream_begin_capture(raw.handle, capture_thread_local) != status::success)
+    return false;
   const bool ended = driver.call.stream_end_capture(raw.handle, &graph) == status::success;
   if (graph) raw.device.give_back(driver.call.graph_destroy, graph);
   return ended;
 }
 
-// A capture that the driver found broken is over too, without a graph. After any other refusal it may still be open: it
-// is ended once more. An H100 refuses the end by another thread (908), ends the capture all the same, and answers 401
-// to the second end.
+// A capture that the driver found broken is over too, without a graph. After any other refusal it
+// may still be open: it is ended once more. An H100 refuses the end by another thread (908), ends
+// the capture all the same, and answers 401 to the second end.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
   const auto over = [&](Status got) {
     return got == status::success ||
-           (driver.ends_broken_captures && got >= status::capture_unsupported && got < status::capture_wrong_thread);
+           (driver.ends_broken_captures && got >= status::capture_unsupported &&
+            got < status::capture_wrong_thread);
   };
   try {
     const Enter enter(driver, raw.device.context);
@@ -74,8 +78,8 @@ void CudaStream::do_begin_capture(Capture& capture) {
     if (!driver.ends_broken_captures)
       for (auto& [member, frontier] : members) join(*raw, *member);
     end_in_driver(*raw, graph);
-    // Another thread than the one that began it cannot end it at all: the stream goes with its capture, and at once,
-    // for the streams that joined are free behind this.
+    // Another thread than the one that began it cannot end it at all: the stream goes with its
+    // capture, and at once, for the streams that joined are free behind this.
     if (raw->capture_stuck) raw->destroy();
     if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
     driver.open_captures.fetch_sub(1);

@@ -10,14 +10,16 @@
 
 namespace hotslot::cuda {
 
-// ---- the device -----------------------------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
 
 CudaDevice::CudaDevice(Driver& driver, int index)
     : GpuDevice(driver.family, index, driver.retired),
       driver(driver),
       staging_(
           driver.retired, [this](size_t room) { return allocate_staging(room); },
-          [this](uint8_t* at) { give_back(this->driver.call.mem_free_host, static_cast<void*>(at)); }) {
+          [this](uint8_t* at) {
+            give_back(this->driver.call.mem_free_host, static_cast<void*>(at));
+          }) {
   driver.check(driver.call.device_get, &id, index);
   // Waiting threads sleep. Not possible once another library uses the context: then it has chosen.
   unsigned flags = 0;
@@ -27,7 +29,8 @@ CudaDevice::CudaDevice(Driver& driver, int index)
   // Retained for the life of the process: the last release would reset what others share.
   driver.check(driver.call.primary_context_retain, &context, id);
   int processors = 1;
-  if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) == status::success &&
+  if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) ==
+          status::success &&
       processors > 0)
     most_blocks_ = unsigned(processors) * 8;
   const auto attribute = [&](Attribute which) {
@@ -64,7 +67,7 @@ MemoryInfo CudaDevice::memory_info() {
   return {total, std::min<uint64_t>(total, free + blocks_.counts().bytes + waiting_bytes_.load())};
 }
 
-// ---- what is loaded -------------------------------------------------------------------------------------------------
+// ---- what is loaded -----------------------------------------------------------------------------
 
 // Under load_lock_: the first image the driver takes, and every function of it.
 void CudaDevice::load() {
@@ -92,7 +95,8 @@ void CudaDevice::load() {
   not_loaded_.clear();
   for (auto& kernel : all_kernels()) {
     Function function = nullptr;
-    if (driver.call.module_get_function(&function, module, kernel.name) != status::success) continue;
+    if (driver.call.module_get_function(&function, module, kernel.name) != status::success)
+      continue;
     // Loaded now: a capture must not be the first to need it.
     if (driver.call.func_load) driver.call.func_load(function);
     functions_[kernel.name] = function;
@@ -103,9 +107,11 @@ Function CudaDevice::function(const Kernel& kernel) {
   if (kernel.module) return static_cast<const CudaKernels*>(kernel.module)->function(kernel);
   std::lock_guard guard(load_lock_);
   load();
-  if (!not_loaded_.empty()) throw unavailable(family, ": kernel '", kernel.name, "' cannot run: ", not_loaded_);
+  if (!not_loaded_.empty())
+    throw unavailable(family, ": kernel '", kernel.name, "' cannot run: ", not_loaded_);
   const auto found = functions_.find(kernel.name);
-  if (found == functions_.end()) throw unavailable(family, ": the loaded kernels have no '", kernel.name, "'");
+  if (found == functions_.end())
+    throw unavailable(family, ": the loaded kernels have no '", kernel.name, "'");
   return found->second;
 }
 
@@ -115,7 +121,8 @@ Blas* CudaDevice::blas() {
     blas_tried_ = true;
     std::string why;
     blas_ = Blas::open(*this, why);
-    products_ = blas_ ? blas_->provider() : "Hotslot's own kernel" + (why.empty() ? "" : " (" + why + ")");
+    products_ =
+        blas_ ? blas_->provider() : "Hotslot's own kernel" + (why.empty() ? "" : " (" + why + ")");
   }
   return blas_.get();
 }
@@ -145,8 +152,10 @@ void CudaDevice::fill_once() {
     const RelaxedCaptureMode relaxed(driver);
     std::lock_guard guard(own_lock_);
     const StreamHandle own = static_cast<CudaStream&>(*own_).handle();
-    driver.check(driver.call.memset_d8_async, at->on_device, static_cast<unsigned char>(0), size_t(64), own);
-    driver.check(driver.call.memset_d16_async, at->on_device, static_cast<unsigned short>(0), size_t(32), own);
+    driver.check(driver.call.memset_d8_async, at->on_device, static_cast<unsigned char>(0),
+                 size_t(64), own);
+    driver.check(driver.call.memset_d16_async, at->on_device, static_cast<unsigned short>(0),
+                 size_t(32), own);
     driver.check(driver.call.memset_d32_async, at->on_device, 0u, size_t(16), own);
     driver.check(driver.call.memcpy_dtod_async, at->on_device, at->on_device + 32, size_t(32), own);
     driver.check(driver.call.stream_synchronize, own);
@@ -155,7 +164,7 @@ void CudaDevice::fill_once() {
   }
 }
 
-// ---- the family -----------------------------------------------------------------------------------------------------
+// ---- the family ---------------------------------------------------------------------------------
 
 std::string describe(const Driver& driver, DeviceId id) {
   char name[256] = "";
@@ -175,8 +184,8 @@ Family::Found found_devices(Driver& driver) {
   for (int i = 0; i < count; ++i) {
     DeviceId id = 0;
     if (const Status refused = driver.call.device_get(&id, i); refused != status::success) {
-      found.reason = driver.library.name + " opened, but does not give its device " + std::to_string(i) + " (status " +
-                     std::to_string(refused) + ")";
+      found.reason = driver.library.name + " opened, but does not give its device " +
+                     std::to_string(i) + " (status " + std::to_string(refused) + ")";
       break;
     }
     found.devices.push_back(describe(driver, id));

@@ -33,8 +33,8 @@ class CudaDevice final : public GpuDevice {
 
   // The kernel's function; throws when this device cannot run our kernels, with the reason.
   Function function(const Kernel& kernel);
-  // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded says so when it is
-  // used.
+  // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded
+  // says so when it is used.
   void prepare() override;
   unsigned most_blocks() const { return most_blocks_; }
   // Of CUDA's devices: 90 for 9.0.
@@ -42,8 +42,8 @@ class CudaDevice final : public GpuDevice {
   // On the device's own stream, which nothing waits for but new memory.
   void launch_on_own(Launch&& launch);
 
-  // For destructors; see Unreturned. A device that is lost has told already, and took everything with it; so has a
-  // driver that shut down.
+  // For destructors; see Unreturned. A device that is lost has told already, and took everything
+  // with it; so has a driver that shut down.
   template <class... P, class... A>
   void give_back(const Call<Status(P...)>& entry, A... arguments) {
     driver.unreturned.give_back([this, &entry, arguments...] {
@@ -58,16 +58,17 @@ class CudaDevice final : public GpuDevice {
   }
   // Null when matrix products run on our own kernel.
   Blas* blas();
-  // Whether an event that a graph records counts as done, from its launch until it is recorded, because it was recorded
-  // before: no document says what a driver answers. Found out once, before the first capture.
+  // Whether an event that a graph records counts as done, from its launch until it is recorded,
+  // because it was recorded before: no document says what a driver answers. Found out once, before
+  // the first capture.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
   // What graphs are uploaded on; null before the first capture.
   Ref<RawStream> upload_stream();
   // Lets peers reach this device's memory, once.
   void reach(CudaDevice& peer);
-  // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a block, else the driver's
-  // again.
+  // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a
+  // block, else the driver's again.
   void put_back(Retired::Place place, DevicePtr at, size_t room);
 
  protected:
@@ -95,7 +96,8 @@ class CudaDevice final : public GpuDevice {
   uint8_t* allocate_staging(size_t room);
   // From the driver: `room` bytes, of which `bytes` were asked for; see reclaim().
   template <class... P, class... A>
-  DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room, A... arguments);
+  DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
+                   A... arguments);
 
   unsigned most_blocks_ = 1;
   int capability_ = 0;
@@ -118,7 +120,8 @@ class CudaDevice final : public GpuDevice {
   // Streams alive, and closed ones whose work may still run; guarded by streams_lock_.
   struct Live {
     Ref<RawStream> raw;
-    std::weak_ptr<CaptureMembership> membership;  // expired: the stream is closed, and no thread enqueues any more
+    std::weak_ptr<CaptureMembership>
+        membership;  // expired: the stream is closed, and no thread enqueues any more
   };
   // Of all the driver's devices.
   static std::vector<Live> live(Driver& driver);
@@ -141,7 +144,8 @@ class CudaMemory : public Memory {
 // One line about a device, for lists.
 std::string describe(const Driver& driver, DeviceId id);
 
-// The family's objects for a driver that was found; `find` and `open` of cuda/find.cpp and hip/find.cpp end here.
+// The family's objects for a driver that was found; `find` and `open` of cuda/find.cpp and
+// hip/find.cpp end here.
 Family::Found found_devices(Driver& driver);
 Ref<Device> open_device(Driver& driver, int index);
 

@@ -61,7 +61,8 @@ const char* advice_for(const Driver& driver, Status status) {
     case status::deinitialized:
       return "the process is ending: close devices before it does";
     default:
-      return "look up the status in the driver's documentation; if Hotslot asked for something impossible, report it";
+      return "look up the status in the driver's documentation; if Hotslot asked for something "
+             "impossible, report it";
   }
 }
 
@@ -71,9 +72,11 @@ const char* advice_for(const Driver& driver, Status status) {
 const char* setup_advice(Status status) {
   switch (status) {
     case 46:
-      return "the GPU is in exclusive mode and another process has it: end that one, or nvidia-smi -c 0";
+      return "the GPU is in exclusive mode and another process has it: end that one, or nvidia-smi "
+             "-c 0";
     case 100:
-      return "nvidia-smi lists what there is; CUDA_VISIBLE_DEVICES may hide it, and a container needs --gpus";
+      return "nvidia-smi lists what there is; CUDA_VISIBLE_DEVICES may hide it, and a container "
+             "needs --gpus";
     case 101:
       return "CUDA_VISIBLE_DEVICES names a GPU that is not there";
     case 221:
@@ -82,16 +85,19 @@ const char* setup_advice(Status status) {
     case 223:
       return "unset CUDA_DISABLE_PTX_JIT: Hotslot's kernels are PTX";
     case 802:
-      return "GPUs behind NVSwitch need the fabric manager of the driver's version: systemctl start "
+      return "GPUs behind NVSwitch need the fabric manager of the driver's version: systemctl "
+             "start "
              "nvidia-fabricmanager";
     case 803:
-      return "libcuda.so and the kernel's driver are of two versions: restart after an update; in a container take "
+      return "libcuda.so and the kernel's driver are of two versions: restart after an update; in "
+             "a container take "
              "/usr/local/cuda/compat off LD_LIBRARY_PATH";
     case 804:
       return "this libcuda.so is the forward-compatible one, for data-centre GPUs alone: take "
              "/usr/local/cuda/compat off LD_LIBRARY_PATH";
     case 999:
-      return "/dev/nvidia-uvm may be missing (nvidia-modprobe -u -c 0), or the GPU has failed: dmesg names an Xid then";
+      return "/dev/nvidia-uvm may be missing (nvidia-modprobe -u -c 0), or the GPU has failed: "
+             "dmesg names an Xid then";
     default:
       return nullptr;
   }
@@ -108,10 +114,10 @@ void Driver::refuse(const char* call_name, Status status, const std::string& det
   }
   const char* text = nullptr;
   if (call.get_error_string(status, &text) != status::success || !text) text = "no description";
-  throw Error(
-      family, call_name, status, name,
-      sentence(family, ": ", call_name, " failed with ", name, " (", status, "): ", detail.empty() ? text : detail),
-      advice_for(*this, status));
+  throw Error(family, call_name, status, name,
+              sentence(family, ": ", call_name, " failed with ", name, " (", status,
+                       "): ", detail.empty() ? text : detail),
+              advice_for(*this, status));
 }
 
 bool Driver::has_closed_streams() {

@@ -1,4 +1,5 @@
-// CUDA's driver, and ROCm's, which is the same machinery over another table of calls (hip/find.cpp).
+// CUDA's driver, and ROCm's, which is the same machinery over another table of calls
+// (hip/find.cpp).
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -37,7 +38,8 @@ constexpr bool loses_context(Status status) {
 // For a status that says how the machine is set up, on CUDA: what helps; null for others.
 const char* setup_advice(Status status);
 
-// An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process, never closed.
+// An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process,
+// never closed.
 struct Driver {
   const char* family;
   const char* submitter;
@@ -59,16 +61,19 @@ struct Driver {
   Retired retired{[this] { return marks(); }, [this] { return idle(); }};
   Unreturned unreturned;
 
-  [[noreturn]] void refuse(const char* call_name, Status status, const std::string& detail = "") const;
+  [[noreturn]] void refuse(const char* call_name, Status status,
+                           const std::string& detail = "") const;
   template <class... P, class... A>
   void check(const Call<Status(P...)>& entry, A... arguments) const {
-    if (const Status status = entry(arguments...); status != status::success) refuse(entry.name, status);
+    if (const Status status = entry(arguments...); status != status::success)
+      refuse(entry.name, status);
   }
   bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
-  // A mark behind everything that streams of this family have been given so far. Lets go of closed streams that are
-  // idle.
+  // A mark behind everything that streams of this family have been given so far. Lets go of closed
+  // streams that are idle.
   Marks marks();
-  // Nothing that streams of this family have been given so far is left to do. Asks, and enqueues nothing.
+  // Nothing that streams of this family have been given so far is left to do. Asks, and enqueues
+  // nothing.
   bool idle();
   // Gives back what was let go and is idle now, closed streams too.
   void sweep() {
@@ -83,13 +88,15 @@ struct Driver {
   }
   bool has_closed_streams();
 
-  // Managed memory: `where` is a device's index, or on_cpu. Each in whichever form this driver has it.
+  // Managed memory: `where` is a device's index, or on_cpu. Each in whichever form this driver has
+  // it.
   void prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const;
   void advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const;
   DeviceId id_of(int where) const;
 };
 
-// The driver's state of the calling thread, known in threads that run this library's code alone: no call asks for it.
+// The driver's state of the calling thread, known in threads that run this library's code alone: no
+// call asks for it.
 struct OwnThreadState {
   const Driver* driver = nullptr;
   Context context = nullptr;
@@ -104,8 +111,8 @@ inline OwnThreadState* own_thread_state() {
   return is_own_thread ? &state : nullptr;
 }
 
-// Makes the device's context current for a scope. Another library's context is put back, and that of a scope around
-// this one; a thread without one keeps ours.
+// Makes the device's context current for a scope. Another library's context is put back, and that
+// of a scope around this one; a thread without one keeps ours.
 class Enter {
  public:
   Enter(const Driver& driver, Context context) : driver_(&driver), own_(own_thread_state()) {
@@ -139,9 +146,9 @@ class Enter {
   bool changed_ = false;
 };
 
-// While another library captures in CUDA's global mode, a thread in any other than relaxed mode may neither ask nor
-// allocate, and would break that capture by trying. Our own rules come first, so relaxing is safe; the thread's mode is
-// put back, but where it runs our code alone.
+// While another library captures in CUDA's global mode, a thread in any other than relaxed mode may
+// neither ask nor allocate, and would break that capture by trying. Our own rules come first, so
+// relaxing is safe; the thread's mode is put back, but where it runs our code alone.
 class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {

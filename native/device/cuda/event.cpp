@@ -28,13 +28,15 @@ bool CudaEvent::do_query() {
   return true;
 }
 
-// The driver says itself when one is not done: asking for the events first is not always allowed (see may_poll).
+// The driver says itself when one is not done: asking for the events first is not always allowed
+// (see may_poll).
 std::optional<double> CudaEvent::do_elapsed_ms(Event& start) {
   const Driver& driver = raw_.device.driver;
   const Enter enter(driver, raw_.device.context);
   const RelaxedCaptureMode relaxed(driver);
   float ms = 0;
-  const Status got = driver.call.event_elapsed_time(&ms, static_cast<CudaEvent&>(start).raw_.handle, raw_.handle);
+  const Status got =
+      driver.call.event_elapsed_time(&ms, static_cast<CudaEvent&>(start).raw_.handle, raw_.handle);
   if (got == status::not_ready) return {};
   if (got != status::success) driver.refuse(driver.call.event_elapsed_time.name, got);
   return double(ms);

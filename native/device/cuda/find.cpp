@@ -1,5 +1,5 @@
-// NVIDIA's driver: opened at run time, every call by the version whose signature was compiled, whatever the driver
-// offers beyond it.
+// NVIDIA's driver: opened at run time, every call by the version whose signature was compiled,
+// whatever the driver offers beyond it.
 #include <cstdlib>
 
 #include "device/cuda/device.hpp"
@@ -20,11 +20,14 @@ std::string resolve(Driver& driver) {
   const auto get_version = driver.library.symbol<DriverGetVersion>("cuDriverGetVersion");
   const auto lookup = driver.library.symbol<GetProcAddress>("cuGetProcAddress_v2");
   if (!init || !get_version)
-    return name + " opened, but is no CUDA driver: it has no " + (init ? "cuDriverGetVersion" : "cuInit");
+    return name + " opened, but is no CUDA driver: it has no " +
+           (init ? "cuDriverGetVersion" : "cuInit");
   if (const Status got = init(0); got != status::success) {
     const char* advice = setup_advice(got);
-    if (got == status::no_device) return "the NVIDIA driver " + name + " finds no GPU (cuInit: 100): " + advice;
-    if (got == status::stub_library) return name + " is a stub for linking; install the NVIDIA driver";
+    if (got == status::no_device)
+      return "the NVIDIA driver " + name + " finds no GPU (cuInit: 100): " + advice;
+    if (got == status::stub_library)
+      return name + " is a stub for linking; install the NVIDIA driver";
     return "the NVIDIA driver " + name + " does not start (cuInit: " + std::to_string(got) +
            "): " + (advice ? advice : "nvidia-smi may tell more");
   }
@@ -37,7 +40,8 @@ std::string resolve(Driver& driver) {
     void* found = nullptr;
     int how = 0;
     // A version beyond the driver's is an error there; for us it is missing.
-    if (lookup(entry.name, &found, version, lookup_legacy_stream, &how) != status::success) found = nullptr;
+    if (lookup(entry.name, &found, version, lookup_legacy_stream, &how) != status::success)
+      found = nullptr;
     entry.function = reinterpret_cast<decltype(entry.function)>(found);
     if (!found && required) missing += std::string(missing.empty() ? "" : ", ") + entry.name;
   };
@@ -50,7 +54,8 @@ std::string resolve(Driver& driver) {
 }
 
 Driver& driver() {
-  static Driver& driver = *new Driver;  // never destroyed: threads of the process may still use it while statics die
+  static Driver& driver =
+      *new Driver;  // never destroyed: threads of the process may still use it while statics die
   return driver;
 }
 
@@ -59,14 +64,20 @@ Family::Found find() {
   found.family = "cuda";
   found.submitter = "cuda_driver";
   found.context_lost =
-      "nothing on this GPU survives that in this process: close what is open and start the process again; "
+      "nothing on this GPU survives that in this process: close what is open and start the process "
+      "again; "
       "compute-sanitizer names the kernel at fault";
-  for (const KernelImage* image = ptx_images; image->format; ++image) found.images.push_back(*image);
+  for (const KernelImage* image = ptx_images; image->format; ++image)
+    found.images.push_back(*image);
   found.library = Library::open({"libcuda.so.1"}, "HOTSLOT_CUDA");
   if (!found.library)
-    return {{}, "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer", false};
-  // Streams share what the driver opens of the hardware's queues, by default eight: work that has to wait keeps up
-  // whatever stands behind it there, of any stream. Read once, when the driver starts.
+    return {
+        {},
+        "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer",
+        false};
+  // Streams share what the driver opens of the hardware's queues, by default eight: work that has
+  // to wait keeps up whatever stands behind it there, of any stream. Read once, when the driver
+  // starts.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::string reason = resolve(found);
   if (!reason.empty()) return {{}, reason, false};

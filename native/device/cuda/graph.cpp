@@ -9,7 +9,8 @@
 namespace hotslot::cuda {
 
 void refuse_revoked(const Memory& memory, const char* call) {
-  if (memory.revoked.load()) refuse(memory.family, call, refusal::launch_failed, lender_gone, keep_the_lender);
+  if (memory.revoked.load())
+    refuse(memory.family, call, refusal::launch_failed, lender_gone, keep_the_lender);
 }
 
 Ref<Exec> CudaGraph::instantiate() {
@@ -19,7 +20,8 @@ Ref<Exec> CudaGraph::instantiate() {
 
 CudaExec::~CudaExec() {
   // Replays may be under way: what they touch stays until they are over.
-  device_.driver.retired.add(std::move(place_), [raw = std::move(raw_), capture = std::move(capture_)] {});
+  device_.driver.retired.add(std::move(place_),
+                             [raw = std::move(raw_), capture = std::move(capture_)] {});
 }
 
 bool CudaExec::do_update(const Ref<Graph>& graph) {
@@ -36,7 +38,8 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     std::lock_guard guard(lock_);
     std::lock_guard graph_guard(next.raw.lock);
     got = driver.call.graph_exec_update(raw_->handle, next.raw.handle, &result);
-    if (got != status::success && got != status::graph_exec_update_failure && got != status::not_supported)
+    if (got != status::success && got != status::graph_exec_update_failure &&
+        got != status::not_supported)
       driver.refuse(driver.call.graph_exec_update.name, got);
     old = raw_;
     if (got != status::success) raw_ = std::make_shared<RawExec>(next.raw);
@@ -44,8 +47,10 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     lent_ = capture_->lent();
     upload();
   }
-  // Without the lock: marks take every membership's, and replays take a membership's lock before this one.
-  device_.driver.retired.add(std::move(place), [old = std::move(old), before = std::move(before)] {});
+  // Without the lock: marks take every membership's, and replays take a membership's lock before
+  // this one.
+  device_.driver.retired.add(std::move(place),
+                             [old = std::move(old), before = std::move(before)] {});
   return got == status::success;
 }
 
@@ -90,8 +95,8 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
 
 namespace {
 
-// One graph that is busy for so long and then records an event that was recorded before. Nothing where the graph was
-// over before the driver was asked.
+// One graph that is busy for so long and then records an event that was recorded before. Nothing
+// where the graph was over before the driver was asked.
 std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   const Driver& driver = device.driver;
   const auto& call = driver.call;
@@ -105,9 +110,10 @@ std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   GraphHandle handle = nullptr;
   driver.check(call.stream_begin_capture, stream->handle, capture_relaxed);
   void* parameters[] = {&busy_us};
-  const Status launched =
-      call.launch_kernel(spin, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream->handle, static_cast<void**>(parameters), nullptr);
-  const Status recorded = call.event_record_with_flags(event.handle, stream->handle, unsigned(event_record_external));
+  const Status launched = call.launch_kernel(spin, 1u, 1u, 1u, 1u, 1u, 1u, 0u, stream->handle,
+                                             static_cast<void**>(parameters), nullptr);
+  const Status recorded =
+      call.event_record_with_flags(event.handle, stream->handle, unsigned(event_record_external));
   driver.check(call.stream_end_capture, stream->handle, &handle);
   const RawGraph graph(device, handle);
   for (const Status got : {launched, recorded})
@@ -135,7 +141,8 @@ void CudaDevice::learn_graph_events() {
         driver.open_captures.fetch_add(1);
         try {
           std::optional<bool> early;
-          for (int64_t busy_us = 1000; !early && busy_us <= 64'000; busy_us *= 4) early = seen_early(*this, busy_us);
+          for (int64_t busy_us = 1000; !early && busy_us <= 64'000; busy_us *= 4)
+            early = seen_early(*this, busy_us);
           early_events_.store(early.value_or(true));
         } catch (const std::exception&) {
           // It stays the careful answer.

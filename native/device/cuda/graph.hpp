@@ -46,7 +46,11 @@ void refuse_revoked(const Memory& memory, const char* call);
 class CudaExec final : public Exec {
  public:
   CudaExec(CudaDevice& device, Ref<RawExec> raw, Ref<Capture> capture)
-      : Exec(device), device_(device), raw_(std::move(raw)), capture_(std::move(capture)), lent_(capture_->lent()) {
+      : Exec(device),
+        device_(device),
+        raw_(std::move(raw)),
+        capture_(std::move(capture)),
+        lent_(capture_->lent()) {
     upload();
   }
   ~CudaExec() override;
@@ -57,13 +61,13 @@ class CudaExec final : public Exec {
 
  private:
   bool pending() const;
-  // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec of its own at most,
-  // and an update may have made another. A stream that is gone was idle, and another stream's failure is its own.
-  // Work on one stream keeps its order without a wait.
+  // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec
+  // of its own at most, and an update may have made another. A stream that is gone was idle, and
+  // another stream's failure is its own. Work on one stream keeps its order without a wait.
   void wait_for_last(const Ref<RawStream>& stream);
-  // The driver copies the graph to the device, which the first replay would do otherwise: 120 µs of it on an H100.
-  // Replays wait for it as for a replay. Does nothing where the driver cannot or while a capture is open; a
-  // failure leaves it to the first replay. Under the lock.
+  // The driver copies the graph to the device, which the first replay would do otherwise: 120 µs of
+  // it on an H100. Replays wait for it as for a replay. Does nothing where the driver cannot or
+  // while a capture is open; a failure leaves it to the first replay. Under the lock.
   void upload();
 
   CudaDevice& device_;

@@ -7,7 +7,8 @@
 namespace hotslot::cuda {
 namespace {
 
-// The parameters of an entry in a PTX text, by their bytes; nothing where the text has no such entry.
+// The parameters of an entry in a PTX text, by their bytes; nothing where the text has no such
+// entry.
 std::optional<std::vector<int>> entry_parameters(const std::string& text, const std::string& name) {
   const std::string wanted = ".entry " + name;
   for (size_t at = 0; (at = text.find(wanted, at)) != std::string::npos;) {
@@ -33,20 +34,25 @@ std::optional<std::vector<int>> entry_parameters(const std::string& text, const 
 }  // namespace
 
 void check_ptx(const ModuleRequest& request, const ModuleImage& image) {
-  if (image.bytes.find(".version") == std::string::npos || image.bytes.find('\0') < image.bytes.size()) return;
+  if (image.bytes.find(".version") == std::string::npos ||
+      image.bytes.find('\0') < image.bytes.size())
+    return;
   for (auto& declared : request.kernels) {
     const auto bytes = entry_parameters(image.bytes, declared.name);
-    if (!bytes) throw argument("kernels '", request.name, "': ", image.name, " has no kernel '", declared.name, "'");
+    if (!bytes)
+      throw argument("kernels '", request.name, "': ", image.name, " has no kernel '",
+                     declared.name, "'");
     const size_t words = declared.types.size() + size_t(declared.wholes);
     std::vector<int> wanted(words, 8);
     wanted.insert(wanted.end(), size_t(declared.reals), 4);
     if (*bytes == wanted) continue;
     size_t eights = 0, fours = 0;
     for (const int each : *bytes) eights += each == 8, fours += each == 4;
-    refuse_declaration(request, declared, image.name,
-                       eights + fours < bytes->size()
-                           ? std::string("parameters that are no tensors, whole numbers of 8 bytes and floats")
-                           : sentence(eights, " tensors and whole numbers, and ", fours, " reals"));
+    refuse_declaration(
+        request, declared, image.name,
+        eights + fours < bytes->size()
+            ? std::string("parameters that are no tensors, whole numbers of 8 bytes and floats")
+            : sentence(eights, " tensors and whole numbers, and ", fours, " reals"));
   }
 }
 
@@ -70,7 +76,8 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
     }
   }
   if (!module_)
-    throw unavailable("kernels '", request.name, "' do not load on ", family, ":", device.index, ": ", reason, "; ",
+    throw unavailable("kernels '", request.name, "' do not load on ", family, ":", device.index,
+                      ": ", reason, "; ",
                       std::strcmp(family, "cuda") == 0
                           ? "images for it are PTX that this driver knows, or a cubin for this GPU"
                           : "images for it are code objects for this GPU");
@@ -80,7 +87,8 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
       if (const Status got = call.module_get_function(&function, module_, declared.name.c_str());
           got != status::success) {
         if (got != status::not_found) device.driver.refuse(call.module_get_function.name, got);
-        throw argument("kernels '", request.name, "': the image has no kernel '", declared.name, "'");
+        throw argument("kernels '", request.name, "': the image has no kernel '", declared.name,
+                       "'");
       }
       // Loaded now: a capture must not be the first to need it.
       if (call.func_load) call.func_load(function);
@@ -95,10 +103,12 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
 CudaKernels::~CudaKernels() {
   if (!device_.driver.call.module_unload) return;
   Retired& retired = device_.driver.retired;
-  retired.add(std::move(place_), [&retired, &device = device_, module = module_](Retired::Place next) {
-    retired.when_idle(std::move(next), 0,
-                      [&device, module] { device.give_back(device.driver.call.module_unload, module); });
-  });
+  retired.add(std::move(place_),
+              [&retired, &device = device_, module = module_](Retired::Place next) {
+                retired.when_idle(std::move(next), 0, [&device, module] {
+                  device.give_back(device.driver.call.module_unload, module);
+                });
+              });
 }
 
 Ref<KernelModule> CudaDevice::do_load_kernels(const ModuleRequest& request) {

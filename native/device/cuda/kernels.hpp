@@ -1,4 +1,5 @@
-// Kernels that a program brings to CUDA's and ROCm's devices, and the vendors' compilers at run time, NVRTC and hiprtc.
+// Kernels that a program brings to CUDA's and ROCm's devices, and the vendors' compilers at run
+// time, NVRTC and hiprtc.
 #pragma once
 #include "device/core/kernel_module.hpp"
 #include "device/cuda/device.hpp"
@@ -19,7 +20,8 @@ class CudaKernels final : public KernelModule {
   Retired::Place place_;
 };
 
-// What a library that compiles at run time is called, and how it is asked: NVRTC's interface, which hiprtc repeats.
+// What a library that compiles at run time is called, and how it is asked: NVRTC's interface, which
+// hiprtc repeats.
 struct RuntimeCompiler {
   const char* name;
   std::vector<const char*> libraries;
@@ -30,12 +32,13 @@ struct RuntimeCompiler {
 };
 extern const RuntimeCompiler nvrtc, hiprtc;
 
-// The source as an image for a device of this compute capability (0: for the thread's current device). Throws
-// UNAVAILABLE where the library is missing, COMPILE with its log where it finds fault.
+// The source as an image for a device of this compute capability (0: for the thread's current
+// device). Throws UNAVAILABLE where the library is missing, COMPILE with its log where it finds
+// fault.
 std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& request, int capability);
 
-// Throws where a PTX text has not the kernels as declared: pointers and whole numbers of 8 bytes, then reals of 4.
-// Another image is the driver's to judge.
+// Throws where a PTX text has not the kernels as declared: pointers and whole numbers of 8 bytes,
+// then reals of 4. Another image is the driver's to judge.
 void check_ptx(const ModuleRequest& request, const ModuleImage& image);
 
 }  // namespace hotslot::cuda

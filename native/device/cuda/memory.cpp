@@ -1,4 +1,5 @@
-// Memory of CUDA's and ROCm's devices: their own, managed, and the host's that they copy from and to.
+// Memory of CUDA's and ROCm's devices: their own, managed, and the host's that they copy from and
+// to.
 #include <algorithm>
 
 #include "device/cuda/stream.hpp"
@@ -9,15 +10,17 @@ namespace {
 class DeviceMemory final : public CudaMemory {
  public:
   // `whole`: where what the driver gave begins, if that is not `at`.
-  DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0, bool managed = false,
-               DevicePtr whole = 0)
-      : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at, HostKind::pageable, managed),
+  DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0,
+               bool managed = false, DevicePtr whole = 0)
+      : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at, HostKind::pageable,
+                   managed),
         room_(room),
         whole_(whole ? whole : at) {}
   ~DeviceMemory() override {
-    cuda().driver.retired.add(std::move(place_), [&device = cuda(), whole = whole_, room = room_](Retired::Place next) {
-      device.put_back(std::move(next), whole, room);
-    });
+    cuda().driver.retired.add(
+        std::move(place_), [&device = cuda(), whole = whole_, room = room_](Retired::Place next) {
+          device.put_back(std::move(next), whole, room);
+        });
   }
 
  private:
@@ -32,8 +35,8 @@ constexpr size_t managed_grain = 64 << 10;
 }  // namespace
 
 template <class... P, class... A>
-DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
-                             A... arguments) {
+DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes,
+                             size_t room, A... arguments) {
   driver.sweep();
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
@@ -46,7 +49,8 @@ DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call,
   if (!reclaim(driver.retired, allocate, [&] { trim(); })) {
     size_t free = 0, total = 0;
     driver.call.mem_get_info(&free, &total);
-    throw out_of_memory(family, ": ", bytes, " bytes were asked for, ", free, " are free: use fewer or smaller slots");
+    throw out_of_memory(family, ": ", bytes, " bytes were asked for, ", free,
+                        " are free: use fewer or smaller slots");
   }
   if (got != status::success) driver.refuse(call.name, got);
   return at;
@@ -110,7 +114,7 @@ void CudaDevice::trim() {
   driver.tidy();
 }
 
-// ---- managed memory -------------------------------------------------------------------------------------------------
+// ---- managed memory -----------------------------------------------------------------------------
 
 std::string CudaDevice::why_not_managed() const {
   const Table& call = driver.call;
@@ -165,8 +169,10 @@ void Driver::advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) 
 }
 
 Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
-  if (!no_managed_.empty()) throw unavailable(family, ": managed memory cannot be had: ", no_managed_);
-  const size_t room = (std::max<size_t>(bytes, 1) + managed_grain - 1) / managed_grain * managed_grain;
+  if (!no_managed_.empty())
+    throw unavailable(family, ": managed memory cannot be had: ", no_managed_);
+  const size_t room =
+      (std::max<size_t>(bytes, 1) + managed_grain - 1) / managed_grain * managed_grain;
   const auto ask = [&](size_t more) {
     return obtain(driver.call.mem_alloc_managed, bytes, room + more, unsigned(mem_attach_global));
   };
@@ -177,7 +183,8 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;
   }
-  auto memory = keeping(whole, 0, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, 0, true, whole); });
+  auto memory = keeping(
+      whole, 0, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, 0, true, whole); });
   zero(at, room);
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
@@ -189,8 +196,9 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
 void CudaDevice::do_advise(const Span& span, Advice advice, int where) {
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
-  driver.advise(static_cast<CudaMemory&>(*span.memory).on_device + span.offset, span.bytes,
-                advice == Advice::preferred_location ? advise_preferred_location : advise_accessed_by, where);
+  driver.advise(
+      static_cast<CudaMemory&>(*span.memory).on_device + span.offset, span.bytes,
+      advice == Advice::preferred_location ? advise_preferred_location : advise_accessed_by, where);
 }
 
 Residency CudaDevice::do_residency(const Span& span) {
@@ -225,7 +233,8 @@ Ref<Memory> CudaDevice::do_allocate_host(size_t bytes) {
   driver.sweep();
   using Lent = StagingMemory<CudaMemory>;
   return Lent::lend(staging_, bytes, [&](size_t room, uint8_t* at) {
-    return std::make_shared<Lent>(staging_, room, *this, at, bytes, true, DevicePtr(at), HostKind::registered);
+    return std::make_shared<Lent>(staging_, room, *this, at, bytes, true, DevicePtr(at),
+                                  HostKind::registered);
   });
 }
 
@@ -246,8 +255,8 @@ uint8_t* CudaDevice::allocate_staging(size_t room) {
 Ref<Memory> CudaDevice::do_register_host(void* address, size_t bytes, bool pin) {
   auto* at = static_cast<uint8_t*>(address);
   const auto lent = [&](std::function<void()> let_go, DevicePtr on_device, HostKind kind) {
-    return std::make_shared<LentMemory<CudaMemory>>(driver.retired, std::move(let_go), *this, at, bytes, true,
-                                                    on_device, kind);
+    return std::make_shared<LentMemory<CudaMemory>>(driver.retired, std::move(let_go), *this, at,
+                                                    bytes, true, on_device, kind);
   };
   if (!pin || bytes == 0) return lent(nullptr, DevicePtr(at), HostKind::pageable);
   driver.sweep();
@@ -255,9 +264,11 @@ Ref<Memory> CudaDevice::do_register_host(void* address, size_t bytes, bool pin) 
   const RelaxedCaptureMode relaxed(driver);
   const auto& pin_pages = driver.call.mem_host_register;
   const unsigned flags = host_register_portable | host_register_devicemap;
-  if (const Status got = pin_pages(address, bytes, flags); got != status::success) driver.refuse(pin_pages.name, got);
+  if (const Status got = pin_pages(address, bytes, flags); got != status::success)
+    driver.refuse(pin_pages.name, got);
   DevicePtr on_device = 0;
-  if (const Status got = driver.call.mem_host_get_device_pointer(&on_device, address, 0u); got != status::success) {
+  if (const Status got = driver.call.mem_host_get_device_pointer(&on_device, address, 0u);
+      got != status::success) {
     driver.call.mem_host_unregister(address);
     driver.refuse(driver.call.mem_host_get_device_pointer.name, got);
   }

@@ -9,8 +9,8 @@
 namespace hotslot::cuda {
 namespace {
 
-// What the answer to a query says about work: only success, and the loss of everything, mean that none is left. Any
-// other error is no answer.
+// What the answer to a query says about work: only success, and the loss of everything, mean that
+// none is left. Any other error is no answer.
 bool nothing_left(Status status) {
   return status == status::success || loses_context(status) || status == status::deinitialized ||
          status == status::invalid_context;
@@ -32,7 +32,8 @@ bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle han
   }
 }
 
-// A stream that is gone was idle; its events are not asked any more, because HIP would look at the stream.
+// A stream that is gone was idle; its events are not asked any more, because HIP would look at the
+// stream.
 class EventMark final : public Mark {
  public:
   EventMark(std::unique_ptr<RawEvent> event, RawStream& raw)
@@ -67,7 +68,8 @@ class StreamMark final : public Mark {
 
 std::shared_ptr<Mark> mark(RawStream& raw) {
   const Driver& driver = raw.device.driver;
-  if (asked(raw.device, driver.call.stream_query, raw.handle, raw.final_status.get())) return nullptr;
+  if (asked(raw.device, driver.call.stream_query, raw.handle, raw.final_status.get()))
+    return nullptr;
   try {
     const Enter enter(driver, raw.device.context);
     auto event = std::make_unique<RawEvent>(raw.device, false);
@@ -123,7 +125,8 @@ Marks Driver::marks() {
         auto& device = raw->device;
         std::lock_guard guard(device.streams_lock_);
         auto& streams = device.streams_;
-        streams.erase(std::remove_if(streams.begin(), streams.end(), [&](auto& each) { return each.raw == raw; }),
+        streams.erase(std::remove_if(streams.begin(), streams.end(),
+                                     [&](auto& each) { return each.raw == raw; }),
                       streams.end());
       }
     }
@@ -149,8 +152,9 @@ void RawStream::destroy() {
   // A mark asks this very stream: it cannot go.
   if (irreplaceable)
     release([this] {
-      throw std::runtime_error(std::string(device.family) +
-                               ": a stream is kept for good, because the driver gave no event to mark its end");
+      throw std::runtime_error(
+          std::string(device.family) +
+          ": a stream is kept for good, because the driver gave no event to mark its end");
     });
   else
     device.give_back(device.driver.call.stream_destroy, handle);

@@ -1,5 +1,5 @@
-// NVRTC and hiprtc, opened at run time like the drivers. HOTSLOT_NVRTC=path and HOTSLOT_HIPRTC=path name another
-// library, =none none.
+// NVRTC and hiprtc, opened at run time like the drivers. HOTSLOT_NVRTC=path and HOTSLOT_HIPRTC=path
+// name another library, =none none.
 #include <algorithm>
 
 #include "device/core/library.hpp"
@@ -19,14 +19,17 @@ Opened open(const RuntimeCompiler& compiler) {
   for (const char* name : compiler.libraries)
     if ((opened.library = Library::open({name}, compiler.variable)) || opened.library.named) break;
   const auto find = [&](auto& call, const std::string& name, bool required = true) {
-    call = opened.library.symbol<std::remove_reference_t<decltype(call)>>((compiler.prefix + name).c_str());
+    call = opened.library.symbol<std::remove_reference_t<decltype(call)>>(
+        (compiler.prefix + name).c_str());
     if (!call && required && opened.missing.empty()) opened.missing = compiler.prefix + name;
   };
   find(opened.calls.create, "CreateProgram"), find(opened.calls.compile, "CompileProgram");
   find(opened.calls.log_size, "GetProgramLogSize"), find(opened.calls.log, "GetProgramLog");
   find(opened.calls.code_size, std::string("Get") + compiler.code + "Size");
-  find(opened.calls.code, std::string("Get") + compiler.code), find(opened.calls.destroy, "DestroyProgram");
-  find(opened.calls.known_count, "GetNumSupportedArchs", false), find(opened.calls.known, "GetSupportedArchs", false);
+  find(opened.calls.code, std::string("Get") + compiler.code),
+      find(opened.calls.destroy, "DestroyProgram");
+  find(opened.calls.known_count, "GetNumSupportedArchs", false),
+      find(opened.calls.known, "GetSupportedArchs", false);
   return opened;
 }
 
@@ -39,7 +42,8 @@ const Opened& opened(const RuntimeCompiler& compiler) {
 // The newest virtual processor that both the GPU and the library know.
 int target(const RuntimeCalls& calls, int capability) {
   int count = 0;
-  if (!calls.known_count || !calls.known || calls.known_count(&count) != 0 || count <= 0) return capability;
+  if (!calls.known_count || !calls.known || calls.known_count(&count) != 0 || count <= 0)
+    return capability;
   std::vector<int> known(static_cast<size_t>(count));
   if (calls.known(known.data()) != 0) return capability;
   int best = 0;
@@ -58,20 +62,22 @@ const RuntimeCompiler nvrtc{
     "PTX",
     "install the CUDA Toolkit's libnvrtc, or give PTX or a cubin as images.cuda, which npx hotslot "
     "kernels makes where clang is"};
-const RuntimeCompiler hiprtc{"hiprtc",
-                             {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5"},
-                             "HOTSLOT_HIPRTC",
-                             "hiprtc",
-                             "Code",
-                             "install ROCm's hiprtc, or give a code object as images.rocm, which npx hotslot kernels "
-                             "makes where ROCm's clang is"};
+const RuntimeCompiler hiprtc{
+    "hiprtc",
+    {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5"},
+    "HOTSLOT_HIPRTC",
+    "hiprtc",
+    "Code",
+    "install ROCm's hiprtc, or give a code object as images.rocm, which npx hotslot kernels "
+    "makes where ROCm's clang is"};
 
 std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& request, int capability) {
   const Opened& with = opened(compiler);
   if (!with.library || !with.missing.empty())
-    throw unavailable("kernels '", request.name, "' cannot be compiled here: no ", compiler.name, ": ",
-                      with.library ? with.library.name + " has no " + with.missing : with.library.reason, "; ",
-                      compiler.missing);
+    throw unavailable(
+        "kernels '", request.name, "' cannot be compiled here: no ", compiler.name, ": ",
+        with.library ? with.library.name + " has no " + with.missing : with.library.reason, "; ",
+        compiler.missing);
   const RuntimeCalls& calls = with.calls;
   struct Destroyed {
     const RuntimeCalls& calls;
@@ -82,15 +88,18 @@ std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& reques
   } made{calls};
   const auto check = [&](const char* call, RuntimeResult got) {
     if (got != 0)
-      throw unavailable("kernels '", request.name, "': ", compiler.prefix, call, " of ", with.library.name,
-                        " failed with ", got);
+      throw unavailable("kernels '", request.name, "': ", compiler.prefix, call, " of ",
+                        with.library.name, " failed with ", got);
   };
   std::vector<const char*> texts, names;
-  for (auto& [name, text] : request.headers) texts.push_back(text.c_str()), names.push_back(name.c_str());
-  const std::string source = "#include \"gk.hpp\"\n#line 1 \"" + request.file + "\"\n" + request.source + "\n";
-  check("CreateProgram", calls.create(&made.program, source.c_str(), request.file.c_str(), int(texts.size()),
-                                      texts.data(), names.data()));
-  // As the images of our own kernels: nothing contracted, nothing approximate, so that every family rounds alike.
+  for (auto& [name, text] : request.headers)
+    texts.push_back(text.c_str()), names.push_back(name.c_str());
+  const std::string source =
+      "#include \"gk.hpp\"\n#line 1 \"" + request.file + "\"\n" + request.source + "\n";
+  check("CreateProgram", calls.create(&made.program, source.c_str(), request.file.c_str(),
+                                      int(texts.size()), texts.data(), names.data()));
+  // As the images of our own kernels: nothing contracted, nothing approximate, so that every family
+  // rounds alike.
   std::vector<std::string> options{"-std=c++17"};
   if (&compiler == &nvrtc) {
     options.push_back("--fmad=false");
@@ -109,8 +118,8 @@ std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& reques
       while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
     }
     if (got != compilation_failed && log.empty()) check("CompileProgram", got);
-    throw not_compiled(
-        sentence("kernels '", request.name, "': ", request.file, " does not compile (", compiler.name, "):\n", log));
+    throw not_compiled(sentence("kernels '", request.name, "': ", request.file,
+                                " does not compile (", compiler.name, "):\n", log));
   }
   size_t bytes = 0;
   check("GetCodeSize", calls.code_size(made.program, &bytes));

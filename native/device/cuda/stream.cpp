@@ -12,7 +12,9 @@ constexpr unsigned block_threads = 256;
 CudaMemory& memory_of(const Span& span) { return static_cast<CudaMemory&>(*span.memory); }
 DevicePtr on_device(const Span& span) { return memory_of(span).on_device + span.offset; }
 
-bool is_product(const Kernel& kernel) { return !kernel.module && std::strcmp(kernel.name, "gemm") == 0; }
+bool is_product(const Kernel& kernel) {
+  return !kernel.module && std::strcmp(kernel.name, "gemm") == 0;
+}
 
 // Eight bytes are more than the driver can set, unless both halves are alike.
 bool halves_alike(const Work& fill) {
@@ -41,8 +43,8 @@ CudaStream::CudaStream(CudaDevice& device, const Ref<RawStream>& raw)
 }
 
 CudaStream::~CudaStream() {
-  // Its work goes on; a product may still use its workspace, which is let go like all memory. An idle stream goes at
-  // once.
+  // Its work goes on; a product may still use its workspace, which is let go like all memory. An
+  // idle stream goes at once.
   leave_captures();
   workspace_.reset();
   captured_workspace_.reset();
@@ -52,18 +54,20 @@ CudaStream::~CudaStream() {
 
 void CudaStream::do_check(const char* call) {
   if (raw_->capture_stuck)
-    hotslot::refuse(family, call, refusal::capture_invalidated, "the driver would not end this stream's capture",
+    hotslot::refuse(family, call, refusal::capture_invalidated,
+                    "the driver would not end this stream's capture",
                     "close the stream and make another one");
 }
 
-// ---- work -----------------------------------------------------------------------------------------------------------
+// ---- work ---------------------------------------------------------------------------------------
 
 // Kernels and fills go by the device's own address of the memory.
 void CudaStream::require_reachable(const Span& span, const char* call) const {
   const CudaMemory& memory = memory_of(span);
   if (span.bytes == 0) return;
   if (memory.host && memory.host_kind == HostKind::pageable)
-    hotslot::refuse(family, call, refusal::invalid_value, "the device cannot reach host memory that is not pinned",
+    hotslot::refuse(family, call, refusal::invalid_value,
+                    "the device cannot reach host memory that is not pinned",
                     "copy it to device memory first");
   if (!memory.host && !memory.managed && &memory.device != &device_)
     hotslot::refuse(family, call, refusal::invalid_value, "the memory is another device's",
@@ -98,11 +102,14 @@ void CudaStream::do_prepare(Work& work, const char* call) {
   }
 }
 
-// A copy out of host memory that is not pinned is made by the call, so that the driver need not make one in its
-// stream's turn and keep the caller until then. Here the room for it is had; see do_work.
+// A copy out of host memory that is not pinned is made by the call, so that the driver need not
+// make one in its stream's turn and keep the caller until then. Here the room for it is had; see
+// do_work.
 void CudaStream::stage(Work& work) {
   const Memory& from = *work.from.memory;
-  if (!from.host || from.host_kind != HostKind::pageable || work.to.memory->host || work.from.bytes == 0) return;
+  if (!from.host || from.host_kind != HostKind::pageable || work.to.memory->host ||
+      work.from.bytes == 0)
+    return;
   try {
     work.launch.spans = {{device_.allocate_host(work.from.bytes), 0, work.from.bytes}};
   } catch (const Error&) {
@@ -111,7 +118,8 @@ void CudaStream::stage(Work& work) {
 }
 
 void CudaStream::do_work(Work&& work, const char* call) {
-  // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
+  // Under the lock: a revocation puts its marks under it too, and either finds this work or is
+  // found here.
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   if (work.type == Work::copy && !work.launch.spans.empty()) {
     Span staging = std::move(work.launch.spans[0]);
@@ -151,26 +159,29 @@ void CudaStream::issue_copy(const Span& to, const Span& from) {
   const auto& call = driver_.call;
   const Side target = side_of(to), source = side_of(from);
   if (source == Side::host && target == Side::here)
-    return driver_.check(call.memcpy_htod_async, on_device(to), static_cast<const void*>(from.address()), to.bytes,
-                         raw_->handle);
+    return driver_.check(call.memcpy_htod_async, on_device(to),
+                         static_cast<const void*>(from.address()), to.bytes, raw_->handle);
   if (source == Side::here && target == Side::host)
-    return driver_.check(call.memcpy_dtoh_async, static_cast<void*>(to.address()), on_device(from), to.bytes,
-                         raw_->handle);
+    return driver_.check(call.memcpy_dtoh_async, static_cast<void*>(to.address()), on_device(from),
+                         to.bytes, raw_->handle);
   if (source == Side::here && target == Side::here)
-    return driver_.check(call.memcpy_dtod_async, on_device(to), on_device(from), to.bytes, raw_->handle);
+    return driver_.check(call.memcpy_dtod_async, on_device(to), on_device(from), to.bytes,
+                         raw_->handle);
   const auto own = [](Side side) { return side == Side::here || side == Side::peer; };
   if (own(source) && own(target)) {
     CudaDevice &there = memory_of(to).cuda(), &here = memory_of(from).cuda();
     if (&there != &here) {
       there.reach(here);
       here.reach(there);
-      return driver_.check(call.memcpy_peer_async, on_device(to), there.context, on_device(from), here.context,
-                           to.bytes, raw_->handle);
+      return driver_.check(call.memcpy_peer_async, on_device(to), there.context, on_device(from),
+                           here.context, to.bytes, raw_->handle);
     }
   }
-  // Managed memory, host memories, another device's and the host's: there is one address space, and the driver finds
-  // out.
-  const auto at = [](const Span& span) { return memory_of(span).host ? DevicePtr(span.address()) : on_device(span); };
+  // Managed memory, host memories, another device's and the host's: there is one address space, and
+  // the driver finds out.
+  const auto at = [](const Span& span) {
+    return memory_of(span).host ? DevicePtr(span.address()) : on_device(span);
+  };
   driver_.check(call.memcpy_async, at(to), at(from), to.bytes, raw_->handle);
 }
 
@@ -187,13 +198,17 @@ void CudaStream::issue_fill(const Work& work) {
     return run(*kernel, args, {at}, {uint64_t(work.to.bytes)});
   }
   if (work.pattern_bytes == 1)
-    return driver_.check(call.memset_d8_async, at, static_cast<unsigned char>(value), count, raw_->handle);
+    return driver_.check(call.memset_d8_async, at, static_cast<unsigned char>(value), count,
+                         raw_->handle);
   if (work.pattern_bytes == 2)
-    return driver_.check(call.memset_d16_async, at, static_cast<unsigned short>(value), count, raw_->handle);
-  driver_.check(call.memset_d32_async, at, unsigned(value), halves_alike(work) ? 2 * count : count, raw_->handle);
+    return driver_.check(call.memset_d16_async, at, static_cast<unsigned short>(value), count,
+                         raw_->handle);
+  driver_.check(call.memset_d32_async, at, unsigned(value), halves_alike(work) ? 2 * count : count,
+                raw_->handle);
 }
 
-// Of matrix products: each capture has one of its own, since its graph may run beside whatever the stream does next.
+// Of matrix products: each capture has one of its own, since its graph may run beside whatever the
+// stream does next.
 Ref<Memory> CudaStream::workspace() {
   Ref<Capture> capture;
   {
@@ -202,7 +217,8 @@ Ref<Memory> CudaStream::workspace() {
   }
   std::lock_guard guard(workspace_lock_);
   auto& room = capture ? captured_workspace_ : workspace_;
-  if (!room || (capture && workspace_of_.lock() != capture)) room = device_.scratch(device_.blas()->workspace_bytes());
+  if (!room || (capture && workspace_of_.lock() != capture))
+    room = device_.scratch(device_.blas()->workspace_bytes());
   if (capture) workspace_of_ = capture;
   return room;
 }
@@ -210,26 +226,30 @@ Ref<Memory> CudaStream::workspace() {
 void CudaStream::issue_kernel(const Work& work) {
   std::vector<DevicePtr> pointers;
   for (auto& span : work.launch.spans) pointers.push_back(on_device(span));
-  if (!work.from.memory) return run(*work.launch.kernel, work.launch.args, pointers, work.launch.output());
-  device_.blas()->gemm(raw_->handle, memory_of(work.from).on_device, work.launch.args, pointers[0], pointers[1],
-                       pointers[2], work.from.bytes);
+  if (!work.from.memory)
+    return run(*work.launch.kernel, work.launch.args, pointers, work.launch.output());
+  device_.blas()->gemm(raw_->handle, memory_of(work.from).on_device, work.launch.args, pointers[0],
+                       pointers[1], pointers[2], work.from.bytes);
 }
 
 // Arguments in the kernel's order: pointers, whole numbers, reals as floats.
-void CudaStream::run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers,
-                     const Reach& output) {
-  const auto blocks = unsigned(kernel.blocks(output, args.whole, block_threads, device_.most_blocks()));
+void CudaStream::run(const Kernel& kernel, const KernelArgs& args,
+                     const std::vector<DevicePtr>& pointers, const Reach& output) {
+  const auto blocks =
+      unsigned(kernel.blocks(output, args.whole, block_threads, device_.most_blocks()));
   float reals[max_floats];
   void* values[max_pointers + max_wholes + max_floats];
   int n = 0;
-  for (int i = 0; i < kernel.pointers; ++i) values[n++] = const_cast<DevicePtr*>(&pointers[size_t(i)]);
+  for (int i = 0; i < kernel.pointers; ++i)
+    values[n++] = const_cast<DevicePtr*>(&pointers[size_t(i)]);
   for (int i = 0; i < kernel.wholes; ++i) values[n++] = const_cast<int64_t*>(&args.whole[i]);
   for (int i = 0; i < kernel.reals; ++i) {
     reals[i] = float(args.real[i]);
     values[n++] = &reals[i];
   }
-  driver_.check(driver_.call.launch_kernel, device_.function(kernel), blocks, 1u, 1u, block_threads, 1u, 1u, 0u,
-                raw_->handle, static_cast<void**>(values), static_cast<void**>(nullptr));
+  driver_.check(driver_.call.launch_kernel, device_.function(kernel), blocks, 1u, 1u, block_threads,
+                1u, 1u, 0u, raw_->handle, static_cast<void**>(values),
+                static_cast<void**>(nullptr));
 }
 
 void CudaStream::do_replay(const Ref<Exec>& exec) {
@@ -244,7 +264,7 @@ void CudaStream::do_prefetch(const Span& span, int device) {
   driver_.prefetch(on_device(span), span.bytes, device, raw_->handle);
 }
 
-// ---- events ---------------------------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 void CudaStream::do_record(Event& each) {
   auto& event = static_cast<CudaEvent&>(each);
@@ -255,7 +275,8 @@ void CudaStream::do_record(Event& each) {
 
 void CudaStream::do_captured_record(Event& event) {
   const Enter enter(driver_, device_.context);
-  driver_.check(driver_.call.event_record, static_cast<CudaEvent&>(event).raw_.handle, raw_->handle);
+  driver_.check(driver_.call.event_record, static_cast<CudaEvent&>(event).raw_.handle,
+                raw_->handle);
 }
 
 // An error takes the whole context, or stays on its stream: waiting passes none on.
@@ -271,7 +292,8 @@ void CudaStream::do_captured_wait(Event& event, bool joins) {
   const Enter enter(driver_, device_.context);
   // What the stream was given before is no part of the capture, and has no other mark.
   if (joins) raw_->before_capture = mark(*raw_);
-  driver_.check(driver_.call.stream_wait_event, raw_->handle, static_cast<CudaEvent&>(event).raw_.handle, 0u);
+  driver_.check(driver_.call.stream_wait_event, raw_->handle,
+                static_cast<CudaEvent&>(event).raw_.handle, 0u);
 }
 
 bool CudaStream::do_query() {
@@ -284,7 +306,11 @@ bool CudaStream::do_query() {
   return true;
 }
 
-Ref<Stream> CudaDevice::create_stream(int priority) { return std::make_shared<CudaStream>(*this, priority); }
-Ref<Event> CudaDevice::create_event(bool timing) { return std::make_shared<CudaEvent>(*this, timing); }
+Ref<Stream> CudaDevice::create_stream(int priority) {
+  return std::make_shared<CudaStream>(*this, priority);
+}
+Ref<Event> CudaDevice::create_event(bool timing) {
+  return std::make_shared<CudaEvent>(*this, timing);
+}
 
 }  // namespace hotslot::cuda

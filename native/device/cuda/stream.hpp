@@ -16,10 +16,11 @@ class CudaEvent final : public Event {
  private:
   friend class CudaStream;
   friend class CudaExec;
-  // Recorded on this stream, outside captures or by a replay, whose end is then what others wait for where the driver
-  // tells of an event in a graph too early. Under the mark's lock.
+  // Recorded on this stream, outside captures or by a replay, whose end is then what others wait
+  // for where the driver tells of an event in a graph too early. Under the mark's lock.
   void note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind = nullptr);
-  // Where it was recorded last: a stream that is gone was idle. Whether that was seen done. Guarded by the mark's lock.
+  // Where it was recorded last: a stream that is gone was idle. Whether that was seen done. Guarded
+  // by the mark's lock.
   std::weak_ptr<RawStream> on_;
   Ref<std::atomic<Status>> final_status_;
   bool done_ = false;
@@ -48,7 +49,8 @@ class CudaStream final : public Stream {
   void do_captured_record(Event& event) override;
   void do_captured_wait(Event& event, bool joins) override;
   void do_begin_capture(Capture& capture) override;
-  Ref<Graph> do_end_capture(const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>& unjoined) override;
+  Ref<Graph> do_end_capture(const Ref<Capture>& capture,
+                            const std::vector<Ref<CaptureMembership>>& unjoined) override;
   void do_capture_over() override;
 
  private:
@@ -63,7 +65,8 @@ class CudaStream final : public Stream {
   enum class Side : uint8_t { here, peer, host, managed };
   Side side_of(const Span& span) const;
   Ref<Memory> workspace();
-  void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers, const Reach& output);
+  void run(const Kernel& kernel, const KernelArgs& args, const std::vector<DevicePtr>& pointers,
+           const Reach& output);
 
   CudaDevice& device_;
   Driver& driver_;

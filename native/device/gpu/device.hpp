@@ -1,5 +1,5 @@
-// What devices with a driver of their own do alike: they need no help, ring no bell, and let go of lent memory when
-// they can.
+// What devices with a driver of their own do alike: they need no help, ring no bell, and let go of
+// lent memory when they can.
 #pragma once
 #include <time.h>
 
@@ -10,13 +10,14 @@ namespace hotslot {
 
 class GpuDevice : public Device {
  public:
-  GpuDevice(const char* family, int index, Retired& retired) : Device(family, index), retired_(retired) {}
+  GpuDevice(const char* family, int index, Retired& retired)
+      : Device(family, index), retired_(retired) {}
   bool help(uint64_t) override { return false; }
   void attend(Bell*) override {}
   void dismiss(Bell*) override {}
 
-  // What is enqueued from now on is refused. What was before has this long; after that the pages stay pinned until it
-  // is done.
+  // What is enqueued from now on is refused. What was before has this long; after that the pages
+  // stay pinned until it is done.
   void revoke(const Ref<Memory>& memory, uint64_t ns) override {
     memory->revoked.store(true);
     // On a device that is never idle the driver has to wait for what runs.
@@ -31,7 +32,8 @@ class GpuDevice : public Device {
 
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
-    // Where the process has cores beside its two busiest threads, one may look without pause for longer.
+    // Where the process has cores beside its two busiest threads, one may look without pause for
+    // longer.
     static const uint64_t spin_ns = IdleCores::cores() > 2 ? 200'000 : 20'000;
     sleep_exactly();
     const uint64_t begin = now_ns();

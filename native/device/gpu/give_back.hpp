@@ -1,5 +1,6 @@
-// Giving something back to a driver, which may refuse. Destructors cannot throw, and the caller that closes has nothing
-// left to close: the sentence is kept until JavaScript fetches it and warns, the thing until the driver takes it.
+// Giving something back to a driver, which may refuse. Destructors cannot throw, and the caller
+// that closes has nothing left to close: the sentence is kept until JavaScript fetches it and
+// warns, the thing until the driver takes it.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -47,8 +48,9 @@ bool release(F&& act) {
   }
 }
 
-// An offer throws what the driver says unless the driver takes the thing. A refusal may have had nothing to do with the
-// thing, so the offer is made a second time at once. False: refused twice, and told.
+// An offer throws what the driver says unless the driver takes the thing. A refusal may have had
+// nothing to do with the thing, so the offer is made a second time at once. False: refused twice,
+// and told.
 template <class Offer>
 bool offer_twice(Offer&& offer) {
   try {
@@ -59,8 +61,8 @@ bool offer_twice(Offer&& offer) {
   }
 }
 
-// What a driver refused twice. It is offered again, without another word, whenever its family counts or looks for
-// memory.
+// What a driver refused twice. It is offered again, without another word, whenever its family
+// counts or looks for memory.
 class Unreturned {
  public:
   template <class Offer>

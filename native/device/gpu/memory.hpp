@@ -1,5 +1,5 @@
-// Memory as every GPU family handles it: host memory for staging, host memory that a caller lent, and device memory
-// that has run out. What the driver's calls are is the family's.
+// Memory as every GPU family handles it: host memory for staging, host memory that a caller lent,
+// and device memory that has run out. What the driver's calls are is the family's.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,8 +13,9 @@
 
 namespace hotslot {
 
-// Again when there is no memory: first without what is kept for later, then also without what was let go and is still
-// in use; at last the driver is given what it may wait for. `allocate` is false when there is no memory.
+// Again when there is no memory: first without what is kept for later, then also without what was
+// let go and is still in use; at last the driver is given what it may wait for. `allocate` is false
+// when there is no memory.
 template <class Allocate, class Trim>
 bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   constexpr uint64_t reclaim_ns = 2'000'000'000;
@@ -28,11 +29,13 @@ bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   return allocate();
 }
 
-// Pinned host memory of the driver's own, for reads and writes of pageable arrays, used again and again.
+// Pinned host memory of the driver's own, for reads and writes of pageable arrays, used again and
+// again.
 class Staging {
  public:
   // `allocate` throws when the driver has no such memory.
-  Staging(Retired& retired, std::function<uint8_t*(size_t)> allocate, std::function<void(uint8_t*)> free)
+  Staging(Retired& retired, std::function<uint8_t*(size_t)> allocate,
+          std::function<void(uint8_t*)> free)
       : retired_(retired), allocate_(std::move(allocate)), free_(std::move(free)) {}
   size_t room_for(size_t bytes) const { return blocks_.room_for(bytes); }
   uint8_t* take(size_t room) {
@@ -41,7 +44,8 @@ class Staging {
   }
   // Once nothing that was enqueued so far touches it.
   void give(Retired::Place place, uint8_t* at, size_t room) {
-    retired_.add(std::move(place), [this, at, room](Retired::Place next) { put(std::move(next), at, room); });
+    retired_.add(std::move(place),
+                 [this, at, room](Retired::Place next) { put(std::move(next), at, room); });
   }
   // Nothing touches it.
   void put(Retired::Place place, uint8_t* at, size_t room) {
@@ -63,7 +67,8 @@ class Staging {
   Blocks<uint8_t*> blocks_{most_staging_bytes};
 };
 
-// Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was taken. See lend().
+// Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was
+// taken. See lend().
 template <class Base>
 class StagingMemory final : public Base {
  public:
@@ -91,18 +96,21 @@ class StagingMemory final : public Base {
   Retired::Place place_;
 };
 
-// The whole pages of registered memory are kept from child processes. Where they are shared (gVisor, Linux before 5.9),
-// this process's next write makes a copy of a page, and the device goes on with the old one.
+// The whole pages of registered memory are kept from child processes. Where they are shared
+// (gVisor, Linux before 5.9), this process's next write makes a copy of a page, and the device goes
+// on with the old one.
 inline void keep_from_children(void* address, size_t bytes, bool keep) {
-  const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)), begin = (uintptr_t(address) + page - 1) / page * page,
+  const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)),
+                  begin = (uintptr_t(address) + page - 1) / page * page,
                   end = (uintptr_t(address) + bytes) / page * page;
   // What is no memory of its own kind (a mapped file) may refuse: then it stays as it was.
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
+  if (begin < end)
+    madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
-// Host memory that a caller lent, as it is or pinned. It is the caller's again when the work that was enqueued before
-// the first release() is over, and nothing runs: a driver that unpins waits for that. Never without release(): what
-// still runs keeps the pages pinned, and pinned they stay.
+// Host memory that a caller lent, as it is or pinned. It is the caller's again when the work that
+// was enqueued before the first release() is over, and nothing runs: a driver that unpins waits for
+// that. Never without release(): what still runs keeps the pages pinned, and pinned they stay.
 template <class Base>
 class LentMemory final : public Base {
  public:

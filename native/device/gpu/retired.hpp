@@ -1,11 +1,14 @@
-// What was let go while the device may still touch it. A GPU's queued work holds no references: instead, when the last
-// reference to something goes, a mark is put behind everything enqueued so far, and it is freed once all marks are
-// passed. So enqueueing costs nothing, and closing never waits.
+// What was let go while the device may still touch it. A GPU's queued work holds no references:
+// instead, when the last reference to something goes, a mark is put behind everything enqueued so
+// far, and it is freed once all marks are passed. So enqueueing costs nothing, and closing never
+// waits.
 //
-// What goes back to the driver itself waits longer: until nothing runs at all. A driver that takes memory back waits
-// until its device is idle, and some let no other call in meanwhile (CUDA's under a lock of the context).
+// What goes back to the driver itself waits longer: until nothing runs at all. A driver that takes
+// memory back waits until its device is idle, and some let no other call in meanwhile (CUDA's under
+// a lock of the context).
 //
-// Letting go asks for no memory: a destructor cannot say that there is none. Whatever will be let go brings its place.
+// Letting go asks for no memory: a destructor cannot say that there is none. Whatever will be let
+// go brings its place.
 #pragma once
 #include <cstddef>
 #include <exception>
@@ -22,7 +25,8 @@
 
 namespace hotslot {
 
-// A point behind everything one stream had been given. An error counts as passed: nothing of that stream runs any more.
+// A point behind everything one stream had been given. An error counts as passed: nothing of that
+// stream runs any more.
 class Mark {
  public:
   virtual ~Mark() = default;
@@ -47,7 +51,8 @@ class Retired {
     ~Place();
     Place(Place&&) noexcept;
     Place& operator=(Place&&) noexcept;
-    // Without one where there is no memory: what would wait for an idle device then goes back at once.
+    // Without one where there is no memory: what would wait for an idle device then goes back at
+    // once.
     static Place if_any();
     explicit operator bool() const { return each_ != nullptr; }
 
@@ -57,8 +62,10 @@ class Retired {
     std::unique_ptr<Each> each_;
   };
 
-  // `mark` puts a mark behind everything enqueued so far, on every stream; `idle` only asks whether something runs.
-  Retired(std::function<Marks()> mark, std::function<bool()> idle) : mark_(std::move(mark)), idle_(std::move(idle)) {}
+  // `mark` puts a mark behind everything enqueued so far, on every stream; `idle` only asks whether
+  // something runs.
+  Retired(std::function<Marks()> mark, std::function<bool()> idle)
+      : mark_(std::move(mark)), idle_(std::move(idle)) {}
   // False: no memory for marks.
   bool mark(Marks& marks) const {
     try {
@@ -69,21 +76,22 @@ class Retired {
     }
   }
 
-  // Taking marks locks every stream's membership, and memory must not be freed during a capture. A thread that holds
-  // such a lock or captures skips the sweep.
+  // Taking marks locks every stream's membership, and memory must not be freed during a capture. A
+  // thread that holds such a lock or captures skips the sweep.
   static bool may_sweep() { return CaptureMembership::held() == 0 && !thread_captures(); }
 
-  // `free` runs once nothing enqueued so far is left: now, or in some later sweep, in whatever thread sweeps then. It
-  // must not throw, and may take the place for what comes next.
+  // `free` runs once nothing enqueued so far is left: now, or in some later sweep, in whatever
+  // thread sweeps then. It must not throw, and may take the place for what comes next.
   template <class F>
   void add(Place place, F free);
 
-  // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force(). It must not throw. A
-  // device that is never idle is made to wait when there is this much for it.
+  // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force().
+  // It must not throw. A device that is never idle is made to wait when there is this much for it.
   static constexpr size_t most_waiting_bytes = size_t(1) << 30;
   template <class F>
   void when_idle(Place place, size_t bytes, F give_back);
-  // Whether nothing runs on any stream, as far as is known. Threads that enqueue may change that at once.
+  // Whether nothing runs on any stream, as far as is known. Threads that enqueue may change that at
+  // once.
   bool idle() const {
     try {
       return may_sweep() && idle_();
@@ -94,7 +102,8 @@ class Retired {
 
   // Frees what can be freed; whether nothing is left that work may still touch.
   bool sweep();
-  // What waits for an idle device goes back now, whatever runs: the caller may have to wait until it is done.
+  // What waits for an idle device goes back now, whatever runs: the caller may have to wait until
+  // it is done.
   void force();
 
   // Sweeps until nothing is left or `ns` are over.
@@ -176,7 +185,9 @@ inline Retired::Place::Place(std::unique_ptr<Each> each) : each_(std::move(each)
 inline Retired::Place::~Place() = default;
 inline Retired::Place::Place(Place&&) noexcept = default;
 inline Retired::Place& Retired::Place::operator=(Place&&) noexcept = default;
-inline Retired::Place Retired::Place::if_any() { return Place(std::unique_ptr<Each>(new (std::nothrow) Each)); }
+inline Retired::Place Retired::Place::if_any() {
+  return Place(std::unique_ptr<Each>(new (std::nothrow) Each));
+}
 
 template <class F>
 void Retired::add(Place place, F free) {

@@ -1,5 +1,6 @@
-// What Hotslot uses of the HIP runtime's binary interface. Most of it has CUDA's shape under another name; the rest is
-// declared here. test/abi proves both against HIP's headers wherever those exist.
+// What Hotslot uses of the HIP runtime's binary interface. Most of it has CUDA's shape under
+// another name; the rest is declared here. test/abi proves both against HIP's headers wherever
+// those exist.
 #pragma once
 #include "device/cuda/abi.hpp"
 
@@ -14,7 +15,8 @@ using cuda::GraphNode;
 using cuda::Status;
 using cuda::StreamHandle;
 
-// Entry of cuda::Table, name in the runtime: what it takes and gives has the same sizes in the same places.
+// Entry of cuda::Table, name in the runtime: what it takes and gives has the same sizes in the same
+// places.
 #define HOTSLOT_HIP_SAME(REQUIRED, OPTIONAL)                          \
   REQUIRED(device_get_count, hipGetDeviceCount)                       \
   REQUIRED(device_get, hipDeviceGet)                                  \
@@ -66,18 +68,20 @@ using cuda::StreamHandle;
   REQUIRED(launch_kernel, hipModuleLaunchKernel)
 
 // The exceptions: name here, name in the runtime, result and parameters.
-#define HOTSLOT_HIP_OWN(ENTRY)                                                                               \
-  ENTRY(init, hipInit, Status, (unsigned))                                                                   \
-  ENTRY(driver_get_version, hipDriverGetVersion, Status, (int*))                                             \
-  ENTRY(get_error_name, hipGetErrorName, const char*, (Status))                                              \
-  ENTRY(get_error_string, hipGetErrorString, const char*, (Status))                                          \
-  ENTRY(device_get_attribute, hipDeviceGetAttribute, Status, (int*, int, int))                               \
-  ENTRY(set_device, hipSetDevice, Status, (int))                                                             \
-  ENTRY(get_device, hipGetDevice, Status, (int*))                                                            \
-  ENTRY(enable_peer_access, hipDeviceEnablePeerAccess, Status, (int, unsigned))                              \
-  ENTRY(memcpy_async, hipMemcpyAsync, Status, (void*, const void*, size_t, int, StreamHandle))               \
-  ENTRY(memcpy_peer_async, hipMemcpyPeerAsync, Status, (void*, int, const void*, int, size_t, StreamHandle)) \
-  ENTRY(graph_exec_update, hipGraphExecUpdate, Status, (GraphExecHandle, GraphHandle, GraphNode*, int*))
+#define HOTSLOT_HIP_OWN(ENTRY)                                                                 \
+  ENTRY(init, hipInit, Status, (unsigned))                                                     \
+  ENTRY(driver_get_version, hipDriverGetVersion, Status, (int*))                               \
+  ENTRY(get_error_name, hipGetErrorName, const char*, (Status))                                \
+  ENTRY(get_error_string, hipGetErrorString, const char*, (Status))                            \
+  ENTRY(device_get_attribute, hipDeviceGetAttribute, Status, (int*, int, int))                 \
+  ENTRY(set_device, hipSetDevice, Status, (int))                                               \
+  ENTRY(get_device, hipGetDevice, Status, (int*))                                              \
+  ENTRY(enable_peer_access, hipDeviceEnablePeerAccess, Status, (int, unsigned))                \
+  ENTRY(memcpy_async, hipMemcpyAsync, Status, (void*, const void*, size_t, int, StreamHandle)) \
+  ENTRY(memcpy_peer_async, hipMemcpyPeerAsync, Status,                                         \
+        (void*, int, const void*, int, size_t, StreamHandle))                                  \
+  ENTRY(graph_exec_update, hipGraphExecUpdate, Status,                                         \
+        (GraphExecHandle, GraphHandle, GraphNode*, int*))
 
 enum : int { memcpy_default = 4 };
 // HIP numbers its attributes its own way.

@@ -1,4 +1,5 @@
-// AMD's HIP runtime: a table of names over the CUDA implementation, and the places where it is not CUDA.
+// AMD's HIP runtime: a table of names over the CUDA implementation, and the places where it is not
+// CUDA.
 #include "device/hip/abi.hpp"
 
 #include <fstream>
@@ -15,7 +16,8 @@ struct Own {
 #undef HOTSLOT_ENTRY
 } own;
 
-// A device stands for its context, which HIP does not show: one more than its number, so that none is null.
+// A device stands for its context, which HIP does not show: one more than its number, so that none
+// is null.
 Context context_of(int device) { return reinterpret_cast<Context>(uintptr_t(device) + 1); }
 int device_of(Context context) { return int(reinterpret_cast<uintptr_t>(context) - 1); }
 
@@ -33,22 +35,23 @@ void adapt(cuda::Table& call) {
     *text = own.get_error_string(status);
     return 0;
   });
-  set(call.device_get_attribute, "hipDeviceGetAttribute", [](int* value, cuda::Attribute attribute, DeviceId device) {
-    switch (attribute) {
-      case cuda::attribute_integrated:
-        return own.device_get_attribute(value, attribute_integrated, device);
-      case cuda::attribute_async_engine_count:
-        return own.device_get_attribute(value, attribute_async_engine_count, device);
-      case cuda::attribute_multiprocessor_count:
-        return own.device_get_attribute(value, attribute_multiprocessor_count, device);
-      case cuda::attribute_managed_memory:
-        return own.device_get_attribute(value, attribute_managed_memory, device);
-      case cuda::attribute_concurrent_managed_access:
-        return own.device_get_attribute(value, attribute_concurrent_managed_access, device);
-      default:
-        return int(cuda::status::not_supported);
-    }
-  });
+  set(call.device_get_attribute, "hipDeviceGetAttribute",
+      [](int* value, cuda::Attribute attribute, DeviceId device) {
+        switch (attribute) {
+          case cuda::attribute_integrated:
+            return own.device_get_attribute(value, attribute_integrated, device);
+          case cuda::attribute_async_engine_count:
+            return own.device_get_attribute(value, attribute_async_engine_count, device);
+          case cuda::attribute_multiprocessor_count:
+            return own.device_get_attribute(value, attribute_multiprocessor_count, device);
+          case cuda::attribute_managed_memory:
+            return own.device_get_attribute(value, attribute_managed_memory, device);
+          case cuda::attribute_concurrent_managed_access:
+            return own.device_get_attribute(value, attribute_concurrent_managed_access, device);
+          default:
+            return int(cuda::status::not_supported);
+        }
+      });
   set(call.primary_context_retain, "hipSetDevice", [](Context* context, DeviceId device) {
     *context = context_of(device);
     return own.set_device(device);
@@ -59,7 +62,8 @@ void adapt(cuda::Table& call) {
     return 0;
   });
   set(call.primary_context_set_flags, "hipSetDevice", [](DeviceId, unsigned) { return 0; });
-  set(call.context_set_current, "hipSetDevice", [](Context context) { return own.set_device(device_of(context)); });
+  set(call.context_set_current, "hipSetDevice",
+      [](Context context) { return own.set_device(device_of(context)); });
   set(call.context_get_current, "hipGetDevice", [](Context* context) {
     int device = 0;
     const Status got = own.get_device(&device);
@@ -68,14 +72,17 @@ void adapt(cuda::Table& call) {
   });
   set(call.context_enable_peer_access, "hipDeviceEnablePeerAccess",
       [](Context peer, unsigned flags) { return own.enable_peer_access(device_of(peer), flags); });
-  set(call.memcpy_async, "hipMemcpyAsync", [](DevicePtr to, DevicePtr from, size_t bytes, StreamHandle stream) {
-    return own.memcpy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, memcpy_default,
-                            stream);
-  });
+  set(call.memcpy_async, "hipMemcpyAsync",
+      [](DevicePtr to, DevicePtr from, size_t bytes, StreamHandle stream) {
+        return own.memcpy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
+                                bytes, memcpy_default, stream);
+      });
   set(call.memcpy_peer_async, "hipMemcpyPeerAsync",
-      [](DevicePtr to, Context there, DevicePtr from, Context here, size_t bytes, StreamHandle stream) {
-        return own.memcpy_peer_async(reinterpret_cast<void*>(to), device_of(there), reinterpret_cast<const void*>(from),
-                                     device_of(here), bytes, stream);
+      [](DevicePtr to, Context there, DevicePtr from, Context here, size_t bytes,
+         StreamHandle stream) {
+        return own.memcpy_peer_async(reinterpret_cast<void*>(to), device_of(there),
+                                     reinterpret_cast<const void*>(from), device_of(here), bytes,
+                                     stream);
       });
   set(call.graph_exec_update, "hipGraphExecUpdate",
       [](GraphExecHandle exec, GraphHandle graph, cuda::ExecUpdateResult* result) {
@@ -87,7 +94,9 @@ void adapt(cuda::Table& call) {
 std::string resolve(cuda::Driver& driver) {
   const Library& library = driver.library;
   std::string missing;
-  const auto miss = [&](const char* name) { missing += std::string(missing.empty() ? "" : ", ") + name; };
+  const auto miss = [&](const char* name) {
+    missing += std::string(missing.empty() ? "" : ", ") + name;
+  };
 #define HOTSLOT_ENTRY(entry, symbol_name, result, parameters)    \
   own.entry = library.symbol<decltype(own.entry)>(#symbol_name); \
   if (!own.entry) miss(#symbol_name);
@@ -104,29 +113,33 @@ std::string resolve(cuda::Driver& driver) {
   HOTSLOT_HIP_SAME(HOTSLOT_REQUIRED, HOTSLOT_OPTIONAL)
 #undef HOTSLOT_REQUIRED
 #undef HOTSLOT_OPTIONAL
-  if (!missing.empty()) return library.name + " lacks " + missing + "; update ROCm, to 5.2 or newer";
+  if (!missing.empty())
+    return library.name + " lacks " + missing + "; update ROCm, to 5.2 or newer";
   adapt(driver.call);
   if (const Status got = own.init(0); got != 0) {
     if (got == cuda::status::invalid_device || got == cuda::status::no_device)
       return "the HIP runtime " + library.name +
-             " finds no GPU: rocminfo lists what there is; /dev/kfd has to be open to this user (the group render), a "
-             "container needs --device=/dev/kfd --device=/dev/dri, and HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES may "
+             " finds no GPU: rocminfo lists what there is; /dev/kfd has to be open to this user "
+             "(the group render), a "
+             "container needs --device=/dev/kfd --device=/dev/dri, and HIP_VISIBLE_DEVICES or "
+             "ROCR_VISIBLE_DEVICES may "
              "hide it";
     return "the HIP runtime " + library.name + " does not start (hipInit: " + std::to_string(got) +
            "); rocminfo may tell more";
   }
-  if (own.driver_get_version(&driver.version) != 0) return library.name + " does not tell its version";
+  if (own.driver_get_version(&driver.version) != 0)
+    return library.name + " does not tell its version";
   return "";
 }
 
 cuda::Driver& driver() {
-  static cuda::Driver& driver =
-      *new cuda::Driver;  // never destroyed: threads of the process may still use it while statics die
+  static cuda::Driver& driver = *new cuda::Driver;  // never destroyed: threads of the process may
+                                                    // still use it while statics die
   return driver;
 }
 
-// Code objects, one per processor: the driver takes its own and no other. HOTSLOT_HIP_KERNELS=path names one built
-// elsewhere.
+// Code objects, one per processor: the driver takes its own and no other. HOTSLOT_HIP_KERNELS=path
+// names one built elsewhere.
 std::vector<KernelImage> images() {
   std::vector<KernelImage> all;
   if (const char* path = std::getenv("HOTSLOT_HIP_KERNELS"); path && *path) {
@@ -143,18 +156,22 @@ Family::Found find() {
   found.family = "rocm";
   found.submitter = "hip_runtime";
   found.context_lost =
-      "nothing on this GPU survives that in this process: close what is open and start the process again; "
+      "nothing on this GPU survives that in this process: close what is open and start the process "
+      "again; "
       "AMD_LOG_LEVEL=3 shows the kernel at fault";
-  // Before ROCm 7.2.1 asking for an event can fail while another thread captures, whatever the modes.
+  // Before ROCm 7.2.1 asking for an event can fail while another thread captures, whatever the
+  // modes.
   found.polls_in_capture = false;
   found.ends_broken_captures = false;
   found.images = images();
-  found.library = Library::open({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}, "HOTSLOT_HIP");
-  if (!found.library) return {{}, "no HIP runtime: " + found.library.reason + "; install ROCm", false};
+  found.library =
+      Library::open({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}, "HOTSLOT_HIP");
+  if (!found.library)
+    return {{}, "no HIP runtime: " + found.library.reason + "; install ROCm", false};
   const std::string reason = resolve(found);
   if (!reason.empty()) return {{}, reason, false};
-  found.version_text =
-      "HIP " + std::to_string(found.version / 10'000'000) + "." + std::to_string(found.version / 100'000 % 100);
+  found.version_text = "HIP " + std::to_string(found.version / 10'000'000) + "." +
+                       std::to_string(found.version / 100'000 % 100);
   return cuda::found_devices(found);
 }
 

@@ -1,5 +1,6 @@
-// The host device: a full device on the CPU and the readable specification of what a device is. Its memory is its own,
-// so an ordering mistake shows as wrong bytes; capture refuses what CUDA refuses, with CUDA's numbers.
+// The host device: a full device on the CPU and the readable specification of what a device is. Its
+// memory is its own, so an ordering mistake shows as wrong bytes; capture refuses what CUDA
+// refuses, with CUDA's numbers.
 #include "device/host/device.hpp"
 
 #include <sys/mman.h>
@@ -40,7 +41,8 @@ uint64_t available_bytes(uint64_t* total) {
 // Blocks of one device, of which some wait to be used again.
 class OwnMemory final : public Memory {
  public:
-  OwnMemory(Device& device, uint8_t* address, size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks)
+  OwnMemory(Device& device, uint8_t* address, size_t bytes, size_t mapped, bool host,
+            Blocks<uint8_t*>* blocks)
       : Memory(device, address, bytes, host), mapped_(mapped), blocks_(blocks) {}
   ~OwnMemory() override {
     if (!blocks_ || !device.in_use || !blocks_->keep(address, mapped_)) munmap(address, mapped_);
@@ -55,7 +57,8 @@ class OwnMemory final : public Memory {
 
 std::string describe() {
   const int cores = IdleCores::cores();
-  return std::to_string(cores) + (cores == 1 ? " core" : " cores") + ", matrix products by " + gemm_provider();
+  return std::to_string(cores) + (cores == 1 ? " core" : " cores") + ", matrix products by " +
+         gemm_provider();
 }
 
 class HostDevice final : public Device {
@@ -74,8 +77,12 @@ class HostDevice final : public Device {
     info.free = available_bytes(&info.total);
     return info;
   }
-  Ref<Stream> create_stream(int priority) override { return std::make_shared<HostStream>(*this, executor_, priority); }
-  Ref<Event> create_event(bool timing) override { return std::make_shared<HostEvent>(*this, timing); }
+  Ref<Stream> create_stream(int priority) override {
+    return std::make_shared<HostStream>(*this, executor_, priority);
+  }
+  Ref<Event> create_event(bool timing) override {
+    return std::make_shared<HostEvent>(*this, timing);
+  }
   Ref<Memory> scratch(size_t bytes) override { return reused(bytes, false); }
   void trim() override {
     for (auto& [room, at] : blocks_.take_all()) munmap(at, room);
@@ -90,7 +97,9 @@ class HostDevice final : public Device {
   Ref<Memory> do_allocate(size_t bytes) override {
     return map(bytes, (std::max<size_t>(bytes, 1) + 4095) & ~size_t(4095), false, nullptr);
   }
-  Ref<Memory> do_allocate_managed(size_t bytes) override { return ManagedMemory::reserve(*this, bytes); }
+  Ref<Memory> do_allocate_managed(size_t bytes) override {
+    return ManagedMemory::reserve(*this, bytes);
+  }
   Ref<Memory> do_allocate_host(size_t bytes) override { return reused(bytes, true); }
   Ref<Memory> do_register_host(void* address, size_t bytes, bool) override {
     return std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, true);
@@ -119,7 +128,8 @@ class HostDevice final : public Device {
     if (large && bytes >= available_bytes(nullptr)) trim();
     const bool fits = !large || bytes < available_bytes(nullptr);
     void* address =
-        fits ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+        fits ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+             : MAP_FAILED;
     if (address == MAP_FAILED)
       throw out_of_memory("host: ", bytes, " bytes were asked for, ", available_bytes(nullptr),
                           " are free: use fewer or smaller slots");

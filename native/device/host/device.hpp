@@ -1,5 +1,5 @@
-// The host device: plain memory of its own, streams as queues (stream.hpp), and the executor that drains them
-// (executor.hpp).
+// The host device: plain memory of its own, streams as queues (stream.hpp), and the executor that
+// drains them (executor.hpp).
 #pragma once
 #include "device/core/capture.hpp"
 
@@ -7,7 +7,8 @@ namespace hotslot::host {
 
 inline constexpr char family_name[] = "host";
 
-// host:0, host:1, …: separate devices of one machine, with their own memory and one executor between them.
+// host:0, host:1, …: separate devices of one machine, with their own memory and one executor
+// between them.
 constexpr int devices = 8;
 std::string describe();
 Ref<Device> open(int index);

@@ -1,6 +1,7 @@
-// Which thread runs the host device's queues. The rule: a thread that enqueues sees that one comes; so does a thread
-// that leaves runnable work behind, or starts an op that may take long while other work is runnable. An attending actor
-// will come unless it is busy running something; a pool thread unless it is inside a long op.
+// Which thread runs the host device's queues. The rule: a thread that enqueues sees that one comes;
+// so does a thread that leaves runnable work behind, or starts an op that may take long while other
+// work is runnable. An attending actor will come unless it is busy running something; a pool thread
+// unless it is inside a long op.
 #include "device/host/executor.hpp"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ thread_local Bell* own_bell = nullptr;
 // How often it attends with that bell: a thread may host several pollers.
 thread_local int own_attends = 0;
 thread_local bool pool_thread = false;
-// Streams that can be held at once before others have to wait; a thread is only made when all others are held.
+// Streams that can be held at once before others have to wait; a thread is only made when all
+// others are held.
 constexpr int most_pool_threads = 16;
 }  // namespace
 
@@ -34,7 +36,8 @@ void Executor::add(const Ref<Queue>& queue) {
   for (auto& old : *queues_)
     if (!old->closed.load() || old->pending.load() != 0) next->push_back(old);
   next->push_back(queue);
-  std::stable_sort(next->begin(), next->end(), [](auto& a, auto& b) { return a->priority < b->priority; });
+  std::stable_sort(next->begin(), next->end(),
+                   [](auto& a, auto& b) { return a->priority < b->priority; });
   queues_ = std::move(next);
 }
 
@@ -72,7 +75,8 @@ void Executor::wake_pool() {
     // Counted before it runs: who enqueued finds it counted.
     std::thread([this, counted = std::make_unique<IdleCores::Thread>()] { pool_main(); }).detach();
   } catch (const std::exception&) {
-    pool_threads_.fetch_sub(1);  // the machine has no thread left, or no memory for one: those there are go on
+    pool_threads_.fetch_sub(
+        1);  // the machine has no thread left, or no memory for one: those there are go on
   }
 }
 
@@ -89,9 +93,11 @@ void Executor::pool_main() {
   }
 }
 
-Executor::LongOp::LongOp(Executor& executor, bool may_take_long) : executor(may_take_long ? &executor : nullptr) {
+Executor::LongOp::LongOp(Executor& executor, bool may_take_long)
+    : executor(may_take_long ? &executor : nullptr) {
   if (!may_take_long) return;
-  // Held first, then the look: an enqueuer either sees that we are held, or we see what it enqueued.
+  // Held first, then the look: an enqueuer either sees that we are held, or we see what it
+  // enqueued.
   if (pool_thread) executor.pool_held_.fetch_add(1);
   if (executor.runnable()) executor.wake_pool();
 }
@@ -141,7 +147,8 @@ bool Executor::help(uint64_t ns) {
         break;
       }
       if (late || queue->pending.load() == 0) continue;
-      // Again after giving the claim back: what made the queue runnable meanwhile came while others could not have it.
+      // Again after giving the claim back: what made the queue runnable meanwhile came while others
+      // could not have it.
       while (!queue->claimed.exchange(true)) {
         const bool went_on = drain(*queue, deadline);
         ran |= went_on;
@@ -165,7 +172,8 @@ bool Executor::help(uint64_t ns) {
   return any;
 }
 
-// Runs ops from the head until the queue is empty, blocked or the time is over. The caller has the claim.
+// Runs ops from the head until the queue is empty, blocked or the time is over. The caller has the
+// claim.
 bool Executor::drain(Queue& queue, uint64_t deadline) {
   bool any = false;
   for (;;) {
@@ -173,7 +181,8 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
     {
       std::lock_guard guard(queue.lock);
       if (queue.ops.empty()) return any;
-      op = &queue.ops.front();  // stays put: a deque never moves its front while others push at the back
+      op = &queue.ops
+                .front();  // stays put: a deque never moves its front while others push at the back
     }
     if (!pool_thread && op->for_pool()) return any;
     const char* failed = queue.error.load();
@@ -233,7 +242,8 @@ bool Executor::wait(const std::function<bool()>& done, uint64_t ns) {
 void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
   const auto touches = [&](const Op& op) {
     if (op.type == Op::graph)
-      return std::find(op.program->lent.begin(), op.program->lent.end(), memory.get()) != op.program->lent.end();
+      return std::find(op.program->lent.begin(), op.program->lent.end(), memory.get()) !=
+             op.program->lent.end();
     return std::find(op.keep.begin(), op.keep.end(), memory) != op.keep.end();
   };
   const auto in_use = [&](bool running_only) {
@@ -247,7 +257,8 @@ void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
     return false;
   };
   wait([&] { return !in_use(false); }, ns);
-  // Stored before the look: an operation either began before and is seen running, or finds the word when it begins.
+  // Stored before the look: an operation either began before and is seen running, or finds the word
+  // when it begins.
   memory->revoked.store(true);
   while (!wait([&] { return !in_use(true); }, longest_sleep_ns)) continue;
 }

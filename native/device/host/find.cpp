@@ -5,13 +5,14 @@
 namespace hotslot {
 
 const Family& host_family() {
-  static const Family family{
-      host::family_name,
-      []() -> const Family::Found& {
-        static const Family::Found found{std::vector<std::string>(host::devices, host::describe()), "", false, 1};
-        return found;
-      },
-      host::open};
+  static const Family family{host::family_name,
+                             []() -> const Family::Found& {
+                               static const Family::Found found{
+                                   std::vector<std::string>(host::devices, host::describe()), "",
+                                   false, 1};
+                               return found;
+                             },
+                             host::open};
   return family;
 }
 

@@ -23,7 +23,8 @@ const char* Node::run() const {
       if (pattern_bytes == 1) {
         memset(to, int(pattern & 0xff), bytes);
       } else {
-        for (size_t at = 0; at + pattern_bytes <= bytes; at += pattern_bytes) memcpy(to + at, &pattern, pattern_bytes);
+        for (size_t at = 0; at + pattern_bytes <= bytes; at += pattern_bytes)
+          memcpy(to + at, &pattern, pattern_bytes);
       }
       return nullptr;
     case prefetch:
@@ -45,7 +46,8 @@ Node node_of(const Work& work) {
       node.type = Node::kernel;
       node.kernel_run = work.launch.kernel->run;
       node.args = work.launch.args;
-      for (size_t i = 0; i < work.launch.spans.size(); ++i) node.args.pointer[i] = work.launch.spans[i].address();
+      for (size_t i = 0; i < work.launch.spans.size(); ++i)
+        node.args.pointer[i] = work.launch.spans[i].address();
       node.may_hold = work.launch.kernel->may_hold;
       break;
     case Work::copy:
@@ -74,7 +76,9 @@ Program::Program(Ref<Capture> source) : capture(std::move(source)), lent(capture
   }
 }
 
-Ref<Exec> HostGraph::instantiate() { return std::make_shared<HostExec>(device, std::make_shared<Program>(capture)); }
+Ref<Exec> HostGraph::instantiate() {
+  return std::make_shared<HostExec>(device, std::make_shared<Program>(capture));
+}
 
 bool HostExec::do_update(const Ref<Graph>& graph) {
   auto next = std::make_shared<Program>(static_cast<HostGraph&>(*graph).capture);

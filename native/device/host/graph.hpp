@@ -8,7 +8,8 @@ namespace hotslot::host {
 // One node of a graph: everything resolved, nothing looked up at replay.
 struct Node {
   enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
-  // The function, not its registry entry: pool threads may outlive the registry when the process exits.
+  // The function, not its registry entry: pool threads may outlive the registry when the process
+  // exits.
   const char* (*kernel_run)(const KernelArgs*) = nullptr;
   KernelArgs args{};
   bool may_hold = false;  // see Kernel::may_hold
@@ -25,7 +26,8 @@ struct Node {
   const char* run() const;
 };
 
-// A graph made ready: what a replay runs. Never changed, so replays enqueued before an update keep theirs.
+// A graph made ready: what a replay runs. Never changed, so replays enqueued before an update keep
+// theirs.
 struct Program {
   explicit Program(Ref<Capture> capture);
   const Ref<Capture> capture;  // holds what the nodes touch

@@ -1,4 +1,5 @@
-// Kernels that a program brings to the host device: a shared library, as kernels/library.h describes it.
+// Kernels that a program brings to the host device: a shared library, as kernels/library.h
+// describes it.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -13,7 +14,9 @@ constexpr const char* list_symbol = "hotslot_kernels_1";
 
 // Same bytes, same sign: what a bool or a number of 16 bits means is no business of the library's.
 bool same_element(char declared, char given) {
-  const auto stored = [](char letter) { return letter == '?' ? 'B' : letter == 'e' || letter == 'E' ? 'H' : letter; };
+  const auto stored = [](char letter) {
+    return letter == '?' ? 'B' : letter == 'e' || letter == 'E' ? 'H' : letter;
+  };
   return stored(declared) == given;
 }
 
@@ -45,28 +48,33 @@ class HostKernels final : public KernelModule {
       const char* why = dlerror();
       reason += (reason.empty() ? "" : "; ") + std::string(why ? why : "it cannot be opened");
     }
-    throw unavailable("kernels '", request.name, "' do not load on ", family, ":", device.index, ": ", reason,
-                      "; for this device they are a shared library for this machine, which npx hotslot kernels makes");
+    throw unavailable("kernels '", request.name, "' do not load on ", family, ":", device.index,
+                      ": ", reason,
+                      "; for this device they are a shared library for this machine, which npx "
+                      "hotslot kernels makes");
   }
 
  private:
   void resolve(void* library, const ModuleRequest& request, const ModuleImage& image) {
     const auto* const list = static_cast<const hotslot_kernel*>(dlsym(library, list_symbol));
     if (!list)
-      throw unavailable("kernels '", request.name, "': ", image.name, " exports no ", list_symbol,
-                        ": native/kernels/library.h of this package says what such a library has to hold");
-    for (size_t i = 0; i < request.kernels.size(); ++i) take(request, request.kernels[i], image, list, kernels[i]);
+      throw unavailable(
+          "kernels '", request.name, "': ", image.name, " exports no ", list_symbol,
+          ": native/kernels/library.h of this package says what such a library has to hold");
+    for (size_t i = 0; i < request.kernels.size(); ++i)
+      take(request, request.kernels[i], image, list, kernels[i]);
   }
-  static void take(const ModuleRequest& request, const DeclaredKernel& declared, const ModuleImage& image,
-                   const hotslot_kernel* list, Kernel& kernel) {
+  static void take(const ModuleRequest& request, const DeclaredKernel& declared,
+                   const ModuleImage& image, const hotslot_kernel* list, Kernel& kernel) {
     const hotslot_kernel* found = list;
     while (found->name && declared.name != found->name) ++found;
     if (!found->name)
-      throw argument("kernels '", request.name, "': ", image.name, " has no kernel '", declared.name,
-                     "'; there is: ", names_in(list));
+      throw argument("kernels '", request.name, "': ", image.name, " has no kernel '",
+                     declared.name, "'; there is: ", names_in(list));
     const size_t tensors = std::strlen(found->tensors);
     bool same = tensors == declared.types.size();
-    for (size_t i = 0; same && i < tensors; ++i) same = same_element(declared.types[i], found->tensors[i]);
+    for (size_t i = 0; same && i < tensors; ++i)
+      same = same_element(declared.types[i], found->tensors[i]);
     if (!same || declared.wholes != found->wholes || declared.reals != found->reals)
       refuse_declaration(request, declared, image.name,
                          parameters_text(tensors, size_t(found->wholes), size_t(found->reals)) +

@@ -1,5 +1,6 @@
-// Pages are real: an untouched one takes no memory, a prefetch makes it. Where the machine has several memory nodes,
-// host:n lives on node n (round and round), and pages move there; the CPU's stay where the system puts them.
+// Pages are real: an untouched one takes no memory, a prefetch makes it. Where the machine has
+// several memory nodes, host:n lives on node n (round and round), and pages move there; the CPU's
+// stay where the system puts them.
 #include "device/host/managed.hpp"
 
 #include <sys/mman.h>
@@ -29,7 +30,8 @@ int node_count() {
   return count;
 }
 
-// Where pages lie is a wish: a system without that choice (ENOSYS, EPERM) puts them somewhere, and all works.
+// Where pages lie is a wish: a system without that choice (ENOSYS, EPERM) puts them somewhere, and
+// all works.
 void bind(uint8_t* at, size_t bytes, int device) {
   if (node_count() == 1) return;
   constexpr size_t most_nodes = 1024, word_bits = 8 * sizeof(unsigned long);
@@ -38,15 +40,16 @@ void bind(uint8_t* at, size_t bytes, int device) {
     const size_t node = size_t(device % node_count());
     mask[node / word_bits] = 1ul << node % word_bits;
   }
-  syscall(SYS_mbind, at, bytes, device >= 0 ? policy_preferred : policy_default, device >= 0 ? mask : nullptr,
-          device >= 0 ? most_nodes : 0, device >= 0 ? move_pages : 0);
+  syscall(SYS_mbind, at, bytes, device >= 0 ? policy_preferred : policy_default,
+          device >= 0 ? mask : nullptr, device >= 0 ? most_nodes : 0, device >= 0 ? move_pages : 0);
 }
 
 const char* populate(uint8_t* at, size_t bytes) {
   while (madvise(at, bytes, populate_write) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
     if (errno != EINVAL) return "managed pages found no memory";
-    // An older system: written to without changing what is in them, whatever other thread writes there.
+    // An older system: written to without changing what is in them, whatever other thread writes
+    // there.
     for (size_t i = 0; i < bytes; i += page_bytes) __atomic_fetch_or(at + i, 0, __ATOMIC_RELAXED);
     break;
   }
@@ -62,7 +65,8 @@ Ref<Memory> ManagedMemory::reserve(Device& device, size_t bytes) {
                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                                     : MAP_FAILED;
   if (at == MAP_FAILED)
-    throw out_of_memory("host: ", bytes, " bytes of managed memory were asked for, the machine has ", machine.total,
+    throw out_of_memory("host: ", bytes,
+                        " bytes of managed memory were asked for, the machine has ", machine.total,
                         ": split the tensors, or use fewer");
   try {
     return std::make_shared<ManagedMemory>(device, static_cast<uint8_t*>(at), bytes, pages);
@@ -88,7 +92,8 @@ const char* ManagedMemory::move(size_t offset, size_t bytes, int owner) {
   uint8_t* const at = address + first * page_bytes;
   bind(at, (end - first) * page_bytes, owner);
   if (const char* why = populate(at, (end - first) * page_bytes)) return why;
-  for (size_t i = first; i < end; ++i) page_[i].owner.store(int8_t(owner), std::memory_order_relaxed);
+  for (size_t i = first; i < end; ++i)
+    page_[i].owner.store(int8_t(owner), std::memory_order_relaxed);
   return nullptr;
 }
 
@@ -112,7 +117,8 @@ Residency ManagedMemory::residency(size_t offset, size_t bytes) const {
   all.preferred = page_[first].preferred.load(std::memory_order_relaxed);
   for (size_t i = first; i < end; ++i) {
     if (page_[i].owner.load(std::memory_order_relaxed) != all.location) all.location = nowhere;
-    if (page_[i].preferred.load(std::memory_order_relaxed) != all.preferred) all.preferred = nowhere;
+    if (page_[i].preferred.load(std::memory_order_relaxed) != all.preferred)
+      all.preferred = nowhere;
     by &= page_[i].accessed_by.load(std::memory_order_relaxed);
   }
   for (int i = 0; i < devices; ++i)

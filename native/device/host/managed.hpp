@@ -1,5 +1,5 @@
-// The host device's managed memory: reserved address space whose pages are made and moved one by one, each with an
-// owner.
+// The host device's managed memory: reserved address space whose pages are made and moved one by
+// one, each with an owner.
 #pragma once
 #include "device/host/device.hpp"
 

@@ -42,7 +42,8 @@ const char* revoked(const std::vector<Memory*>& lent) {
 
 const char* revoked(const std::vector<Ref<Object>>& keep) {
   for (auto& object : keep)
-    if (object->kind == Kind::memory && static_cast<Memory&>(*object).revoked.load()) return lender_gone;
+    if (object->kind == Kind::memory && static_cast<Memory&>(*object).revoked.load())
+      return lender_gone;
   return nullptr;
 }
 

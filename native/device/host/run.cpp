@@ -1,4 +1,5 @@
-// How the executor runs an operation: at once, or, if it is a graph, in as many parts as the caller's time makes of it.
+// How the executor runs an operation: at once, or, if it is a graph, in as many parts as the
+// caller's time makes of it.
 #include <algorithm>
 
 #include "device/host/executor.hpp"

@@ -7,11 +7,13 @@ namespace hotslot::host {
 namespace {
 
 [[noreturn]] void stream_failed(const char* call, const char* why) {
-  refuse(family_name, call, refusal::launch_failed, sentence("earlier work on the stream failed: ", why),
+  refuse(family_name, call, refusal::launch_failed,
+         sentence("earlier work on the stream failed: ", why),
          "close what uses this stream and open it again; the text names what failed first");
 }
 
-// Pairs with the drainer's store: a thread that sees the record done sees what the stream did before it.
+// Pairs with the drainer's store: a thread that sees the record done sees what the stream did
+// before it.
 bool finished(const Point& point, const char* call) {
   if (!point.done.load()) return false;
   if (point.error) stream_failed(call, point.error);
@@ -38,7 +40,7 @@ std::optional<double> HostEvent::do_elapsed_ms(Event& start) {
   return (double(end->time_ns) - double(begin->time_ns)) / 1e6;
 }
 
-// ---- streams --------------------------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 HostStream::HostStream(Device& device, Executor& executor, int priority)
     : HostStream(device, executor, std::make_shared<Queue>()) {
@@ -106,7 +108,8 @@ void HostStream::do_replay(const Ref<Exec>& exec) {
   op.type = Op::graph;
   op.exec = std::static_pointer_cast<HostExec>(exec);
   op.program = op.exec->program();
-  for (size_t i = op.program->events.size(); i > 0; --i) op.points.push_back(std::make_shared<Point>());
+  for (size_t i = op.program->events.size(); i > 0; --i)
+    op.points.push_back(std::make_shared<Point>());
   auto points = op.points;
   const Ref<Program> program = op.program;
   push(std::move(op));
@@ -142,7 +145,8 @@ bool HostStream::do_query() {
   return true;
 }
 
-Ref<Graph> HostStream::do_end_capture(const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>&) {
+Ref<Graph> HostStream::do_end_capture(const Ref<Capture>& capture,
+                                      const std::vector<Ref<CaptureMembership>>&) {
   return std::make_shared<HostGraph>(device, capture);
 }
 

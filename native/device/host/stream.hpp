@@ -1,4 +1,5 @@
-// The host device's streams and events: queues of operations. Enqueueing never executes; the executor does.
+// The host device's streams and events: queues of operations. Enqueueing never executes; the
+// executor does.
 #pragma once
 #include <deque>
 #include <mutex>
@@ -7,10 +8,11 @@
 
 namespace hotslot::host {
 
-// One record of an event. The record's op completes it; a stream that waits for this record holds it, so that recording
-// the event again, on whatever stream, changes nothing for them.
+// One record of an event. The record's op completes it; a stream that waits for this record holds
+// it, so that recording the event again, on whatever stream, changes nothing for them.
 struct Point {
-  // Released last by the drainer that got here: everything before it on the stream is done, the fields below are final.
+  // Released last by the drainer that got here: everything before it on the stream is done, the
+  // fields below are final.
   std::atomic<bool> done{false};
   const char* error = nullptr;
   uint64_t time_ns = 0;
@@ -46,7 +48,8 @@ struct Op {
 
   // A graph that never ran may take any time; so may a kernel.
   bool may_take_long() const;
-  // Only the pool starts what waits for the outside: other threads that help have promised to be back in time.
+  // Only the pool starts what waits for the outside: other threads that help have promised to be
+  // back in time.
   bool for_pool() const;
   // Finishes a replay's own records that it never came to.
   void settle(const char* failed) const;
@@ -82,7 +85,8 @@ class HostStream final : public Stream {
   void do_replay(const Ref<Exec>& exec) override;
   void do_prefetch(const Span& span, int device) override;
   bool do_query() override;
-  Ref<Graph> do_end_capture(const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>& unjoined) override;
+  Ref<Graph> do_end_capture(const Ref<Capture>& capture,
+                            const std::vector<Ref<CaptureMembership>>& unjoined) override;
 
  private:
   HostStream(Device& device, Executor& executor, const Ref<Queue>& queue);

@@ -1,6 +1,7 @@
-// What Hotslot uses of Level Zero's binary interface, declared here so that no vendor header is shipped or needed.
-// Spec 1.4 is the floor (Debian 12's loader); newer pieces are entries of their own that a driver may lack. test/abi
-// proves every signature, size, offset and value against the vendor's headers wherever those exist.
+// What Hotslot uses of Level Zero's binary interface, declared here so that no vendor header is
+// shipped or needed. Spec 1.4 is the floor (Debian 12's loader); newer pieces are entries of their
+// own that a driver may lack. test/abi proves every signature, size, offset and value against the
+// vendor's headers wherever those exist.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,19 +24,24 @@ using GraphHandle = struct GraphOf*;
 using ExecutableHandle = struct ExecutableOf*;
 
 namespace status {
-constexpr Status success = 0, not_ready = 1, device_lost = 0x70000001, out_of_host_memory = 0x70000002,
-                 out_of_device_memory = 0x70000003, module_build_failure = 0x70000004, module_link_failure = 0x70000005,
-                 device_requires_reset = 0x70000006, insufficient_permissions = 0x70010000, not_available = 0x70010001,
-                 dependency_unavailable = 0x70020000, uninitialized = 0x78000001, unsupported_version = 0x78000002,
-                 unsupported_feature = 0x78000003, invalid_argument = 0x78000004, invalid_null_handle = 0x78000005,
-                 handle_object_in_use = 0x78000006, invalid_null_pointer = 0x78000007, invalid_size = 0x78000008,
+constexpr Status success = 0, not_ready = 1, device_lost = 0x70000001,
+                 out_of_host_memory = 0x70000002, out_of_device_memory = 0x70000003,
+                 module_build_failure = 0x70000004, module_link_failure = 0x70000005,
+                 device_requires_reset = 0x70000006, insufficient_permissions = 0x70010000,
+                 not_available = 0x70010001, dependency_unavailable = 0x70020000,
+                 uninitialized = 0x78000001, unsupported_version = 0x78000002,
+                 unsupported_feature = 0x78000003, invalid_argument = 0x78000004,
+                 invalid_null_handle = 0x78000005, handle_object_in_use = 0x78000006,
+                 invalid_null_pointer = 0x78000007, invalid_size = 0x78000008,
                  unsupported_size = 0x78000009, unsupported_alignment = 0x7800000a,
                  invalid_synchronization_object = 0x7800000b, invalid_enumeration = 0x7800000c,
                  unsupported_enumeration = 0x7800000d, invalid_native_binary = 0x7800000f,
                  invalid_kernel_name = 0x78000011, invalid_group_size_dimension = 0x78000013,
-                 invalid_kernel_argument_index = 0x78000015, invalid_kernel_argument_size = 0x78000016,
-                 invalid_command_list_type = 0x78000019, overlapping_regions = 0x7800001a, unknown = 0x7ffffffe;
-// Newer than 1.4: memory, modules and appends on a device in trouble, and what recorded graphs refuse (spec 1.17).
+                 invalid_kernel_argument_index = 0x78000015,
+                 invalid_kernel_argument_size = 0x78000016, invalid_command_list_type = 0x78000019,
+                 overlapping_regions = 0x7800001a, unknown = 0x7ffffffe;
+// Newer than 1.4: memory, modules and appends on a device in trouble, and what recorded graphs
+// refuse (spec 1.17).
 constexpr Status invalid_graph = 0x78000024, graph_capture_unsupported = 0x78000025;
 }  // namespace status
 
@@ -105,7 +111,8 @@ struct DeviceProperties {
   DeviceType kind;
   uint32_t vendor, id, flags, subdevice, core_clock;
   uint64_t most_allocation;
-  uint32_t hardware_contexts, priorities, threads_per_eu, simd_width, eus_per_subslice, subslices_per_slice, slices;
+  uint32_t hardware_contexts, priorities, threads_per_eu, simd_width, eus_per_subslice,
+      subslices_per_slice, slices;
   uint64_t timer_resolution;
   uint32_t timestamp_bits, kernel_timestamp_bits;
   uint8_t uuid[16];
@@ -119,8 +126,8 @@ struct GraphProperties {
 struct ComputeProperties {
   Type type;
   void* next;
-  uint32_t group_size, group_size_x, group_size_y, group_size_z, groups_x, groups_y, groups_z, local_memory,
-      subgroup_sizes, subgroup_size[8];
+  uint32_t group_size, group_size_x, group_size_y, group_size_z, groups_x, groups_y, groups_z,
+      local_memory, subgroup_sizes, subgroup_size[8];
 };
 struct MemoryProperties {
   Type type;
@@ -168,7 +175,8 @@ struct EventDesc {
   const void* next;
   uint32_t index, signal, wait;
 };
-// Intel's and, since spec 1.15, the standard's: the same fields. The driver reads the type of what is chained only.
+// Intel's and, since spec 1.15, the standard's: the same fields. The driver reads the type of what
+// is chained only.
 struct CounterEventDesc {
   Type type;
   const void* next;
@@ -214,7 +222,8 @@ struct KernelDesc {
 struct KernelProperties {
   Type type;
   void* next;
-  uint32_t arguments, required_group[3], required_subgroups, required_subgroup, largest_subgroup, most_subgroups;
+  uint32_t arguments, required_group[3], required_subgroups, required_subgroup, largest_subgroup,
+      most_subgroups;
   uint32_t local_bytes, private_bytes, spill_bytes;
   uint8_t kernel_id[16], module_id[16];
 };
@@ -226,77 +235,86 @@ struct Timestamps {
 };
 
 // Name in the loader's library and parameters; all of them exist since 1.4 at the latest.
-#define HOTSLOT_ZE_ENTRIES(ENTRY)                                                                                     \
-  ENTRY(zeInit, (uint32_t))                                                                                           \
-  ENTRY(zeDriverGet, (uint32_t*, DriverHandle*))                                                                      \
-  ENTRY(zeDriverGetApiVersion, (DriverHandle, uint32_t*))                                                             \
-  ENTRY(zeDriverGetProperties, (DriverHandle, DriverProperties*))                                                     \
-  ENTRY(zeDriverGetExtensionProperties, (DriverHandle, uint32_t*, Extension*))                                        \
-  ENTRY(zeDriverGetExtensionFunctionAddress, (DriverHandle, const char*, void**))                                     \
-  ENTRY(zeDeviceGet, (DriverHandle, uint32_t*, DeviceHandle*))                                                        \
-  ENTRY(zeDeviceGetProperties, (DeviceHandle, DeviceProperties*))                                                     \
-  ENTRY(zeDeviceGetComputeProperties, (DeviceHandle, ComputeProperties*))                                             \
-  ENTRY(zeDeviceGetMemoryProperties, (DeviceHandle, uint32_t*, MemoryProperties*))                                    \
-  ENTRY(zeDeviceGetMemoryAccessProperties, (DeviceHandle, MemoryAccessProperties*))                                   \
-  ENTRY(zeDeviceGetCommandQueueGroupProperties, (DeviceHandle, uint32_t*, GroupProperties*))                          \
-  ENTRY(zeDeviceCanAccessPeer, (DeviceHandle, DeviceHandle, uint8_t*))                                                \
-  ENTRY(zeContextCreate, (DriverHandle, const ContextDesc*, ContextHandle*))                                          \
-  ENTRY(zeContextMakeMemoryResident, (ContextHandle, DeviceHandle, void*, size_t))                                    \
-  ENTRY(zeContextEvictMemory, (ContextHandle, DeviceHandle, void*, size_t))                                           \
-  ENTRY(zeCommandQueueCreate, (ContextHandle, DeviceHandle, const QueueDesc*, QueueHandle*))                          \
-  ENTRY(zeCommandQueueDestroy, (QueueHandle))                                                                         \
-  ENTRY(zeCommandQueueExecuteCommandLists, (QueueHandle, uint32_t, ListHandle*, FenceHandle))                         \
-  ENTRY(zeCommandListCreate, (ContextHandle, DeviceHandle, const ListDesc*, ListHandle*))                             \
-  ENTRY(zeCommandListCreateImmediate, (ContextHandle, DeviceHandle, const QueueDesc*, ListHandle*))                   \
-  ENTRY(zeCommandListDestroy, (ListHandle))                                                                           \
-  ENTRY(zeCommandListClose, (ListHandle))                                                                             \
-  ENTRY(zeCommandListAppendBarrier, (ListHandle, EventHandle, uint32_t, EventHandle*))                                \
-  ENTRY(zeCommandListAppendMemoryCopy, (ListHandle, void*, const void*, size_t, EventHandle, uint32_t, EventHandle*)) \
-  ENTRY(zeCommandListAppendMemoryFill,                                                                                \
-        (ListHandle, void*, const void*, size_t, size_t, EventHandle, uint32_t, EventHandle*))                        \
-  ENTRY(zeCommandListAppendMemoryPrefetch, (ListHandle, const void*, size_t))                                         \
-  ENTRY(zeCommandListAppendMemAdvise, (ListHandle, DeviceHandle, const void*, size_t, MemoryAdvice))                  \
-  ENTRY(zeCommandListAppendLaunchKernel,                                                                              \
-        (ListHandle, KernelHandle, const GroupCount*, EventHandle, uint32_t, EventHandle*))                           \
-  ENTRY(zeCommandListAppendEventReset, (ListHandle, EventHandle))                                                     \
-  ENTRY(zeEventPoolCreate, (ContextHandle, const PoolDesc*, uint32_t, DeviceHandle*, PoolHandle*))                    \
-  ENTRY(zeEventPoolDestroy, (PoolHandle))                                                                             \
-  ENTRY(zeEventCreate, (PoolHandle, const EventDesc*, EventHandle*))                                                  \
-  ENTRY(zeEventDestroy, (EventHandle))                                                                                \
-  ENTRY(zeEventHostReset, (EventHandle))                                                                              \
-  ENTRY(zeEventHostSynchronize, (EventHandle, uint64_t))                                                              \
-  ENTRY(zeEventQueryStatus, (EventHandle))                                                                            \
-  ENTRY(zeEventQueryKernelTimestamp, (EventHandle, Timestamps*))                                                      \
-  ENTRY(zeMemAllocDevice, (ContextHandle, const DeviceMemDesc*, size_t, size_t, DeviceHandle, void**))                \
-  ENTRY(zeMemAllocHost, (ContextHandle, const HostMemDesc*, size_t, size_t, void**))                                  \
-  ENTRY(zeMemAllocShared,                                                                                             \
-        (ContextHandle, const DeviceMemDesc*, const HostMemDesc*, size_t, size_t, DeviceHandle, void**))              \
-  ENTRY(zeMemFree, (ContextHandle, void*))                                                                            \
-  ENTRY(zeModuleCreate, (ContextHandle, DeviceHandle, const ModuleDesc*, ModuleHandle*, LogHandle*))                  \
-  ENTRY(zeModuleBuildLogGetString, (LogHandle, size_t*, char*))                                                       \
-  ENTRY(zeModuleBuildLogDestroy, (LogHandle))                                                                         \
-  ENTRY(zeKernelCreate, (ModuleHandle, const KernelDesc*, KernelHandle*))                                             \
-  ENTRY(zeModuleGetKernelNames, (ModuleHandle, uint32_t*, const char**))                                              \
-  ENTRY(zeModuleDestroy, (ModuleHandle))                                                                              \
-  ENTRY(zeKernelGetProperties, (KernelHandle, KernelProperties*))                                                     \
-  ENTRY(zeKernelDestroy, (KernelHandle))                                                                              \
-  ENTRY(zeKernelSetGroupSize, (KernelHandle, uint32_t, uint32_t, uint32_t))                                           \
+#define HOTSLOT_ZE_ENTRIES(ENTRY)                                                                  \
+  ENTRY(zeInit, (uint32_t))                                                                        \
+  ENTRY(zeDriverGet, (uint32_t*, DriverHandle*))                                                   \
+  ENTRY(zeDriverGetApiVersion, (DriverHandle, uint32_t*))                                          \
+  ENTRY(zeDriverGetProperties, (DriverHandle, DriverProperties*))                                  \
+  ENTRY(zeDriverGetExtensionProperties, (DriverHandle, uint32_t*, Extension*))                     \
+  ENTRY(zeDriverGetExtensionFunctionAddress, (DriverHandle, const char*, void**))                  \
+  ENTRY(zeDeviceGet, (DriverHandle, uint32_t*, DeviceHandle*))                                     \
+  ENTRY(zeDeviceGetProperties, (DeviceHandle, DeviceProperties*))                                  \
+  ENTRY(zeDeviceGetComputeProperties, (DeviceHandle, ComputeProperties*))                          \
+  ENTRY(zeDeviceGetMemoryProperties, (DeviceHandle, uint32_t*, MemoryProperties*))                 \
+  ENTRY(zeDeviceGetMemoryAccessProperties, (DeviceHandle, MemoryAccessProperties*))                \
+  ENTRY(zeDeviceGetCommandQueueGroupProperties, (DeviceHandle, uint32_t*, GroupProperties*))       \
+  ENTRY(zeDeviceCanAccessPeer, (DeviceHandle, DeviceHandle, uint8_t*))                             \
+  ENTRY(zeContextCreate, (DriverHandle, const ContextDesc*, ContextHandle*))                       \
+  ENTRY(zeContextMakeMemoryResident, (ContextHandle, DeviceHandle, void*, size_t))                 \
+  ENTRY(zeContextEvictMemory, (ContextHandle, DeviceHandle, void*, size_t))                        \
+  ENTRY(zeCommandQueueCreate, (ContextHandle, DeviceHandle, const QueueDesc*, QueueHandle*))       \
+  ENTRY(zeCommandQueueDestroy, (QueueHandle))                                                      \
+  ENTRY(zeCommandQueueExecuteCommandLists, (QueueHandle, uint32_t, ListHandle*, FenceHandle))      \
+  ENTRY(zeCommandListCreate, (ContextHandle, DeviceHandle, const ListDesc*, ListHandle*))          \
+  ENTRY(zeCommandListCreateImmediate,                                                              \
+        (ContextHandle, DeviceHandle, const QueueDesc*, ListHandle*))                              \
+  ENTRY(zeCommandListDestroy, (ListHandle))                                                        \
+  ENTRY(zeCommandListClose, (ListHandle))                                                          \
+  ENTRY(zeCommandListAppendBarrier, (ListHandle, EventHandle, uint32_t, EventHandle*))             \
+  ENTRY(zeCommandListAppendMemoryCopy,                                                             \
+        (ListHandle, void*, const void*, size_t, EventHandle, uint32_t, EventHandle*))             \
+  ENTRY(zeCommandListAppendMemoryFill,                                                             \
+        (ListHandle, void*, const void*, size_t, size_t, EventHandle, uint32_t, EventHandle*))     \
+  ENTRY(zeCommandListAppendMemoryPrefetch, (ListHandle, const void*, size_t))                      \
+  ENTRY(zeCommandListAppendMemAdvise,                                                              \
+        (ListHandle, DeviceHandle, const void*, size_t, MemoryAdvice))                             \
+  ENTRY(zeCommandListAppendLaunchKernel,                                                           \
+        (ListHandle, KernelHandle, const GroupCount*, EventHandle, uint32_t, EventHandle*))        \
+  ENTRY(zeCommandListAppendEventReset, (ListHandle, EventHandle))                                  \
+  ENTRY(zeEventPoolCreate, (ContextHandle, const PoolDesc*, uint32_t, DeviceHandle*, PoolHandle*)) \
+  ENTRY(zeEventPoolDestroy, (PoolHandle))                                                          \
+  ENTRY(zeEventCreate, (PoolHandle, const EventDesc*, EventHandle*))                               \
+  ENTRY(zeEventDestroy, (EventHandle))                                                             \
+  ENTRY(zeEventHostReset, (EventHandle))                                                           \
+  ENTRY(zeEventHostSynchronize, (EventHandle, uint64_t))                                           \
+  ENTRY(zeEventQueryStatus, (EventHandle))                                                         \
+  ENTRY(zeEventQueryKernelTimestamp, (EventHandle, Timestamps*))                                   \
+  ENTRY(zeMemAllocDevice,                                                                          \
+        (ContextHandle, const DeviceMemDesc*, size_t, size_t, DeviceHandle, void**))               \
+  ENTRY(zeMemAllocHost, (ContextHandle, const HostMemDesc*, size_t, size_t, void**))               \
+  ENTRY(zeMemAllocShared, (ContextHandle, const DeviceMemDesc*, const HostMemDesc*, size_t,        \
+                           size_t, DeviceHandle, void**))                                          \
+  ENTRY(zeMemFree, (ContextHandle, void*))                                                         \
+  ENTRY(zeModuleCreate,                                                                            \
+        (ContextHandle, DeviceHandle, const ModuleDesc*, ModuleHandle*, LogHandle*))               \
+  ENTRY(zeModuleBuildLogGetString, (LogHandle, size_t*, char*))                                    \
+  ENTRY(zeModuleBuildLogDestroy, (LogHandle))                                                      \
+  ENTRY(zeKernelCreate, (ModuleHandle, const KernelDesc*, KernelHandle*))                          \
+  ENTRY(zeModuleGetKernelNames, (ModuleHandle, uint32_t*, const char**))                           \
+  ENTRY(zeModuleDestroy, (ModuleHandle))                                                           \
+  ENTRY(zeKernelGetProperties, (KernelHandle, KernelProperties*))                                  \
+  ENTRY(zeKernelDestroy, (KernelHandle))                                                           \
+  ENTRY(zeKernelSetGroupSize, (KernelHandle, uint32_t, uint32_t, uint32_t))                        \
   ENTRY(zeKernelSetArgumentValue, (KernelHandle, uint32_t, size_t, const void*))
 
-// What a driver may have besides: found in the loader's library, else asked of the driver by name, else absent. Graphs
-// and the immediate append are the standard's (spec 1.17, 1.9), zex names are Intel's.
-#define HOTSLOT_ZE_NEWER_ENTRIES(ENTRY)                                                                                \
-  ENTRY(zeCommandListImmediateAppendCommandListsExp,                                                                   \
-        (ListHandle, uint32_t, ListHandle*, EventHandle, uint32_t, EventHandle*))                                      \
-  ENTRY(zexCounterBasedEventCreate2, (ContextHandle, DeviceHandle, const CounterEventDesc*, EventHandle*))             \
-  ENTRY(zeEventCounterBasedCreate, (ContextHandle, DeviceHandle, const CounterEventDesc*, EventHandle*))               \
-  ENTRY(zexDriverImportExternalPointer, (DriverHandle, void*, size_t))                                                 \
-  ENTRY(zexDriverReleaseImportedPointer, (DriverHandle, void*))                                                        \
-  ENTRY(zeCommandListBeginGraphCaptureExt, (ListHandle, const void*))                                                  \
-  ENTRY(zeCommandListEndGraphCaptureExt, (ListHandle, const void*, GraphHandle*))                                      \
-  ENTRY(zeGraphInstantiateExt, (GraphHandle, const void*, ExecutableHandle*))                                          \
-  ENTRY(zeCommandListAppendGraphExt, (ListHandle, ExecutableHandle, const void*, EventHandle, uint32_t, EventHandle*)) \
-  ENTRY(zeGraphDestroyExt, (GraphHandle))                                                                              \
+// What a driver may have besides: found in the loader's library, else asked of the driver by name,
+// else absent. Graphs and the immediate append are the standard's (spec 1.17, 1.9), zex names are
+// Intel's.
+#define HOTSLOT_ZE_NEWER_ENTRIES(ENTRY)                                                   \
+  ENTRY(zeCommandListImmediateAppendCommandListsExp,                                      \
+        (ListHandle, uint32_t, ListHandle*, EventHandle, uint32_t, EventHandle*))         \
+  ENTRY(zexCounterBasedEventCreate2,                                                      \
+        (ContextHandle, DeviceHandle, const CounterEventDesc*, EventHandle*))             \
+  ENTRY(zeEventCounterBasedCreate,                                                        \
+        (ContextHandle, DeviceHandle, const CounterEventDesc*, EventHandle*))             \
+  ENTRY(zexDriverImportExternalPointer, (DriverHandle, void*, size_t))                    \
+  ENTRY(zexDriverReleaseImportedPointer, (DriverHandle, void*))                           \
+  ENTRY(zeCommandListBeginGraphCaptureExt, (ListHandle, const void*))                     \
+  ENTRY(zeCommandListEndGraphCaptureExt, (ListHandle, const void*, GraphHandle*))         \
+  ENTRY(zeGraphInstantiateExt, (GraphHandle, const void*, ExecutableHandle*))             \
+  ENTRY(zeCommandListAppendGraphExt,                                                      \
+        (ListHandle, ExecutableHandle, const void*, EventHandle, uint32_t, EventHandle*)) \
+  ENTRY(zeGraphDestroyExt, (GraphHandle))                                                 \
   ENTRY(zeExecutableGraphDestroyExt, (ExecutableHandle))
 
 // Of the loader itself: whether its handles are the driver's own.

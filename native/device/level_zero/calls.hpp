@@ -14,15 +14,19 @@ const Table& ze();
 inline void must(const char* call, Status status) {
   if (status != status::success) fail(call, status);
 }
-// Every driver call that may say no goes through here, or through the same with a `driver.newer` entry.
-#define HOTSLOT_ZE(entry, ...) ::hotslot::level_zero::must(#entry, ::hotslot::level_zero::ze().entry(__VA_ARGS__))
-#define HOTSLOT_ZE_NEWER(driver, entry, ...) ::hotslot::level_zero::must(#entry, (driver).newer.entry(__VA_ARGS__))
+// Every driver call that may say no goes through here, or through the same with a `driver.newer`
+// entry.
+#define HOTSLOT_ZE(entry, ...) \
+  ::hotslot::level_zero::must(#entry, ::hotslot::level_zero::ze().entry(__VA_ARGS__))
+#define HOTSLOT_ZE_NEWER(driver, entry, ...) \
+  ::hotslot::level_zero::must(#entry, (driver).newer.entry(__VA_ARGS__))
 
 // The device is gone for this process, and with it whatever ran there.
 bool lost(Status status);
 // The driver or the device has no such thing: do without.
 bool unsupported(Status status);
-// For what is given back; see Unreturned. A lost device, or a driver that shut down, has nothing to give back to.
+// For what is given back; see Unreturned. A lost device, or a driver that shut down, has nothing to
+// give back to.
 inline bool taken(Status status) {
   return status == status::success || status == status::uninitialized || lost(status);
 }

@@ -25,11 +25,13 @@ XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index)
   limits.type = Type::device_compute_properties;
   HOTSLOT_ZE(zeDeviceGetComputeProperties, handle, &limits);
   largest_group_ = std::max(1u, std::min(limits.group_size, limits.group_size_x));
-  // Eight items per lane of the device are enough to keep it busy; kernels stride over what is more.
-  const uint64_t units = uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
+  // Eight items per lane of the device are enough to keep it busy; kernels stride over what is
+  // more.
+  const uint64_t units =
+      uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
   const uint64_t lanes = units * properties.threads_per_eu * properties.simd_width;
-  most_groups_ =
-      uint32_t(std::min<uint64_t>(std::max<uint64_t>(lanes * 8 / group_size, 64), std::min(limits.groups_x, 1024u)));
+  most_groups_ = uint32_t(std::min<uint64_t>(std::max<uint64_t>(lanes * 8 / group_size, 64),
+                                             std::min(limits.groups_x, 1024u)));
   uint32_t count = 0;
   HOTSLOT_ZE(zeDeviceGetMemoryProperties, handle, &count, nullptr);
   std::vector<MemoryProperties> memories(count);
@@ -68,7 +70,8 @@ void XpuDevice::find_groups() {
          "the device has no queue that computes");
 }
 
-// What the interface's version promises is tried: layers between us and the driver may know less than it does.
+// What the interface's version promises is tried: layers between us and the driver may know less
+// than it does.
 void XpuDevice::probe() {
   const auto tried = [&](auto&& attempt) {
     try {
@@ -76,7 +79,8 @@ void XpuDevice::probe() {
       return true;
     } catch (const Error& error) {
       // The loader's own answer for a function that the driver lacks.
-      if (!unsupported(Status(error.status)) && Status(error.status) != status::uninitialized) throw;
+      if (!unsupported(Status(error.status)) && Status(error.status) != status::uninitialized)
+        throw;
       return false;
     }
   };
@@ -85,17 +89,20 @@ void XpuDevice::probe() {
                const ListHandle list = immediate_list(compute, 0, true);
                driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
              });
-  counters = in_order && (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
-             tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
+  counters =
+      in_order &&
+      (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
+      tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
   timing = properties.kernel_timestamp_bits > 0 && properties.timer_resolution > 0 &&
-           // Not counting: asking a timed one waits in the driver, and done does not mean visible to the host.
+           // Not counting: asking a timed one waits in the driver, and done does not mean visible
+           // to the host.
            tried([&] { driver.points.give(driver.points.slot(this, true, false), Points::clean); });
 }
 
 DeviceTraits XpuDevice::traits() {
   char text[64];
-  std::snprintf(text, sizeof text, ", Level Zero %u.%u, driver 0x%x", driver.version >> 16, driver.version & 0xffff,
-                driver.build);
+  std::snprintf(text, sizeof text, ", Level Zero %u.%u, driver 0x%x", driver.version >> 16,
+                driver.version & 0xffff, driver.build);
   DeviceTraits traits;
   traits.description = std::string(properties.name) + text;
   traits.timing_events = timing;
@@ -122,7 +129,8 @@ ListHandle XpuDevice::immediate_list(const Group& group, int priority, bool orde
   desc.type = Type::command_queue_desc;
   desc.ordinal = group.ordinal;
   desc.index = next_index(group);
-  desc.flags = (desc.index > 0 ? uint32_t(queue_explicit_only) : 0) | (ordered ? uint32_t(queue_in_order) : 0);
+  desc.flags = (desc.index > 0 ? uint32_t(queue_explicit_only) : 0) |
+               (ordered ? uint32_t(queue_in_order) : 0);
   desc.mode = QueueMode::asynchronous;
   desc.priority = priority < 0 ? Priority::high : priority > 0 ? Priority::low : Priority::normal;
   ListHandle list = nullptr;

@@ -11,7 +11,8 @@
 
 namespace hotslot::level_zero {
 
-// The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until it is appended.
+// The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until
+// it is appended.
 struct LoadedKernel {
   std::mutex lock;
   KernelHandle handle = nullptr;
@@ -38,12 +39,13 @@ class XpuDevice final : public GpuDevice {
   Driver& driver;
   const DeviceHandle handle;
   DeviceProperties properties{};
-  // What lists keep their order, whether in-order lists signal counters, events have the device's clock, graphs are the
-  // driver's.
+  // What lists keep their order, whether in-order lists signal counters, events have the device's
+  // clock, graphs are the driver's.
   bool in_order = false, counters = false, timing = false, graphs = false;
   bool kernels_reach(const Memory& memory) const;
-  bool reaches_pageable = false;            // kernels reach any memory of the process
-  bool shares = false, shares_all = false;  // managed memory: its own; other devices' of its driver too
+  bool reaches_pageable = false;  // kernels reach any memory of the process
+  bool shares = false,
+       shares_all = false;  // managed memory: its own; other devices' of its driver too
   struct Group {
     uint32_t ordinal = 0, queues = 1;
     size_t most_fill_pattern = 0;
@@ -54,21 +56,24 @@ class XpuDevice final : public GpuDevice {
   ListHandle immediate_list(const Group& group, int priority, bool ordered);
   uint32_t next_index(const Group& group) { return next_index_.fetch_add(1) % group.queues; }
   // Appends one captured or enqueued operation to a list of this group.
-  void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits);
+  void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count,
+              EventHandle* waits);
   // Makes sure that the kernel can be launched; throws why it cannot.
   void prepare(const Kernel& kernel) { loaded(kernel); }
   // Of SPIR-V; throws what the driver says of it. The caller's to give back.
   ModuleHandle build_module(const void* image, size_t bytes);
   std::unique_ptr<LoadedKernel> load_kernel(ModuleHandle module, const std::string& name);
-  // Refuses memory that this device does not reach: peers', and for kernels also host memory that is not imported.
+  // Refuses memory that this device does not reach: peers', and for kernels also host memory that
+  // is not imported.
   void reach(const Memory& memory, const Kernel* kernel);
   // Memory of the driver's own, whether or not this thread captures.
   Ref<Memory> staging(size_t bytes);
 
   std::mutex record_lock;            // of the list below
   ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs anything
-  std::atomic<uint64_t> used{0};  // bytes of device and managed memory that are allocated; what `blocks` keeps is free
-  Blocks<void*> blocks;           // nothing that was enqueued touches them any more
+  std::atomic<uint64_t> used{
+      0};  // bytes of device and managed memory that are allocated; what `blocks` keeps is free
+  Blocks<void*> blocks;  // nothing that was enqueued touches them any more
 
  protected:
   Ref<Memory> do_allocate(size_t bytes) override;
@@ -91,8 +96,8 @@ class XpuDevice final : public GpuDevice {
     std::vector<float> reals;
     Reach output;
   };
-  void launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal, uint32_t count,
-              EventHandle* waits);
+  void launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal,
+              uint32_t count, EventHandle* waits);
   uint64_t free_bytes() const;
   // Throws what the driver says, and that there is no memory when reclaim() finds none for `bytes`.
   template <class F>

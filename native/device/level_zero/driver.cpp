@@ -14,39 +14,40 @@ struct Known {
   Status status;
   const char* name;
 };
-constexpr Known known[] = {{status::not_ready, "NOT_READY"},
-                           {status::device_lost, "DEVICE_LOST"},
-                           {status::out_of_host_memory, "OUT_OF_HOST_MEMORY"},
-                           {status::out_of_device_memory, "OUT_OF_DEVICE_MEMORY"},
-                           {status::module_build_failure, "MODULE_BUILD_FAILURE"},
-                           {status::module_link_failure, "MODULE_LINK_FAILURE"},
-                           {status::device_requires_reset, "DEVICE_REQUIRES_RESET"},
-                           {status::insufficient_permissions, "INSUFFICIENT_PERMISSIONS"},
-                           {status::not_available, "NOT_AVAILABLE"},
-                           {status::dependency_unavailable, "DEPENDENCY_UNAVAILABLE"},
-                           {status::uninitialized, "UNINITIALIZED"},
-                           {status::unsupported_version, "UNSUPPORTED_VERSION"},
-                           {status::unsupported_feature, "UNSUPPORTED_FEATURE"},
-                           {status::invalid_argument, "INVALID_ARGUMENT"},
-                           {status::invalid_null_handle, "INVALID_NULL_HANDLE"},
-                           {status::handle_object_in_use, "HANDLE_OBJECT_IN_USE"},
-                           {status::invalid_null_pointer, "INVALID_NULL_POINTER"},
-                           {status::invalid_size, "INVALID_SIZE"},
-                           {status::unsupported_size, "UNSUPPORTED_SIZE"},
-                           {status::unsupported_alignment, "UNSUPPORTED_ALIGNMENT"},
-                           {status::invalid_synchronization_object, "INVALID_SYNCHRONIZATION_OBJECT"},
-                           {status::invalid_enumeration, "INVALID_ENUMERATION"},
-                           {status::unsupported_enumeration, "UNSUPPORTED_ENUMERATION"},
-                           {status::invalid_native_binary, "INVALID_NATIVE_BINARY"},
-                           {status::invalid_kernel_name, "INVALID_KERNEL_NAME"},
-                           {status::invalid_group_size_dimension, "INVALID_GROUP_SIZE_DIMENSION"},
-                           {status::invalid_kernel_argument_index, "INVALID_KERNEL_ARGUMENT_INDEX"},
-                           {status::invalid_kernel_argument_size, "INVALID_KERNEL_ARGUMENT_SIZE"},
-                           {status::invalid_command_list_type, "INVALID_COMMAND_LIST_TYPE"},
-                           {status::overlapping_regions, "OVERLAPPING_REGIONS"},
-                           {status::invalid_graph, "INVALID_GRAPH"},
-                           {status::graph_capture_unsupported, "GRAPH_CAPTURE_UNSUPPORTED"},
-                           {status::unknown, "UNKNOWN"}};
+constexpr Known known[] = {
+    {status::not_ready, "NOT_READY"},
+    {status::device_lost, "DEVICE_LOST"},
+    {status::out_of_host_memory, "OUT_OF_HOST_MEMORY"},
+    {status::out_of_device_memory, "OUT_OF_DEVICE_MEMORY"},
+    {status::module_build_failure, "MODULE_BUILD_FAILURE"},
+    {status::module_link_failure, "MODULE_LINK_FAILURE"},
+    {status::device_requires_reset, "DEVICE_REQUIRES_RESET"},
+    {status::insufficient_permissions, "INSUFFICIENT_PERMISSIONS"},
+    {status::not_available, "NOT_AVAILABLE"},
+    {status::dependency_unavailable, "DEPENDENCY_UNAVAILABLE"},
+    {status::uninitialized, "UNINITIALIZED"},
+    {status::unsupported_version, "UNSUPPORTED_VERSION"},
+    {status::unsupported_feature, "UNSUPPORTED_FEATURE"},
+    {status::invalid_argument, "INVALID_ARGUMENT"},
+    {status::invalid_null_handle, "INVALID_NULL_HANDLE"},
+    {status::handle_object_in_use, "HANDLE_OBJECT_IN_USE"},
+    {status::invalid_null_pointer, "INVALID_NULL_POINTER"},
+    {status::invalid_size, "INVALID_SIZE"},
+    {status::unsupported_size, "UNSUPPORTED_SIZE"},
+    {status::unsupported_alignment, "UNSUPPORTED_ALIGNMENT"},
+    {status::invalid_synchronization_object, "INVALID_SYNCHRONIZATION_OBJECT"},
+    {status::invalid_enumeration, "INVALID_ENUMERATION"},
+    {status::unsupported_enumeration, "UNSUPPORTED_ENUMERATION"},
+    {status::invalid_native_binary, "INVALID_NATIVE_BINARY"},
+    {status::invalid_kernel_name, "INVALID_KERNEL_NAME"},
+    {status::invalid_group_size_dimension, "INVALID_GROUP_SIZE_DIMENSION"},
+    {status::invalid_kernel_argument_index, "INVALID_KERNEL_ARGUMENT_INDEX"},
+    {status::invalid_kernel_argument_size, "INVALID_KERNEL_ARGUMENT_SIZE"},
+    {status::invalid_command_list_type, "INVALID_COMMAND_LIST_TYPE"},
+    {status::overlapping_regions, "OVERLAPPING_REGIONS"},
+    {status::invalid_graph, "INVALID_GRAPH"},
+    {status::graph_capture_unsupported, "GRAPH_CAPTURE_UNSUPPORTED"},
+    {status::unknown, "UNKNOWN"}};
 
 const char* name_of(Status status) {
   for (auto& each : known)
@@ -56,7 +57,8 @@ const char* name_of(Status status) {
 
 const char* advice_for(Status status) {
   if (lost(status))
-    return "work on this device failed or hung, and nothing there survives that in this process: close what is open "
+    return "work on this device failed or hung, and nothing there survives that in this process: "
+           "close what is open "
            "and start it again; "
            "dmesg says more";
   switch (status) {
@@ -71,13 +73,16 @@ const char* advice_for(Status status) {
     case status::uninitialized:
       return "no driver is there any more: the process may be ending";
     default:
-      return "look up the status in Level Zero's specification; if Hotslot asked for something impossible, report it";
+      return "look up the status in Level Zero's specification; if Hotslot asked for something "
+             "impossible, report it";
   }
 }
 
 }  // namespace
 
-bool lost(Status status) { return status == status::device_lost || status == status::device_requires_reset; }
+bool lost(Status status) {
+  return status == status::device_lost || status == status::device_requires_reset;
+}
 
 bool unsupported(Status status) {
   return status == status::unsupported_feature || status == status::unsupported_enumeration ||
@@ -88,8 +93,8 @@ void fail(const char* call, Status status, const std::string& detail) {
   char hex[16];
   std::snprintf(hex, sizeof hex, "0x%x", status);
   throw Error(family_name, call, int(status), name_of(status),
-              std::string(family_name) + ": " + call + " failed with " + name_of(status) + " (" + hex + ")" +
-                  (detail.empty() ? "" : ": " + detail),
+              std::string(family_name) + ": " + call + " failed with " + name_of(status) + " (" +
+                  hex + ")" + (detail.empty() ? "" : ": " + detail),
               advice_for(status));
 }
 
@@ -108,31 +113,36 @@ void Driver::resolve(const Library& library, bool alone) {
       if (std::strcmp(each.name, name) == 0) return true;
     return false;
   };
-  // Beside other drivers the loader may hand out handles of its own, which what the driver itself gives out cannot
-  // read. The driver's own handle is to be had, and all that imports need.
+  // Beside other drivers the loader may hand out handles of its own, which what the driver itself
+  // gives out cannot read. The driver's own handle is to be had, and all that imports need.
   void* translated = handle;
   const auto translate = library.symbol<TranslateHandle>("zelLoaderTranslateHandle");
-  const bool known = translate ? translate(HandleKind::driver, handle, &translated) == status::success : alone;
+  const bool known =
+      translate ? translate(HandleKind::driver, handle, &translated) == status::success : alone;
   own = static_cast<DriverHandle>(translated);
   const auto ask = [&](const char* name) -> void* {
     if (void* address = library.symbol<void*>(name)) return address;
     void* address = nullptr;
     const bool usable = known && (own == handle || std::strncmp(name, "zexDriver", 9) == 0);
-    if (!usable || ze().zeDriverGetExtensionFunctionAddress(handle, name, &address) != status::success) return nullptr;
+    if (!usable ||
+        ze().zeDriverGetExtensionFunctionAddress(handle, name, &address) != status::success)
+      return nullptr;
     return address;
   };
-#define HOTSLOT_ENTRY(name, parameters) newer.name = reinterpret_cast<decltype(newer.name)>(ask(#name));
+#define HOTSLOT_ENTRY(name, parameters) \
+  newer.name = reinterpret_cast<decltype(newer.name)>(ask(#name));
   HOTSLOT_ZE_NEWER_ENTRIES(HOTSLOT_ENTRY)
 #undef HOTSLOT_ENTRY
   imports_pages = lists("ZE_extension_external_memmap_sysmem");
   imports_any = newer.zexDriverImportExternalPointer && newer.zexDriverReleaseImportedPointer;
   // By the driver's word: a new loader has the function whatever driver is beneath.
-  lists_append =
-      lists("ZE_experimental_immediate_command_list_append") && newer.zeCommandListImmediateAppendCommandListsExp;
+  lists_append = lists("ZE_experimental_immediate_command_list_append") &&
+                 newer.zeCommandListImmediateAppendCommandListsExp;
   // The loader has the entries whatever the driver: the name, and later the device's flag, decide.
   graphs = lists("ZE_extension_record_replay_graph") && newer.zeCommandListBeginGraphCaptureExt &&
-           newer.zeCommandListEndGraphCaptureExt && newer.zeGraphInstantiateExt && newer.zeCommandListAppendGraphExt &&
-           newer.zeGraphDestroyExt && newer.zeExecutableGraphDestroyExt;
+           newer.zeCommandListEndGraphCaptureExt && newer.zeGraphInstantiateExt &&
+           newer.zeCommandListAppendGraphExt && newer.zeGraphDestroyExt &&
+           newer.zeExecutableGraphDestroyExt;
 }
 
 ContextHandle Driver::context() {

@@ -29,7 +29,8 @@ struct Driver {
 
   ContextHandle context();
   void resolve(const Library& library, bool alone);
-  // A mark behind everything that streams of this driver have been given so far. Costs nothing: every stream has one.
+  // A mark behind everything that streams of this driver have been given so far. Costs nothing:
+  // every stream has one.
   Marks marks();
   void arrive(const Ref<Queue>& queue);
   void depart(std::unique_ptr<Queue> queue);
@@ -51,7 +52,9 @@ struct Driver {
   bool imported_pages(const uint8_t* address);
 
   Staging staging{retired, [this](size_t room) { return allocate_staging(room); },
-                  [this](uint8_t* at) { take_back("zeMemFree", ze().zeMemFree, context(), static_cast<void*>(at)); }};
+                  [this](uint8_t* at) {
+                    take_back("zeMemFree", ze().zeMemFree, context(), static_cast<void*>(at));
+                  }};
 
  private:
   uint8_t* allocate_staging(size_t room);
@@ -60,9 +63,11 @@ struct Driver {
   std::mutex context_lock_;
   std::atomic<ContextHandle> context_{nullptr};
   std::mutex lock_;  // guards what follows; those queues' own locks are taken under it
-  // All there are, by address: a reference would be gone some time before its queue is among the departed.
+  // All there are, by address: a reference would be gone some time before its queue is among the
+  // departed.
   std::vector<Queue*> queues_;
-  // Their streams are gone, their last work is not. Each has the next: a destructor that adds one asks for no memory.
+  // Their streams are gone, their last work is not. Each has the next: a destructor that adds one
+  // asks for no memory.
   std::unique_ptr<Queue> departed_;
   std::mutex memory_lock_;
   std::map<uint8_t*, Import> imports_;

@@ -5,11 +5,13 @@
 
 namespace hotslot::level_zero {
 
-// ---- points ---------------------------------------------------------------------------------------------------------
+// ---- points -------------------------------------------------------------------------------------
 
 Point::~Point() {
   const State last = state();
-  driver_.points.give(slot_, last == unarmed ? Points::clean : last == pending ? Points::unsure : Points::signalled);
+  driver_.points.give(slot_, last == unarmed   ? Points::clean
+                             : last == pending ? Points::unsure
+                                               : Points::signalled);
 }
 
 Point::State Point::look(Status* odd) {
@@ -35,20 +37,22 @@ Point::State Point::look(Status* odd) {
 
 uint64_t Point::stamp() const {
   Timestamps stamps{};
-  const Status got = ze().zeEventQueryKernelTimestamp(inner ? inner->event() : slot_.event, &stamps);
+  const Status got =
+      ze().zeEventQueryKernelTimestamp(inner ? inner->event() : slot_.event, &stamps);
   // Another replay took the time of the run away that this was the record of.
   if (got == status::not_ready && inner)
-    refuse(family_name, "zeEventQueryKernelTimestamp", refusal::not_ready, "the event is recorded anew",
-           "wait for it first");
+    refuse(family_name, "zeEventQueryKernelTimestamp", refusal::not_ready,
+           "the event is recorded anew", "wait for it first");
   must("zeEventQueryKernelTimestamp", got);
   return stamps.global_end;
 }
 
-Gate::Gate(Driver& driver, bool timed) : driver_(driver), slot_(driver.points.slot(nullptr, timed, false)) {}
+Gate::Gate(Driver& driver, bool timed)
+    : driver_(driver), slot_(driver.points.slot(nullptr, timed, false)) {}
 
 Gate::~Gate() { driver_.points.give(slot_, Points::signalled); }
 
-// ---- where they come from -------------------------------------------------------------------------------------------
+// ---- where they come from -----------------------------------------------------------------------
 
 Ref<Point> Points::point(XpuDevice& device, bool timed, bool counter) {
   EventSlot slot = this->slot(&device, timed, counter);
@@ -79,14 +83,17 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
   desc.signal = desc.wait = scope_host;
   EventSlot slot{nullptr, timed, true, nullptr, 0};
   if (driver_.newer.zexCounterBasedEventCreate2)
-    HOTSLOT_ZE_NEWER(driver_, zexCounterBasedEventCreate2, context, device->handle, &desc, &slot.event);
+    HOTSLOT_ZE_NEWER(driver_, zexCounterBasedEventCreate2, context, device->handle, &desc,
+                     &slot.event);
   else
-    HOTSLOT_ZE_NEWER(driver_, zeEventCounterBasedCreate, context, device->handle, &desc, &slot.event);
+    HOTSLOT_ZE_NEWER(driver_, zeEventCounterBasedCreate, context, device->handle, &desc,
+                     &slot.event);
   kind.made++;
   return slot;
 }
 
-// Under the lock, like all that follows but give: an event of a pool that has one left, or of a new pool.
+// Under the lock, like all that follows but give: an event of a pool that has one left, or of a new
+// pool.
 EventSlot Points::fresh(bool timed) {
   auto& pools = kinds_[timed][false].pools;
   auto pool = pools.begin();

@@ -1,5 +1,5 @@
-// Level Zero's events: every append signals one of its own (a point), which is what later work, records, memory to be
-// freed and the host wait for.
+// Level Zero's events: every append signals one of its own (a point), which is what later work,
+// records, memory to be freed and the host wait for.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -13,9 +13,9 @@ namespace hotslot::level_zero {
 struct Driver;
 class XpuDevice;
 
-// A driver's event, lent by Points. Counter-based ones may be signalled again at any time; pooled ones are one-shot,
-// and are lent again only when nothing can wait for them any more: a wait on the device holds the point until it has
-// passed.
+// A driver's event, lent by Points. Counter-based ones may be signalled again at any time; pooled
+// ones are one-shot, and are lent again only when nothing can wait for them any more: a wait on the
+// device holds the point until it has passed.
 struct EventSlot {
   EventHandle event = nullptr;
   bool timed = false, counter = false;
@@ -23,7 +23,8 @@ struct EventSlot {
   uint32_t index = 0;
 };
 
-// One signal of an event, in a list. As a mark it is passed when it is done, or when its stream failed.
+// One signal of an event, in a list. As a mark it is passed when it is done, or when its stream
+// failed.
 class Point final : public Mark {
  public:
   enum State : uint8_t { unarmed, pending, done, failed };
@@ -33,7 +34,8 @@ class Point final : public Mark {
   // The append that signals it was taken by the driver.
   void arm() { state_.store(pending); }
   State state() const { return state_.load(); }
-  // Asks the driver while it is pending. `odd` gets the status of an answer that says neither yes nor no.
+  // Asks the driver while it is pending. `odd` gets the status of an answer that says neither yes
+  // nor no.
   State look(Status* odd = nullptr);
   bool passed() override { return look() != pending; }
   Status why() const { return why_.load(); }
@@ -49,7 +51,8 @@ class Point final : public Mark {
   std::atomic<Status> why_{status::success};
 };
 
-// An event built into a command list: signalled by each run, reset before the next. Free when its list is gone.
+// An event built into a command list: signalled by each run, reset before the next. Free when its
+// list is gone.
 class Gate {
  public:
   Gate(Driver& driver, bool timed);

@@ -8,7 +8,8 @@ namespace {
 
 constexpr char software_name[] = "Hotslot software driver";
 
-// Never destroyed, like the loader below: threads of the process may still use them while statics die.
+// Never destroyed, like the loader below: threads of the process may still use them while statics
+// die.
 Table& table = *new Table;
 
 struct Loader {
@@ -36,7 +37,8 @@ Loader& loader() {
   return loader;
 }
 
-constexpr const char* how_to_install = "install libze1 and Intel's level-zero GPU driver (intel-level-zero-gpu)";
+constexpr const char* how_to_install =
+    "install libze1 and Intel's level-zero GPU driver (intel-level-zero-gpu)";
 
 std::string Loader::look() {
   const Library library = Library::open({"libze_loader.so.1"}, "HOTSLOT_LEVEL_ZERO");
@@ -48,14 +50,19 @@ std::string Loader::look() {
   HOTSLOT_ZE_ENTRIES(HOTSLOT_ENTRY)
 #undef HOTSLOT_ENTRY
   if (!table.zeInit) return library.name + " opened, but is not Level Zero: it has no zeInit";
-  if (!missing.empty()) return library.name + " lacks " + missing + "; update it to Level Zero 1.4 or newer";
+  if (!missing.empty())
+    return library.name + " lacks " + missing + "; update it to Level Zero 1.4 or newer";
   const Status begun = table.zeInit(init_gpu_only);
   if (begun == status::uninitialized)
     return library.name +
-           " finds no driver for a GPU: install Intel's level-zero GPU driver (intel-level-zero-gpu); "
-           "/dev/dri has to be open to this user (the group render), and ZE_AFFINITY_MASK may hide it";
+           " finds no driver for a GPU: install Intel's level-zero GPU driver "
+           "(intel-level-zero-gpu); "
+           "/dev/dri has to be open to this user (the group render), and ZE_AFFINITY_MASK may hide "
+           "it";
   if (begun == status::insufficient_permissions)
-    return library.name + " may not open the GPU: /dev/dri/renderD* has to be open to this user (the group render)";
+    return library.name +
+           " may not open the GPU: /dev/dri/renderD* has to be open to this user (the group "
+           "render)";
   must("zeInit", begun);
   uint32_t count = 0;
   must("zeDriverGet", table.zeDriverGet(&count, nullptr));
@@ -67,7 +74,8 @@ std::string Loader::look() {
     drivers.back()->resolve(library, handles.size() == 1);
     add(*drivers.back());
   }
-  return std::string("Level Zero has ") + (count == 0 ? "no driver" : "no GPU") + "; " + how_to_install;
+  return std::string("Level Zero has ") + (count == 0 ? "no driver" : "no GPU") + "; " +
+         how_to_install;
 }
 
 void Loader::add(Driver& driver) {
@@ -82,7 +90,8 @@ void Loader::add(Driver& driver) {
     if (properties.kind != DeviceType::gpu) continue;
     devices.emplace_back(&driver, handle);
     found.devices.push_back(properties.name);
-    found.software = found.software || std::strncmp(properties.name, software_name, sizeof software_name - 1) == 0;
+    found.software = found.software ||
+                     std::strncmp(properties.name, software_name, sizeof software_name - 1) == 0;
   }
 }
 

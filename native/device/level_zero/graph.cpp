@@ -1,6 +1,7 @@
-// Level Zero's graphs. What was captured is given to the driver when it is instantiated: as a recorded graph where the
-// device says it has them, else as a closed list in the order it was enqueued. What records events is always a list: a
-// recorded graph's signals are not for the outside.
+// Level Zero's graphs. What was captured is given to the driver when it is instantiated: as a
+// recorded graph where the device says it has them, else as a closed list in the order it was
+// enqueued. What records events is always a list: a recorded graph's signals are not for the
+// outside.
 #include "device/level_zero/graph.hpp"
 
 #include <algorithm>
@@ -10,7 +11,9 @@ namespace hotslot::level_zero {
 GraphRun::~GraphRun() {
   Driver& driver = device.driver;
   if (list) driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
-  if (executable) driver.take_back("zeExecutableGraphDestroyExt", driver.newer.zeExecutableGraphDestroyExt, executable);
+  if (executable)
+    driver.take_back("zeExecutableGraphDestroyExt", driver.newer.zeExecutableGraphDestroyExt,
+                     executable);
   if (graph) driver.take_back("zeGraphDestroyExt", driver.newer.zeGraphDestroyExt, graph);
 }
 
@@ -36,22 +39,26 @@ bool Program::record_graph(GraphRun& run) const {
   const Status begun = driver.newer.zeCommandListBeginGraphCaptureExt(device.record_list, nullptr);
   if (unsupported(begun)) return false;
   must("zeCommandListBeginGraphCaptureExt", begun);
-  // The list has to be ended whatever it holds; should that fail twice, it is put aside until it can be.
+  // The list has to be ended whatever it holds; should that fail twice, it is put aside until it
+  // can be.
   const auto end = [&] {
     const auto call = driver.newer.zeCommandListEndGraphCaptureExt;
     const Status ended = call(device.record_list, nullptr, &run.graph);
-    if (ended == status::success || call(device.record_list, nullptr, &run.graph) == status::success) return ended;
-    driver.unreturned.keep([&device = device, call, list = std::exchange(device.record_list, nullptr)] {
-      GraphHandle graph = nullptr;
-      must_take("zeCommandListEndGraphCaptureExt", call(list, nullptr, &graph));
-      Driver& driver = device.driver;
-      if (graph) driver.take_back("zeGraphDestroyExt", driver.newer.zeGraphDestroyExt, graph);
-      std::lock_guard guard(device.record_lock);
-      if (!device.record_list)
-        device.record_list = list;
-      else
-        driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
-    });
+    if (ended == status::success ||
+        call(device.record_list, nullptr, &run.graph) == status::success)
+      return ended;
+    driver.unreturned.keep(
+        [&device = device, call, list = std::exchange(device.record_list, nullptr)] {
+          GraphHandle graph = nullptr;
+          must_take("zeCommandListEndGraphCaptureExt", call(list, nullptr, &graph));
+          Driver& driver = device.driver;
+          if (graph) driver.take_back("zeGraphDestroyExt", driver.newer.zeGraphDestroyExt, graph);
+          std::lock_guard guard(device.record_lock);
+          if (!device.record_list)
+            device.record_list = list;
+          else
+            driver.take_back("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+        });
     return ended;
   };
   try {
@@ -65,8 +72,9 @@ bool Program::record_graph(GraphRun& run) const {
   return true;
 }
 
-// In order of the capture, a barrier behind each: branches of it run one after the other. Not an in-order list: Intel's
-// driver numbers the waits inside one anew at every submission, also while an earlier run of it is under way.
+// In order of the capture, a barrier behind each: branches of it run one after the other. Not an
+// in-order list: Intel's driver numbers the waits inside one anew at every submission, also while
+// an earlier run of it is under way.
 void Program::fill_list(GraphRun& run) const {
   Driver& driver = device.driver;
   const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, 0};
@@ -116,7 +124,9 @@ Ref<GraphRun> Program::run_for(const Ref<Queue>& queue) {
   return runs.back();
 }
 
-Ref<Exec> XpuGraph::instantiate() { return std::make_shared<XpuExec>(std::make_shared<Program>(device, capture)); }
+Ref<Exec> XpuGraph::instantiate() {
+  return std::make_shared<XpuExec>(std::make_shared<Program>(device, capture));
+}
 
 XpuExec::~XpuExec() {
   // Replays may be under way: what they touch stays until they are over.
@@ -124,7 +134,8 @@ XpuExec::~XpuExec() {
   driver.retired.add(std::move(place_), [program = std::move(program_)] {});
 }
 
-// The exec stays what it is and takes another list; one that may be running is let go when nothing runs any more.
+// The exec stays what it is and takes another list; one that may be running is let go when nothing
+// runs any more.
 bool XpuExec::do_update(const Ref<Graph>& ref) {
   auto& graph = static_cast<XpuGraph&>(*ref);
   auto next = std::make_shared<Program>(graph.device, graph.capture);
@@ -132,8 +143,8 @@ bool XpuExec::do_update(const Ref<Graph>& ref) {
   std::lock_guard guard(lock_);
   const auto& had = program_->capture->nodes;
   const auto& has = next->capture->nodes;
-  const bool same =
-      std::equal(had.begin(), had.end(), has.begin(), has.end(), [](auto& a, auto& b) { return a.type == b.type; });
+  const bool same = std::equal(had.begin(), had.end(), has.begin(), has.end(),
+                               [](auto& a, auto& b) { return a.type == b.type; });
   program_->device.driver.retired.add(std::move(place), [old = std::move(program_)] {});
   program_ = std::move(next);
   return same;

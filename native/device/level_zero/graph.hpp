@@ -4,7 +4,8 @@
 
 namespace hotslot::level_zero {
 
-// A capture as the driver runs it: a recorded graph, or a closed list with the events that its runs signal.
+// A capture as the driver runs it: a recorded graph, or a closed list with the events that its runs
+// signal.
 struct GraphRun {
   explicit GraphRun(XpuDevice& device) : device(device) {}
   ~GraphRun();
@@ -15,8 +16,8 @@ struct GraphRun {
   ExecutableHandle executable = nullptr;
   std::unique_ptr<Gate> go, end;               // of a list that runs on a queue beside the stream
   std::vector<std::shared_ptr<Gate>> records;  // in the order of its program's events
-  std::vector<Ref<Point>> relays;              // of its latest run: passed before the events are reset
-  std::weak_ptr<Queue> queue;                  // a list stays with the queue it first ran on
+  std::vector<Ref<Point>> relays;  // of its latest run: passed before the events are reset
+  std::weak_ptr<Queue> queue;      // a list stays with the queue it first ran on
   bool assigned = false, broken = false;
 };
 
@@ -38,7 +39,8 @@ struct Program {
 
 class XpuGraph final : public Graph {
  public:
-  XpuGraph(XpuDevice& device, Ref<Capture> capture) : Graph(device, std::move(capture)), device(device) {}
+  XpuGraph(XpuDevice& device, Ref<Capture> capture)
+      : Graph(device, std::move(capture)), device(device) {}
   Ref<Exec> instantiate() override;
   XpuDevice& device;
 };

@@ -1,4 +1,5 @@
-// Level Zero's kernels: modules built from SPIR-V, our own and those that a program brings, and their launches.
+// Level Zero's kernels: modules built from SPIR-V, our own and those that a program brings, and
+// their launches.
 #include <algorithm>
 #include <cstring>
 
@@ -10,12 +11,14 @@ namespace hotslot::level_zero {
 namespace {
 
 // Buffers may be larger than 4 GiB; division and roots round as the host's do.
-constexpr const char* build_flags = "-ze-opt-greater-than-4GB-buffer-required -cl-fp32-correctly-rounded-divide-sqrt";
+constexpr const char* build_flags =
+    "-ze-opt-greater-than-4GB-buffer-required -cl-fp32-correctly-rounded-divide-sqrt";
 
 // Given back once nothing runs that was enqueued so far.
 class XpuKernels final : public KernelModule {
  public:
-  XpuKernels(XpuDevice& device, const ModuleRequest& request) : KernelModule(device, request), device_(device) {
+  XpuKernels(XpuDevice& device, const ModuleRequest& request)
+      : KernelModule(device, request), device_(device) {
     const ModuleImage& image = request.images.front();
     module_ = device.build_module(image.bytes.data(), image.bytes.size());
     try {
@@ -24,14 +27,18 @@ class XpuKernels final : public KernelModule {
       std::vector<const char*> names(count);
       if (count > 0) HOTSLOT_ZE(zeModuleGetKernelNames, module_, &count, names.data());
       for (auto& declared : request.kernels) {
-        if (std::none_of(names.begin(), names.end(), [&](const char* each) { return declared.name == each; }))
-          throw argument("kernels '", request.name, "': ", image.name, " has no kernel '", declared.name, "'");
+        if (std::none_of(names.begin(), names.end(),
+                         [&](const char* each) { return declared.name == each; }))
+          throw argument("kernels '", request.name, "': ", image.name, " has no kernel '",
+                         declared.name, "'");
         loaded_.push_back(device.load_kernel(module_, declared.name));
         KernelProperties properties{};
         properties.type = Type::kernel_properties;
         HOTSLOT_ZE(zeKernelGetProperties, loaded_.back()->handle, &properties);
-        if (properties.arguments != declared.types.size() + size_t(declared.wholes + declared.reals))
-          refuse_declaration(request, declared, image.name, sentence(properties.arguments, " parameters"));
+        if (properties.arguments !=
+            declared.types.size() + size_t(declared.wholes + declared.reals))
+          refuse_declaration(request, declared, image.name,
+                             sentence(properties.arguments, " parameters"));
       }
     } catch (...) {
       give_back(device_, module_, loaded_);
@@ -39,16 +46,18 @@ class XpuKernels final : public KernelModule {
     }
   }
   ~XpuKernels() override {
-    device_.driver.retired.add(std::move(place_), [&device = device_, module = module_, loaded = std::move(loaded_)] {
-      give_back(device, module, loaded);
-    });
+    device_.driver.retired.add(std::move(place_),
+                               [&device = device_, module = module_, loaded = std::move(loaded_)] {
+                                 give_back(device, module, loaded);
+                               });
   }
   LoadedKernel& loaded(const Kernel& kernel) const { return *loaded_[kernel.index]; }
 
  private:
   using Loaded = std::vector<std::unique_ptr<LoadedKernel>>;
   static void give_back(XpuDevice& device, ModuleHandle module, const Loaded& loaded) {
-    for (auto& each : loaded) device.driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, each->handle);
+    for (auto& each : loaded)
+      device.driver.take_back("zeKernelDestroy", ze().zeKernelDestroy, each->handle);
     device.driver.take_back("zeModuleDestroy", ze().zeModuleDestroy, module);
   }
   XpuDevice& device_;
@@ -60,8 +69,9 @@ class XpuKernels final : public KernelModule {
 }  // namespace
 
 ModuleHandle XpuDevice::build_module(const void* image, size_t bytes) {
-  ModuleDesc desc{Type::module_desc, nullptr, ModuleFormat::spirv, bytes, static_cast<const uint8_t*>(image),
-                  build_flags,       nullptr};
+  ModuleDesc desc{
+      Type::module_desc, nullptr, ModuleFormat::spirv, bytes, static_cast<const uint8_t*>(image),
+      build_flags,       nullptr};
   ModuleHandle module = nullptr;
   std::string said;
   Status got = status::success;
@@ -70,8 +80,8 @@ ModuleHandle XpuDevice::build_module(const void* image, size_t bytes) {
     desc.build_flags = flags;
     got = ze().zeModuleCreate(driver.context(), handle, &desc, &module, &log);
     size_t size = 0;
-    if (got != status::success && log && ze().zeModuleBuildLogGetString(log, &size, nullptr) == status::success &&
-        size > 0) {
+    if (got != status::success && log &&
+        ze().zeModuleBuildLogGetString(log, &size, nullptr) == status::success && size > 0) {
       said.resize(size);
       if (ze().zeModuleBuildLogGetString(log, &size, said.data()) != status::success) said.clear();
       said.resize(std::strlen(said.c_str()));
@@ -90,8 +100,8 @@ std::unique_ptr<LoadedKernel> XpuDevice::load_kernel(ModuleHandle module, const 
   if (got != status::success) fail("zeKernelCreate", got, "kernel '" + name + "'");
   // A kernel that needs much of the device takes smaller groups only.
   Status set = status::invalid_group_size_dimension;
-  for (uint32_t size = std::min(group_size, largest_group_); size > 0 && set == status::invalid_group_size_dimension;
-       size /= 2) {
+  for (uint32_t size = std::min(group_size, largest_group_);
+       size > 0 && set == status::invalid_group_size_dimension; size /= 2) {
     loaded->group = size;
     set = ze().zeKernelSetGroupSize(loaded->handle, size, 1, 1);
   }
@@ -109,7 +119,9 @@ LoadedKernel& XpuDevice::loaded(const Kernel& kernel) {
   if (known) return *known;
   if (!module_) {
     const KernelImage* image = kernel_image("spirv");
-    if (!image) fail("zeModuleCreate", status::invalid_native_binary, "this build of Hotslot has no SPIR-V kernels");
+    if (!image)
+      fail("zeModuleCreate", status::invalid_native_binary,
+           "this build of Hotslot has no SPIR-V kernels");
     module_ = build_module(image->data, image->bytes);
   }
   known = load_kernel(module_, kernel.name);
@@ -121,26 +133,31 @@ Ref<KernelModule> XpuDevice::do_load_kernels(const ModuleRequest& request) {
 }
 
 // In the kernel's order: pointers, whole numbers, reals.
-void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal,
-                       uint32_t count, EventHandle* waits) {
+void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& arguments,
+                       EventHandle signal, uint32_t count, EventHandle* waits) {
   LoadedKernel& loaded = this->loaded(kernel);
   std::lock_guard guard(loaded.lock);
   uint32_t at = 0;
   for (auto& pointer : arguments.pointers)
     HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof pointer, &pointer);
-  for (auto& whole : arguments.wholes) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof whole, &whole);
-  for (auto& real : arguments.reals) HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof real, &real);
-  const GroupCount size{uint32_t(kernel.blocks(arguments.output, arguments.wholes.data(), loaded.group, most_groups_)),
+  for (auto& whole : arguments.wholes)
+    HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof whole, &whole);
+  for (auto& real : arguments.reals)
+    HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof real, &real);
+  const GroupCount size{uint32_t(kernel.blocks(arguments.output, arguments.wholes.data(),
+                                               loaded.group, most_groups_)),
                         1, 1};
   HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, loaded.handle, &size, signal, count, waits);
 }
 
-void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, uint32_t count, EventHandle* waits) {
+void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, uint32_t count,
+                       EventHandle* waits) {
   const bool nothing = (work.type == Work::copy || work.type == Work::fill) && work.to.bytes == 0;
-  if (nothing || work.type == Work::record) return HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, waits);
+  if (nothing || work.type == Work::record)
+    return HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, waits);
   if (work.type == Work::copy)
-    return HOTSLOT_ZE(zeCommandListAppendMemoryCopy, list, work.to.address(), work.from.address(), work.to.bytes,
-                      signal, count, waits);
+    return HOTSLOT_ZE(zeCommandListAppendMemoryCopy, list, work.to.address(), work.from.address(),
+                      work.to.bytes, signal, count, waits);
   Arguments arguments;
   if (work.type == Work::fill) {
     // Every group that is given a fill takes its pattern, unless no group of the device does.

@@ -21,11 +21,14 @@ bool no_room(Status status) {
 
 [[noreturn]] void not_reached(int index, int owner, const char* call, bool strangers) {
   const std::string pair = sentence("xpu:", index, " does not reach the memory of xpu:", owner);
-  if (strangers) throw argument(pair, ": the two belong to different drivers; copy through host memory");
+  if (strangers)
+    throw argument(pair, ": the two belong to different drivers; copy through host memory");
   fail(call, status::unsupported_feature, pair + ": copy through host memory");
 }
 
-void free_memory(Driver& driver, void* at) { driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at); }
+void free_memory(Driver& driver, void* at) {
+  driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at);
+}
 
 // With `room` it goes to the device's blocks, else back to the driver.
 class DeviceMemory final : public Memory {
@@ -55,19 +58,21 @@ class ManagedMemory final : public Memory {
   }
   ~ManagedMemory() override {
     auto& xpu = static_cast<XpuDevice&>(device);
-    xpu.driver.retired.add(std::move(place_), [&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
-      // Intel's older drivers remember what is resident by its address, and do not forget it when it is freed.
-      for (DeviceHandle resident : residents)
-        ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
-      free_memory(xpu.driver, at);
-      xpu.used -= bytes;
-    });
+    xpu.driver.retired.add(
+        std::move(place_), [&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
+          // Intel's older drivers remember what is resident by its address, and do not forget it
+          // when it is freed.
+          for (DeviceHandle resident : residents)
+            ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
+          free_memory(xpu.driver, at);
+          xpu.used -= bytes;
+        });
   }
   // The whole of it, from where it begins: what is remembered is the address.
   Status make_resident(DeviceHandle on) {
     std::lock_guard guard(lock_);
-    const Status got =
-        ze().zeContextMakeMemoryResident(static_cast<XpuDevice&>(device).driver.context(), on, address, room(bytes));
+    const Status got = ze().zeContextMakeMemoryResident(
+        static_cast<XpuDevice&>(device).driver.context(), on, address, room(bytes));
     if (got == status::success) residents_.insert(on);
     return got;
   }
@@ -92,10 +97,10 @@ auto keeping(Driver& driver, void* at, Make&& make) {
 
 }  // namespace
 
-// ---- host memory ----------------------------------------------------------------------------------------------------
+// ---- host memory --------------------------------------------------------------------------------
 
-// Whole pages the standard's way; else Intel's, which takes any range; else, where the driver could only take pages, as
-// it is.
+// Whole pages the standard's way; else Intel's, which takes any range; else, where the driver could
+// only take pages, as it is.
 HostKind Driver::import(uint8_t* address, size_t bytes) {
   std::lock_guard guard(memory_lock_);
   auto after = imports_.upper_bound(address);
@@ -164,7 +169,7 @@ uint8_t* Driver::allocate_staging(size_t room) {
   return static_cast<uint8_t*>(at);
 }
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 template <class F>
 void XpuDevice::obtain(const char* call, size_t bytes, F&& allocate) {
@@ -181,7 +186,8 @@ void XpuDevice::obtain(const char* call, size_t bytes, F&& allocate) {
 void* XpuDevice::device_memory(size_t bytes, size_t room) {
   if (room > total_) no_memory(bytes, free_bytes());
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
-  DeviceMemDesc desc{Type::device_mem_alloc_desc, room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
+  DeviceMemDesc desc{Type::device_mem_alloc_desc,
+                     room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
   void* at = nullptr;
   obtain("zeMemAllocDevice", bytes,
          [&] { return ze().zeMemAllocDevice(driver.context(), &desc, room, page, handle, &at); });
@@ -192,7 +198,8 @@ Ref<Memory> XpuDevice::do_allocate(size_t bytes) {
   driver.retired.sweep();
   const size_t room = std::max<size_t>(bytes, 1);
   void* const at = device_memory(bytes, room);
-  auto memory = keeping(driver, at, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, 0); });
+  auto memory =
+      keeping(driver, at, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, 0); });
   zero(at, room);
   return memory;
 }
@@ -202,7 +209,8 @@ Ref<Memory> XpuDevice::scratch(size_t bytes) {
   const size_t room = blocks.room_for(bytes);
   void* at = blocks.take(room);
   if (!at) at = device_memory(bytes, room);
-  return keeping(driver, at, [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, room); });
+  return keeping(driver, at,
+                 [&] { return std::make_shared<DeviceMemory>(*this, at, bytes, room); });
 }
 
 void XpuDevice::trim() {
@@ -227,7 +235,8 @@ void XpuDevice::zero(void* address, size_t bytes) {
   Work work;
   work.type = Work::fill;
   // Only the range matters: the caller owns the memory.
-  work.to = Span{std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, false), 0, bytes};
+  work.to =
+      Span{std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, false), 0, bytes};
   on_own([&](Queue& queue) {
     queue.issue(work, "zeCommandListAppendMemoryFill");
     while (!queue.idle()) {
@@ -237,19 +246,22 @@ void XpuDevice::zero(void* address, size_t bytes) {
   });
 }
 
-// ---- managed memory -------------------------------------------------------------------------------------------------
+// ---- managed memory -----------------------------------------------------------------------------
 
 Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   if (!shares) throw unavailable("xpu:", index, ": ", no_managed);
   driver.retired.sweep();
   const size_t room = ManagedMemory::room(bytes);
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
-  DeviceMemDesc desc{Type::device_mem_alloc_desc, room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
+  DeviceMemDesc desc{Type::device_mem_alloc_desc,
+                     room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
   HostMemDesc host{Type::host_mem_alloc_desc, nullptr, 0};
   void* at = nullptr;
-  obtain("zeMemAllocShared", bytes,
-         [&] { return ze().zeMemAllocShared(driver.context(), &desc, &host, room, page, handle, &at); });
-  auto memory = keeping(driver, at, [&] { return std::make_shared<ManagedMemory>(*this, at, bytes); });
+  obtain("zeMemAllocShared", bytes, [&] {
+    return ze().zeMemAllocShared(driver.context(), &desc, &host, room, page, handle, &at);
+  });
+  auto memory =
+      keeping(driver, at, [&] { return std::make_shared<ManagedMemory>(*this, at, bytes); });
   // Both are wishes: pages that do not fit, or that the driver moves as it likes, still move.
   take_advice(at, room, MemoryAdvice::prefer_device, handle);
   const Status got = memory->make_resident(handle);
@@ -272,9 +284,9 @@ bool XpuDevice::take_advice(const void* at, size_t bytes, MemoryAdvice advice, D
 void XpuDevice::do_advise(const Span& span, Advice advice, int where) {
   if (where == on_cpu) {
     if (take_advice(span.address(), span.bytes, MemoryAdvice::prefer_system, handle)) return;
-    throw unavailable(
-        "xpu:", index,
-        ": this driver takes no advice to keep managed memory with the CPU: leave the preferred location to it");
+    throw unavailable("xpu:", index,
+                      ": this driver takes no advice to keep managed memory with the CPU: leave "
+                      "the preferred location to it");
   }
   const auto [others, other] = device_at(where);
   if (other != handle) {
@@ -284,12 +296,15 @@ void XpuDevice::do_advise(const Span& span, Advice advice, int where) {
   }
   if (advice == Advice::preferred_location) {
     if (take_advice(span.address(), span.bytes, MemoryAdvice::prefer_device, other)) return;
-    throw unavailable("xpu:", index, ": this driver takes no advice where managed memory belongs: leave that to it");
+    throw unavailable(
+        "xpu:", index,
+        ": this driver takes no advice where managed memory belongs: leave that to it");
   }
-  must("zeContextMakeMemoryResident", static_cast<ManagedMemory&>(*span.memory).make_resident(other));
+  must("zeContextMakeMemoryResident",
+       static_cast<ManagedMemory&>(*span.memory).make_resident(other));
 }
 
-// ---- host memory of a device ----------------------------------------------------------------------------------------
+// ---- host memory of a device --------------------------------------------------------------------
 
 Ref<Memory> XpuDevice::do_allocate_host(size_t bytes) {
   driver.retired.sweep();
@@ -299,7 +314,8 @@ Ref<Memory> XpuDevice::do_allocate_host(size_t bytes) {
 Ref<Memory> XpuDevice::staging(size_t bytes) {
   using Lent = StagingMemory<Memory>;
   return Lent::lend(driver.staging, bytes, [&](size_t room, uint8_t* at) {
-    return std::make_shared<Lent>(driver.staging, room, *this, at, bytes, true, HostKind::registered);
+    return std::make_shared<Lent>(driver.staging, room, *this, at, bytes, true,
+                                  HostKind::registered);
   });
 }
 
@@ -310,14 +326,16 @@ Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
   std::function<void()> let_go;
   if (kind == HostKind::imported) let_go = [this, at] { driver.release_import(at); };
   try {
-    return std::make_shared<LentMemory<Memory>>(driver.retired, std::move(let_go), *this, at, bytes, true, kind);
+    return std::make_shared<LentMemory<Memory>>(driver.retired, std::move(let_go), *this, at, bytes,
+                                                true, kind);
   } catch (const std::bad_alloc&) {
     if (kind == HostKind::imported) driver.release_import(at);
     throw;
   }
 }
 
-// What Intel's call imported is known to copies alone: a kernel would get an address that means nothing to the device.
+// What Intel's call imported is known to copies alone: a kernel would get an address that means
+// nothing to the device.
 bool XpuDevice::kernels_reach(const Memory& memory) const {
   if (!memory.host || reaches_pageable || memory.host_kind == HostKind::registered) return true;
   return memory.host_kind == HostKind::imported && driver.imported_pages(memory.address);

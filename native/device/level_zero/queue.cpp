@@ -1,5 +1,5 @@
-// What a stream is to Level Zero. Lists are not made for several threads: a queue's lock is held over every call on its
-// own.
+// What a stream is to Level Zero. Lists are not made for several threads: a queue's lock is held
+// over every call on its own.
 #include "device/level_zero/queue.hpp"
 
 #include <algorithm>
@@ -14,7 +14,9 @@ constexpr size_t swept_per_append = 4;
 
 Ref<Queue> Queue::open(XpuDevice& device, int priority) {
   // What it was given goes on without the stream; the driver's objects go when that is over.
-  const auto depart = [](Queue* queue) { queue->device.driver.depart(std::unique_ptr<Queue>(queue)); };
+  const auto depart = [](Queue* queue) {
+    queue->device.driver.depart(std::unique_ptr<Queue>(queue));
+  };
   Ref<Queue> queue(new Queue(device, priority), depart);
   queue->list(queue->last_);
   device.driver.arrive(queue);
@@ -39,7 +41,8 @@ bool Queue::destroy(const char* call, Status (*function)(H), H& handle) {
     handle = nullptr;
     return true;
   }
-  if (got != status::handle_object_in_use && !std::exchange(told_, true)) release([&] { must_take(call, got); });
+  if (got != status::handle_object_in_use && !std::exchange(told_, true))
+    release([&] { must_take(call, got); });
   return false;
 }
 
@@ -48,7 +51,8 @@ bool Queue::destroyed() {
   sweep(flights_, SIZE_MAX);
   sweep(relays_, SIZE_MAX);
   bool gone = flights_.empty() && relays_.empty();
-  for (auto& list : lists_) gone = gone && destroy("zeCommandListDestroy", ze().zeCommandListDestroy, list);
+  for (auto& list : lists_)
+    gone = gone && destroy("zeCommandListDestroy", ze().zeCommandListDestroy, list);
   return gone && destroy("zeCommandQueueDestroy", ze().zeCommandQueueDestroy, queue_);
 }
 
@@ -72,20 +76,24 @@ void Queue::marks(Marks& marks) {
     if (point && point->state() == Point::pending) marks.push_back(point);
 }
 
-// A stream above normal priority is one that moves data (the pipeline's copies are): where the device has engines that
-// only copy, its copies and fills run there, beside the kernels of other streams. Each engine's list is made by its
-// first use and waits for the other's last point, so a kernel on such a stream is no mistake, only another list.
+// A stream above normal priority is one that moves data (the pipeline's copies are): where the
+// device has engines that only copy, its copies and fills run there, beside the kernels of other
+// streams. Each engine's list is made by its first use and waits for the other's last point, so a
+// kernel on such a stream is no mistake, only another list.
 Queue::Engine Queue::engine_of(const Work& work) const {
   if (!moves_) return compute;
   if (work.type == Work::copy) return copies;
-  return work.type == Work::fill && work.pattern_bytes <= device.copies.most_fill_pattern ? copies : compute;
+  return work.type == Work::fill && work.pattern_bytes <= device.copies.most_fill_pattern ? copies
+                                                                                          : compute;
 }
 
 ListHandle Queue::list(Engine engine) {
   if (!lists_[engine]) {
-    // The relay waits for graphs that run on the engine that computes: beside it, if there is anything beside.
+    // The relay waits for graphs that run on the engine that computes: beside it, if there is
+    // anything beside.
     const bool aside = device.has_copies && engine != compute;
-    lists_[engine] = device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
+    lists_[engine] =
+        device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
   }
   return lists_[engine];
 }
@@ -95,7 +103,8 @@ void Queue::note(Status status) {
 }
 
 void Queue::check_locked() {
-  if (failed_ != status::success) fail("zeEventQueryStatus", failed_, "earlier work on the stream failed");
+  if (failed_ != status::success)
+    fail("zeEventQueryStatus", failed_, "earlier work on the stream failed");
 }
 
 void Queue::check() {
@@ -114,8 +123,8 @@ void Queue::sweep(std::deque<Flight>& flights, size_t most) {
   }
 }
 
-// What the next append on this engine has to wait for: other streams' points, and the stream's own last one where
-// nothing else keeps the order. What is known to be over needs no waiting.
+// What the next append on this engine has to wait for: other streams' points, and the stream's own
+// last one where nothing else keeps the order. What is known to be over needs no waiting.
 std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   sweep(flights_, swept_per_append);
   std::vector<Ref<Point>> waits;
@@ -129,10 +138,10 @@ std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   return waits;
 }
 
-// `call` appends to the list it is given, which waits for `waits` and for `inner`, an event of a graph's; what it
-// signals becomes the stream's last point, or the relay's.
-Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner,
-                         const Call& call) {
+// `call` appends to the list it is given, which waits for `waits` and for `inner`, an event of a
+// graph's; what it signals becomes the stream's last point, or the relay's.
+Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> waits,
+                         EventHandle inner, const Call& call) {
   auto& flights = engine == relay ? relays_ : flights_;
   std::vector<EventHandle> events;
   for (auto& point : waits) events.push_back(point->event());
@@ -140,7 +149,8 @@ Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> wait
   Ref<Point> point = device.driver.points.point(device, timed, device.counters && !timed);
   flights.push_back({point, std::move(waits)});
   try {
-    call(list(engine), point->event(), uint32_t(events.size()), events.empty() ? nullptr : events.data());
+    call(list(engine), point->event(), uint32_t(events.size()),
+         events.empty() ? nullptr : events.data());
   } catch (const Error& error) {
     flights.pop_back();
     note(Status(error.status));
@@ -157,7 +167,8 @@ Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> wait
   return point;
 }
 
-Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner) {
+Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits,
+                          EventHandle inner) {
   return append(engine, timed, std::move(waits), inner,
                 [](ListHandle list, EventHandle signal, uint32_t count, EventHandle* events) {
                   HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, events);
@@ -167,10 +178,12 @@ Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> wai
 void Queue::issue(const Work& work, const char* call) {
   std::lock_guard guard(lock_);
   check_locked();
-  // Under the lock: a revocation puts its marks under it too, and either finds this work or is found here.
+  // Under the lock: a revocation puts its marks under it too, and either finds this work or is
+  // found here.
   const auto check = [&](const Span& span) {
     if (span.memory && span.memory->revoked.load())
-      refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone, keep_the_lender);
+      refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone,
+             keep_the_lender);
   };
   check(work.to);
   check(work.from);
@@ -182,8 +195,9 @@ void Queue::issue(const Work& work, const char* call) {
          });
 }
 
-// Prefetches and advice take no events: what they come after is waited for by a barrier before them, and a point behind
-// them keeps their memory. Without events a barrier waits for all that was appended before it.
+// Prefetches and advice take no events: what they come after is waited for by a barrier before
+// them, and a point behind them keeps their memory. Without events a barrier waits for all that was
+// appended before it.
 template <class F>
 void Queue::eventless(F&& call) {
   std::lock_guard guard(lock_);
@@ -205,17 +219,22 @@ void Queue::eventless(F&& call) {
 }
 
 void Queue::prefetch(const Span& span) {
-  eventless([&](ListHandle list) { HOTSLOT_ZE(zeCommandListAppendMemoryPrefetch, list, span.address(), span.bytes); });
+  eventless([&](ListHandle list) {
+    HOTSLOT_ZE(zeCommandListAppendMemoryPrefetch, list, span.address(), span.bytes);
+  });
 }
 
 void Queue::advise(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about) {
-  eventless([&](ListHandle list) { HOTSLOT_ZE(zeCommandListAppendMemAdvise, list, about, at, bytes, advice); });
+  eventless([&](ListHandle list) {
+    HOTSLOT_ZE(zeCommandListAppendMemAdvise, list, about, at, bytes, advice);
+  });
 }
 
 void Queue::wait(const Ref<Point>& point, bool order_only) {
   std::lock_guard guard(lock_);
   const auto passed = [](auto& each) {
-    return each.point->state() == Point::done || (each.order_only && each.point->state() == Point::failed);
+    return each.point->state() == Point::done ||
+           (each.order_only && each.point->state() == Point::failed);
   };
   pending_.erase(std::remove_if(pending_.begin(), pending_.end(), passed), pending_.end());
   for (auto& each : pending_)
@@ -226,8 +245,8 @@ void Queue::wait(const Ref<Point>& point, bool order_only) {
   pending_.push_back({point, order_only});
 }
 
-// The last append's own point is the record, unless something is still to be waited for or the time is wanted. Barriers
-// keep the time in every list; plain signals do not everywhere.
+// The last append's own point is the record, unless something is still to be waited for or the time
+// is wanted. Barriers keep the time in every list; plain signals do not everywhere.
 Ref<Point> Queue::record(bool timed) {
   std::lock_guard guard(lock_);
   sweep(flights_, swept_per_append);

@@ -1,5 +1,6 @@
-// What a stream is to Level Zero: one immediate command list per engine it uses. Where the driver keeps no order within
-// a list, each append waits for the point before it; where it does, points cost next to nothing.
+// What a stream is to Level Zero: one immediate command list per engine it uses. Where the driver
+// keeps no order within a list, each append waits for the point before it; where it does, points
+// cost next to nothing.
 #pragma once
 #include <deque>
 
@@ -9,7 +10,8 @@ namespace hotslot::level_zero {
 
 struct GraphRun;
 
-// What a stream is to the driver. It outlives the stream object while a capture holds it, and its own last work.
+// What a stream is to the driver. It outlives the stream object while a capture holds it, and its
+// own last work.
 class Queue {
  public:
   static Ref<Queue> open(XpuDevice& device, int priority);
@@ -28,9 +30,10 @@ class Queue {
   Ref<Point> record(bool timed);
   // Everything is done; throws when the stream failed.
   bool idle();
-  // One run of a graph after `earlier`. `over` becomes the point behind it, `relays` gets one per event that it
-  // records; both say what is under way when this throws.
-  void replay(GraphRun& run, const std::vector<Memory*>& lent, const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
+  // One run of a graph after `earlier`. `over` becomes the point behind it, `relays` gets one per
+  // event that it records; both say what is under way when this throws.
+  void replay(GraphRun& run, const std::vector<Memory*>& lent,
+              const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
               std::vector<Ref<Point>>& relays);
   void marks(Marks& marks);
   // Forgets what is over.
@@ -51,9 +54,12 @@ class Queue {
   ListHandle list(Engine engine);
   Engine engine_of(const Work& work) const;
   std::vector<Ref<Point>> ahead(Engine engine);
-  using Call = std::function<void(ListHandle list, EventHandle signal, uint32_t count, EventHandle* waits)>;
-  Ref<Point> append(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner, const Call& call);
-  Ref<Point> barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner = nullptr);
+  using Call =
+      std::function<void(ListHandle list, EventHandle signal, uint32_t count, EventHandle* waits)>;
+  Ref<Point> append(Engine engine, bool timed, std::vector<Ref<Point>> waits, EventHandle inner,
+                    const Call& call);
+  Ref<Point> barrier(Engine engine, bool timed, std::vector<Ref<Point>> waits,
+                     EventHandle inner = nullptr);
   template <class F>
   void eventless(F&& call);
   Ref<Point> renew(GraphRun& run);

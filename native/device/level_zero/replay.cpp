@@ -1,21 +1,23 @@
-// How a stream runs a graph: a recorded one or a closed list, with the events that it signals inside.
+// How a stream runs a graph: a recorded one or a closed list, with the events that it signals
+// inside.
 #include "device/level_zero/graph.hpp"
 
 namespace hotslot::level_zero {
 
-// Runs a graph on the engine that computes. Its events are reset behind everything before it, the relays of its last
-// run included. A list that cannot be appended runs on a queue of its own: it waits for `go`, which the stream signals
-// when it has come here, and the stream waits for `end`. What the graph records inside is relayed to fresh points by a
-// list beside the stream, so that outsiders are free before the graph is over and no later run can take their record
-// away.
-void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent, const std::vector<Ref<Point>>& earlier,
-                   Ref<Point>& over, std::vector<Ref<Point>>& relays) {
+// Runs a graph on the engine that computes. Its events are reset behind everything before it, the
+// relays of its last run included. A list that cannot be appended runs on a queue of its own: it
+// waits for `go`, which the stream signals when it has come here, and the stream waits for `end`.
+// What the graph records inside is relayed to fresh points by a list beside the stream, so that
+// outsiders are free before the graph is over and no later run can take their record away.
+void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
+                   const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
+                   std::vector<Ref<Point>>& relays) {
   std::lock_guard guard(lock_);
   // Under the lock, as in issue().
   for (const Memory* memory : lent)
     if (memory->revoked.load())
-      refuse(family_name, "graphLaunch", {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone,
-             keep_the_lender);
+      refuse(family_name, "graphLaunch", {int(status::invalid_argument), "INVALID_ARGUMENT"},
+             lender_gone, keep_the_lender);
   sweep(relays_, SIZE_MAX);
   // Another stream's failure is its own.
   for (auto& point : earlier)
@@ -30,17 +32,18 @@ void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent, const std::v
                   [&](ListHandle list, EventHandle signal, uint32_t count, EventHandle* events) {
                     Driver& driver = device.driver;
                     if (run.executable)
-                      HOTSLOT_ZE_NEWER(driver, zeCommandListAppendGraphExt, list, run.executable, nullptr, signal,
-                                       count, events);
+                      HOTSLOT_ZE_NEWER(driver, zeCommandListAppendGraphExt, list, run.executable,
+                                       nullptr, signal, count, events);
                     else if (run.list)
-                      HOTSLOT_ZE_NEWER(driver, zeCommandListImmediateAppendCommandListsExp, list, 1, &run.list, signal,
-                                       count, events);
+                      HOTSLOT_ZE_NEWER(driver, zeCommandListImmediateAppendCommandListsExp, list, 1,
+                                       &run.list, signal, count, events);
                     else
                       HOTSLOT_ZE(zeCommandListAppendBarrier, list, signal, count, events);
                   });
   }
   for (auto& gate : run.records) {
-    // Not before the event was reset, else the last run's signal would do; then one behind the other, like the records.
+    // Not before the event was reset, else the last run's signal would do; then one behind the
+    // other, like the records.
     std::vector<Ref<Point>> waits{relays.empty() ? renewed : relays.back()};
     relays.push_back(barrier(relay, false, std::move(waits), gate->event()));
     relays.back()->inner = gate;
@@ -52,7 +55,8 @@ void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent, const std::v
 // The graph's events are unsignalled again behind the point.
 Ref<Point> Queue::renew(GraphRun& run) {
   barrier(compute, false, ahead(compute));
-  for (auto& gate : run.records) HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), gate->event());
+  for (auto& gate : run.records)
+    HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), gate->event());
   if (run.end) HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), run.end->event());
   // Without events a barrier waits for all that was appended before it.
   return barrier(compute, false, {});
@@ -67,7 +71,9 @@ void Queue::run_beside(GraphRun& run, Ref<Point>& over) {
   HOTSLOT_ZE(zeCommandListAppendBarrier, list(compute), run.go->event(), 0, nullptr);
   const Status got = ze().zeCommandQueueExecuteCommandLists(queue_, 1, &run.list, nullptr);
   // `end` comes after all there is; without events a barrier waits for all there is in the list.
-  const auto last = [&] { return barrier(compute, false, {}, got == status::success ? run.end->event() : nullptr); };
+  const auto last = [&] {
+    return barrier(compute, false, {}, got == status::success ? run.end->event() : nullptr);
+  };
   try {
     over = last();
   } catch (const Error&) {

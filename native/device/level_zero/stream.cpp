@@ -47,7 +47,7 @@ std::optional<double> XpuEvent::do_elapsed_ms(Event& start) {
   return signed_cycles * 1e3 / double(device_.properties.timer_resolution);
 }
 
-// ---- streams --------------------------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 void XpuStream::do_prepare(Work& work, const char*) {
   const bool fill = work.type == Work::fill;
@@ -90,9 +90,10 @@ void XpuStream::do_replay(const Ref<Exec>& exec) {
 
 void XpuStream::do_prefetch(const Span& span, int device) {
   if (device == on_cpu)
-    throw unavailable("xpu:", device_.index,
-                      ": Level Zero has no prefetch to the CPU: pages go there when the CPU touches them; "
-                      "advise(tensor, { preferredLocation: -1 }) keeps them there");
+    throw unavailable(
+        "xpu:", device_.index,
+        ": Level Zero has no prefetch to the CPU: pages go there when the CPU touches them; "
+        "advise(tensor, { preferredLocation: -1 }) keeps them there");
   if (device != device_.index)
     throw unavailable("xpu:", device_.index,
                       ": Level Zero prefetches to the stream's own device alone: for xpu:", device,
@@ -103,11 +104,16 @@ void XpuStream::do_prefetch(const Span& span, int device) {
 
 bool XpuStream::do_query() { return queue_->idle(); }
 
-Ref<Graph> XpuStream::do_end_capture(const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>&) {
+Ref<Graph> XpuStream::do_end_capture(const Ref<Capture>& capture,
+                                     const std::vector<Ref<CaptureMembership>>&) {
   return std::make_shared<XpuGraph>(device_, capture);
 }
 
-Ref<Stream> XpuDevice::create_stream(int priority) { return std::make_shared<XpuStream>(*this, priority); }
-Ref<Event> XpuDevice::create_event(bool timing) { return std::make_shared<XpuEvent>(*this, timing); }
+Ref<Stream> XpuDevice::create_stream(int priority) {
+  return std::make_shared<XpuStream>(*this, priority);
+}
+Ref<Event> XpuDevice::create_event(bool timing) {
+  return std::make_shared<XpuEvent>(*this, timing);
+}
 
 }  // namespace hotslot::level_zero

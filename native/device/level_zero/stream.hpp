@@ -32,10 +32,12 @@ class XpuStream final : public Stream {
   void do_replay(const Ref<Exec>& exec) override;
   void do_prefetch(const Span& span, int device) override;
   bool do_query() override;
-  Ref<Graph> do_end_capture(const Ref<Capture>& capture, const std::vector<Ref<CaptureMembership>>& unjoined) override;
+  Ref<Graph> do_end_capture(const Ref<Capture>& capture,
+                            const std::vector<Ref<CaptureMembership>>& unjoined) override;
 
  private:
-  XpuStream(XpuDevice& device, const Ref<Queue>& queue) : Stream(device, queue), device_(device), queue_(queue) {}
+  XpuStream(XpuDevice& device, const Ref<Queue>& queue)
+      : Stream(device, queue), device_(device), queue_(queue) {}
   XpuDevice& device_;
   const Ref<Queue> queue_;
 };

@@ -1,12 +1,13 @@
-// The images, included as they are into the addon's read-only data. `npm run build:kernels` writes the files and the
-// tables of them. A compiler does not list what .incbin includes as a dependency. A table has the sha256 of its files,
-// so it changes with them, and make compiles this again.
+// The images, included as they are into the addon's read-only data. `npm run build:kernels` writes
+// the files and the tables of them. A compiler does not list what .incbin includes as a dependency.
+// A table has the sha256 of its files, so it changes with them, and make compiles this again.
 #include "kernels/images.hpp"
 
 #pragma GCC visibility push(hidden)
-#define IMAGE(NAME, FORMAT, FILE, BYTES, SHA256, COMPILER, SOURCES)                                     \
-  asm(".pushsection .rodata\n.balign 16\n.global hotslot_image_" #NAME "\n.hidden hotslot_image_" #NAME \
-      "\nhotslot_image_" #NAME ":\n.incbin \"kernels/images/" FILE "\"\n.byte 0\n.popsection");         \
+#define IMAGE(NAME, FORMAT, FILE, BYTES, SHA256, COMPILER, SOURCES)    \
+  asm(".pushsection .rodata\n.balign 16\n.global hotslot_image_" #NAME \
+      "\n.hidden hotslot_image_" #NAME "\nhotslot_image_" #NAME        \
+      ":\n.incbin \"kernels/images/" FILE "\"\n.byte 0\n.popsection"); \
   extern "C" const char hotslot_image_##NAME[BYTES + 1];
 #include "kernels/images/hsaco.inc"
 #include "kernels/images/ptx.inc"

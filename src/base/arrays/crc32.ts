@@ -10,7 +10,8 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
 /** A byte at a time; `before` is the sum of the bytes in front, 0 of none. */
 export function crc32ByTable(bytes: Uint8Array, before = 0): number {
   let sum = ~before;
-  for (let i = 0; i < bytes.length; i++) sum = (sum >>> 8) ^ (table[(sum ^ (bytes[i] as number)) & 0xff] as number);
+  for (let i = 0; i < bytes.length; i++)
+    sum = (sum >>> 8) ^ (table[(sum ^ (bytes[i] as number)) & 0xff] as number);
   return ~sum >>> 0;
 }
 

@@ -5,7 +5,9 @@ import { dirname } from 'node:path';
 import { unavailableError } from '../errors.ts';
 import { malformed } from './tensors.ts';
 
-/** Puts bytes behind those before. They are read before the promise resolves, and not afterwards. */
+/**
+ * Puts bytes behind those before. They are read before the promise resolves, and not afterwards.
+ */
 export type Put = (bytes: Uint8Array) => Promise<void>;
 
 /** Bytes that go through the system at once. */
@@ -20,10 +22,15 @@ function told(what: string, error: unknown): unknown {
 }
 
 /**
- * Writes what `fill` puts into a file beside `path`, flushes it, and gives it the name `path`; then flushes the folder. Until then
- * `path` is what it was. When anything fails the file beside is removed.
+ * Writes what `fill` puts into a file beside `path`, flushes it, and gives it the name `path`; then
+ * flushes the folder. Until then `path` is what it was. When anything fails the file beside is
+ * removed.
  */
-export async function writeWhole(what: string, path: string, fill: (put: Put) => Promise<void>): Promise<void> {
+export async function writeWhole(
+  what: string,
+  path: string,
+  fill: (put: Put) => Promise<void>,
+): Promise<void> {
   const beside = await writeBeside(what, path, fill);
   await beside.place();
   await flushFolder(dirname(path)).catch((error) => {
@@ -31,7 +38,9 @@ export async function writeWhole(what: string, path: string, fill: (put: Put) =>
   });
 }
 
-/** A file that is written, and has neither been flushed nor got its name. One of the two is called. */
+/**
+ * A file that is written, and has neither been flushed nor got its name. One of the two is called.
+ */
 export interface Beside {
   /** flushes it and gives it its name; the folder is left to the caller */
   place(): Promise<void>;
@@ -40,7 +49,11 @@ export interface Beside {
 }
 
 /** The first half of writeWhole(), for who has no time for the second one yet. */
-export async function writeBeside(what: string, path: string, fill: (put: Put) => Promise<void>): Promise<Beside> {
+export async function writeBeside(
+  what: string,
+  path: string,
+  fill: (put: Put) => Promise<void>,
+): Promise<Beside> {
   const beside = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   let file: FileHandle | null = null;
   const drop = async () => {
@@ -93,15 +106,16 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * Makes a folder, with those above it, and flushes each new name. Not by mkdir's own `recursive`: where a file system answers ENOENT
- * whatever there is, that never ends.
+ * Makes a folder, with those above it, and flushes each new name. Not by mkdir's own `recursive`:
+ * where a file system answers ENOENT whatever there is, that never ends.
  */
 export async function makeFolder(path: string): Promise<void> {
   const make = async () => {
     try {
       await mkdir(path);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory())
+        throw error;
       return;
     }
     await flushFolder(dirname(path));
@@ -139,8 +153,14 @@ export interface Reading {
   read(into: Uint8Array, place: number): Promise<void>;
 }
 
-/** Opens a file for as long as `use` takes. Throws ERR_HOTSLOT_UNAVAILABLE with the system's words. */
-export async function reading<T>(what: string, path: string, use: (file: Reading) => Promise<T>): Promise<T> {
+/**
+ * Opens a file for as long as `use` takes. Throws ERR_HOTSLOT_UNAVAILABLE with the system's words.
+ */
+export async function reading<T>(
+  what: string,
+  path: string,
+  use: (file: Reading) => Promise<T>,
+): Promise<T> {
   try {
     // Asked first: opening a pipe would wait for whoever writes to it.
     if (!(await stat(path)).isFile()) throw unavailableError(`${what}: it is no file`);
@@ -149,8 +169,14 @@ export async function reading<T>(what: string, path: string, use: (file: Reading
       const { size } = await file.stat();
       const read = async (into: Uint8Array, place: number) => {
         for (let at = 0; at < into.length; ) {
-          const { bytesRead } = await file.read(into, at, Math.min(PIECE, into.length - at), place + at);
-          if (bytesRead === 0) throw malformed(what, `it ends at byte ${place + at}, within what it said to hold`);
+          const { bytesRead } = await file.read(
+            into,
+            at,
+            Math.min(PIECE, into.length - at),
+            place + at,
+          );
+          if (bytesRead === 0)
+            throw malformed(what, `it ends at byte ${place + at}, within what it said to hold`);
           at += bytesRead;
         }
       };

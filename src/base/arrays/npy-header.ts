@@ -1,6 +1,7 @@
 /**
- * The header of an npy file: a magic word and a version, the length of what follows, and a dictionary as Python writes it, which
- * says dtype, order and shape. Versions 1.0 to 3.0 differ in how wide the length is, and in texts that no number needs.
+ * The header of an npy file: a magic word and a version, the length of what follows, and a
+ * dictionary as Python writes it, which says dtype, order and shape. Versions 1.0 to 3.0 differ in
+ * how wide the length is, and in texts that no number needs.
  */
 import { shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
@@ -42,10 +43,14 @@ export interface NpyHeader {
   readonly fortran: boolean;
 }
 
-/** The bytes in front of the data, padded as numpy does, so that the data begin at a multiple of 64. */
+/**
+ * The bytes in front of the data, padded as numpy does, so that the data begin at a multiple of 64.
+ */
 export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8Array {
   if (dtype === 'bfloat16')
-    throw typeError(`${what}: npy has no bfloat16: give the float32 of fromBfloat16(data), or write safetensors`);
+    throw typeError(
+      `${what}: npy has no bfloat16: give the float32 of fromBfloat16(data), or write safetensors`,
+    );
   const order = dtypes[dtype].bytes === 1 ? '|' : '<';
   const tuple = `(${shape.join(', ')}${shape.length === 1 ? ',' : ''})`;
   const text = `{'descr': '${order}${NAMES[dtype]}', 'fortran_order': False, 'shape': ${tuple}, }`;
@@ -64,7 +69,11 @@ export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8
 }
 
 /** Where the dictionary begins and where the data do, of the first PREAMBLE bytes. */
-export function npyPlaces(what: string, first: Uint8Array, size: number): { dictionary: number; data: number } {
+export function npyPlaces(
+  what: string,
+  first: Uint8Array,
+  size: number,
+): { dictionary: number; data: number } {
   if (size < PREAMBLE || MAGIC.some((each, i) => first[i] !== each))
     throw malformed(what, 'it is no npy file: those begin with \\x93NUMPY');
   const [major, minor] = [first[6] as number, first[7]];
@@ -74,9 +83,15 @@ export function npyPlaces(what: string, first: Uint8Array, size: number): { dict
   const dictionary = major === 1 ? 10 : 12;
   const length = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
   if (length > LONGEST)
-    throw malformed(what, `the header says ${length} bytes, an array of numbers needs a few hundred`);
+    throw malformed(
+      what,
+      `the header says ${length} bytes, an array of numbers needs a few hundred`,
+    );
   if (dictionary + length > size)
-    throw malformed(what, `the header says ${length} bytes, behind its length are ${size - dictionary}`);
+    throw malformed(
+      what,
+      `the header says ${length} bytes, behind its length are ${size - dictionary}`,
+    );
   return { dictionary, data: dictionary + length };
 }
 
@@ -106,7 +121,10 @@ export function parseNpyHeader(what: string, dictionary: Uint8Array, room: numbe
   const { bytes } = dtypes[type.dtype];
   const count = countOf(what, shape, bytes);
   if (count * bytes !== room)
-    throw malformed(what, `${type.dtype} of shape [${shape}] is ${count * bytes} bytes, behind the header are ${room}`);
+    throw malformed(
+      what,
+      `${type.dtype} of shape [${shape}] is ${count * bytes} bytes, behind the header are ${room}`,
+    );
   return { ...type, shape, count, fortran };
 }
 
@@ -130,16 +148,23 @@ const others: Readonly<Record<string, string>> = {
 function typeOf(what: string, scanner: Scanner): { dtype: DType; bigEndian: boolean } {
   scanner.blanks();
   if (scanner.next === '[' || scanner.next === '(')
-    throw typeError(`${what}: its dtype is structured: save each field as an array of its own, without pickle`);
+    throw typeError(
+      `${what}: its dtype is structured: save each field as an array of its own, without pickle`,
+    );
   const written = plainText(scanner);
   const [, order = '', name = ''] = /^([<>|=]?)(.*)$/s.exec(written) ?? [];
   const dtype = dtypeOfName.get(name);
   if (dtype === undefined) {
-    const why = others[name.charAt(0)] ?? `none of Hotslot's: save it as one of ${Object.keys(NAMES).join(', ')}`;
+    const why =
+      others[name.charAt(0)] ??
+      `none of Hotslot's: save it as one of ${Object.keys(NAMES).join(', ')}`;
     throw typeError(`${what}: its dtype ${shown(written)} is ${why}`);
   }
   if (dtypes[dtype].bytes > 1 && order !== '<' && order !== '>')
-    throw malformed(what, `the dtype ${shown(written)} says no byte order: it must begin with < or >`);
+    throw malformed(
+      what,
+      `the dtype ${shown(written)} says no byte order: it must begin with < or >`,
+    );
   return { dtype, bigEndian: order === '>' };
 }
 

@@ -1,11 +1,26 @@
 /** Npy: one array of numpy's in a file, as np.save() writes it and np.load() reads it. */
 import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
-import { makeNpyHeader, type NpyHeader, npyPlaces, PREAMBLE, parseNpyHeader } from './npy-header.ts';
-import { bytesOf, checkBools, checkBytes, checkTensor, freshArray, putBytes, type TensorData } from './tensors.ts';
+import {
+  makeNpyHeader,
+  type NpyHeader,
+  npyPlaces,
+  PREAMBLE,
+  parseNpyHeader,
+} from './npy-header.ts';
+import {
+  bytesOf,
+  checkBools,
+  checkBytes,
+  checkTensor,
+  freshArray,
+  putBytes,
+  type TensorData,
+} from './tensors.ts';
 
 /**
- * The bytes of an npy file of this tensor: version 1.0, little-endian, row-major. Throws TypeError or RangeError where dtype,
- * shape and data do not fit each other, and TypeError for bfloat16, which numpy has not.
+ * The bytes of an npy file of this tensor: version 1.0, little-endian, row-major. Throws TypeError
+ * or RangeError where dtype, shape and data do not fit each other, and TypeError for bfloat16,
+ * which numpy has not.
  */
 export function encodeNpy(tensor: TensorData): Uint8Array {
   const what = 'encodeNpy';
@@ -22,9 +37,10 @@ export function encodeNpy(tensor: TensorData): Uint8Array {
 }
 
 /**
- * The tensor of an npy file's bytes, in a fresh array: versions 1.0 to 3.0. What is big-endian or in Fortran's order is
- * put into ours. Throws RangeError for bytes that are no such file, and TypeError, with what to do, for dtypes that Hotslot has
- * not: objects, structured ones, complex numbers, text, dates.
+ * The tensor of an npy file's bytes, in a fresh array: versions 1.0 to 3.0. What is big-endian or
+ * in Fortran's order is put into ours. Throws RangeError for bytes that are no such file, and
+ * TypeError, with what to do, for dtypes that Hotslot has not: objects, structured ones, complex
+ * numbers, text, dates.
  */
 export function decodeNpy(bytes: Uint8Array): TensorData {
   const what = 'decodeNpy';
@@ -55,14 +71,19 @@ function swap(width: number, { buffer, byteOffset, length }: Uint8Array): void {
 }
 
 /** What lies with its first dimension fastest, with its last one fastest. */
-function rowMajor(what: string, { dtype, shape, count }: NpyHeader, from: ArrayOf<DType>): ArrayOf<DType> {
+function rowMajor(
+  what: string,
+  { dtype, shape, count }: NpyHeader,
+  from: ArrayOf<DType>,
+): ArrayOf<DType> {
   const to = freshArray(what, dtype, count);
   // Bits alone move: a float that is read and written could change a NaN's.
-  const words = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[dtypes[dtype].bytes];
-  const [source, target] = [from, to].map((each) => new words(each.buffer as ArrayBuffer, each.byteOffset, count)) as [
-    Uint32Array,
-    Uint32Array,
+  const words = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[
+    dtypes[dtype].bytes
   ];
+  const [source, target] = [from, to].map(
+    (each) => new words(each.buffer as ArrayBuffer, each.byteOffset, count),
+  ) as [Uint32Array, Uint32Array];
   let step = 1;
   const strides = shape.map((d) => {
     const stride = step;

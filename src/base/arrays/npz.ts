@@ -22,19 +22,22 @@ import { ZipWriter } from './zip-writer.ts';
 const ENDING = '.npy';
 
 /**
- * Writes these tensors as an npz file, stored (np.savez()), each as `name.npy`, in the order of the record. The same record
- * gives the same bytes. It takes the place of `path` as a whole, as writeSafetensors() does it; the data must stay as they are
- * until the promise resolves, and are not copied. Files above 4 GiB and more than 65,535 tensors are written as zip64.
- * Rejects with TypeError or RangeError, naming the tensor, where dtype, shape and data do not fit each other, for bfloat16,
- * which numpy has not, and for names that zip cannot keep; with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file
- * cannot be written.
+ * Writes these tensors as an npz file, stored (np.savez()), each as `name.npy`, in the order of the
+ * record. The same record gives the same bytes. It takes the place of `path` as a whole, as
+ * writeSafetensors() does it; the data must stay as they are until the promise resolves, and are
+ * not copied. Files above 4 GiB and more than 65,535 tensors are written as zip64. Rejects with
+ * TypeError or RangeError, naming the tensor, where dtype, shape and data do not fit each other,
+ * for bfloat16, which numpy has not, and for names that zip cannot keep; with
+ * ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be written.
  */
 export async function writeNpz(path: string | URL, tensors: NamedTensors): Promise<void> {
   const to = checkPath('writeNpz', path);
   const entries = checkTensors('writeNpz', tensors).map(([name, tensor]) => {
     const what = `writeNpz: ${shown(name)}`;
     if (name.includes('\0') || Buffer.byteLength(name) > 0xffff - ENDING.length)
-      throw rangeError(`${what}: a name in a zip file is at most ${0xffff - ENDING.length} bytes, without NUL`);
+      throw rangeError(
+        `${what}: a name in a zip file is at most ${0xffff - ENDING.length} bytes, without NUL`,
+      );
     return [name + ENDING, [makeNpyHeader(what, tensor), ...bytesOf(tensor.data)]] as const;
   });
   await writeWhole(`writeNpz: '${to}'`, to, async (put) => {
@@ -50,12 +53,16 @@ export interface ReadNpzOptions {
 }
 
 /**
- * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not; each entry as decodeNpy() takes it, and its CRC-32
- * is checked. The record has no prototype. Rejects with RangeError for what is no such file or is damaged, naming the
- * entry, and for a name that it has not; with TypeError, and what to do, for dtypes that Hotslot has not: `names` reads the others.
+ * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not; each entry as
+ * decodeNpy() takes it, and its CRC-32 is checked. The record has no prototype. Rejects with
+ * RangeError for what is no such file or is damaged, naming the entry, and for a name that it has
+ * not; with TypeError, and what to do, for dtypes that Hotslot has not: `names` reads the others.
  * Rejects with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be read.
  */
-export async function readNpz(path: string | URL, options: ReadNpzOptions = {}): Promise<NamedTensors> {
+export async function readNpz(
+  path: string | URL,
+  options: ReadNpzOptions = {},
+): Promise<NamedTensors> {
   const from = checkPath('readNpz', path);
   const names = namesOf('readNpz', options);
   const { tensors, foreign, there } = await arraysOf(from, names);
@@ -81,7 +88,8 @@ export async function arraysOf(from: string, names?: readonly string[]): Promise
     const there: string[] = [];
     for (const entry of await zipEntries(what, file)) {
       const whose = `${what}: ${shown(entry.name)}`;
-      if (!entry.name.endsWith(ENDING)) throw malformed(whose, 'it is no array: those of an npz end with .npy');
+      if (!entry.name.endsWith(ENDING))
+        throw malformed(whose, 'it is no array: those of an npz end with .npy');
       const name = entry.name.slice(0, -ENDING.length);
       there.push(name);
       if (names && !names.includes(name)) continue;
@@ -108,7 +116,11 @@ async function arrayOf(what: string, file: Reading, entry: ZipEntry): Promise<Te
       if (start.length < Math.min(PREAMBLE, entry.size)) continue;
       const places = npyPlaces(what, start, entry.size);
       if (start.length < places.data) continue;
-      header = parseNpyHeader(what, start.subarray(places.dictionary, places.data), entry.size - places.data);
+      header = parseNpyHeader(
+        what,
+        start.subarray(places.dictionary, places.data),
+        entry.size - places.data,
+      );
       data = freshArray(what, header.dtype, header.count);
       rest = start.subarray(places.data);
     }

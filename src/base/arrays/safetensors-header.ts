@@ -1,6 +1,6 @@
 /**
- * The header of a safetensors file: eight bytes with its length, little-endian, then JSON that says of each tensor which dtype
- * and shape it has and where its bytes lie.
+ * The header of a safetensors file: eight bytes with its length, little-endian, then JSON that says
+ * of each tensor which dtype and shape it has and where its bytes lie.
  */
 import { shown } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
@@ -18,7 +18,10 @@ import {
   type TensorData,
 } from './tensors.ts';
 
-/** What the format calls our dtypes, in the order in which a file has their tensors: those of the most bytes come first. */
+/**
+ * What the format calls our dtypes, in the order in which a file has their tensors: those of the
+ * most bytes come first.
+ */
 const NAMES: Readonly<Record<DType, string>> = {
   uint64: 'U64',
   int64: 'I64',
@@ -66,7 +69,9 @@ export function makeHeader(
 ): { header: Uint8Array; sorted: readonly TensorData[] } {
   const checked = checkTensors(what, tensors);
   if (checked.some(([name]) => name === METADATA))
-    throw rangeError(`${what}: ${METADATA} names no tensor: the format keeps it for texts, the second argument`);
+    throw rangeError(
+      `${what}: ${METADATA} names no tensor: the format keeps it for texts, the second argument`,
+    );
   const texts = entriesOf(`${what}: metadata`, metadata);
   for (const [key, text] of texts) {
     checkText(`${what}: a key of the metadata`, key);
@@ -82,13 +87,17 @@ export function makeHeader(
     return `${JSON.stringify(name)}:${JSON.stringify(entry)}`;
   });
   if (texts.length > 0) {
-    const written = texts.sort(byBytes).map(([key, text]) => `${JSON.stringify(key)}:${JSON.stringify(text)}`);
+    const written = texts
+      .sort(byBytes)
+      .map(([key, text]) => `${JSON.stringify(key)}:${JSON.stringify(text)}`);
     parts.unshift(`"${METADATA}":{${written.join()}}`);
   }
   const json = Buffer.from(`{${parts.join()}}`);
   const length = Math.ceil(json.length / 8) * 8;
   if (length > LONGEST)
-    throw rangeError(`${what}: the header would be ${length} bytes, the format allows ${LONGEST}: use shorter texts`);
+    throw rangeError(
+      `${what}: the header would be ${length} bytes, the format allows ${LONGEST}: use shorter texts`,
+    );
   const header = new Uint8Array(LENGTH + length).fill(0x20, LENGTH);
   new DataView(header.buffer).setBigUint64(0, BigInt(length), true);
   header.set(json, LENGTH);
@@ -101,17 +110,23 @@ const byBytes = ([a]: readonly [string, unknown], [b]: readonly [string, unknown
 
 /** The header's bytes, of the first eight (fewer where there are no more) and the size of all. */
 export function headerLength(what: string, first: Uint8Array, size: number): number {
-  if (first.length < LENGTH) throw malformed(what, `${size} bytes are no safetensors file: 8 are the header's length`);
+  if (first.length < LENGTH)
+    throw malformed(what, `${size} bytes are no safetensors file: 8 are the header's length`);
   const length = new DataView(first.buffer, first.byteOffset).getBigUint64(0, true);
-  if (length > LONGEST) throw malformed(what, `the header says ${length} bytes, the format allows ${LONGEST}`);
+  if (length > LONGEST)
+    throw malformed(what, `the header says ${length} bytes, the format allows ${LONGEST}`);
   if (Number(length) > size - LENGTH)
-    throw malformed(what, `the header says ${length} bytes, behind its length are ${size - LENGTH}`);
+    throw malformed(
+      what,
+      `the header says ${length} bytes, behind its length are ${size - LENGTH}`,
+    );
   return Number(length);
 }
 
 /**
- * What a header says, in the order of the bytes; `room` is how many there are behind it. All of it is checked. `names`: the tensors that
- * are asked for; without them all. Throws for one that is not there, and TypeError for one of a dtype that Hotslot has not.
+ * What a header says, in the order of the bytes; `room` is how many there are behind it. All of it
+ * is checked. `names`: the tensors that are asked for; without them all. Throws for one that is not
+ * there, and TypeError for one of a dtype that Hotslot has not.
  */
 export function parseHeader(
   what: string,
@@ -132,12 +147,16 @@ export function parseHeader(
   let last = 0;
   for (const { name, begin, end } of placed) {
     if (begin !== last) {
-      const why = begin > last ? `bytes ${last} to ${begin} belong to no tensor` : 'it overlaps the one before';
+      const why =
+        begin > last
+          ? `bytes ${last} to ${begin} belong to no tensor`
+          : 'it overlaps the one before';
       throw malformed(what, `${shown(name)} begins at byte ${begin} of the data: ${why}`);
     }
     last = end;
   }
-  if (last !== room) throw malformed(what, `the tensors end at byte ${last} of the data, which has ${room}`);
+  if (last !== room)
+    throw malformed(what, `the tensors end at byte ${last} of the data, which has ${room}`);
   checkThere(
     what,
     names,
@@ -161,7 +180,8 @@ function decoded(what: string, header: Uint8Array): string {
 }
 
 function textsOf(what: string, entry: Json): Record<string, string> {
-  const wrong = (): CodedError => malformed(what, `${METADATA} must hold texts by name, got ${shown(entry)}`);
+  const wrong = (): CodedError =>
+    malformed(what, `${METADATA} must hold texts by name, got ${shown(entry)}`);
   if (!(entry instanceof Map)) throw wrong();
   const texts = [...(entry as ReadonlyMap<string, Json>)];
   for (const [key, text] of texts)
@@ -173,24 +193,35 @@ function textsOf(what: string, entry: Json): Record<string, string> {
 const KEYS = ['dtype', 'shape', 'data_offsets'];
 
 function placedOf(what: string, name: string, entry: Json, room: number): Placed | Foreign {
-  if (!(entry instanceof Map)) throw malformed(what, `a tensor must be an object, got ${shown(entry)}`);
+  if (!(entry instanceof Map))
+    throw malformed(what, `a tensor must be an object, got ${shown(entry)}`);
   const fields = entry as ReadonlyMap<string, Json>;
   for (const key of KEYS) if (!fields.has(key)) throw malformed(what, `${key} is missing`);
   for (const key of fields.keys())
-    if (!KEYS.includes(key)) throw malformed(what, `unknown key ${shown(key)}; a tensor has ${KEYS.join(', ')}`);
+    if (!KEYS.includes(key))
+      throw malformed(what, `unknown key ${shown(key)}; a tensor has ${KEYS.join(', ')}`);
   const [called, shape, offsets] = KEYS.map((key) => fields.get(key));
-  if (typeof called !== 'string') throw malformed(what, `dtype must be a text, got ${shown(called)}`);
+  if (typeof called !== 'string')
+    throw malformed(what, `dtype must be a text, got ${shown(called)}`);
   const dtype = dtypeOfName.get(called);
   if (!Array.isArray(shape)) throw malformed(what, `shape must be an array, got ${shown(shape)}`);
   const [begin, end] = Array.isArray(offsets) && offsets.length === 2 ? offsets : [];
   if (typeof begin !== 'number' || typeof end !== 'number')
     throw malformed(what, `data_offsets must be two numbers, got ${shown(offsets)}`);
   if (begin > end || end > room)
-    throw malformed(what, `data_offsets [${begin},${end}] must rise, within the ${room} bytes behind the header`);
+    throw malformed(
+      what,
+      `data_offsets [${begin},${end}] must rise, within the ${room} bytes behind the header`,
+    );
   if (dtype === undefined) {
     const ours = Object.values(NAMES).join(', ');
     const way = `save it as one of ${ours}, or read the other tensors with names: […]`;
-    return { name, begin, end, refusal: typeError(`${what}: Hotslot has no ${shown(called)}: ${way}`) };
+    return {
+      name,
+      begin,
+      end,
+      refusal: typeError(`${what}: Hotslot has no ${shown(called)}: ${way}`),
+    };
   }
   const { bytes } = dtypes[dtype];
   const size = countOf(what, shape, bytes) * bytes;

@@ -1,8 +1,17 @@
-/** Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep weights in. */
+/**
+ * Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep
+ * weights in.
+ */
 import { checkPath, shown } from '../checks.ts';
 import { dtypes } from '../dtype.ts';
 import { type Put, reading, writeWhole } from './files.ts';
-import { headerLength, LENGTH, makeHeader, type Placed, parseHeader } from './safetensors-header.ts';
+import {
+  headerLength,
+  LENGTH,
+  makeHeader,
+  type Placed,
+  parseHeader,
+} from './safetensors-header.ts';
 import {
   bytesOf,
   checkBools,
@@ -17,19 +26,26 @@ import {
 
 /** What a file holds. */
 export interface Safetensors {
-  /** in the order of the file, names that are whole numbers first; without a prototype, so that a name is only a name */
+  /**
+   * in the order of the file, names that are whole numbers first; without a prototype, so that a
+   * name is only a name
+   */
   readonly tensors: NamedTensors;
   /** `__metadata__`; empty where the file has none */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
 /**
- * The bytes of a file of these tensors, all dtypes, all shapes. `metadata` are texts that it keeps beside them. The same
- * tensors and texts give the same bytes, in whatever order they come. Throws TypeError or RangeError, naming the tensor,
- * where dtype, shape and data do not fit each other, and for the name `__metadata__`; ERR_HOTSLOT_MEMORY where the bytes do
- * not fit into memory: writeSafetensors() needs no copy.
+ * The bytes of a file of these tensors, all dtypes, all shapes. `metadata` are texts that it keeps
+ * beside them. The same tensors and texts give the same bytes, in whatever order they come. Throws
+ * TypeError or RangeError, naming the tensor, where dtype, shape and data do not fit each other,
+ * and for the name `__metadata__`; ERR_HOTSLOT_MEMORY where the bytes do not fit into memory:
+ * writeSafetensors() needs no copy.
  */
-export function encodeSafetensors(tensors: NamedTensors, metadata: Readonly<Record<string, string>> = {}): Uint8Array {
+export function encodeSafetensors(
+  tensors: NamedTensors,
+  metadata: Readonly<Record<string, string>> = {},
+): Uint8Array {
   const { header, sorted } = makeHeader('encodeSafetensors', tensors, metadata);
   const size = sorted.reduce((sum, { data }) => sum + data.byteLength, header.length);
   const bytes = freshArray('encodeSafetensors', 'uint8', size);
@@ -50,15 +66,24 @@ export interface ReadSafetensorsOptions {
 }
 
 /**
- * What the bytes of a file hold, as fresh arrays. Throws RangeError for bytes that break a rule of the format, with the rule and
- * the tensor, and for a name that it has not; TypeError for a dtype that Hotslot has not (`F8_E4M3` and its like): `names` reads the others.
+ * What the bytes of a file hold, as fresh arrays. Throws RangeError for bytes that break a rule of
+ * the format, with the rule and the tensor, and for a name that it has not; TypeError for a dtype
+ * that Hotslot has not (`F8_E4M3` and its like): `names` reads the others.
  */
-export function decodeSafetensors(bytes: Uint8Array, options: ReadSafetensorsOptions = {}): Safetensors {
+export function decodeSafetensors(
+  bytes: Uint8Array,
+  options: ReadSafetensorsOptions = {},
+): Safetensors {
   const what = 'decodeSafetensors';
   checkBytes(what, bytes);
   const names = namesOf(what, options);
   const start = LENGTH + headerLength(what, bytes.subarray(0, LENGTH), bytes.length);
-  const { placed, metadata } = parseHeader(what, bytes.subarray(LENGTH, start), bytes.length - start, names);
+  const { placed, metadata } = parseHeader(
+    what,
+    bytes.subarray(LENGTH, start),
+    bytes.length - start,
+    names,
+  );
   const tensors = placed.map((each): [string, TensorData] => {
     const tensor = roomFor(what, each);
     putBytes(tensor.data, bytes.subarray(start + each.begin, start + each.end));
@@ -68,10 +93,11 @@ export function decodeSafetensors(bytes: Uint8Array, options: ReadSafetensorsOpt
 }
 
 /**
- * Writes such a file. It is written beside `path`, flushed to the disk, and then put in its place: whoever reads `path`, even
- * after a loss of power, finds the old file or the new one, whole. When writing fails, `path` is as it was and nothing is left
- * beside it. The data must stay as they are until the promise resolves; they are not copied. Rejects as encodeSafetensors()
- * throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be written.
+ * Writes such a file. It is written beside `path`, flushed to the disk, and then put in its place:
+ * whoever reads `path`, even after a loss of power, finds the old file or the new one, whole. When
+ * writing fails, `path` is as it was and nothing is left beside it. The data must stay as they are
+ * until the promise resolves; they are not copied. Rejects as encodeSafetensors() throws, and with
+ * ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be written.
  */
 export async function writeSafetensors(
   path: string | URL,
@@ -97,10 +123,14 @@ export function fillSafetensors(
 }
 
 /**
- * Reads such a file, each tensor straight into its own array, so a file may be larger than one array. Rejects as
- * decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be read.
+ * Reads such a file, each tensor straight into its own array, so a file may be larger than one
+ * array. Rejects as decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's
+ * words, where the file cannot be read.
  */
-export async function readSafetensors(path: string | URL, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
+export async function readSafetensors(
+  path: string | URL,
+  options: ReadSafetensorsOptions = {},
+): Promise<Safetensors> {
   const from = checkPath('readSafetensors', path);
   const names = namesOf('readSafetensors', options);
   const what = `readSafetensors: '${from}'`;
@@ -126,7 +156,11 @@ export async function readSafetensors(path: string | URL, options: ReadSafetenso
 }
 
 function roomFor(what: string, { name, dtype, shape, begin, end }: Placed): TensorData {
-  return { dtype, shape, data: freshArray(`${what}: ${shown(name)}`, dtype, (end - begin) / dtypes[dtype].bytes) };
+  return {
+    dtype,
+    shape,
+    data: freshArray(`${what}: ${shown(name)}`, dtype, (end - begin) / dtypes[dtype].bytes),
+  };
 }
 
 function filled(what: string, { name, dtype }: Placed, tensor: TensorData): TensorData {

@@ -1,4 +1,7 @@
-/** A text that is read from left to right, for the headers of files: never by a pattern, which long input makes slow. */
+/**
+ * A text that is read from left to right, for the headers of files: never by a pattern, which long
+ * input makes slow.
+ */
 import { shown } from '../checks.ts';
 import { malformed } from './tensors.ts';
 

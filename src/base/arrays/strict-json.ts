@@ -1,6 +1,6 @@
 /**
- * JSON of which nothing gets lost: JSON.parse() keeps the last of two keys that are equal, and takes `__proto__` for what it is
- * not. Numbers are whole and not negative, as headers have them.
+ * JSON of which nothing gets lost: JSON.parse() keeps the last of two keys that are equal, and
+ * takes `__proto__` for what it is not. Numbers are whole and not negative, as headers have them.
  */
 import { shown } from '../checks.ts';
 import { Scanner } from './scanner.ts';
@@ -71,7 +71,8 @@ function textNext(scanner: Scanner): string {
 
 function numberNext(scanner: Scanner): number {
   const written = scanner.whileIn('+-.0123456789eE');
-  if (written === '') scanner.fail(scanner.next === '' ? 'it breaks off' : `${shown(scanner.next)} begins no value`);
+  if (written === '')
+    scanner.fail(scanner.next === '' ? 'it breaks off' : `${shown(scanner.next)} begins no value`);
   const value = Number(written);
   // No number is written twice over: 1, never 01, 1.0 or 1e0.
   if (!Number.isSafeInteger(value) || value < 0 || `${value}` !== written)

@@ -19,14 +19,15 @@ export type NamedTensors = Readonly<Record<string, TensorData>>;
 export const malformed = (what: string, why: string): CodedError => rangeError(`${what}: ${why}`);
 
 /**
- * Elements of a shape. Throws RangeError where a dimension is no whole number of at least 0, or where the bytes of all of them
- * are more than a number can say exactly.
+ * Elements of a shape. Throws RangeError where a dimension is no whole number of at least 0, or
+ * where the bytes of all of them are more than a number can say exactly.
  */
 export function countOf(what: string, shape: readonly unknown[], bytes: number): number {
   let count = 1;
   for (const [i, d] of shape.entries()) {
     count *= checkCount(`${what}: shape[${i}]`, d, 0);
-    if (!Number.isSafeInteger(count * bytes)) throw malformed(what, `a shape of ${shown(shape)} is too large to count`);
+    if (!Number.isSafeInteger(count * bytes))
+      throw malformed(what, `a shape of ${shown(shape)} is too large to count`);
   }
   return count;
 }
@@ -37,30 +38,44 @@ export function checkTensor(what: string, tensor: unknown): TensorData {
     throw typeError(`${what} must be { dtype, shape, data }, got ${shown(tensor)}`);
   const { dtype, shape, data } = tensor as TensorData;
   checkDType(`${what}: dtype`, dtype);
-  if (!Array.isArray(shape)) throw typeError(`${what}: shape must be an array of whole numbers, got ${shown(shape)}`);
+  if (!Array.isArray(shape))
+    throw typeError(`${what}: shape must be an array of whole numbers, got ${shown(shape)}`);
   const { array, bytes } = dtypes[dtype];
   if (!(data instanceof array))
     throw typeError(`${what}: data of ${dtype} must be a ${array.name}, got ${shown(data)}`);
   const count = countOf(what, shape, bytes);
   if (data.length !== count)
-    throw rangeError(`${what}: a shape of [${shape}] has ${count} elements, data has ${data.length}`);
+    throw rangeError(
+      `${what}: a shape of [${shape}] has ${count} elements, data has ${data.length}`,
+    );
   checkBools(what, dtype, data);
   return { dtype, shape: [...shape], data };
 }
 
 /** The names that a reader is to read; undefined for all. Throws TypeError for what is none. */
-export function namesOf(what: string, options: { readonly names?: readonly string[] }): readonly string[] | undefined {
+export function namesOf(
+  what: string,
+  options: { readonly names?: readonly string[] },
+): readonly string[] | undefined {
   checkKeys(what, options, ['names']);
   const { names } = options;
-  if (names !== undefined && !(Array.isArray(names) && names.every((name) => typeof name === 'string')))
+  if (
+    names !== undefined &&
+    !(Array.isArray(names) && names.every((name) => typeof name === 'string'))
+  )
     throw typeError(`${what}: names must be an array of names, got ${shown(names)}`);
   return names;
 }
 
 /** Throws RangeError for a name that is not `there`. `what`: the reader and its file. */
-export function checkThere(what: string, names: readonly string[] | undefined, there: readonly string[]): void {
+export function checkThere(
+  what: string,
+  names: readonly string[] | undefined,
+  there: readonly string[],
+): void {
   for (const name of names ?? [])
-    if (!there.includes(name)) throw rangeError(`${what} has no ${shown(name)}; it has ${there.join(', ')}`);
+    if (!there.includes(name))
+      throw rangeError(`${what} has no ${shown(name)}; it has ${there.join(', ')}`);
 }
 
 /** Throws RangeError for a bool that is neither 0 nor 1. */
@@ -70,10 +85,15 @@ export function checkBools(what: string, dtype: DType, data: ArrayOf<DType>): vo
   if (odd >= 0) throw malformed(what, `bool is 0 or 1, element ${odd} is ${data[odd]}`);
 }
 
-/** The entries of a plain object. Throws TypeError for anything else, such as a Map, whose entries nobody would see. */
+/**
+ * The entries of a plain object. Throws TypeError for anything else, such as a Map, whose entries
+ * nobody would see.
+ */
 export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>): [string, T][] {
-  const above = typeof record === 'object' && record !== null ? Object.getPrototypeOf(record) : undefined;
-  // Nothing above it, or what has nothing above itself: another realm's Object.prototype is good too.
+  const above =
+    typeof record === 'object' && record !== null ? Object.getPrototypeOf(record) : undefined;
+  // Nothing above it, or what has nothing above itself: another realm's Object.prototype is good
+  // too.
   if (above === undefined || (above !== null && Object.getPrototypeOf(above) !== null)) {
     const late = record instanceof Promise ? '; await it' : '';
     throw typeError(`${what} must be a plain object, got ${shown(record)}${late}`);
@@ -92,7 +112,8 @@ export function checkTensors(what: string, tensors: NamedTensors): [string, Tens
 /** Throws unless it is a string that UTF-8 can say. */
 export function checkText(what: string, text: unknown): asserts text is string {
   if (typeof text !== 'string') throw typeError(`${what} must be a string, got ${shown(text)}`);
-  if (!text.isWellFormed()) throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot say`);
+  if (!text.isWellFormed())
+    throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot say`);
 }
 
 /** A record in which every name is only a name, `__proto__` and `constructor` too. */
@@ -107,7 +128,10 @@ export function freshArray<D extends DType>(what: string, dtype: D, length: numb
   try {
     return arrayOf(dtype, length);
   } catch {
-    throw rangeError(`${what}: ${length * dtypes[dtype].bytes} bytes do not fit into memory`, 'ERR_HOTSLOT_MEMORY');
+    throw rangeError(
+      `${what}: ${length * dtypes[dtype].bytes} bytes do not fit into memory`,
+      'ERR_HOTSLOT_MEMORY',
+    );
   }
 }
 
@@ -115,8 +139,8 @@ export function freshArray<D extends DType>(what: string, dtype: D, length: numb
 const VIEW = 2 ** 30;
 
 /**
- * The same memory as bytes, in views one behind the other. Little-endian, as the formats are and every machine that Hotslot
- * runs on.
+ * The same memory as bytes, in views one behind the other. Little-endian, as the formats are and
+ * every machine that Hotslot runs on.
  */
 export function bytesOf({ buffer, byteOffset, byteLength }: ArrayOf<DType>): Uint8Array[] {
   return Array.from({ length: Math.ceil(byteLength / VIEW) }, (_, i) => {
@@ -131,7 +155,8 @@ export function putBytes({ buffer, byteOffset }: ArrayOf<DType>, bytes: Uint8Arr
 
 /** Throws a TypeError unless it is a Uint8Array (a Buffer is one) whose memory is still there. */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
-  if (!(bytes instanceof Uint8Array)) throw typeError(`${what} takes a Uint8Array, got ${shown(bytes)}`);
+  if (!(bytes instanceof Uint8Array))
+    throw typeError(`${what} takes a Uint8Array, got ${shown(bytes)}`);
   try {
     bytes.subarray(0, 0);
   } catch {

@@ -1,6 +1,7 @@
 /**
- * The entries of a zip file, stored or deflated, with or without zip64. What the directory at its end says is compared with the
- * file and its sums; encrypted entries and files in several parts are refused.
+ * The entries of a zip file, stored or deflated, with or without zip64. What the directory at its
+ * end says is compared with the file and its sums; encrypted entries and files in several parts are
+ * refused.
  */
 import { pipeline, Readable } from 'node:stream';
 import { createInflateRaw } from 'node:zlib';
@@ -45,39 +46,65 @@ function wide(what: string, bytes: Buffer, at: number): number {
 
 async function part(what: string, file: Reading, place: number, length: number): Promise<Buffer> {
   if (place < 0 || length < 0 || place + length > file.size)
-    throw malformed(what, `it refers to bytes ${place} to ${place + length}, the file has ${file.size}`);
+    throw malformed(
+      what,
+      `it refers to bytes ${place} to ${place + length}, the file has ${file.size}`,
+    );
   const bytes = freshArray(what, 'uint8', length);
   await file.read(bytes, place);
   return view(bytes);
 }
 
 /** Where the directory lies and how many entries it has. */
-async function findDirectory(what: string, file: Reading): Promise<{ count: number; size: number; place: number }> {
+async function findDirectory(
+  what: string,
+  file: Reading,
+): Promise<{ count: number; size: number; place: number }> {
   const length = Math.min(file.size, END + 0xffff);
   const tail = await part(what, file, file.size - length, length);
   let at = length - END;
   // A comment may follow, which could hold the mark too: it must fill the rest.
-  while (at >= 0 && !(tail.readUInt32LE(at) === 0x06054b50 && tail.readUInt16LE(at + 20) === length - END - at)) at--;
+  while (
+    at >= 0 &&
+    !(tail.readUInt32LE(at) === 0x06054b50 && tail.readUInt16LE(at + 20) === length - END - at)
+  )
+    at--;
   if (at < 0) throw malformed(what, 'it is no zip file, or its end is missing');
-  let [count, size, place] = [tail.readUInt16LE(at + 10), tail.readUInt32LE(at + 12), tail.readUInt32LE(at + 16)];
-  let disks = [tail.readUInt16LE(at + 4), tail.readUInt16LE(at + 6), tail.readUInt16LE(at + 8) - count];
+  let [count, size, place] = [
+    tail.readUInt16LE(at + 10),
+    tail.readUInt32LE(at + 12),
+    tail.readUInt32LE(at + 16),
+  ];
+  let disks = [
+    tail.readUInt16LE(at + 4),
+    tail.readUInt16LE(at + 6),
+    tail.readUInt16LE(at + 8) - count,
+  ];
   let end = file.size - length + at;
   if (count === 0xffff || size === 0xffffffff || place === 0xffffffff) {
     const locator = await part(what, file, end - LOCATOR, LOCATOR);
-    if (locator.readUInt32LE(0) !== 0x07064b50) throw malformed(what, 'its end of zip64 is missing');
+    if (locator.readUInt32LE(0) !== 0x07064b50)
+      throw malformed(what, 'its end of zip64 is missing');
     end = wide(what, locator, 8);
     const record = await part(what, file, end, END_64);
     if (record.readUInt32LE(0) !== 0x06064b50) throw malformed(what, 'its end of zip64 is missing');
     [count, size, place] = [wide(what, record, 32), wide(what, record, 40), wide(what, record, 48)];
     disks = [record.readUInt32LE(16), record.readUInt32LE(20), wide(what, record, 24) - count];
   }
-  if (disks.some((each) => each !== 0)) throw malformed(what, 'it is one of several parts: put them together first');
+  if (disks.some((each) => each !== 0))
+    throw malformed(what, 'it is one of several parts: put them together first');
   if (place + size !== end)
-    throw malformed(what, `its directory ends at byte ${place + size}, what comes behind it begins at ${end}`);
+    throw malformed(
+      what,
+      `its directory ends at byte ${place + size}, what comes behind it begins at ${end}`,
+    );
   return { count, size, place };
 }
 
-/** The entries in the order of the directory. Throws RangeError for what is no zip file, or one that contradicts itself. */
+/**
+ * The entries in the order of the directory. Throws RangeError for what is no zip file, or one that
+ * contradicts itself.
+ */
 export async function zipEntries(what: string, file: Reading): Promise<ZipEntry[]> {
   const { count, size, place } = await findDirectory(what, file);
   const bytes = await part(what, file, place, size);
@@ -86,11 +113,9 @@ export async function zipEntries(what: string, file: Reading): Promise<ZipEntry[
   for (let i = 0; i < count; i++) {
     if (at + ENTRY > size || bytes.readUInt32LE(at) !== 0x02014b50)
       throw malformed(what, `its directory breaks off at entry ${i} of ${count}`);
-    const [name, extra, comment] = [28, 30, 32].map((offset) => bytes.readUInt16LE(at + offset)) as [
-      number,
-      number,
-      number,
-    ];
+    const [name, extra, comment] = [28, 30, 32].map((offset) =>
+      bytes.readUInt16LE(at + offset),
+    ) as [number, number, number];
     const next = at + ENTRY + name + extra + comment;
     if (next > size) throw malformed(what, `its directory breaks off at entry ${i} of ${count}`);
     const called = bytes.subarray(at + ENTRY, at + ENTRY + name);
@@ -98,19 +123,33 @@ export async function zipEntries(what: string, file: Reading): Promise<ZipEntry[
     entries.push(entryOf(what, bytes.subarray(at, at + ENTRY), called, more, place));
     at = next;
   }
-  if (at !== size) throw malformed(what, `its directory has ${size - at} bytes more than its ${count} entries`);
+  if (at !== size)
+    throw malformed(what, `its directory has ${size - at} bytes more than its ${count} entries`);
   return apart(what, entries);
 }
 
-function entryOf(what: string, fixed: Buffer, called: Buffer, extra: Buffer, limit: number): ZipEntry {
+function entryOf(
+  what: string,
+  fixed: Buffer,
+  called: Buffer,
+  extra: Buffer,
+  limit: number,
+): ZipEntry {
   const flags = fixed.readUInt16LE(8);
   const name = nameOf(what, called, (flags & 0x800) !== 0);
   const whose = `${what}: ${shown(name)}`;
   if ((flags & 0x2041) !== 0) throw malformed(whose, 'it is encrypted: save it without a password');
   const method = fixed.readUInt16LE(10);
   if (method !== 0 && method !== 8)
-    throw malformed(whose, `it is packed by method ${method}: save it stored or deflated, as numpy does`);
-  let [packed, size, place] = [20, 24, 42].map((offset) => fixed.readUInt32LE(offset)) as [number, number, number];
+    throw malformed(
+      whose,
+      `it is packed by method ${method}: save it stored or deflated, as numpy does`,
+    );
+  let [packed, size, place] = [20, 24, 42].map((offset) => fixed.readUInt32LE(offset)) as [
+    number,
+    number,
+    number,
+  ];
   if ([packed, size, place].includes(0xffffffff)) {
     const wider = zip64Of(whose, extra);
     let at = 0;
@@ -131,9 +170,13 @@ function entryOf(what: string, fixed: Buffer, called: Buffer, extra: Buffer, lim
 
 function nameOf(what: string, called: Buffer, utf8: boolean): string {
   if (!utf8 && called.some((byte) => byte > 0x7f))
-    throw malformed(what, `an entry's name is in an old code page: ${shown(called.toString('latin1'))}`);
+    throw malformed(
+      what,
+      `an entry's name is in an old code page: ${shown(called.toString('latin1'))}`,
+    );
   const name = called.toString('utf8');
-  if (!view(called).equals(Buffer.from(name))) throw malformed(what, `an entry's name is not UTF-8: ${shown(name)}`);
+  if (!view(called).equals(Buffer.from(name)))
+    throw malformed(what, `an entry's name is not UTF-8: ${shown(name)}`);
   return name;
 }
 
@@ -165,12 +208,23 @@ function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
   return entries.map((entry) => ({ ...entry, limit: limits.get(entry) as number }));
 }
 
-/** An entry's bytes, piece by piece; a piece is good until the next one. Throws where size or sum are not the entry's. */
-export async function* entryBytes(what: string, file: Reading, entry: ZipEntry): AsyncGenerator<Uint8Array, void> {
+/**
+ * An entry's bytes, piece by piece; a piece is good until the next one. Throws where size or sum
+ * are not the entry's.
+ */
+export async function* entryBytes(
+  what: string,
+  file: Reading,
+  entry: ZipEntry,
+): AsyncGenerator<Uint8Array, void> {
   const { called, packed, size, place, limit, deflated } = entry;
   const local = await part(what, file, place, LOCAL + called.length);
   const start = place + local.length + local.readUInt16LE(28);
-  if (local.readUInt32LE(0) !== 0x04034b50 || !local.subarray(LOCAL).equals(called) || start + packed > limit)
+  if (
+    local.readUInt32LE(0) !== 0x04034b50 ||
+    !local.subarray(LOCAL).equals(called) ||
+    start + packed > limit
+  )
     throw malformed(what, 'its own header says something else than the directory');
   let [count, sum] = [0, 0];
   const stored = pieces(file, start, packed);
@@ -180,11 +234,20 @@ export async function* entryBytes(what: string, file: Reading, entry: ZipEntry):
     sum = crc32(piece, sum);
     yield piece;
   }
-  if (count !== size) throw malformed(what, `it has ${count > size ? 'more' : 'fewer'} bytes than the ${size} it says`);
-  if (sum !== entry.sum) throw malformed(what, 'its CRC-32 is another one: the bytes are not those that were written');
+  if (count !== size)
+    throw malformed(
+      what,
+      `it has ${count > size ? 'more' : 'fewer'} bytes than the ${size} it says`,
+    );
+  if (sum !== entry.sum)
+    throw malformed(what, 'its CRC-32 is another one: the bytes are not those that were written');
 }
 
-async function* pieces(file: Reading, place: number, size: number): AsyncGenerator<Uint8Array, void> {
+async function* pieces(
+  file: Reading,
+  place: number,
+  size: number,
+): AsyncGenerator<Uint8Array, void> {
   const room = new Uint8Array(Math.min(PIECE >> 4, size));
   for (let at = 0; at < size; at += room.length) {
     const piece = room.subarray(0, size - at);

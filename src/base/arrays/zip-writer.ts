@@ -1,6 +1,7 @@
 /**
- * A zip file whose entries are stored as they are, which is what numpy writes. Sizes and places above 32 bits, and more than
- * 65,534 entries, are said in the fields of zip64, which are there only then.
+ * A zip file whose entries are stored as they are, which is what numpy writes. Sizes and places
+ * above 32 bits, and more than 65,534 entries, are said in the fields of zip64, which are there
+ * only then.
  */
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from './crc32.ts';
@@ -42,7 +43,10 @@ export class ZipWriter {
     this.#put = put;
   }
 
-  /** An entry of these parts, one behind the other. They are read twice, and must be the same both times. */
+  /**
+   * An entry of these parts, one behind the other. They are read twice, and must be the same both
+   * times.
+   */
   async add(name: string, parts: readonly Uint8Array[]): Promise<void> {
     const called = Buffer.from(name);
     const size = parts.reduce((sum, part) => sum + part.length, 0);
@@ -68,7 +72,8 @@ export class ZipWriter {
     const wide: [8, number][] = [];
     if (large) wide.push([8, size], [8, size]);
     if (far) wide.push([8, place]);
-    const extra = wide.length > 0 ? fields([2, 1], [2, 8 * wide.length], ...wide) : new Uint8Array();
+    const extra =
+      wide.length > 0 ? fields([2, 1], [2, 8 * wide.length], ...wide) : new Uint8Array();
     const rest: [2 | 4, number][] = [
       [2, extra.length],
       [2, 0], // comment
@@ -93,7 +98,9 @@ export class ZipWriter {
         [8, size],
         [8, place],
       ];
-      await this.#append(fields([4, 0x06064b50], [8, 44], [2, MADE_BY], [2, VERSION], [4, 0], [4, 0], ...wide));
+      await this.#append(
+        fields([4, 0x06064b50], [8, 44], [2, MADE_BY], [2, VERSION], [4, 0], [4, 0], ...wide),
+      );
       await this.#append(fields([4, 0x07064b50], [4, 0], [8, end], [4, 1]));
     }
     const short = Math.min(count, MOST_16);

@@ -1,6 +1,7 @@
 /**
- * Random numbers that captured graphs draw anew at every replay: counter-based (Philox4x32-10), with seed and place in device
- * memory, where the graph itself moves the place on. Equal seeds give equal numbers, eager or replayed, on every family.
+ * Random numbers that captured graphs draw anew at every replay: counter-based (Philox4x32-10),
+ * with seed and place in device memory, where the graph itself moves the place on. Equal seeds give
+ * equal numbers, eager or replayed, on every family.
  */
 
 import { checkKeys, shown } from '../../base/checks.ts';
@@ -21,7 +22,10 @@ export class DeviceGenerator implements Disposable {
   /** int32 [4]: seed low, seed high, offset low, offset high */
   readonly #state: Tensor<'int32'>;
 
-  /** `seed`: a whole number from 0 to 2⁶⁴ − 1. It is written in order of the device's current stream. */
+  /**
+   * `seed`: a whole number from 0 to 2⁶⁴ − 1. It is written in order of the device's current
+   * stream.
+   */
   constructor(device: Device, options: { seed?: number | bigint } = {}) {
     this.device = checkDevice('DeviceGenerator', device);
     checkKeys('DeviceGenerator', options, ['seed']);
@@ -32,14 +36,22 @@ export class DeviceGenerator implements Disposable {
   }
 
   /** Fills `out` (contiguous float32) with numbers uniform in [low, high), 24 bits each. */
-  uniform(stream: Stream, out: Tensor<'float32'>, options: { low?: number; high?: number } = {}): void {
+  uniform(
+    stream: Stream,
+    out: Tensor<'float32'>,
+    options: { low?: number; high?: number } = {},
+  ): void {
     checkKeys('uniform', options, ['low', 'high']);
     const { low = 0, high = 1 } = options;
     this.#draw(stream, 'random_uniform', out, [low, high]);
   }
 
   /** Fills `out` (contiguous float32) with normal numbers. */
-  normal(stream: Stream, out: Tensor<'float32'>, options: { mean?: number; deviation?: number } = {}): void {
+  normal(
+    stream: Stream,
+    out: Tensor<'float32'>,
+    options: { mean?: number; deviation?: number } = {},
+  ): void {
     checkKeys('normal', options, ['mean', 'deviation']);
     const { mean = 0, deviation = 1 } = options;
     this.#draw(stream, 'random_normal', out, [mean, deviation]);
@@ -49,14 +61,22 @@ export class DeviceGenerator implements Disposable {
   async state(stream: Stream = this.device.currentStream): Promise<GeneratorState> {
     this.#checkOpen();
     const words = new Uint32Array((await this.#state.toArray(stream)).buffer);
-    const [seedLow, seedHigh, low, high] = [...words].map(BigInt) as [bigint, bigint, bigint, bigint];
+    const [seedLow, seedHigh, low, high] = [...words].map(BigInt) as [
+      bigint,
+      bigint,
+      bigint,
+      bigint,
+    ];
     return { seed: (seedHigh << 32n) | seedLow, offset: (high << 32n) | low };
   }
 
   /** Goes on from there, in order of `stream`; graphs that draw from this generator follow. */
   restore(state: GeneratorState, stream: Stream = this.device.currentStream): void {
     this.#checkOpen();
-    const words = new BigUint64Array([checkWord('seed', state?.seed), checkWord('offset', state?.offset)]);
+    const words = new BigUint64Array([
+      checkWord('seed', state?.seed),
+      checkWord('offset', state?.offset),
+    ]);
     this.#state.write(new Int32Array(words.buffer), stream);
   }
 
@@ -75,7 +95,8 @@ export class DeviceGenerator implements Disposable {
   ): void {
     this.#checkOpen();
     checkStream('a generator', stream);
-    if (!(out instanceof Tensor)) throw typeError(`random numbers need a tensor to go to, got ${shown(out)}`);
+    if (!(out instanceof Tensor))
+      throw typeError(`random numbers need a tensor to go to, got ${shown(out)}`);
     if (out.dtype !== 'float32' || !out.contiguous)
       throw typeError(
         `random numbers need a contiguous float32 tensor, got ${out.dtype} with strides [${out.strides}]`,
@@ -96,6 +117,7 @@ function checkWord(name: string, value: unknown): bigint {
   if (typeof value === 'number' && !Number.isSafeInteger(value))
     throw rangeError(`${name} must be a whole number, got ${value}`);
   const word = BigInt(value);
-  if (word < 0n || word >= MOST) throw rangeError(`${name} must be from 0 to 2^64 - 1, got ${word}`);
+  if (word < 0n || word >= MOST)
+    throw rangeError(`${name} must be from 0 to 2^64 - 1, got ${word}`);
   return word;
 }

@@ -1,6 +1,7 @@
 /**
- * What all captures of one device share: one stream to capture and warm up on, and memory for what lives only
- * inside an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and get_graph_pool.
+ * What all captures of one device share: one stream to capture and warm up on, and memory for what
+ * lives only inside an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and
+ * get_graph_pool.
  */
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../../base/addon.ts';
@@ -27,7 +28,10 @@ export function getSharedCaptureStream(device: Device): Stream {
 
 const shared = new WeakMap<Device, GraphPool>();
 
-/** The device's graph pool: one per process, the same handle in every thread. Closing it does nothing. */
+/**
+ * The device's graph pool: one per process, the same handle in every thread. Closing it does
+ * nothing.
+ */
 export function getSharedGraphPool(device: Device): GraphPool {
   checkDevice('getSharedGraphPool', device);
   const handle = nativeShared().sharedGraphPool(device.handle);
@@ -46,14 +50,18 @@ export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPo
   return new GraphPool(device, nativePools().createGraphPool(device.handle));
 }
 
-/** Runs `fn` with `pool` lending to it: what it allocates stays until the next one, or until forgetEager(). */
+/**
+ * Runs `fn` with `pool` lending to it: what it allocates stays until the next one, or until
+ * forgetEager().
+ */
 let eagerly: <T>(pool: GraphPool, fn: () => T) => T;
 /** For the package itself; not exported from it. */
 export let forgetEager: (pool: GraphPool) => void;
 
 /**
- * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one pool run one at a time: what
- * is in them lasts until the next graph of this pool. A function that runs eagerly gets memory of its own, until its next run.
+ * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one
+ * pool run one at a time: what is in them lasts until the next graph of this pool. A function that
+ * runs eagerly gets memory of its own, until its next run.
  */
 export class GraphPool extends Handle {
   readonly device: Device;
@@ -70,8 +78,14 @@ export class GraphPool extends Handle {
     return nativePools().graphPoolBytes(this.handle);
   }
 
-  /** Whatever is in it; only inside a function that is captured or warmed up with this pool, else ERR_HOTSLOT_STATE_CAPTURE. */
-  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
+  /**
+   * Whatever is in it; only inside a function that is captured or warmed up with this pool, else
+   * ERR_HOTSLOT_STATE_CAPTURE.
+   */
+  allocate<D extends DType = 'float32'>(options: {
+    shape: readonly number[];
+    dtype?: D;
+  }): Tensor<D> {
     checkKeys('allocate', options, ['shape', 'dtype']);
     const { shape, dtype = 'float32' as D } = options;
     const lent = running.get(this.handle);
@@ -83,7 +97,10 @@ export class GraphPool extends Handle {
     const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
     const [handle, offset] = nativePools().poolAllocate(this.handle, bytes);
     // A part of the pool's block: closing the tensor does nothing, closing the pool takes it away.
-    const storage = new MemoryStorage(this.device, handle, offset + bytes, { owner: 'device', lender: this });
+    const storage = new MemoryStorage(this.device, handle, offset + bytes, {
+      owner: 'device',
+      lender: this,
+    });
     return new Tensor(storage, [...shape], dtype, offset);
   }
 
@@ -110,14 +127,22 @@ export class GraphPool extends Handle {
   }
 }
 
-/** What functions that run eagerly in this thread were lent, by their pool's handle: whichever object they ask. */
+/**
+ * What functions that run eagerly in this thread were lent, by their pool's handle: whichever
+ * object they ask.
+ */
 const running = new Map<number, Tensor[]>();
 
 /**
- * Runs `fn` eagerly with the shared capture stream as the device's current stream, and `pool` lending. No other thread has the
- * stream meanwhile; ERR_HOTSLOT_STATE_BUSY when another one keeps it too long, or when this is called inside `fn`.
+ * Runs `fn` eagerly with the shared capture stream as the device's current stream, and `pool`
+ * lending. No other thread has the stream meanwhile; ERR_HOTSLOT_STATE_BUSY when another one keeps
+ * it too long, or when this is called inside `fn`.
  */
-export function onCaptureStream<T>(device: Device, pool: GraphPool | null, fn: (stream: Stream) => T): T {
+export function onCaptureStream<T>(
+  device: Device,
+  pool: GraphPool | null,
+  fn: (stream: Stream) => T,
+): T {
   return entered(device, 0, (stream) => (pool ? eagerly(pool, () => fn(stream)) : fn(stream)));
 }
 
@@ -167,8 +192,8 @@ export interface Captured<T> {
 }
 
 /**
- * Captures what `fn` enqueues on the shared capture stream. Whatever goes wrong, the capture is ended; the error names
- * `what`, and the cause is the first thing that went wrong.
+ * Captures what `fn` enqueues on the shared capture stream. Whatever goes wrong, the capture is
+ * ended; the error names `what`, and the cause is the first thing that went wrong.
  */
 export function captureGraph<T>(
   device: Device,
@@ -187,12 +212,17 @@ export function captureGraph<T>(
     }
     try {
       using graph = stream.endCapture();
-      if (!failed) return { result: result as T, nodeCount: graph.nodeCount, exec: graph.instantiate() };
+      if (!failed)
+        return { result: result as T, nodeCount: graph.nodeCount, exec: graph.instantiate() };
     } catch (error) {
       failed ??= { error };
     }
     const cause = failed?.error;
     const advice = cause instanceof DeviceError ? `; ${cause.advice}` : '';
-    throw stateError('CAPTURE', `${what} failed: ${(cause as Error)?.message ?? cause}${advice}`, cause);
+    throw stateError(
+      'CAPTURE',
+      `${what} failed: ${(cause as Error)?.message ?? cause}${advice}`,
+      cause,
+    );
   });
 }

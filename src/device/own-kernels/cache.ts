@@ -15,13 +15,16 @@ export function contentKey(...parts: readonly (string | Uint8Array)[]): string {
 let folder: Promise<string> | undefined;
 
 /**
- * HOTSLOT_CACHE, else hotslot's folder in the user's cache, open to this user alone since what lies there is run; one in the
- * system's temporary folder where that cannot be.
+ * HOTSLOT_CACHE, else hotslot's folder in the user's cache, open to this user alone since what lies
+ * there is run; one in the system's temporary folder where that cannot be.
  */
 function place(): Promise<string> {
   folder ??= (async () => {
     const { HOTSLOT_CACHE, XDG_CACHE_HOME } = process.env;
-    const wanted = join(HOTSLOT_CACHE || join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'hotslot'), 'kernels');
+    const wanted = join(
+      HOTSLOT_CACHE || join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'hotslot'),
+      'kernels',
+    );
     try {
       await mkdir(wanted, { recursive: true, mode: 0o700 });
       await access(wanted, constants.W_OK);
@@ -35,7 +38,9 @@ function place(): Promise<string> {
   return folder;
 }
 
-/** The path of the file of this name: there already, or made by `make` at the path that it is given. */
+/**
+ * The path of the file of this name: there already, or made by `make` at the path that it is given.
+ */
 export async function cached(name: string, make: (path: string) => Promise<void>): Promise<string> {
   const path = join(await place(), name);
   const there = await access(path).then(

@@ -1,6 +1,7 @@
 /**
- * The system's compilers, for what drivers do not compile themselves: a shared library for host devices, PTX, SPIR-V and AMD's code
- * objects, with the flags of our own images (native/CMakeLists.txt). Results are kept on disk by their content.
+ * The system's compilers, for what drivers do not compile themselves: a shared library for host
+ * devices, PTX, SPIR-V and AMD's code objects, with the flags of our own images
+ * (native/CMakeLists.txt). Results are kept on disk by their content.
  */
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -19,7 +20,10 @@ interface Ran {
 function run(program: string, args: readonly string[], cwd: string): Promise<Ran> {
   return new Promise((resolve) => {
     // hipcc would take nvcc for its compiler where it finds one.
-    const child = spawn(program, args, { cwd, env: { ...process.env, LC_ALL: 'C', HIP_PLATFORM: 'amd' } });
+    const child = spawn(program, args, {
+      cwd,
+      env: { ...process.env, LC_ALL: 'C', HIP_PLATFORM: 'amd' },
+    });
     let said = '';
     child.stdout.on('data', (text) => (said += text));
     child.stderr.on('data', (text) => (said += text));
@@ -34,24 +38,32 @@ const versions = new Map<string, Promise<string | null>>();
 function versionOf(program: string): Promise<string | null> {
   let known = versions.get(program);
   if (!known) {
-    known = run(program, ['--version'], '/').then(({ status, said }) => (status === 0 ? said : null));
+    known = run(program, ['--version'], '/').then(({ status, said }) =>
+      status === 0 ? said : null,
+    );
     versions.set(program, known);
   }
   return known;
 }
 
 /** The first of these that are all there. */
-async function firstOf(candidates: readonly (readonly string[])[]): Promise<readonly string[] | null> {
+async function firstOf(
+  candidates: readonly (readonly string[])[],
+): Promise<readonly string[] | null> {
   for (const tools of candidates)
-    if ((await Promise.all(tools.map(versionOf))).every((version) => version !== null)) return tools;
+    if ((await Promise.all(tools.map(versionOf))).every((version) => version !== null))
+      return tools;
   return null;
 }
 
 /** 14 first: our own images are its. */
 const numbered = (...names: string[]) =>
-  [14, 15, 16, 17, 18, 19, 20, 21].map((version) => names.map((name) => `${name}-${version}`)).concat([names]);
+  [14, 15, 16, 17, 18, 19, 20, 21]
+    .map((version) => names.map((name) => `${name}-${version}`))
+    .concat([names]);
 const clangs = numbered('clang');
-const own = (variable: string) => (process.env[variable] ? [[process.env[variable] as string]] : []);
+const own = (variable: string) =>
+  process.env[variable] ? [[process.env[variable] as string]] : [];
 const rounding = ['-O2', '-ffp-contract=off'];
 
 /** A format of images: what makes it, out of in.gk beside gk.hpp. */
@@ -65,7 +77,8 @@ interface Format {
   steps(tools: readonly string[], out: string): (readonly [program: string, ...args: string[]])[];
 }
 
-const device = ({ text, file }: KernelSource) => `#include "gk.hpp"\n#line 1 ${JSON.stringify(file)}\n${text}\n`;
+const device = ({ text, file }: KernelSource) =>
+  `#include "gk.hpp"\n#line 1 ${JSON.stringify(file)}\n${text}\n`;
 
 export const formats = {
   host: {
@@ -84,10 +97,15 @@ export const formats = {
         '-fPIC',
         '-shared',
         '-fvisibility=hidden',
-      ].concat([`-I${nativeFolder}`, `-I${nativeFolder}kernels`, '-x', 'c++', 'in.gk', '-o', out]) as [
-        string,
-        ...string[],
-      ],
+      ].concat([
+        `-I${nativeFolder}`,
+        `-I${nativeFolder}kernels`,
+        '-x',
+        'c++',
+        'in.gk',
+        '-o',
+        out,
+      ]) as [string, ...string[]],
     ],
   },
   ptx: {
@@ -105,10 +123,18 @@ export const formats = {
         '-nocudainc',
         '-nocudalib',
         '-Wno-unknown-cuda-version',
-      ].concat(['-Xclang', '-target-feature', '-Xclang', '+ptx63', ...rounding, '-I.', '-S', '-o', out, 'in.gk']) as [
-        string,
-        ...string[],
-      ],
+      ].concat([
+        '-Xclang',
+        '-target-feature',
+        '-Xclang',
+        '+ptx63',
+        ...rounding,
+        '-I.',
+        '-S',
+        '-o',
+        out,
+        'in.gk',
+      ]) as [string, ...string[]],
     ],
   },
   spirv: {
@@ -127,7 +153,14 @@ export const formats = {
         '-Xclang',
         '-finclude-default-header',
       ].concat(
-        [...rounding, '-fno-builtin', '-fno-vectorize', '-fno-slp-vectorize', '-Xclang', '-disable-lifetime-markers'],
+        [
+          ...rounding,
+          '-fno-builtin',
+          '-fno-vectorize',
+          '-fno-slp-vectorize',
+          '-Xclang',
+          '-disable-lifetime-markers',
+        ],
         ['-I.', '-emit-llvm', '-c', '-o', 'out.bc', 'in.gk'],
       ) as [string, ...string[]],
       [translator, '--spirv-max-version=1.2', '--spirv-fp-contract=off', '-o', out, 'out.bc'],
@@ -148,14 +181,15 @@ export const codeObject = (arch: string): Format => ({
   missing: "ROCm's compiler (amdclang or hipcc)",
   source: device,
   steps: ([clang = ''], out) => [
-    [clang, '-x', 'hip', '-nogpuinc', '--cuda-device-only', '--no-gpu-bundle-output', ...rounding].concat([
-      `--offload-arch=${arch}`,
-      '-I.',
-      '-c',
-      '-o',
-      out,
-      'in.gk',
-    ]) as [string, ...string[]],
+    [
+      clang,
+      '-x',
+      'hip',
+      '-nogpuinc',
+      '--cuda-device-only',
+      '--no-gpu-bundle-output',
+      ...rounding,
+    ].concat([`--offload-arch=${arch}`, '-I.', '-c', '-o', out, 'in.gk']) as [string, ...string[]],
   ],
 });
 
@@ -164,14 +198,18 @@ export async function missingFor(format: Format): Promise<string | null> {
   return (await firstOf(format.tools())) === null ? format.missing : null;
 }
 
-/** The path of the image that the source makes. Throws UNAVAILABLE without the tools, COMPILE with what they say. */
+/**
+ * The path of the image that the source makes. Throws UNAVAILABLE without the tools, COMPILE with
+ * what they say.
+ */
 export async function compileWith(
   format: Format,
   source: KernelSource,
   kernels: readonly string[] = kernelsIn(source.text),
 ): Promise<string> {
   const tools = await firstOf(format.tools());
-  if (tools === null) throw unavailableError(`${source.file} cannot be compiled here: install ${format.missing}`);
+  if (tools === null)
+    throw unavailableError(`${source.file} cannot be compiled here: install ${format.missing}`);
   const text = format.source(source, kernels);
   const said = (await Promise.all(tools.map(versionOf))).join('\n');
   const parts = ['kernel.hpp', 'library.h', 'library.hpp'].map((file) =>
@@ -189,7 +227,9 @@ export async function compileWith(
       for (const [program, ...args] of format.steps(tools, path)) {
         const { status, said: log } = await run(program, args, folder);
         if (status !== 0)
-          throw compileError(`${source.file} does not compile (${program}):\n${log.trim().slice(0, 16_000)}`);
+          throw compileError(
+            `${source.file} does not compile (${program}):\n${log.trim().slice(0, 16_000)}`,
+          );
       }
     } finally {
       await rm(folder, { recursive: true, force: true });

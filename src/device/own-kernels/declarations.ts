@@ -1,4 +1,7 @@
-/** How kernels that a program brings are declared: what each takes, and how much of its tensors it touches. */
+/**
+ * How kernels that a program brings are declared: what each takes, and how much of its tensors it
+ * touches.
+ */
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -10,7 +13,10 @@ export interface LaunchNumbers {
   readonly reals: readonly number[];
 }
 
-/** What a kernel takes: tensors, then whole numbers (`gk_i64`), then reals (`gk_real`, float32), in this order. */
+/**
+ * What a kernel takes: tensors, then whole numbers (`gk_i64`), then reals (`gk_real`, float32), in
+ * this order.
+ */
 export interface KernelDeclaration {
   /** dtype of each tensor, at most 12 */
   tensors: readonly DType[];
@@ -20,20 +26,29 @@ export interface KernelDeclaration {
   reals?: number;
   /** the first of the tensors are written, the others only read; without it all count as written */
   writes?: number;
-  /** elements of the first tensor that a block makes together, where its threads do not make one each (GK_EACH_TILE) */
+  /**
+   * elements of the first tensor that a block makes together, where its threads do not make one
+   * each (GK_EACH_TILE)
+   */
   outputsPerBlock?: number;
   /**
-   * The bytes that such a launch touches of each tensor, from its first element on: a launch with less is refused. Throws what
-   * else is wrong with the numbers. Without it lengths are not checked: a kernel that runs past a tensor's end runs into
-   * whatever lies there.
+   * The bytes that such a launch touches of each tensor, from its first element on: a launch with
+   * less is refused. Throws what else is wrong with the numbers. Without it lengths are not
+   * checked: a kernel that runs past a tensor's end runs into whatever lies there.
    */
   need?: (numbers: LaunchNumbers) => readonly number[];
 }
 
-/** A kernel on a device. It can be posted to another thread, which launches it there; `need` stays behind. */
+/**
+ * A kernel on a device. It can be posted to another thread, which launches it there; `need` stays
+ * behind.
+ */
 export interface LoadedKernel {
   readonly name: string;
-  /** of the module that it is part of, on the device that it was loaded on; `index`: which of its kernels */
+  /**
+   * of the module that it is part of, on the device that it was loaded on; `index`: which of its
+   * kernels
+   */
   readonly handle: number;
   readonly index: number;
   readonly tensors: readonly DType[];
@@ -49,38 +64,50 @@ export type KernelImage = Uint8Array | URL | string;
 export interface KernelsToLoad<K extends string = string> {
   /** for messages; without it 'kernels' */
   name?: string;
-  /** a `.gk` source, or the URL of a file that holds one; compiled where there is no image for the device's family */
+  /**
+   * a `.gk` source, or the URL of a file that holds one; compiled where there is no image for the
+   * device's family
+   */
   source?: string | URL;
   /**
-   * Ready images by family, of several the first that the driver takes: for `host` a shared library with the C interface of
-   * native/kernels/library.h, for `cuda` PTX or a cubin, for `rocm` a code object, for `xpu` SPIR-V.
+   * Ready images by family, of several the first that the driver takes: for `host` a shared library
+   * with the C interface of native/kernels/library.h, for `cuda` PTX or a cubin, for `rocm` a code
+   * object, for `xpu` SPIR-V.
    */
   images?: { readonly [F in DeviceFamily]?: KernelImage | readonly KernelImage[] };
   kernels: { readonly [N in K]: KernelDeclaration };
 }
 
 /** A declaration with everything said. */
-export type Declared = Required<Omit<KernelDeclaration, 'need'>> & Pick<KernelDeclaration, 'need'> & { name: string };
+export type Declared = Required<Omit<KernelDeclaration, 'need'>> &
+  Pick<KernelDeclaration, 'need'> & { name: string };
 
 const MOST = { tensors: 12, wholes: 12, reals: 8, kernels: 1024 } as const;
 const KEYS = ['tensors', 'wholes', 'reals', 'writes', 'outputsPerBlock', 'need'];
 
 /** Throws for what cannot be; the declarations in their order. */
-export function checkDeclarations(kernels: Readonly<Record<string, KernelDeclaration>>): Declared[] {
+export function checkDeclarations(
+  kernels: Readonly<Record<string, KernelDeclaration>>,
+): Declared[] {
   if (typeof kernels !== 'object' || kernels === null || Array.isArray(kernels))
-    throw typeError(`loadKernels: kernels are declared by name, { saxpy: { tensors: […] } }, got ${shown(kernels)}`);
+    throw typeError(
+      `loadKernels: kernels are declared by name, { saxpy: { tensors: […] } }, got ${shown(kernels)}`,
+    );
   const names = Object.keys(kernels);
   if (names.length === 0) throw rangeError('loadKernels: no kernel is declared');
   if (names.length > MOST.kernels)
     throw rangeError(`loadKernels: at most ${MOST.kernels} kernels, got ${names.length}`);
   return names.map((name) => {
-    if (!/^[A-Za-z_]\w*$/.test(name)) throw typeError(`loadKernels: ${shown(name)} is no name of a C function`);
+    if (!/^[A-Za-z_]\w*$/.test(name))
+      throw typeError(`loadKernels: ${shown(name)} is no name of a C function`);
     const what = `loadKernels: kernel '${name}'`;
     const declared = kernels[name] as KernelDeclaration;
     checkKeys(what, declared, KEYS);
     const { tensors, wholes = 0, reals = 0, outputsPerBlock = 0, need } = declared;
-    if (!Array.isArray(tensors)) throw typeError(`${what}: tensors is a list of dtypes, got ${shown(tensors)}`);
-    for (const [i, dtype] of tensors.entries()) checkDType(`${what}: tensors[${i}]`, dtype as DType);
+    if (!Array.isArray(tensors))
+      throw typeError(`${what}: tensors is a list of dtypes, got ${shown(tensors)}`);
+    for (const [i, dtype] of tensors.entries())
+      checkDType(`${what}: tensors[${i}]`, dtype as DType);
     checkCount(`${what}: the number of tensors`, tensors.length, 1, MOST.tensors);
     const { writes = tensors.length } = declared;
     checkCount(`${what}: wholes`, wholes, 0, MOST.wholes);
@@ -89,7 +116,15 @@ export function checkDeclarations(kernels: Readonly<Record<string, KernelDeclara
     checkCount(`${what}: outputsPerBlock`, outputsPerBlock, 0, 65_535);
     if (need !== undefined && typeof need !== 'function')
       throw typeError(`${what}: need is a function, got ${shown(need)}`);
-    return { name, tensors: [...tensors] as DType[], wholes, reals, writes, outputsPerBlock, ...(need && { need }) };
+    return {
+      name,
+      tensors: [...tensors] as DType[],
+      wholes,
+      reals,
+      writes,
+      outputsPerBlock,
+      ...(need && { need }),
+    };
   });
 }
 
@@ -101,7 +136,15 @@ export function loadedKernels<K extends string>(
   declared: readonly Declared[],
 ): Record<K, LoadedKernel> {
   const all = declared.map(({ name, tensors, wholes, reals, writes, need }, index) => {
-    const kernel: LoadedKernel = Object.freeze({ name, handle, index, tensors, wholes, reals, writes });
+    const kernel: LoadedKernel = Object.freeze({
+      name,
+      handle,
+      index,
+      tensors,
+      wholes,
+      reals,
+      writes,
+    });
     if (need) needs.set(kernel, need);
     return [name, kernel] as const;
   });
@@ -111,7 +154,11 @@ export function loadedKernels<K extends string>(
 /** Whether it is a kernel that was loaded, here or in another thread. */
 export function isLoadedKernel(value: unknown): value is LoadedKernel {
   const kernel = value as Partial<LoadedKernel> | null | undefined;
-  return typeof kernel?.handle === 'number' && typeof kernel.index === 'number' && typeof kernel.name === 'string';
+  return (
+    typeof kernel?.handle === 'number' &&
+    typeof kernel.index === 'number' &&
+    typeof kernel.name === 'string'
+  );
 }
 
 /** Throws unless the tensors have what the kernel's `need` asks for, where it has one here. */

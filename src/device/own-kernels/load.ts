@@ -1,4 +1,7 @@
-/** Loads kernels that a program brings onto a device: from a ready image, or from a source that is compiled here. */
+/**
+ * Loads kernels that a program brings onto a device: from a ready image, or from a source that is
+ * compiled here.
+ */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,14 +24,18 @@ import { headers, type KernelSource, readSource } from './source.ts';
 
 const families = ['host', 'cuda', 'rocm', 'xpu'] as const satisfies readonly DeviceFamily[];
 
-/** The kernels on this device, by name; loaded once per device and process, however often this is asked. */
+/**
+ * The kernels on this device, by name; loaded once per device and process, however often this is
+ * asked.
+ */
 export async function loadKernels<K extends string>(
   device: { readonly handle: number; readonly family: DeviceFamily; readonly name: string },
   options: KernelsToLoad<K>,
 ): Promise<Record<K, LoadedKernel>> {
   checkKeys('loadKernels', options, ['name', 'source', 'images', 'kernels']);
   const { name = 'kernels', source, images = {} } = options;
-  if (typeof name !== 'string' || name === '') throw typeError(`loadKernels: name must be a text, got ${shown(name)}`);
+  if (typeof name !== 'string' || name === '')
+    throw typeError(`loadKernels: name must be a text, got ${shown(name)}`);
   checkKeys('loadKernels: images', images, families);
   const declared = checkDeclarations(options.kernels);
   const given = images[device.family];
@@ -40,15 +47,26 @@ export async function loadKernels<K extends string>(
       `kernels '${name}' have neither an image for ${device.family} devices nor a source: npx hotslot kernels makes images of a .gk source`,
     );
   const text = ready.length === 0 ? await readSource(name, source as string | URL) : null;
-  const key = contentKey(name, JSON.stringify(declared), text?.text ?? '', ...ready.map(({ bytes }) => bytes));
+  const key = contentKey(
+    name,
+    JSON.stringify(declared),
+    text?.text ?? '',
+    ...ready.map(({ bytes }) => bytes),
+  );
   const known = nativeKernels().loadedKernels(device.handle, key);
   if (known !== 0) return loadedKernels<K>(known, declared);
   const put = async (these: readonly Named[], from: KernelSource | null) => {
     const request = requestOf(name, declared, these, from);
-    return loadedKernels<K>(await nativeKernels().loadKernels(device.handle, key, request), declared);
+    return loadedKernels<K>(
+      await nativeKernels().loadKernels(device.handle, key, request),
+      declared,
+    );
   };
-  if (text === null) return put(await Promise.all(ready.map((image) => named(device.family, image))), null);
-  const format = { host: formats.host, cuda: formats.ptx, rocm: null, xpu: formats.spirv }[device.family];
+  if (text === null)
+    return put(await Promise.all(ready.map((image) => named(device.family, image))), null);
+  const format = { host: formats.host, cuda: formats.ptx, rocm: null, xpu: formats.spirv }[
+    device.family
+  ];
   if (device.family === 'cuda' || device.family === 'rocm')
     try {
       return await put([], text); // the driver's own compiler
@@ -72,15 +90,22 @@ const listOf = (given: KernelImage | readonly KernelImage[]): readonly KernelIma
   Array.isArray(given) ? given : [given as KernelImage];
 
 async function read(family: DeviceFamily, image: KernelImage): Promise<Ready> {
-  if (image instanceof Uint8Array) return checked(family, { name: `an image of ${image.length} bytes`, bytes: image });
+  if (image instanceof Uint8Array)
+    return checked(family, { name: `an image of ${image.length} bytes`, bytes: image });
   if (typeof image !== 'string' && !(image instanceof URL && image.protocol === 'file:'))
-    throw typeError(`loadKernels: an image is its bytes, a path or a file's URL, got ${shown(image)}`);
+    throw typeError(
+      `loadKernels: an image is its bytes, a path or a file's URL, got ${shown(image)}`,
+    );
   const path = typeof image === 'string' ? resolve(image) : fileURLToPath(image);
   try {
     return checked(family, { name: path, bytes: await readFile(path), path });
   } catch (error) {
     if ((error as CodedError).code?.startsWith('ERR_HOTSLOT')) throw error;
-    throw unavailableError(`loadKernels: the image cannot be read: ${(error as Error).message}`, undefined, error);
+    throw unavailableError(
+      `loadKernels: the image cannot be read: ${(error as Error).message}`,
+      undefined,
+      error,
+    );
   }
 }
 
@@ -95,8 +120,13 @@ function kindOf(bytes: Uint8Array): { kind: string; family: DeviceFamily } | nul
     if (machine === 224) return { kind: 'a code object for AMD GPUs', family: 'rocm' };
     return { kind: 'a shared library', family: 'host' };
   }
-  if (bytes.length >= 4 && view.getUint32(0, true) === 0x07230203) return { kind: 'SPIR-V', family: 'xpu' };
-  if (/^\s*(\/\/.*\n\s*|\/\*[\s\S]*?\*\/\s*)*\.version\s/.test(Buffer.from(bytes.subarray(0, 4096)).toString('latin1')))
+  if (bytes.length >= 4 && view.getUint32(0, true) === 0x07230203)
+    return { kind: 'SPIR-V', family: 'xpu' };
+  if (
+    /^\s*(\/\/.*\n\s*|\/\*[\s\S]*?\*\/\s*)*\.version\s/.test(
+      Buffer.from(bytes.subarray(0, 4096)).toString('latin1'),
+    )
+  )
     return { kind: 'PTX', family: 'cuda' };
   return null;
 }
@@ -111,13 +141,17 @@ const takes: Record<DeviceFamily, string> = {
 function checked(family: DeviceFamily, image: Ready): Ready {
   const known = kindOf(image.bytes);
   if (known !== null && known.family !== family)
-    throw typeError(`loadKernels: ${image.name} is ${known.kind}; ${family} devices take ${takes[family]}`);
+    throw typeError(
+      `loadKernels: ${image.name} is ${known.kind}; ${family} devices take ${takes[family]}`,
+    );
   if (known === null && (family === 'host' || family === 'xpu'))
     throw typeError(`loadKernels: ${image.name} is no ${takes[family].replace('a ', '')}`);
   return image;
 }
 
-/** As the native call takes it: a library for the host by its path, everything else by its bytes. */
+/**
+ * As the native call takes it: a library for the host by its path, everything else by its bytes.
+ */
 interface Named {
   name: string;
   image: string | Uint8Array;
@@ -128,7 +162,12 @@ async function named(family: DeviceFamily, { name, bytes, path }: Ready): Promis
   return { name, image: path ?? (await cachedBytes(bytes, formats.host.ending)) };
 }
 
-function requestOf(name: string, declared: readonly Declared[], images: readonly Named[], source: KernelSource | null) {
+function requestOf(
+  name: string,
+  declared: readonly Declared[],
+  images: readonly Named[],
+  source: KernelSource | null,
+) {
   const kernels = declared.map(({ name, tensors, wholes, reals, outputsPerBlock }) => ({
     name,
     codes: tensors.map((dtype) => dtypes[dtype].code),

@@ -1,4 +1,7 @@
-/** A `.gk` source: what it says, what it is called in a compiler's messages, and the words it is written in. */
+/**
+ * A `.gk` source: what it says, what it is called in a compiler's messages, and the words it is
+ * written in.
+ */
 
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -13,12 +16,17 @@ export interface KernelSource {
   readonly file: string;
 }
 
-/** The package's folder of native sources: gk.hpp, and what a library for host devices is made with. */
+/**
+ * The package's folder of native sources: gk.hpp, and what a library for host devices is made with.
+ */
 export const nativeFolder = `${packageRoot(import.meta.url)}native/`;
 
 let included: { name: string; text: string }[] | undefined;
 
-/** What a source may include: gk.hpp, the words it is written in, stands before it; functions.gk has exp, log and their like. */
+/**
+ * What a source may include: gk.hpp, the words it is written in, stands before it; functions.gk has
+ * exp, log and their like.
+ */
 export function headers(): readonly { name: string; text: string }[] {
   included ??= ['gk.hpp', 'functions.gk'].map((name) => ({
     name,
@@ -38,7 +46,11 @@ export async function readSource(name: string, source: string | URL): Promise<Ke
   try {
     return { text: await readFile(file, 'utf8'), file };
   } catch (error) {
-    throw unavailableError(`loadKernels: the source cannot be read: ${(error as Error).message}`, undefined, error);
+    throw unavailableError(
+      `loadKernels: the source cannot be read: ${(error as Error).message}`,
+      undefined,
+      error,
+    );
   }
 }
 

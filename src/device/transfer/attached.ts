@@ -1,6 +1,6 @@
 /**
- * A backend's slots seen from an actor's thread: the same native operations over the same handles, nothing owned. The
- * operations themselves, which the backend uses too.
+ * A backend's slots seen from an actor's thread: the same native operations over the same handles,
+ * nothing owned. The operations themselves, which the backend uses too.
  */
 import { answered } from '../../base/addon.ts';
 import type { Device } from '../device.ts';
@@ -16,22 +16,32 @@ export function unarmed(slots: number): ArmedSlots {
   return { states, bytes: new Float64Array(new SharedArrayBuffer(8 * slots)) };
 }
 
-// A slot's arming has one writer at a time, its owner (I1). The state, which is stored last, says that the bytes are there.
+// A slot's arming has one writer at a time, its owner (I1). The state, which is stored last, says
+// that the bytes are there.
 
-export const isArmed = ({ states }: ArmedSlots, slot: number): boolean => Atomics.load(states, slot) !== State.none;
+export const isArmed = ({ states }: ArmedSlots, slot: number): boolean =>
+  Atomics.load(states, slot) !== State.none;
 
 export function disarm({ states }: ArmedSlots, slot: number): void {
   Atomics.store(states, slot, State.none);
 }
 
-export function submitArmed(submitter: Submitter, armed: ArmedSlots, slot: number, bytes: number): number {
+export function submitArmed(
+  submitter: Submitter,
+  armed: ArmedSlots,
+  slot: number,
+  bytes: number,
+): number {
   const seconds = answered(submitter.submit(slot, bytes));
   armed.bytes[slot] = bytes;
   Atomics.store(armed.states, slot, State.submitted);
   return seconds;
 }
 
-/** Host seconds spent on a deferred copy; 0 when none was made: the first wait makes it, later ones only order behind it. */
+/**
+ * Host seconds spent on a deferred copy; 0 when none was made: the first wait makes it, later ones
+ * only order behind it.
+ */
 export function waitArmed(
   submitter: Submitter,
   armed: ArmedSlots,

@@ -1,6 +1,7 @@
 /**
- * The contract of a transfer backend: how a slot's rows get from shared host memory to the device, and when they are
- * there. Names and meanings follow UniLab's ReplayTransferBackend; the submit and poll actors use it like any caller.
+ * The contract of a transfer backend: how a slot's rows get from shared host memory to the device,
+ * and when they are there. Names and meanings follow UniLab's ReplayTransferBackend; the submit and
+ * poll actors use it like any caller.
  */
 
 import type { DType } from '../../base/dtype.ts';
@@ -8,7 +9,11 @@ import type { Device, Stream, Tensor } from '../device.ts';
 import type { DeviceFamily } from '../facts.ts';
 import type { TransferMode } from './native.ts';
 
-export type HostMemoryKind = 'pageable_shared' | 'registered_pinned_shared' | 'imported_shared' | 'host_direct';
+export type HostMemoryKind =
+  | 'pageable_shared'
+  | 'registered_pinned_shared'
+  | 'imported_shared'
+  | 'host_direct';
 export type H2dSubmitter =
   | 'cuda_driver'
   | 'hip_runtime'
@@ -26,10 +31,15 @@ export interface SubmitH2dOptions {
   /** labels of the span, nothing else */
   metadata?: Readonly<Record<string, unknown>>;
   /**
-   * told of the submission at once; with `traceDeviceEvents`, and where the device can measure, told of the copy's own time
-   * ('gpu/replay_pipeline_batch_h2d') by the readyQuery or synchronizeReady that finds it done
+   * told of the submission at once; with `traceDeviceEvents`, and where the device can measure,
+   * told of the copy's own time ('gpu/replay_pipeline_batch_h2d') by the readyQuery or
+   * synchronizeReady that finds it done
    */
-  traceRecorder?: (span: { name: string; seconds: number; args: Readonly<Record<string, unknown>> }) => void;
+  traceRecorder?: (span: {
+    name: string;
+    seconds: number;
+    args: Readonly<Record<string, unknown>>;
+  }) => void;
   traceDeviceEvents?: boolean;
   h2dBytes?: number;
   packLayout?: string;
@@ -38,7 +48,10 @@ export interface SubmitH2dOptions {
 
 export interface BackendOptions {
   ringDepth: number;
-  /** make events that measure each copy; true by default where the device can. Untimed events cost less to ask for. */
+  /**
+   * make events that measure each copy; true by default where the device can. Untimed events cost
+   * less to ask for.
+   */
   timed?: boolean;
 }
 
@@ -60,7 +73,10 @@ export interface SharedTransferBackend {
 export interface ArmedSlots {
   /** 0 until submitted, then 1, and 2 once a deferred copy was made */
   readonly states: Int32Array;
-  /** bytes submitted: apart from the states, because 2 GiB and more do not fit into a word of 32 bits */
+  /**
+   * bytes submitted: apart from the states, because 2 GiB and more do not fit into a word of 32
+   * bits
+   */
   readonly bytes: Float64Array;
 }
 
@@ -86,15 +102,24 @@ export interface ReplayTransferBackend extends Disposable {
   allocateDeviceSlots(options: { shape: readonly number[]; dtype: DType }): Tensor[];
   /** Host seconds spent submitting. */
   submitH2d(options: SubmitH2dOptions): number;
-  /** The same without checks, for the submit actor: `bytes` from the start of the slot's host half. */
+  /**
+   * The same without checks, for the submit actor: `bytes` from the start of the slot's host half.
+   */
   submitSlot(slot: number, bytes: number): number;
-  /** The slot's next tick begins: not submitted, and a deferred copy that was not waited for is dropped. */
+  /**
+   * The slot's next tick begins: not submitted, and a deferred copy that was not waited for is
+   * dropped.
+   */
   clearReady(slot: number): void;
-  /** True when the slot was submitted and its copy is done (deferred: as soon as it was submitted). */
+  /**
+   * True when the slot was submitted and its copy is done (deferred: as soon as it was submitted).
+   */
   readyQuery(slot: number): boolean;
   /** Resolves when the slot's copy is done; at once when nothing was submitted. */
   synchronizeReady(slot: number): Promise<void>;
-  /** Orders `stream` (the current one by default) behind the slot's copy; never waits on the host. */
+  /**
+   * Orders `stream` (the current one by default) behind the slot's copy; never waits on the host.
+   */
   waitCurrentStreamForReady(slot: number, stream?: Stream): void;
   /** The slots' `copied` events. */
   readonly readyEvents: readonly number[];

@@ -5,13 +5,18 @@ import { typeError } from '../../base/errors.ts';
 import { openDevice } from '../open.ts';
 import { allOrNothing, own as ownedBy } from '../owner.ts';
 import type { ReplayTransferBackend } from './backend.ts';
-import { CudaLikeReplayTransferBackend, HostCopyReplayTransferBackend, XpuReplayTransferBackend } from './families.ts';
+import {
+  CudaLikeReplayTransferBackend,
+  HostCopyReplayTransferBackend,
+  XpuReplayTransferBackend,
+} from './families.ts';
 import { type TransferChoice, TransferMode } from './native.ts';
 
 /**
- * A backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how the host device copies:
- * 'immediate' on its copy stream (the default), 'deferred' to the consumer's stream, 'direct' not at all (pack writes
- * the device half), 'auto' directly too; GPUs copy at once. `timed: false` saves the events that measure copies. Throws for an unknown device, and
+ * A backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how the
+ * host device copies: 'immediate' on its copy stream (the default), 'deferred' to the consumer's
+ * stream, 'direct' not at all (pack writes the device half), 'auto' directly too; GPUs copy at
+ * once. `timed: false` saves the events that measure copies. Throws for an unknown device, and
  * ERR_HOTSLOT_UNAVAILABLE for a family that cannot be used here.
  */
 export function buildReplayTransferBackend(options: {
@@ -34,7 +39,9 @@ export function buildReplayTransferBackend(options: {
       return backend;
     }
     if (transfer !== 'immediate' && transfer !== 'auto')
-      throw typeError(`transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`);
+      throw typeError(
+        `transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`,
+      );
     const gpu =
       device.family === 'xpu'
         ? new XpuReplayTransferBackend(device, slots)
@@ -47,6 +54,8 @@ export function buildReplayTransferBackend(options: {
 /** Throws a TypeError unless it is a way to copy, or 'auto'. */
 export function checkTransfer(transfer: unknown): TransferChoice {
   if (transfer !== 'auto' && !Object.hasOwn(TransferMode, transfer as string))
-    throw typeError(`transfer must be one of auto, ${Object.keys(TransferMode).join(', ')}, got ${shown(transfer)}`);
+    throw typeError(
+      `transfer must be one of auto, ${Object.keys(TransferMode).join(', ')}, got ${shown(transfer)}`,
+    );
   return transfer as TransferChoice;
 }

@@ -6,10 +6,13 @@ import { Tensor } from '../device.ts';
 
 /** One view per slot, each over shared memory. */
 export function checkHostSlots(slots: readonly Uint8Array[], depth: number): void {
-  if (!Array.isArray(slots)) throw typeError(`registerHostSlots takes an array of Uint8Array, got ${shown(slots)}`);
-  if (slots.length !== depth) throw rangeError(`registerHostSlots needs ${depth} slots, got ${slots.length}`);
+  if (!Array.isArray(slots))
+    throw typeError(`registerHostSlots takes an array of Uint8Array, got ${shown(slots)}`);
+  if (slots.length !== depth)
+    throw rangeError(`registerHostSlots needs ${depth} slots, got ${slots.length}`);
   for (const [i, view] of slots.entries()) {
-    if (!(view instanceof Uint8Array)) throw typeError(`host slot ${i} must be a Uint8Array, got ${typeof view}`);
+    if (!(view instanceof Uint8Array))
+      throw typeError(`host slot ${i} must be a Uint8Array, got ${typeof view}`);
     if (!isShared(view.buffer)) throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
     if (view.length === 0) throw rangeError(`host slot ${i} is empty`);
   }
@@ -21,9 +24,13 @@ export function checkCopy(
   host: Uint8Array,
   device: Tensor,
 ): void {
-  const inside = src instanceof Uint8Array && src.buffer === host.buffer && src.byteOffset === host.byteOffset;
+  const inside =
+    src instanceof Uint8Array && src.buffer === host.buffer && src.byteOffset === host.byteOffset;
   if (!inside || src.length > host.length) {
-    const got = src instanceof Uint8Array ? `${src.length} bytes at ${src.byteOffset} of another memory` : typeof src;
+    const got =
+      src instanceof Uint8Array
+        ? `${src.length} bytes at ${src.byteOffset} of another memory`
+        : typeof src;
     throw typeError(
       `source must be slot ${slot}'s registered host memory from its start (${host.length} bytes), got ${got}`,
     );
@@ -34,7 +41,10 @@ export function checkCopy(
       `destination must be slot ${slot}'s tensor on ${device.device.name}, got one on ${dst.device.name}`,
     );
   }
-  if (!dst.contiguous) throw typeError(`destination must be contiguous, got strides [${dst.strides}]`);
+  if (!dst.contiguous)
+    throw typeError(`destination must be contiguous, got strides [${dst.strides}]`);
   if (dst.bytes !== src.length)
-    throw rangeError(`source has ${src.length} bytes, destination ${dst.bytes}: they must be equal`);
+    throw rangeError(
+      `source has ${src.length} bytes, destination ${dst.bytes}: they must be equal`,
+    );
 }

@@ -1,6 +1,6 @@
 /**
- * The transfer backend: host slots registered all or nothing, copies on the device's own copy stream, an event per slot, and
- * an end that waits. Its names are in families.ts.
+ * The transfer backend: host slots registered all or nothing, copies on the device's own copy
+ * stream, an event per slot, and an end that waits. Its names are in families.ts.
  */
 
 import { ThreadEnding } from '../../base/addon.ts';
@@ -55,13 +55,19 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   #slots: Tensor[] = [];
   #submitter: Submitter | null = null;
 
-  constructor(device: Device, options: BackendOptions, mode: TransferMode = TransferMode.immediate) {
+  constructor(
+    device: Device,
+    options: BackendOptions,
+    mode: TransferMode = TransferMode.immediate,
+  ) {
     super(`this transfer backend of ${device.name}`);
     checkKeys('the transfer backend', options, ['ringDepth', 'timed']);
     const { ringDepth, timed = device.traits.timingEvents } = options;
     checkFlag('timed', timed);
     if (!Object.hasOwn(TransferMode, mode))
-      throw typeError(`mode must be one of ${Object.keys(TransferMode).join(', ')}, got ${shown(mode)}`);
+      throw typeError(
+        `mode must be one of ${Object.keys(TransferMode).join(', ')}, got ${shown(mode)}`,
+      );
     this.device = device;
     this.deviceFamily = device.family;
     this.ringDepth = checkCount('ringDepth', ringDepth, 1, MOST_DEPTH);
@@ -70,7 +76,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.supportsAsyncSubmit = mode === TransferMode.immediate;
     this.supportsTimingEvents = mode === TransferMode.immediate && device.traits.timingEvents;
     const timing = timed && this.supportsTimingEvents;
-    const events = (count: number) => Array.from({ length: count }, () => own(this, device.createEvent({ timing })));
+    const events = (count: number) =>
+      Array.from({ length: count }, () => own(this, device.createEvent({ timing })));
     using making = makingOf(this);
     this.#stream = own(this, device.createStream({ priority: -1 }));
     this.#copied = events(ringDepth);
@@ -83,7 +90,10 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   get #hostKind(): HostKind | null {
     if (this.#registered.length === 0) return null;
     // One that is not pinned makes all of them count as that.
-    return this.#registered.find(({ kind }) => kind === 'pageable')?.kind ?? (this.#registered[0] as HostMemory).kind;
+    return (
+      this.#registered.find(({ kind }) => kind === 'pageable')?.kind ??
+      (this.#registered[0] as HostMemory).kind
+    );
   }
   get hostMemoryKind(): HostMemoryKind {
     if (this.mode === TransferMode.direct) return 'host_direct';
@@ -107,7 +117,9 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     if (this.#registered.length > 0)
       throw stateError('BUSY', 'host slots are registered already; close the backend first');
     checkHostSlots(slots, this.ringDepth);
-    const lent = lendHost(this.device, 'host memory is', slots, (warning) => this.warnings.push(warning));
+    const lent = lendHost(this.device, 'host memory is', slots, (warning) =>
+      this.warnings.push(warning),
+    );
     this.#registered = lent.map((memory) => own(this, memory));
     this.#hostViews = [...slots];
     this.#hostOffsets = slots.map(() => 0);
@@ -117,9 +129,11 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     checkOpen(this);
     checkKeys('allocateDeviceSlots', options, ['shape', 'dtype']);
     const { shape, dtype } = options;
-    if (this.#slots.length > 0) throw stateError('BUSY', 'device slots are allocated already; close the backend first');
+    if (this.#slots.length > 0)
+      throw stateError('BUSY', 'device slots are allocated already; close the backend first');
     const element = dtypes[checkDType('allocateDeviceSlots', dtype)].bytes;
-    const bytes = this.mode === TransferMode.direct ? 0 : checkShape(shape) * element * this.ringDepth;
+    const bytes =
+      this.mode === TransferMode.direct ? 0 : checkShape(shape) * element * this.ringDepth;
     const { free } = this.device.memoryInfo();
     if (bytes > free) {
       throw rangeError(
@@ -134,7 +148,9 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       this.#slots = this.#registered.map((memory) => memory.tensor({ shape, dtype }));
       return this.#slots;
     }
-    const slots = allOrNothing((own) => this.#copied.map(() => own(this.device.allocate({ shape, dtype }))));
+    const slots = allOrNothing((own) =>
+      this.#copied.map(() => own(this.device.allocate({ shape, dtype }))),
+    );
     this.#slots = slots.map((slot) => own(this, slot));
     return this.#slots;
   }
@@ -165,18 +181,25 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.#checkSlot(slot);
     const host = this.#hostViews[slot];
     const device = this.#slots[slot];
-    if (!host || !device) throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
+    if (!host || !device)
+      throw stateError('BUSY', 'register host slots and allocate device slots before submitting');
     checkCopy({ slot, src, dst }, host, device);
     const seconds = this.submitSlot(slot, src.length);
     this.#spans.delete(slot);
     if (!traceRecorder) return seconds;
     const bytes = h2dBytes ?? src.length;
     const facts = { slot, bytes, pinned: this.hostPinned, ...metadata };
-    const more = { layout: packLayout, executor: packExecutor, submitter: this.h2dSubmitter, shared: true };
+    const more = {
+      layout: packLayout,
+      executor: packExecutor,
+      submitter: this.h2dSubmitter,
+      shared: true,
+    };
     traceRecorder({ name: 'replay_pipeline_batch_h2d', seconds, args: { ...more, ...facts } });
     const begin = this.#begins[slot];
     if (traceDeviceEvents && begin) {
-      // The copy stream's own time is known once the copy is done: told by the call that finds it so.
+      // The copy stream's own time is known once the copy is done: told by the call that finds it
+      // so.
       this.#spans.set(slot, () => {
         const ms = (this.#copied[slot] as DeviceEvent).elapsedMs(begin);
         traceRecorder({ name: 'gpu/replay_pipeline_batch_h2d', seconds: ms / 1000, args: facts });
@@ -253,7 +276,10 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.#hostViews = [];
   }
 
-  /** Every copy is followed by its slot's event. A sticky error counts as drained: nothing of that stream runs any more. */
+  /**
+   * Every copy is followed by its slot's event. A sticky error counts as drained: nothing of that
+   * stream runs any more.
+   */
   #drained(): boolean {
     const deadline = new Deadline(DRAIN_MS);
     return this.#copied.every((event) => {

@@ -9,8 +9,9 @@ import { CopyingTransferBackend } from './copying.ts';
 import type { TransferMode } from './native.ts';
 
 /**
- * For NVIDIA's and AMD's GPUs: the driver's copy engine copies out of slots pinned in the shared memory itself. When the driver
- * does not pin them it copies from pageable memory; `hostMemoryKind` and a warning say so.
+ * For NVIDIA's and AMD's GPUs: the driver's copy engine copies out of slots pinned in the shared
+ * memory itself. When the driver does not pin them it copies from pageable memory; `hostMemoryKind`
+ * and a warning say so.
  */
 export class CudaLikeReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions) {
@@ -26,8 +27,9 @@ export class XpuReplayTransferBackend extends CopyingTransferBackend {
 }
 
 /**
- * The portable one: copies on the host device's copy stream. Mode `deferred` is for devices that the consumer's thread must
- * submit to; with `direct` pack writes the device half itself, which only the host device allows.
+ * The portable one: copies on the host device's copy stream. Mode `deferred` is for devices that
+ * the consumer's thread must submit to; with `direct` pack writes the device half itself, which
+ * only the host device allows.
  */
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions & { mode?: TransferMode }) {

@@ -1,10 +1,16 @@
-/** The classes of submit.node, poll.node and replay.node, as TypeScript sees them. Backends and actors share them. */
+/**
+ * The classes of submit.node, poll.node and replay.node, as TypeScript sees them. Backends and
+ * actors share them.
+ */
 import { checkLayout, loadAddon } from '../../base/addon.ts';
 
 export interface Submitter {
   /** Enqueues the copy of `bytes` and the slot's `copied` event; the host seconds it took. */
   submit(slot: number, bytes: number): number;
-  /** Orders a stream behind the slot's copy; with bytes, makes the deferred copy on it first. The host seconds it took. */
+  /**
+   * Orders a stream behind the slot's copy; with bytes, makes the deferred copy on it first. The
+   * host seconds it took.
+   */
   waitReady(stream: number, slot: number, bytes: number): number;
   close(): void;
 }
@@ -14,14 +20,20 @@ export interface Poller {
   check(ns: number): number;
   /** Sleeps on the thread's bell until an event is done, the bell rang, or `ms` are over. */
   wait(seen: number, ms: number): number;
-  /** The thread goes to sleep in JavaScript: completions no longer ring it, and the device does not count on its help. */
+  /**
+   * The thread goes to sleep in JavaScript: completions no longer ring it, and the device does not
+   * count on its help.
+   */
   away(): void;
   back(): void;
   close(): void;
 }
 
 export interface Replayer {
-  /** True: done. Like every answer here it must be looked at before the slot is handed on; see answered(). */
+  /**
+   * True: done. Like every answer here it must be looked at before the slot is handed on; see
+   * answered().
+   */
   launch(slot: number, mailboxOffset: number): true;
   /** `spent` alone, for an update whose graph was launched before its actor died. */
   mark(slot: number, mailboxOffset: number): true;
@@ -30,9 +42,13 @@ export interface Replayer {
 }
 
 /** How host bytes reach the device half; submit.node numbers them in this order. */
-// No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs the negated arming words, a mode
-// of submit.node, and a second event behind a manual tick.
-export const TransferMode = Object.freeze({ immediate: 'immediate', deferred: 'deferred', direct: 'direct' } as const);
+// No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs
+// the negated arming words, a mode of submit.node, and a second event behind a manual tick.
+export const TransferMode = Object.freeze({
+  immediate: 'immediate',
+  deferred: 'deferred',
+  direct: 'direct',
+} as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
 /** 'auto': `direct` on the host device, `immediate` on GPUs. */
 export type TransferChoice = TransferMode | 'auto';
@@ -58,8 +74,9 @@ interface PollerOptions {
   /** when each event was seen done, ms */
   times: Float64Array;
   /**
-   * Divides the events into rings, one count each. Of a ring the events are asked for in its order, from the one that `oldest` says on,
-   * up to the first that is not done. Without it every event is asked for.
+   * Divides the events into rings, one count each. Of a ring the events are asked for in its order,
+   * from the one that `oldest` says on, up to the first that is not done. Without it every event is
+   * asked for.
    */
   counts?: readonly number[];
   oldest?: Int32Array;
@@ -88,10 +105,15 @@ export function newSubmitter(options: SubmitterOptions): Submitter {
   return new Submitter({ ...options, mode: Object.keys(TransferMode).indexOf(options.mode) });
 }
 export function newPoller(options: PollerOptions): Poller {
-  const { Poller, watch } = loadAddon<{ Poller: new (o: PollerOptions) => Poller; watch: typeof Watch }>('poll');
+  const { Poller, watch } = loadAddon<{
+    Poller: new (o: PollerOptions) => Poller;
+    watch: typeof Watch;
+  }>('poll');
   checkLayout('poll', 'watch words', Watch, watch);
   return new Poller(options);
 }
 export function newReplayer(options: ReplayerOptions): Replayer {
-  return new (loadAddon<{ Replayer: new (o: ReplayerOptions) => Replayer }>('replay').Replayer)(options);
+  return new (loadAddon<{ Replayer: new (o: ReplayerOptions) => Replayer }>('replay').Replayer)(
+    options,
+  );
 }

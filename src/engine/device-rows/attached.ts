@@ -2,7 +2,11 @@
 
 import type { Int64 } from '../../shm/int64.ts';
 import type { Place } from '../../shm/memory.ts';
-import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import {
+  insideOfBuffer,
+  ReplayBuffer,
+  type SharedReplayBuffer,
+} from '../../store/rows/replay-buffer.ts';
 import { DeviceRowsWords } from './words.ts';
 
 /** What actors need of them. */

@@ -1,6 +1,7 @@
 /**
- * Rows that live on the device: their memory, the batch that a graph's first kernels gather from it, and the copy stream that brings
- * what is new. Made and freed by the opener only; what actors do with it stands in words.ts and actors/ingest.ts.
+ * Rows that live on the device: their memory, the batch that a graph's first kernels gather from
+ * it, and the copy stream that brings what is new. Made and freed by the opener only; what actors
+ * do with it stands in words.ts and actors/ingest.ts.
  */
 import { ThreadEnding } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
@@ -55,13 +56,20 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     this.#heads = options.heads;
     using making = makingOf(this);
     this.#ring = own(this, device.allocate({ shape: [checked.ringBytes / 4], dtype: 'uint32' }));
-    this.batch = own(this, device.allocate({ shape: [sampleCount * checked.stride], dtype: 'uint8' }));
+    this.batch = own(
+      this,
+      device.allocate({ shape: [sampleCount * checked.stride], dtype: 'uint8' }),
+    );
     this.places = own(this, device.allocate({ shape: [sampleCount], dtype: 'int32' }));
     const { memory } = insideOfBuffer(buffer);
-    const [host] = lendHost(device, "the replay buffer's memory is", [memory], (text) => this.warnings.push(text));
+    const [host] = lendHost(device, "the replay buffer's memory is", [memory], (text) =>
+      this.warnings.push(text),
+    );
     this.#host = own(this, host as HostMemory);
     this.#stream = own(this, device.createStream());
-    this.#events = Array.from({ length: MOST_UNDER_WAY }, () => own(this, device.createEvent({ timing: false })));
+    this.#events = Array.from({ length: MOST_UNDER_WAY }, () =>
+      own(this, device.createEvent({ timing: false })),
+    );
     this.#words = DeviceRowsWords.create();
     making.done();
   }
@@ -69,7 +77,10 @@ export class DeviceRows extends Owner implements KeptOnDevice {
   share(): SharedDeviceRows {
     const { places, guard, rowsPerSpan, stride } = this.checked;
     return {
-      ...{ places, guard, rowsPerSpan, stride },
+      places,
+      guard,
+      rowsPerSpan,
+      stride,
       words: this.#words.place,
       buffer: this.#buffer.share(),
       stream: this.#stream.handle,
@@ -81,7 +92,10 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     };
   }
 
-  /** Enqueues what a tick begins with: its draw, by the head in its slot's parameters, and the gather into the batch. */
+  /**
+   * Enqueues what a tick begins with: its draw, by the head in its slot's parameters, and the
+   * gather into the batch.
+   */
   draw(stream: Stream, slot: number): void {
     const head = this.#heads[slot] as Tensor<'int32'>;
     const { stride, places } = this.checked;
@@ -91,14 +105,21 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     // So many neighbours a row that each has one 16-byte piece, up to a warp.
     const shift = Math.min(5, Math.ceil(Math.log2(words / 4)));
     const out = this.batch.view({ shape: [n * words], dtype: 'uint32' });
-    stream.launch('gather_places', { tensors: [out, this.#ring, this.places], wholes: [n, words, places, shift] });
+    stream.launch('gather_places', {
+      tensors: [out, this.#ring, this.places],
+      wholes: [n, words, places, shift],
+    });
   }
 
   get statistics(): RingStatistics {
     const { visible, low, dropped, whole } = this.#words.readReach();
     const { places, guard, stride } = this.checked;
     return {
-      ...{ visible, low, ingestedRows: whole, ingestedBytes: whole * stride, droppedRows: dropped },
+      visible,
+      low,
+      ingestedRows: whole,
+      ingestedBytes: whole * stride,
+      droppedRows: dropped,
       drawable: visible - Math.max(low, visible - (places - guard)),
     };
   }

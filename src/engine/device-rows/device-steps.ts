@@ -1,6 +1,7 @@
 /**
- * Steps of a view that live on the device: their places, and the batch that the graph of a tick gathers from them. What travels with a
- * tick, and why each step does so once: native/rows/mirror.hpp. Made and freed by the opener only.
+ * Steps of a view that live on the device: their places, and the batch that the graph of a tick
+ * gathers from them. What travels with a tick, and why each step does so once:
+ * native/rows/mirror.hpp. Made and freed by the opener only.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
@@ -65,15 +66,24 @@ export class DeviceSteps extends Owner implements KeptOnDevice {
     return [...gathered.values()].flatMap(({ field, places, at, list, instead }) => {
       const count = this.#rows * places;
       const out = this.batch.view({ shape: [count * field.bytes], offset: at });
-      const from = (of: { offset: number; bytes: number }, listed: number, rows: number): Gather => {
-        const unit = [16, 4, 1].find((bytes) => of.bytes % bytes === 0 && of.offset % bytes === 0) as number;
+      const from = (
+        of: { offset: number; bytes: number },
+        listed: number,
+        rows: number,
+      ): Gather => {
+        const unit = [16, 4, 1].find(
+          (bytes) => of.bytes % bytes === 0 && of.offset % bytes === 0,
+        ) as number;
         const lists = slot.view({ shape: [rows], offset: listed / 4, dtype: 'int32' });
         const shift = shiftOf(of.bytes / unit);
         const wholes = [rows, of.bytes, of.offset, stride, ringRows, most, unit, shift] as const;
         return { tensors: [out, this.#ring, fresh, lists], wholes };
       };
       // Behind the row's own: the goal that another step achieved.
-      return [from(field, list, count), ...(instead ? [from(instead.field, instead.list, count)] : [])];
+      return [
+        from(field, list, count),
+        ...(instead ? [from(instead.field, instead.list, count)] : []),
+      ];
     });
   }
 
@@ -81,7 +91,8 @@ export class DeviceSteps extends Owner implements KeptOnDevice {
   draw(stream: Stream, slot: number): void {
     const { stride, places } = this.checked;
     const { most } = this.#layout;
-    for (const gather of this.#gathers[slot] as readonly Gather[]) stream.launch('gather_fields', gather);
+    for (const gather of this.#gathers[slot] as readonly Gather[])
+      stream.launch('gather_fields', gather);
     const { fresh, head } = this.#brings[slot] as { fresh: Tensor; head: Tensor<'int32'> };
     const wholes = [most, stride / 4, places, shiftOf(stride / 16)] as const;
     stream.launch('put_places', { tensors: [this.#ring, fresh, head], wholes });

@@ -1,4 +1,7 @@
-/** A tick's head: which rows it may draw. Pack writes it beside the slot's parameters; draw_places reads it on the device. */
+/**
+ * A tick's head: which rows it may draw. Pack writes it beside the slot's parameters; draw_places
+ * reads it on the device.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -30,11 +33,16 @@ export function writeHead(words: Int32Array, { seed, tick, low, span, places }: 
 function upper(a: number, b: number): number {
   const [a0, a1, b0, b1] = [a & 0xffff, a >>> 16, b & 0xffff, b >>> 16];
   const middle = a1 * b0 + ((a0 * b0) >>> 16);
-  return (a1 * b1 + Math.floor(middle / 65_536) + (((a0 * b1 + (middle % 65_536)) / 65_536) >>> 0)) >>> 0;
+  return (
+    (a1 * b1 + Math.floor(middle / 65_536) + (((a0 * b1 + (middle % 65_536)) / 65_536) >>> 0)) >>> 0
+  );
 }
 
 /** Philox4x32-10 (Salmon et al. 2011) of a counter of four words by a key of two. */
-function philox(x: [number, number, number, number], key: readonly [number, number]): [number, number, number, number] {
+function philox(
+  x: [number, number, number, number],
+  key: readonly [number, number],
+): [number, number, number, number] {
   let [k0, k1] = key;
   for (let round = 0; round < 10; round++) {
     const [x0, x1, x2, x3] = x;
@@ -70,9 +78,10 @@ export interface PhiloxIndices {
 }
 
 /**
- * The rows that a pipeline with `rows: 'device'` draws in a tick, as indices that `buffer.gather()` takes: uint32[count], each below
- * `capacity`, uniform over the absolute rows [low, low + span). The same bits as on every device. `seed` is the pipeline's
- * baseSeed. Throws RangeError for a span of no rows or of more than the capacity.
+ * The rows that a pipeline with `rows: 'device'` draws in a tick, as indices that `buffer.gather()`
+ * takes: uint32[count], each below `capacity`, uniform over the absolute rows [low, low + span).
+ * The same bits as on every device. `seed` is the pipeline's baseSeed. Throws RangeError for a span
+ * of no rows or of more than the capacity.
  */
 export function philoxIndices(options: PhiloxIndices): Uint32Array {
   checkKeys('philoxIndices', options, ['seed', 'tick', 'low', 'span', 'capacity', 'count']);
@@ -81,11 +90,13 @@ export function philoxIndices(options: PhiloxIndices): Uint32Array {
   checkCount('capacity', capacity, 1, WORD - 1);
   checkCount('span', span, 1, WORD - 1);
   checkCount('count', count, 1, 2 ** 31 - 1);
-  if (span > capacity) throw rangeError(`span must be at most the capacity ${capacity}, got ${span}`);
+  if (span > capacity)
+    throw rangeError(`span must be at most the capacity ${capacity}, got ${span}`);
   const out = arrayOf('uint32', count);
   const key = [seed % WORD, Math.floor(seed / WORD)] as const;
   const [tick0, tick1, first] = [tick % WORD, Math.floor(tick / WORD), low % capacity];
-  const place = (index: number) => (first + index < capacity ? first + index : first + index - capacity);
+  const place = (index: number) =>
+    first + index < capacity ? first + index : first + index - capacity;
   for (let i = 0; i < count; i += 2) {
     const [a, b, c, d] = philox([i / 2, tick0, tick1, 0x776f7273], key);
     out[i] = place(drawn(a, b, span));

@@ -7,15 +7,19 @@ import { rowStride } from '../../store/rows/pack-layout.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 /**
- * 'host': each batch is packed on the host and copied. 'device': every row is copied once, when it is new, and batches are drawn and
- * gathered there. 'auto': the latter on a GPU with memory of its own that has room for them.
+ * 'host': each batch is packed on the host and copied. 'device': every row is copied once, when it
+ * is new, and batches are drawn and gathered there. 'auto': the latter on a GPU with memory of its
+ * own that has room for them.
  */
 export type RowsKept = 'host' | 'device' | 'auto';
 
 export interface DeviceRingOptions {
   /** rows that the device keeps, the newest; the buffer's capacity by default, and at most that */
   capacity?: number;
-  /** rows that are not drawn, so that new ones can be copied while ticks are under way; a sixteenth of the capacity by default */
+  /**
+   * rows that are not drawn, so that new ones can be copied while ticks are under way; a sixteenth
+   * of the capacity by default
+   */
   guard?: number;
   /** bytes of one copy at most; 4 MiB by default */
   chunkBytes?: number;
@@ -43,7 +47,8 @@ export function checkRows(rows: unknown = 'host'): RowsKept {
 }
 
 function checkShare({ headroom = 0.8 }: DeviceRingOptions): { headroom: number } {
-  if (typeof headroom !== 'number') throw typeError(`deviceRing.headroom must be a number, got ${shown(headroom)}`);
+  if (typeof headroom !== 'number')
+    throw typeError(`deviceRing.headroom must be a number, got ${shown(headroom)}`);
   if (!(headroom > 0 && headroom <= 1))
     throw rangeError(`deviceRing.headroom must be above 0 and at most 1, got ${headroom}`);
   return { headroom };
@@ -56,7 +61,11 @@ interface StepsToKeep {
   readonly gatheredBytes: number;
 }
 
-export function checkRing(buffer: ReplayBuffer, sampleCount: number, options: DeviceRingOptions = {}): CheckedRing {
+export function checkRing(
+  buffer: ReplayBuffer,
+  sampleCount: number,
+  options: DeviceRingOptions = {},
+): CheckedRing {
   checkKeys('deviceRing', options, RING_OPTIONS);
   const stride = rowStride(buffer.rowBytes);
   const places = checkCount('deviceRing.capacity', options.capacity ?? buffer.capacity, 2);
@@ -64,9 +73,14 @@ export function checkRing(buffer: ReplayBuffer, sampleCount: number, options: De
     throw rangeError(
       `deviceRing.capacity must be at most the buffer's ${buffer.capacity} rows, got ${places}: rows come from there`,
     );
-  const chunkBytes = checkCount('deviceRing.chunkBytes', options.chunkBytes ?? Math.max(4 << 20, stride), stride);
+  const chunkBytes = checkCount(
+    'deviceRing.chunkBytes',
+    options.chunkBytes ?? Math.max(4 << 20, stride),
+    stride,
+  );
   const guard = checkCount('deviceRing.guard', options.guard ?? Math.ceil(places / 16), 1);
-  if (guard >= places) throw rangeError(`deviceRing.guard must be below the capacity ${places}, got ${guard}`);
+  if (guard >= places)
+    throw rangeError(`deviceRing.guard must be below the capacity ${places}, got ${guard}`);
   const { headroom } = checkShare(options);
   // Two spans fit the guard: one is copied while the next is ordered, and no tick waits for either.
   const rowsPerSpan = Math.max(1, Math.min(Math.floor(chunkBytes / stride), Math.floor(guard / 2)));
@@ -74,22 +88,38 @@ export function checkRing(buffer: ReplayBuffer, sampleCount: number, options: De
   return { places, guard, rowsPerSpan, stride, ringBytes: places * stride, batchBytes, headroom };
 }
 
-/** Of a view's steps: all of them have their places there, and batches are as they are with rows on the host. */
+/**
+ * Of a view's steps: all of them have their places there, and batches are as they are with rows on
+ * the host.
+ */
 export function checkSteps(steps: StepsToKeep, options: DeviceRingOptions = {}): CheckedRing {
   const { places, placeBytes, gatheredBytes: batchBytes } = steps;
   const stride = rowStride(placeBytes);
-  return { places, guard: 0, rowsPerSpan: 0, stride, ringBytes: places * stride, batchBytes, ...checkShare(options) };
+  return {
+    places,
+    guard: 0,
+    rowsPerSpan: 0,
+    stride,
+    ringBytes: places * stride,
+    batchBytes,
+    ...checkShare(options),
+  };
 }
 /** What of it can be said of steps. */
 export function checkStepsOptions(options: DeviceRingOptions = {}): void {
   for (const name of ['capacity', 'guard', 'chunkBytes'] as const)
     if (options[name] !== undefined)
-      throw rangeError(`deviceRing.${name} is about rows of a ReplayBuffer: every place of a TrajectoryBuffer is kept`);
+      throw rangeError(
+        `deviceRing.${name} is about rows of a ReplayBuffer: every place of a TrajectoryBuffer is kept`,
+      );
   checkShare(options);
 }
 
 /** Why the device cannot have them: each term in bytes. Null where it can. */
-function tooLarge(device: Device, { ringBytes, batchBytes, headroom, places, stride }: CheckedRing): string | null {
+function tooLarge(
+  device: Device,
+  { ringBytes, batchBytes, headroom, places, stride }: CheckedRing,
+): string | null {
   const { free } = device.memoryInfo();
   if (ringBytes + batchBytes <= headroom * free) return null;
   return `${places} rows of ${stride} bytes take ${ringBytes} and a batch ${batchBytes}; ${device.name} has ${free} free, of which ${headroom * 100} % may be taken`;
@@ -100,21 +130,35 @@ export interface RowsChoice {
   readonly reason: string;
 }
 
-/** Throws ERR_HOTSLOT_MEMORY, naming every term, where 'device' was asked for and there is no room. */
-export function chooseRows(asked: RowsKept, device: Device, ring: CheckedRing | null, otherwise: string): RowsChoice {
+/**
+ * Throws ERR_HOTSLOT_MEMORY, naming every term, where 'device' was asked for and there is no room.
+ */
+export function chooseRows(
+  asked: RowsKept,
+  device: Device,
+  ring: CheckedRing | null,
+  otherwise: string,
+): RowsChoice {
   if (asked === 'host') return { kept: 'host', reason: 'as asked' };
   const none = ring === null ? otherwise : tooLarge(device, ring);
   if (asked === 'device') {
     if (none !== null)
-      throw rangeError(`rows: 'device' cannot be: ${none}`, ring === null ? undefined : 'ERR_HOTSLOT_MEMORY');
+      throw rangeError(
+        `rows: 'device' cannot be: ${none}`,
+        ring === null ? undefined : 'ERR_HOTSLOT_MEMORY',
+      );
     return { kept: 'device', reason: 'as asked' };
   }
-  if (device.family === 'host') return { kept: 'host', reason: 'the processor reaches the rows where they are' };
+  if (device.family === 'host')
+    return { kept: 'host', reason: 'the processor reaches the rows where they are' };
   if (device.family === 'xpu')
     return {
       kept: 'host',
       reason: `${device.name} may share the processor's memory: ask for rows: 'device' where it has its own`,
     };
   if (none !== null) return { kept: 'host', reason: none };
-  return { kept: 'device', reason: 'each row crosses to the device once instead of each time that it is drawn' };
+  return {
+    kept: 'device',
+    reason: 'each row crosses to the device once instead of each time that it is drawn',
+  };
 }

@@ -3,7 +3,10 @@ import type { Stream, Tensor } from '../../device/device.ts';
 import type { CheckedRing } from './options.ts';
 
 export interface RingStatistics {
-  /** rows before it are on the device, or were lost; of a TrajectoryBuffer, that were ever added: each goes there when it is first drawn */
+  /**
+   * rows before it are on the device, or were lost; of a TrajectoryBuffer, that were ever added:
+   * each goes there when it is first drawn
+   */
   readonly visible: number;
   /** the oldest row that is there, absolute; of a TrajectoryBuffer, how many steps are gone */
   readonly low: number;
@@ -12,7 +15,10 @@ export interface RingStatistics {
   /** rows that were ever copied and came whole, and their bytes with what fills their strides up */
   readonly ingestedRows: number;
   readonly ingestedBytes: number;
-  /** rows that were added since and never copied whole: writers overwrote them before, or went on for more than the ring has */
+  /**
+   * rows that were added since and never copied whole: writers overwrote them before, or went on
+   * for more than the ring has
+   */
   readonly droppedRows: number;
 }
 

@@ -1,29 +1,36 @@
 /**
- * How far the rows have come onto the device, and what is on the way: the words that pack's thread and poll's share. A span is a run
- * of rows that one copy order brings; a head says which rows a tick may draw. Row numbers are absolute, from the first ever added.
- * Row p lies at place p mod `places`; a device copy and a draw may never meet in a place.
+ * How far the rows have come onto the device, and what is on the way: the words that pack's thread
+ * and poll's share. A span is a run of rows that one copy order brings; a head says which rows a
+ * tick may draw. Row numbers are absolute, from the first ever added. Row p lies at place p mod
+ * `places`; a device copy and a draw may never meet in a place.
  *
- * D1  every row of [low, visible) lies whole at its place, and stays until `low` has passed it and every unspent head's low too.
- * D2  `visible` moves only when the span's event was seen complete and the buffer's `reserved` was read behind that: rows that a
- *     writer may have begun on meanwhile are below the new `low`. Neither goes back.
+ * D1  every row of [low, visible) lies whole at its place, and stays until `low` has passed it and
+ *     every unspent head's low too.
+ * D2  `visible` moves only when the span's event was seen complete and the buffer's `reserved` was
+ *     read behind that: rows that a writer may have begun on meanwhile are below the new `low`.
+ *     Neither goes back.
  * D3  visible − low ≤ places.
- * D4  a head's rows [head's low, visible) are some of [low, visible) when it is written, at least one, at most places − guard; the
- *     head stays as it is until its slot is Free.
- * D5  no copy overwrites a place that an unspent head, or one that is written before the copy is over, may draw: a span up to row e is
- *     submitted only while e ≤ head's low + places for every unspent head, and a head is written only while e ≤ visible + guard for
- *     every span that is on the way, or was begun by a thread that died. Pack's thread does both, so nothing comes between the look and
- *     the act.
- * D6  the places that a tick draws are a function of its head alone: a launch that is repeated repeats its update.
+ * D4  a head's rows [head's low, visible) are some of [low, visible) when it is written, at least
+ *     one, at most places − guard; the head stays as it is until its slot is Free.
+ * D5  no copy overwrites a place that an unspent head, or one that is written before the copy is
+ *     over, may draw: a span up to row e is submitted only while e ≤ head's low + places for every
+ *     unspent head, and a head is written only while e ≤ visible + guard for every span that is on
+ *     the way, or was begun by a thread that died. Pack's thread does both, so nothing comes
+ *     between the look and the act.
+ * D6  the places that a tick draws are a function of its head alone: a launch that is repeated
+ *     repeats its update.
  * D7  one mark a launch, as for every slot (I8).
  * D8  nothing of this is freed before the copy stream and the compute stream are drained.
- * D9  what crosses the bus is rows × stride + heads + what comes home. (Steps of a view come there by other rules, which
- *     native/rows/mirror.hpp has: with each of them its place, and of each row drawn what pack made of notes.)
+ * D9  what crosses the bus is rows × stride + heads + what comes home. (Steps of a view come there
+ *     by other rules, which native/rows/mirror.hpp has: with each of them its place, and of each
+ *     row drawn what pack made of notes.)
  *
- * One owner each (I1). Pack's thread writes a span's record, then `submitted`; poll writes what it found of the span, then `done`.
- * A record is written again only SPANS spans later, and fewer are ever on the way: whoever has read `done` may read its record.
- * Where copies go to is stored in `begun` before the first of them is ordered. A successor of pack's thread goes on behind the last
- * span that was published: what its predecessor copied beyond that lies in places that no head names until `begun` has come (D5), and
- * is copied once more behind it on the same stream.
+ * One owner each (I1). Pack's thread writes a span's record, then `submitted`; poll writes what it
+ * found of the span, then `done`. A record is written again only SPANS spans later, and fewer are
+ * ever on the way: whoever has read `done` may read its record. Where copies go to is stored in
+ * `begun` before the first of them is ordered. A successor of pack's thread goes on behind the last
+ * span that was published: what its predecessor copied beyond that lies in places that no head
+ * names until `begun` has come (D5), and is copied once more behind it on the same stream.
  */
 import { allocateShared, LINE, type Place, secondLook } from '../../shm/memory.ts';
 
@@ -44,7 +51,10 @@ export interface Reach {
   readonly visible: number;
   /** the oldest row that is there */
   readonly low: number;
-  /** rows that were never copied, or not whole: overwritten before, or too many for the device; of all so far */
+  /**
+   * rows that were never copied, or not whole: overwritten before, or too many for the device; of
+   * all so far
+   */
   readonly dropped: number;
   /** rows that came whole, of all so far */
   readonly whole: number;
@@ -79,8 +89,8 @@ export class DeviceRowsWords {
   }
 
   /**
-   * Pack's thread, under which no record of what is done changes. Read `visible` first: a `low` that poll stored behind that is higher,
-   * which leaves rows out and lets none in.
+   * Pack's thread, under which no record of what is done changes. Read `visible` first: a `low`
+   * that poll stored behind that is higher, which leaves rows out and lets none in.
    */
   get visible(): number {
     return this.#spans[this.#at(this.done - 1) + Field.to] as number;
@@ -91,7 +101,12 @@ export class DeviceRowsWords {
   #reachOf(done: number): Reach {
     const at = this.#at(done - 1);
     const of = (field: number) => this.#spans[at + field] as number;
-    return { visible: of(Field.to), low: of(Field.low), dropped: of(Field.dropped), whole: of(Field.whole) };
+    return {
+      visible: of(Field.to),
+      low: of(Field.low),
+      dropped: of(Field.dropped),
+      whole: of(Field.whole),
+    };
   }
   /** Any other thread: read again until no record was written meanwhile. */
   readReach(): Reach {
@@ -106,7 +121,9 @@ export class DeviceRowsWords {
     return this.#spans[this.#at(this.submitted - 1) + Field.to]!;
   }
 
-  /** Pack's thread: before the copies of rows up to this one are ordered. A successor reads it too. */
+  /**
+   * Pack's thread: before the copies of rows up to this one are ordered. A successor reads it too.
+   */
   begin(to: number): void {
     this.#spans[BEGUN] = Math.max(this.begun, to);
   }
@@ -122,7 +139,10 @@ export class DeviceRowsWords {
     Atomics.store(this.#words, Word.submitted, (submitted + 1) | 0);
   }
 
-  /** Poll: the event of the oldest span on the way was seen; rows before `lost` may have been overwritten while they were copied. */
+  /**
+   * Poll: the event of the oldest span on the way was seen; rows before `lost` may have been
+   * overwritten while they were copied.
+   */
   finish(lost: number, places: number): void {
     const { done } = this;
     const before = this.#reachOf(done);
@@ -132,7 +152,10 @@ export class DeviceRowsWords {
     const gap = from - before.visible;
     const first = Math.min(Math.max(from, lost), to);
     // What is there is one run of rows: nothing older than a hole is drawn.
-    this.#spans[at + Field.low] = Math.max(gap > 0 || first > from ? first : before.low, to - places);
+    this.#spans[at + Field.low] = Math.max(
+      gap > 0 || first > from ? first : before.low,
+      to - places,
+    );
     // What was there before the pipeline, and is over, was not missed.
     const missed = before.whole + before.dropped > 0 ? gap : 0;
     this.#spans[at + Field.dropped] = before.dropped + missed + (first - from);

@@ -1,4 +1,7 @@
-/** What processes that do something together say first: the same thing, or they are told who does another. */
+/**
+ * What processes that do something together say first: the same thing, or they are told who does
+ * another.
+ */
 import { createHash } from 'node:crypto';
 import { typeError } from '../../base/errors.ts';
 
@@ -19,7 +22,11 @@ export function recordOf(what: string, facts: unknown): Uint8Array {
 export function checkAgreed(all: Uint8Array): void {
   const records = Array.from({ length: all.length / RECORD }, (_, process) => {
     const text = new TextDecoder().decode(all.slice(process * RECORD, (process + 1) * RECORD));
-    return JSON.parse(text.slice(0, text.indexOf('\0'))) as [protocol: number, what: string, hash: string];
+    return JSON.parse(text.slice(0, text.indexOf('\0'))) as [
+      protocol: number,
+      what: string,
+      hash: string,
+    ];
   });
   const [first] = records;
   for (const [process, [protocol, what, hash]] of records.entries()) {

@@ -1,14 +1,18 @@
 /**
- * One rank of a learner group, in whichever thread of its process works for it: it sends its vector to all others, and takes theirs
- * once they are there. It waits for nothing. H1 to H6 of src/shm/exchange-words.ts hold, G4 and G5 of verdict.ts, and:
+ * One rank of a learner group, in whichever thread of its process works for it: it sends its vector
+ * to all others, and takes theirs once they are there. It waits for nothing. H1 to H6 of
+ * src/shm/exchange-words.ts hold, G4 and G5 of verdict.ts, and:
  *
- * G1 Every rank sums the same vectors in the order of ranks, its own among them, in float64, and rounds once: all get the same bits.
- * G2 `begun` is stored before anything of an exchange is sent, `over` when the caller has put its outcome away. If they are unequal and
- *    the rank did not leave that exchange, the thread that worked for it died in between: the exchange cannot be replayed, and the
- *    group fails.
- * G3 The letter before a vector says what it is. A rank that does something else than this one fails the group, and is named.
- * G6 A rank whose run ends says so in a letter. Every rank has the same letters, so all runs end at that exchange. If one of them was
- *    due for a mean, all take it, in the middle between two means or not.
+ * G1 Every rank sums the same vectors in the order of ranks, its own among them, in float64, and
+ *    rounds once: all get the same bits.
+ * G2 `begun` is stored before anything of an exchange is sent, `over` when the caller has put its
+ *    outcome away. If they are unequal and the rank did not leave that exchange, the thread that
+ *    worked for it died in between: the exchange cannot be replayed, and the group fails.
+ * G3 The letter before a vector says what it is. A rank that does something else than this one
+ *    fails the group, and is named.
+ * G6 A rank whose run ends says so in a letter. Every rank has the same letters, so all runs end at
+ *    that exchange. If one of them was due for a mean, all take it, in the middle between two means
+ *    or not.
  */
 import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
@@ -43,7 +47,9 @@ const texts: ExchangeTexts = {
 };
 
 interface Means {
-  /** in the order of the vectors, each as long as `to`, which may be one of them; summed in float64 */
+  /**
+   * in the order of the vectors, each as long as `to`, which may be one of them; summed in float64
+   */
   mean(to: Float32Array, vectors: readonly Float32Array[]): void;
 }
 
@@ -97,7 +103,9 @@ export class GroupRank extends ExchangeMember {
           vector: new Float32Array(data.memory, at + LETTER_BYTES, parameters),
         };
       });
-    const others = Array.from({ length: ranks }, (_, other) => other).filter((other) => other !== rank);
+    const others = Array.from({ length: ranks }, (_, other) => other).filter(
+      (other) => other !== rank,
+    );
     this.#routes = others.map((other) => {
       const [outgoing, incoming] = [routeOf(ranks, other, rank), routeOf(ranks, rank, other)];
       return { rank: other, outgoing, incoming, out: halves(outgoing), in: halves(incoming) };
@@ -122,10 +130,16 @@ export class GroupRank extends ExchangeMember {
     this.check();
     for (let rank = 0; rank < this.words.ranks; rank++)
       if (this.words.state(rank) > RankState.open)
-        throw stateError('CLOSED', `rank ${rank} has left the learner group: close every rank, and join a new group`);
+        throw stateError(
+          'CLOSED',
+          `rank ${rank} has left the learner group: close every rank, and join a new group`,
+        );
   }
 
-  /** In a run another thread may close the group between any two words: look() finds it, and the run ends without a mean. */
+  /**
+   * In a run another thread may close the group between any two words: look() finds it, and the run
+   * ends without a mean.
+   */
   #checkMay(inRun: boolean): void {
     if (inRun) this.checkFailed();
     else this.check();
@@ -144,8 +158,8 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * G5: what must come before start(). True when nothing is open any more; what ended the run when a rank has left the group; false
-   * while parts of an exchange that this rank left are missing.
+   * G5: what must come before start(). True when nothing is open any more; what ended the run when
+   * a rank has left the group; false while parts of an exchange that this rank left are missing.
    */
   settle(inRun: boolean): boolean | Ended {
     if (inRun && this.hasLeft) return { rank: this.rank, why: Ending.stopped };
@@ -169,7 +183,10 @@ export class GroupRank extends ExchangeMember {
     });
   }
 
-  /** Sends this rank's part to everybody. `vector` is this rank's own until finish(). `ends`: this rank's run ends with this exchange. */
+  /**
+   * Sends this rank's part to everybody. `vector` is this rank's own until finish(). `ends`: this
+   * rank's run ends with this exchange.
+   */
   start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
     this.#checkMay(every !== 0);
     const before = this.exchange;
@@ -181,7 +198,13 @@ export class GroupRank extends ExchangeMember {
     const half = exchange % 2;
     this.#vector = vector;
     const compares = exchange % CHECKED_EVERY === 0 && this.#checksum.exchange === before;
-    this.#letter.set([purpose, vector.length, every, compares ? this.#checksum.sum : Number.NaN, ends]);
+    this.#letter.set([
+      purpose,
+      vector.length,
+      every,
+      compares ? this.#checksum.sum : Number.NaN,
+      ends,
+    ]);
     this.#counts.left.store(0);
     this.#counts.begun.store(exchange);
     for (const { out } of this.#routes) {
@@ -195,9 +218,14 @@ export class GroupRank extends ExchangeMember {
   missing(): number[] {
     if (!this.underWay) return [];
     const { exchange } = this;
-    return this.#routes.filter(({ incoming }) => !this.words.holds(incoming, exchange)).map(({ rank }) => rank);
+    return this.#routes
+      .filter(({ incoming }) => !this.words.holds(incoming, exchange))
+      .map(({ rank }) => rank);
   }
-  /** Whether all parts are there, or anything else was told; looks for so long, where ranks are elsewhere for `elsewhereMs`. */
+  /**
+   * Whether all parts are there, or anything else was told; looks for so long, where ranks are
+   * elsewhere for `elsewhereMs`.
+   */
   lookFor(ms: number, elsewhereMs = ms): boolean {
     const bell = this.words.bell(this.rank);
     const seen = bell.read();
@@ -206,8 +234,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * H4, H5: one look. True once it is decided what the exchange came to: see outcome(). False while parts are missing or other processes
-   * decide. Throws what the group failed of when a part will not come.
+   * H4, H5: one look. True once it is decided what the exchange came to: see outcome(). False while
+   * parts are missing or other processes decide. Throws what the group failed of when a part will
+   * not come.
    */
   look(): boolean {
     return this.failing(() => {
@@ -219,7 +248,8 @@ export class GroupRank extends ExchangeMember {
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, exchange)) continue;
         whole = false;
-        if (state === RankState.closed && this.#inRun) return this.#end({ rank: route.rank, why: Ending.stopped });
+        if (state === RankState.closed && this.#inRun)
+          return this.#end({ rank: route.rank, why: Ending.stopped });
         this.checkComes(route.rank, state);
       }
       if (whole) {
@@ -246,15 +276,18 @@ export class GroupRank extends ExchangeMember {
     return ends;
   }
 
-  /** G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that does something else (G3). */
+  /**
+   * G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that
+   * does something else (G3).
+   */
   outcome(): Outcome {
     if (this.#ended !== null) return { averages: false, ended: this.#ended };
     return outcomeOf(this.#checked(), this.rank);
   }
 
   /**
-   * Ends the exchange under way for every rank, unless one of them has taken it: then false, and its outcome comes soon. In the process
-   * of all ranks; between processes exchange.ts asks first.
+   * Ends the exchange under way for every rank, unless one of them has taken it: then false, and
+   * its outcome comes soon. In the process of all ranks; between processes exchange.ts asks first.
    */
   endExchange(exchange: number, why: Ending): boolean {
     const ended = this.#verdict.end(exchange, { rank: this.rank, why });
@@ -267,7 +300,10 @@ export class GroupRank extends ExchangeMember {
     return this.#verdict.endedBy(this.exchange) !== null;
   }
 
-  /** Leaves the exchange under way without an outcome: the parts that are missing are waited for before the next one (G5). */
+  /**
+   * Leaves the exchange under way without an outcome: the parts that are missing are waited for
+   * before the next one (G5).
+   */
   leave(): void {
     this.#vector = null;
     this.#counts.left.store(1);
@@ -276,7 +312,9 @@ export class GroupRank extends ExchangeMember {
   /** G1: the mean of all vectors, into `to`. */
   average(to: Float32Array): void {
     this.#checked();
-    const vectors = Array.from({ length: this.words.ranks }, (_, rank) => this.#vectorOf(rank).subarray(0, to.length));
+    const vectors = Array.from({ length: this.words.ranks }, (_, rank) =>
+      this.#vectorOf(rank).subarray(0, to.length),
+    );
     loadAddon<Means>('rows').mean(to, vectors);
     if (this.isCompared) this.compare(to);
   }
@@ -302,7 +340,9 @@ export class GroupRank extends ExchangeMember {
     this.#counts.over.store(this.exchange);
   }
 
-  /** A rank's run goes on: it is to come to the next exchange. Of other processes this is not known. */
+  /**
+   * A rank's run goes on: it is to come to the next exchange. Of other processes this is not known.
+   */
   get runs(): boolean {
     return this.#counts.runs.load() === 1;
   }
@@ -319,7 +359,8 @@ export class GroupRank extends ExchangeMember {
   /** G3: the letters of all ranks, in their order; checked once in each exchange. */
   #checked(): readonly Float64Array[] {
     const letters = this.#letters[this.exchange % 2] as readonly Float64Array[];
-    if (this.#checkedIn !== this.exchange) this.failing(() => checkLetters(letters, this.rank, this.exchange));
+    if (this.#checkedIn !== this.exchange)
+      this.failing(() => checkLetters(letters, this.rank, this.exchange));
     this.#checkedIn = this.exchange;
     return letters;
   }

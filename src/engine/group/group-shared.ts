@@ -1,13 +1,26 @@
 /**
- * What the ranks of a learner group have in common: shared memory of words and of a vector's two halves from every rank to every
- * other. The words and their rules are a halo exchange's (src/shm/exchange-words.ts): all ranks are each other's neighbours.
+ * What the ranks of a learner group have in common: shared memory of words and of a vector's two
+ * halves from every rank to every other. The words and their rules are a halo exchange's
+ * (src/shm/exchange-words.ts): all ranks are each other's neighbours.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
-import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../../shm/exchange-words.ts';
+import {
+  ExchangeWords,
+  exchangeWordsBytes,
+  type RanksElsewhere,
+} from '../../shm/exchange-words.ts';
 import { Int64 } from '../../shm/int64.ts';
-import { allocateShared, checkShared, LINE, PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
+import {
+  allocateShared,
+  checkShared,
+  LINE,
+  PAGE,
+  type Place,
+  roundUp,
+  STRIDE,
+} from '../../shm/memory.ts';
 import { VERDICT_WORDS, Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';
@@ -37,8 +50,9 @@ export interface SharedLearnerGroup {
 }
 
 /**
- * A group of learners in threads of this process; each joins it by LearnerGroup.join({ shared, rank }). Throws RangeError for
- * counts out of range, ERR_HOTSLOT_MEMORY where 8 × ranks² × parameters bytes are not to be had.
+ * A group of learners in threads of this process; each joins it by LearnerGroup.join({ shared, rank
+ * }). Throws RangeError for counts out of range, ERR_HOTSLOT_MEMORY where 8 × ranks² × parameters
+ * bytes are not to be had.
  */
 export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGroup {
   checkKeys('shareLearnerGroup', options, ['ranks', 'parameters']);
@@ -65,7 +79,11 @@ export function layOutGroup(
     parameters,
     words: Object.freeze(allocateShared(`a learner group's words`, words, 64)),
     data: Object.freeze(
-      allocateShared(`a learner group of ${ranks}`, Math.max(1, routes) * 2 * strideOf(parameters), PAGE),
+      allocateShared(
+        `a learner group of ${ranks}`,
+        Math.max(1, routes) * 2 * strideOf(parameters),
+        PAGE,
+      ),
     ),
     elsewhere,
   });
@@ -107,8 +125,17 @@ export interface Counts {
   readonly runs: Int64;
 }
 export function countsOf(shared: SharedLearnerGroup, rank: number): Counts {
-  const words = new BigInt64Array(shared.words.memory, verdictAt(shared) + (1 + rank) * LINE * 4, 4);
-  const [begun, over, left, runs] = Array.from(words, (_, i) => new Int64(words, i)) as [Int64, Int64, Int64, Int64];
+  const words = new BigInt64Array(
+    shared.words.memory,
+    verdictAt(shared) + (1 + rank) * LINE * 4,
+    4,
+  );
+  const [begun, over, left, runs] = Array.from(words, (_, i) => new Int64(words, i)) as [
+    Int64,
+    Int64,
+    Int64,
+    Int64,
+  ];
   return { begun, over, left, runs };
 }
 export function verdictOf(shared: SharedLearnerGroup): Verdict {

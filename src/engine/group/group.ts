@@ -1,4 +1,7 @@
-/** Learners in several threads or processes whose parameters are kept equal: each trains on rows of its own, and they average. */
+/**
+ * Learners in several threads or processes whose parameters are kept equal: each trains on rows of
+ * its own, and they average.
+ */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
@@ -18,15 +21,31 @@ const LOOK_MS = 0.05;
 export interface GroupProcess {
   /** from 0 */
   readonly rank: number;
-  /** A group of a rank per process; every process calls it, in the same order as whatever else they do together. */
+  /**
+   * A group of a rank per process; every process calls it, in the same order as whatever else they
+   * do together.
+   */
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
 }
 
 export type JoinOptions =
   /** in a thread: what shareLearnerGroup() made, and which of its ranks this is */
-  | { readonly shared: SharedLearnerGroup; readonly rank: number; readonly mpi?: never; readonly parameters?: never }
-  /** in a process of a launcher: one rank per process; float32 values of all averaged tensors together */
-  | { readonly mpi: GroupProcess; readonly parameters: number; readonly shared?: never; readonly rank?: never };
+  | {
+      readonly shared: SharedLearnerGroup;
+      readonly rank: number;
+      readonly mpi?: never;
+      readonly parameters?: never;
+    }
+  /**
+   * in a process of a launcher: one rank per process; float32 values of all averaged tensors
+   * together
+   */
+  | {
+      readonly mpi: GroupProcess;
+      readonly parameters: number;
+      readonly shared?: never;
+      readonly rank?: never;
+    };
 
 /** For the pipeline, which hands it to its actors; not exported from the package. */
 export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
@@ -38,14 +57,21 @@ export interface InsideGroup {
   /** A rank's run goes on; of one in another process this is not known, and false. */
   isRunning(rank: number): boolean;
   /** Sleeps on the rank's bell until `look` is true. */
-  waitUntil(look: () => boolean, options: { signal?: AbortSignal | undefined; longestMs?: number }): Promise<void>;
-  /** Ends the exchange that this rank waits for, with every rank that has not taken it. What it came to shows in the rank's look(). */
+  waitUntil(
+    look: () => boolean,
+    options: { signal?: AbortSignal | undefined; longestMs?: number },
+  ): Promise<void>;
+  /**
+   * Ends the exchange that this rank waits for, with every rank that has not taken it. What it came
+   * to shows in the rank's look().
+   */
   endWait(why: Ending): void;
 }
 
 /**
- * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters' }) average behind ticks: UniLab's
- * `local_sgd`. A learner in a loop of its own calls average(). Close it at the end: the others learn of it.
+ * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters'
+ * }) average behind ticks: UniLab's `local_sgd`. A learner in a loop of its own calls average().
+ * Close it at the end: the others learn of it.
  */
 export class LearnerGroup implements Disposable {
   /** of this learner, from 0 */
@@ -74,9 +100,10 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Takes a rank, for good. Throws RangeError for a rank that is none or of another process, ERR_HOTSLOT_STATE_BUSY for one that was
-   * taken before. Over MPI every process calls it, in the same order as whatever else they do together; those that differ fail the
-   * group in every process.
+   * Takes a rank, for good. Throws RangeError for a rank that is none or of another process,
+   * ERR_HOTSLOT_STATE_BUSY for one that was taken before. Over MPI every process calls it, in the
+   * same order as whatever else they do together; those that differ fail the group in every
+   * process.
    */
   static async join(options: JoinOptions): Promise<LearnerGroup> {
     if (options?.mpi !== undefined) {
@@ -108,10 +135,14 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * The values of rank 0, whatever the others give: at the start, `learner.loadState(await group.broadcast(await learner.state()))`.
-   * Every rank calls it, with arrays as long. Rejects with a TypeError where they differ, and with what the group failed of.
+   * The values of rank 0, whatever the others give: at the start, `learner.loadState(await
+   * group.broadcast(await learner.state()))`. Every rank calls it, with arrays as long. Rejects
+   * with a TypeError where they differ, and with what the group failed of.
    */
-  async broadcast(state: NamedTensors, options: { signal?: AbortSignal } = {}): Promise<NamedTensors> {
+  async broadcast(
+    state: NamedTensors,
+    options: { signal?: AbortSignal } = {},
+  ): Promise<NamedTensors> {
     if (
       typeof state !== 'object' ||
       state === null ||
@@ -119,7 +150,9 @@ export class LearnerGroup implements Disposable {
     )
       throw typeError(`broadcast takes what a learner's state() gives, got ${shown(state)}`);
     const entries = Object.entries(state);
-    const bytes = entries.map(([, { data }]) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+    const bytes = entries.map(
+      ([, { data }]) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    );
     const total = bytes.reduce((sum, each) => sum + each.length, 0);
     const flat = new Uint8Array(Math.ceil(total / 4) * 4);
     let at = 0;
@@ -130,7 +163,9 @@ export class LearnerGroup implements Disposable {
     const floats = new Float32Array(flat.buffer);
     for (let from = 0; from < floats.length; from += this.parameters) {
       const part = floats.subarray(from, from + this.parameters);
-      await this.#exchange(Purpose.broadcast, part, options.signal, () => this.#inside.take(0, part));
+      await this.#exchange(Purpose.broadcast, part, options.signal, () =>
+        this.#inside.take(0, part),
+      );
     }
     at = 0;
     return Object.fromEntries(
@@ -145,27 +180,39 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * For a learner in a loop of its own: `values` becomes the mean of what all ranks gave, the same bits everywhere. Every rank calls
-   * it, with as many. Rejects as broadcast() does; ERR_HOTSLOT_STATE_BUSY while a pipeline averages.
+   * For a learner in a loop of its own: `values` becomes the mean of what all ranks gave, the same
+   * bits everywhere. Every rank calls it, with as many. Rejects as broadcast() does;
+   * ERR_HOTSLOT_STATE_BUSY while a pipeline averages.
    */
   async average(values: Float32Array, options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (!(values instanceof Float32Array)) throw typeError(`average takes a Float32Array, got ${shown(values)}`);
+    if (!(values instanceof Float32Array))
+      throw typeError(`average takes a Float32Array, got ${shown(values)}`);
     if (values.length > this.parameters)
-      throw rangeError(`this group averages ${this.parameters} parameters at most, got ${values.length}`);
+      throw rangeError(
+        `this group averages ${this.parameters} parameters at most, got ${values.length}`,
+      );
     // Memory that was transferred away, or shrank, has none.
     if (values.length === 0) throw rangeError('average takes one parameter at least, got none');
-    await this.#exchange(Purpose.average, values, options.signal, () => this.#inside.average(values));
+    await this.#exchange(Purpose.average, values, options.signal, () =>
+      this.#inside.average(values),
+    );
   }
 
   /** Which ranks the others wait for, in words; empty where nobody waits. */
   waitingFor(): string {
     const missing = this.#inside.missing();
     if (missing.length === 0) return '';
-    const who = missing.length === 1 ? `rank ${missing[0]}, which has` : `ranks ${missing.join(', ')}, which have`;
+    const who =
+      missing.length === 1
+        ? `rank ${missing[0]}, which has`
+        : `ranks ${missing.join(', ')}, which have`;
     return `${who} not come to exchange ${this.exchanges} of the learner group`;
   }
 
-  /** This learner cannot go on: every rank that waits or begins throws an error with `error` as its cause. The first one wins. */
+  /**
+   * This learner cannot go on: every rank that waits or begins throws an error with `error` as its
+   * cause. The first one wins.
+   */
   fail(error: unknown): void {
     this.#inside.fail(error);
     this.#bell.ring();
@@ -199,7 +246,10 @@ export class LearnerGroup implements Disposable {
     if (this.#shared.elsewhere === null) inside.endExchange(exchange, why);
     else if (!askToEnd(this.#shared, { exchange, rank: this.rank, why }))
       inside.fail(
-        stateError('CLOSED', `a run ended while it waited in exchange ${exchange}, in a thread that did not open MPI`),
+        stateError(
+          'CLOSED',
+          `a run ended while it waited in exchange ${exchange}, in a thread that did not open MPI`,
+        ),
       );
   }
 
@@ -214,7 +264,10 @@ export class LearnerGroup implements Disposable {
     const inside = this.#inside;
     inside.check();
     if (inside.underWay)
-      throw stateError('BUSY', `exchange ${inside.exchange} of rank ${this.rank} is under way: one after the other`);
+      throw stateError(
+        'BUSY',
+        `exchange ${inside.exchange} of rank ${this.rank} is under way: one after the other`,
+      );
     let sent = false;
     try {
       await this.#waitUntil(

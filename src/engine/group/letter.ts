@@ -1,4 +1,7 @@
-/** What stands before a vector of a learner group: what the sender does with it, and whether its run ends. */
+/**
+ * What stands before a vector of a learner group: what the sender does with it, and whether its run
+ * ends.
+ */
 import { stateError, typeError } from '../../base/errors.ts';
 import { Ending } from '../../shm/ending.ts';
 import type { Outcome } from './verdict.ts';
@@ -12,7 +15,13 @@ export const Purpose = {
   leave: 4,
 } as const;
 export type Purpose = (typeof Purpose)[keyof typeof Purpose];
-const inWords = ['nothing', 'averages', 'broadcasts', 'ends its run with', 'closes its pipeline with'];
+const inWords = [
+  'nothing',
+  'averages',
+  'broadcasts',
+  'ends its run with',
+  'closes its pipeline with',
+];
 
 /** Float64 of a letter. */
 export const Letter = {
@@ -33,8 +42,15 @@ const kindOf = (letter: Float64Array) =>
 const inText = (letter: Float64Array) =>
   `${inWords[letter[Letter.purpose] as number]} ${letter[Letter.length]} parameters every ${letter[Letter.every]} ticks`;
 
-/** G3: throws where a rank does something else than `rank`, and where the mean before was not the same. */
-export function checkLetters(letters: readonly Float64Array[], rank: number, exchange: number): void {
+/**
+ * G3: throws where a rank does something else than `rank`, and where the mean before was not the
+ * same.
+ */
+export function checkLetters(
+  letters: readonly Float64Array[],
+  rank: number,
+  exchange: number,
+): void {
   const mine = letters[rank] as Float64Array;
   for (const [other, letter] of letters.entries()) {
     if (
@@ -54,7 +70,10 @@ export function checkLetters(letters: readonly Float64Array[], rank: number, exc
   }
 }
 
-/** G6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own reason to end comes first. */
+/**
+ * G6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own reason to
+ * end comes first.
+ */
 export function outcomeOf(letters: readonly Float64Array[], rank: number): Outcome {
   let due = false;
   let left = false;

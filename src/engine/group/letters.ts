@@ -1,4 +1,7 @@
-/** What processes of an exchange send each other beside its parts: that a rank failed, that it left, and questions of a learner group. */
+/**
+ * What processes of an exchange send each other beside its parts: that a rank failed, that it left,
+ * and questions of a learner group.
+ */
 
 import type { Ending } from '../../shm/ending.ts';
 import { decodeError, encodeError } from '../../shm/error.ts';
@@ -9,18 +12,32 @@ const MOST_BYTES = 4096;
 const ERROR_AT = 32;
 
 export type Letter =
-  | { readonly kind: 'note'; readonly rank: number; readonly exchange: number; readonly error: Error }
-  | { readonly kind: 'left'; readonly rank: number; readonly state: number; readonly exchange: number }
+  | {
+      readonly kind: 'note';
+      readonly rank: number;
+      readonly exchange: number;
+      readonly error: Error;
+    }
+  | {
+      readonly kind: 'left';
+      readonly rank: number;
+      readonly state: number;
+      readonly exchange: number;
+    }
   | QuestionLetter;
 
 /** In place of the state that a rank has left in. */
 const questions = { asked: -1, answered: -2, decided: -3 } as const;
 const QUESTION_NUMBERS = 6;
 
-/** Four float64 (0 for a note or the state that a rank has left in, rank, exchange, bytes of the error), then the error as JSON. */
+/**
+ * Four float64 (0 for a note or the state that a rank has left in, rank, exchange, bytes of the
+ * error), then the error as JSON.
+ */
 export function written(letter: Letter): Uint8Array {
   if (letter.kind !== 'note' && letter.kind !== 'left') return question(letter);
-  const error = letter.kind === 'note' ? encodeError(letter.error, MOST_BYTES - ERROR_AT) : new Uint8Array(0);
+  const error =
+    letter.kind === 'note' ? encodeError(letter.error, MOST_BYTES - ERROR_AT) : new Uint8Array(0);
   const bytes = new Uint8Array(ERROR_AT + error.length);
   const state = letter.kind === 'note' ? 0 : letter.state;
   new Float64Array(bytes.buffer, 0, 4).set([state, letter.rank, letter.exchange, error.length]);
@@ -37,7 +54,14 @@ function question(letter: QuestionLetter): Uint8Array {
 }
 
 function readQuestion(numbers: Float64Array): QuestionLetter {
-  const [of, rank, exchange, why, from, taken] = numbers as unknown as [number, number, number, number, number, number];
+  const [of, rank, exchange, why, from, taken] = numbers as unknown as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
   const about = { rank, exchange, why: why as Ending };
   if (of === questions.asked) return { kind: 'asked', ...about };
   if (of === questions.decided) return { kind: 'decided', taken: taken === 1, ...about };
@@ -55,5 +79,10 @@ export function read(bytes: Uint8Array): Letter {
     number,
   ];
   if (state !== 0) return { kind: 'left', rank, state, exchange };
-  return { kind: 'note', rank, exchange, error: decodeError(copy.subarray(ERROR_AT, ERROR_AT + length)) };
+  return {
+    kind: 'note',
+    rank,
+    exchange,
+    error: decodeError(copy.subarray(ERROR_AT, ERROR_AT + length)),
+  };
 }

@@ -1,8 +1,9 @@
 /**
- * Between processes no word decides for all ranks: a rank that ends its wait asks every other process whether it has taken the exchange.
- * Who answers that it has not, does not take it before it has heard what all answered (Verdict.ask). So either somebody had taken it and
- * all take it, or nobody had and all end it; that holds for any number of ranks that ask at once, since a process that answered once
- * answers the others the same.
+ * Between processes no word decides for all ranks: a rank that ends its wait asks every other
+ * process whether it has taken the exchange. Who answers that it has not, does not take it before
+ * it has heard what all answered (Verdict.ask). So either somebody had taken it and all take it, or
+ * nobody had and all end it; that holds for any number of ranks that ask at once, since a process
+ * that answered once answers the others the same.
  */
 import { stateError } from '../../base/errors.ts';
 import type { Ending } from '../../shm/ending.ts';
@@ -47,7 +48,12 @@ export function askToEnd(group: SharedLearnerGroup, question: Question): boolean
 export class Questions {
   readonly #ends: Ends;
   /** of the question that this process has asked */
-  #open: { question: Question; answers: Set<number>; taken: boolean; timer: NodeJS.Timeout } | null = null;
+  #open: {
+    question: Question;
+    answers: Set<number>;
+    taken: boolean;
+    timer: NodeJS.Timeout;
+  } | null = null;
   /** asked by others before the exchange before was decided here */
   #early: Question[] = [];
 

@@ -1,11 +1,13 @@
 /**
- * What became of a learner group's latest decided exchange: all took it, or it was ended. A rank that ends its wait cannot take back
- * what it sent, and the last part may be arriving: one word decides for all ranks of a process.
+ * What became of a learner group's latest decided exchange: all took it, or it was ended. A rank
+ * that ends its wait cannot take back what it sent, and the last part may be arriving: one word
+ * decides for all ranks of a process.
  *
- * G4 Nobody uses what came of exchange n before the word says that n was taken, and nobody ends its wait for n before it says that n
- *    was ended. The first change wins: a mean is used by every rank or by none.
- * G5 Every rank sends its part of every exchange, also of one that was ended (H1 and H2 stand on it). A rank that left one (`left`)
- *    has all parts of it before it starts the next.
+ * G4 Nobody uses what came of exchange n before the word says that n was taken, and nobody ends its
+ *    wait for n before it says that n was ended. The first change wins: a mean is used by every
+ *    rank or by none.
+ * G5 Every rank sends its part of every exchange, also of one that was ended (H1 and H2 stand on
+ *    it). A rank that left one (`left`) has all parts of it before it starts the next.
  */
 import { Ending } from '../../shm/ending.ts';
 import { Int64 } from '../../shm/int64.ts';
@@ -27,7 +29,9 @@ export interface Outcome {
 /** A word is EXCHANGE × exchange + RANK × rank + reason, below 2^53. */
 const EXCHANGE = 2 ** 12;
 const RANK = 2 ** 4;
-/** In place of a reason: another process asked to end it, and says soon what all processes answered. */
+/**
+ * In place of a reason: another process asked to end it, and says soon what all processes answered.
+ */
 const ASKED = 15;
 
 /** int64 */
@@ -47,15 +51,19 @@ export class Verdict {
   readonly #before: Int64;
 
   /**
-   * Two words, of which the second keeps what ended the exchange before: another process may ask about the next one before the rank here
-   * has looked. It asks about no later one before this rank has sent its part of that (G5), so one is enough.
+   * Two words, of which the second keeps what ended the exchange before: another process may ask
+   * about the next one before the rank here has looked. It asks about no later one before this rank
+   * has sent its part of that (G5), so one is enough.
    */
   constructor(words: BigInt64Array) {
     this.#latest = new Int64(words, 0);
     this.#before = new Int64(words, 1);
   }
 
-  /** All parts of the exchange are there: takes it. What ended it, 'asked' while other processes decide, null when it is taken. */
+  /**
+   * All parts of the exchange are there: takes it. What ended it, 'asked' while other processes
+   * decide, null when it is taken.
+   */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {
       const now = decode(this.#latest.load());
@@ -82,7 +90,10 @@ export class Verdict {
     return now.exchange === exchange && now.why !== ASKED ? now.ended : null;
   }
 
-  /** Another process asks to end it: nobody here takes it until resume() or end(). False when it is taken. */
+  /**
+   * Another process asks to end it: nobody here takes it until resume() or end(). False when it is
+   * taken.
+   */
   ask(exchange: number): boolean {
     for (;;) {
       const now = decode(this.#latest.load());
@@ -100,7 +111,8 @@ export class Verdict {
   /** All that was asked was answered: somebody had taken the exchange, so all take it. */
   resume(exchange: number): void {
     const now = decode(this.#latest.load());
-    if (now.exchange === exchange && now.why === ASKED) this.#move(now.word, exchange, 0, Ending.none);
+    if (now.exchange === exchange && now.why === ASKED)
+      this.#move(now.word, exchange, 0, Ending.none);
   }
 
   #endedBefore(exchange: number): Ended | null {
@@ -115,6 +127,8 @@ export class Verdict {
 function decode(word: number): Decision {
   const why = word % RANK;
   const ended =
-    why === Ending.none || why === ASKED ? null : { rank: Math.floor((word % EXCHANGE) / RANK), why: why as Ending };
+    why === Ending.none || why === ASKED
+      ? null
+      : { rank: Math.floor((word % EXCHANGE) / RANK), why: why as Ending };
   return { word, exchange: Math.floor(word / EXCHANGE), why, ended };
 }

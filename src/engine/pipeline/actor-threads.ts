@@ -1,4 +1,7 @@
-/** The actors' threads: started, watched, replaced when that was asked for, stopped. Known to the opener only. */
+/**
+ * The actors' threads: started, watched, replaced when that was asked for, stopped. Known to the
+ * opener only.
+ */
 import { unavailableError } from '../../base/errors.ts';
 import { Control } from '../../shm/control.ts';
 import { SupervisedThread } from '../../shm/supervised-thread.ts';
@@ -38,14 +41,22 @@ export class ActorThreads {
     this.#events = options.events;
   }
 
-  /** Resolves when every thread has its actors. Where one fails to start, those that run are stopped. */
+  /**
+   * Resolves when every thread has its actors. Where one fails to start, those that run are
+   * stopped.
+   */
   async start(entry: URL = actorMaker().thread): Promise<void> {
     this.supervised = this.hosted.map(
       (roles, thread) =>
         new SupervisedThread({
           start: () => startThread(entry, { name: `hotslot ${roles.join(' ')}` }),
           ready: async (started) => {
-            const setup: ThreadSetup = { ...this.setup, thread, roles, restartable: this.#restarts > 0 };
+            const setup: ThreadSetup = {
+              ...this.setup,
+              thread,
+              roles,
+              restartable: this.#restarts > 0,
+            };
             await new Control<ThreadOfActors>(started).call('start', setup);
             started.unref();
           },
@@ -61,15 +72,23 @@ export class ActorThreads {
     }
   }
 
-  /** The roles that a thread hosts now, for texts; where it hosts none now, those that it hosts in runs. */
+  /**
+   * The roles that a thread hosts now, for texts; where it hosts none now, those that it hosts in
+   * runs.
+   */
   rolesOf(thread: number): readonly Role[] {
     const now = this.ring.bells.hostedBy(thread, this.ring.header.hosting);
     return now.length > 0 ? now : (this.hosted[thread] as readonly Role[]);
   }
 
-  /** The stop word is set and every bell rung before this; resolves when every thread acknowledged or is gone. */
+  /**
+   * The stop word is set and every bell rung before this; resolves when every thread acknowledged
+   * or is gone.
+   */
   async stop(): Promise<void> {
-    await Promise.all(this.supervised.map((thread) => thread.stop(() => this.ring.bells.ringAll())));
+    await Promise.all(
+      this.supervised.map((thread) => thread.stop(() => this.ring.bells.ringAll())),
+    );
   }
 
   /** A thread ended by itself: a throw, a kill, the end of a failed pipeline. */
@@ -78,7 +97,8 @@ export class ActorThreads {
     if (ring.header.stopping) return;
     const hosted = this.rolesOf(thread);
     if (ring.failure.set) return this.#events.failed();
-    const thrown = ring.header.threadState(thread) === ThreadState.threw ? ring.thrown.read() : null;
+    const thrown =
+      ring.header.threadState(thread) === ThreadState.threw ? ring.thrown.read() : null;
     const cause = thrown?.cause instanceof Error ? thrown.cause : reason;
     const why = `the thread of ${hosted.join(', ')} was lost: ${reason.message}`;
     const lost = thrown ? cause : unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', reason);

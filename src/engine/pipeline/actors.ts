@@ -1,6 +1,6 @@
 /**
- * What a pipeline knows of its actors: the contract of one, what it is made of, and who makes it. The actors themselves stand in
- * actors/; src/assembly.ts gives them to the pipeline.
+ * What a pipeline knows of its actors: the contract of one, what it is made of, and who makes it.
+ * The actors themselves stand in actors/; src/assembly.ts gives them to the pipeline.
  */
 
 import type { Bell } from '../../shm/bell.ts';
@@ -13,12 +13,16 @@ import type { SharedSlots } from './slots.ts';
 import type { SharedSource } from './source.ts';
 
 /**
- * An object with a role and one method that does what there is to do. Where it runs (its own thread, one it shares, or inline in the
- * caller's) is the placement's decision. It never waits and never looks at a clock.
+ * An object with a role and one method that does what there is to do. Where it runs (its own
+ * thread, one it shares, or inline in the caller's) is the placement's decision. It never waits and
+ * never looks at a clock.
  */
 export interface Actor {
   readonly role: Role;
-  /** Does what there is to do now and says how much that was. Bounded: at most about 50 ms. Throws when it failed. */
+  /**
+   * Does what there is to do now and says how much that was. Bounded: at most about 50 ms. Throws
+   * when it failed.
+   */
   work(): number;
   /** Slot it works on, for the report when it throws. */
   readonly slot: number;
@@ -28,7 +32,9 @@ export interface Actor {
   close(): void;
 }
 
-/** Everything a thread needs to host its roles: shared memory and handles, no objects of the opener. */
+/**
+ * Everything a thread needs to host its roles: shared memory and handles, no objects of the opener.
+ */
 export interface ActorSetup {
   ring: RingShare;
   source: SharedSource;
@@ -52,13 +58,18 @@ export interface ThreadSetup extends ActorSetup {
   thread: number;
   /** in runs */
   roles: readonly Role[];
-  /** failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the pipeline */
+  /**
+   * failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the
+   * pipeline
+   */
   restartable: boolean;
 }
 
 /** What the opener calls in a thread of actors. */
 export interface ThreadOfActors {
-  /** makes the actors, and throws where that fails; their loop starts when the reply is on its way */
+  /**
+   * makes the actors, and throws where that fails; their loop starts when the reply is on its way
+   */
   start(setup: ThreadSetup): void;
 }
 
@@ -75,6 +86,7 @@ export function actorsBy(given: ActorMaker): void {
   maker = given;
 }
 export function actorMaker(): ActorMaker {
-  if (maker === null) throw new Error('import src/assembly.ts before a pipeline is opened: it brings the actors');
+  if (maker === null)
+    throw new Error('import src/assembly.ts before a pipeline is opened: it brings the actors');
   return maker;
 }

@@ -1,4 +1,7 @@
-/** An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and reads the journal. */
+/**
+ * An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and
+ * reads the journal.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
 import { stateError } from '../../base/errors.ts';
@@ -31,10 +34,17 @@ export function checkRun(options: RunOptions): void {
   checkCount('publishEvery', publishEvery, 0);
 }
 
-export function checkCaptured({ publishEvery = 0 }: RunOptions, graphs: number, hasWeights: boolean): void {
+export function checkCaptured(
+  { publishEvery = 0 }: RunOptions,
+  graphs: number,
+  hasWeights: boolean,
+): void {
   if (graphs === 0) throw stateError('CAPTURE', 'capture() the learner before run()');
   if (publishEvery > 0 && !hasWeights)
-    throw stateError('CAPTURE', 'publishEvery needs weights: open with a mailbox and give capture() the weights');
+    throw stateError(
+      'CAPTURE',
+      'publishEvery needs weights: open with a mailbox and give capture() the weights',
+    );
 }
 
 /** Reads the journal into statistics and to listeners; null, or what a listener threw. */
@@ -71,12 +81,17 @@ function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => numb
     } else if (!told && nowMs() - since >= PATIENCE_MS) {
       told = true;
       const thing = waitingFor();
-      warn(`run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`);
+      warn(
+        `run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`,
+      );
     }
   };
 }
 
-/** A run that ends by its signal, or by a listener, waits so long in an exchange for a learner of its group that is in its run. */
+/**
+ * A run that ends by its signal, or by a listener, waits so long in an exchange for a learner of
+ * its group that is in its run.
+ */
 const COMING_MS = 10_000;
 /** The same for one that is not in its run, or is in another process. */
 const GRACE_MS = 1000;
@@ -101,11 +116,15 @@ class Grace {
   }
 }
 
-/** Resolves once every tick of the run is over and both roles that start work have paused. Throws what a listener threw. */
+/**
+ * Resolves once every tick of the run is over and both roles that start work have paused. Throws
+ * what a listener threw.
+ */
 export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
   const { signal } = plan;
   const { ring } = parts;
-  // The signal ends the run and rejects no wait of it. I9: stored here, whatever this thread does after abort() returns.
+  // The signal ends the run and rejects no wait of it. I9: stored here, whatever this thread does
+  // after abort() returns.
   const end = () => {
     ring.header.end(Ending.aborted);
     ring.bells.client.ring();
@@ -120,7 +139,10 @@ export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell):
   }
 }
 
-/** What the thread's current stream was given so far comes before the run's updates: weights that were just written, say. */
+/**
+ * What the thread's current stream was given so far comes before the run's updates: weights that
+ * were just written, say.
+ */
 function followCurrent({ compute, device, last }: PipelineParts['slots']): void {
   const { currentStream } = device;
   if (currentStream.capturing || failed(currentStream) || failed(compute)) return;
@@ -190,7 +212,11 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
 }
 
 /** The tail of manual ticks, whose work may still be under way. */
-async function tailOver(parts: PipelineParts, sequence: number, signal: AbortSignal | undefined): Promise<void> {
+async function tailOver(
+  parts: PipelineParts,
+  sequence: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const { ring } = parts;
   ring.header.setGoal(sequence);
   await parts.until(() => ring.finished >= sequence || signal?.aborted === true);

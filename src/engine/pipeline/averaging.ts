@@ -1,7 +1,8 @@
 /**
- * Parameters on their way to a learner group and back: a graph's last copy brings them to the host, poll's actor sends them to the
- * group and writes the mean over them (actors/averager.ts). The opener's side: what is checked on entry, the host memory, and the end
- * of a run that does not come with a tick's mean.
+ * Parameters on their way to a learner group and back: a graph's last copy brings them to the host,
+ * poll's actor sends them to the group and writes the mean over them (actors/averager.ts). The
+ * opener's side: what is checked on entry, the host memory, and the end of a run that does not come
+ * with a tick's mean.
  */
 import { answered } from '../../base/addon.ts';
 import { checkCount, shown } from '../../base/checks.ts';
@@ -31,17 +32,26 @@ export interface SharedAveraging {
 
 export interface AveragingOptions {
   /**
-   * 'parameters': after every `every`-th tick of run() the parameters become the mean of all learners of the pipeline's group.
-   * Needs a pipeline that was opened with one.
+   * 'parameters': after every `every`-th tick of run() the parameters become the mean of all
+   * learners of the pipeline's group. Needs a pipeline that was opened with one.
    */
   sync?: 'parameters';
-  /** what is averaged, in the same order everywhere: 1 to 8 contiguous float32 tensors on the pipeline's device */
+  /**
+   * what is averaged, in the same order everywhere: 1 to 8 contiguous float32 tensors on the
+   * pipeline's device
+   */
   parameters?: readonly Tensor<'float32'>[];
-  /** ticks of runs from one mean to the next, the same everywhere; manual ticks do not count. Default 1. */
+  /**
+   * ticks of runs from one mean to the next, the same everywhere; manual ticks do not count.
+   * Default 1.
+   */
   every?: number;
 }
 
-/** Null where nothing is averaged: without a group. Throws for what does not go with the group, or comes without one. */
+/**
+ * Null where nothing is averaged: without a group. Throws for what does not go with the group, or
+ * comes without one.
+ */
 export function checkAveraging(
   { sync, parameters, every = 1 }: AveragingOptions,
   group: LearnerGroup | null,
@@ -60,21 +70,29 @@ export function checkAveraging(
     throw typeError(
       `sync can be 'parameters', got ${shown(sync)}: gradients are not averaged inside graphs (docs/ranks.md)`,
     );
-  if (group === null) throw stateError('CAPTURE', "sync: 'parameters' needs a pipeline that was opened with a group");
+  if (group === null)
+    throw stateError('CAPTURE', "sync: 'parameters' needs a pipeline that was opened with a group");
   checkCount('every', every, 1);
   if (!Array.isArray(parameters) || parameters.length === 0 || parameters.length > MOST_AVERAGED)
-    throw typeError(`parameters is an array of 1 to ${MOST_AVERAGED} tensors, got ${shown(parameters)}`);
+    throw typeError(
+      `parameters is an array of 1 to ${MOST_AVERAGED} tensors, got ${shown(parameters)}`,
+    );
   for (const [i, tensor] of parameters.entries()) {
-    if (!(tensor instanceof Tensor)) throw typeError(`parameters[${i}] must be a tensor, got ${shown(tensor)}`);
+    if (!(tensor instanceof Tensor))
+      throw typeError(`parameters[${i}] must be a tensor, got ${shown(tensor)}`);
     tensor.checkOpen();
     if (tensor.device.name !== device)
-      throw typeError(`parameters[${i}] must be on ${device}, got a tensor on ${tensor.device.name}`);
+      throw typeError(
+        `parameters[${i}] must be on ${device}, got a tensor on ${tensor.device.name}`,
+      );
     if (tensor.dtype !== 'float32' || !tensor.contiguous)
       throw typeError(`parameters[${i}] must be a contiguous float32 tensor`);
   }
   const total = parameters.reduce((sum: number, { size }) => sum + size, 0);
   if (total > group.parameters)
-    throw rangeError(`parameters are ${total} values, the group averages ${group.parameters} at most`);
+    throw rangeError(
+      `parameters are ${total} values, the group averages ${group.parameters} at most`,
+    );
   return { parameters, every };
 }
 
@@ -93,8 +111,16 @@ export class Averaging {
   readonly #values: HostMemory;
   readonly #home: PinnedHost | null;
 
-  /** Null without a group, and of a learner that has it to itself. `owned` closes what is made; `warnings` may become more. */
-  static make(group: LearnerGroup | null, device: Device, owned: Parts, warnings: string[]): Averaging | null {
+  /**
+   * Null without a group, and of a learner that has it to itself. `owned` closes what is made;
+   * `warnings` may become more.
+   */
+  static make(
+    group: LearnerGroup | null,
+    device: Device,
+    owned: Parts,
+    warnings: string[],
+  ): Averaging | null {
     return group !== null && group.size > 1 ? new Averaging(group, device, owned, warnings) : null;
   }
 
@@ -126,7 +152,9 @@ export class Averaging {
     let at = 0;
     for (const tensor of parameters) {
       const to = { shape: [tensor.size], dtype: 'float32' as const, byteOffset: at };
-      const home = this.#home ? new Tensor(this.#home, [tensor.size], 'float32', at) : this.#values.tensor(to);
+      const home = this.#home
+        ? new Tensor(this.#home, [tensor.size], 'float32', at)
+        : this.#values.tensor(to);
       stream.copy(home, tensor.view({ shape: [tensor.size] }));
       at += tensor.bytes;
     }
@@ -136,7 +164,11 @@ export class Averaging {
   captured(averaged: Averaged): Averages {
     this.#averaged = averaged;
     this.carried = 0;
-    const tensors = averaged.parameters.map(({ handle, byteOffset, bytes }) => ({ handle, byteOffset, bytes }));
+    const tensors = averaged.parameters.map(({ handle, byteOffset, bytes }) => ({
+      handle,
+      byteOffset,
+      bytes,
+    }));
     return { every: averaged.every, tensors };
   }
 
@@ -155,17 +187,25 @@ export class Averaging {
   get every(): number {
     return this.#averaged?.every ?? 1;
   }
-  /** A run begins: the others may wait for this rank. Throws when the group has failed, or a rank has left it. */
+  /**
+   * A run begins: the others may wait for this rank. Throws when the group has failed, or a rank
+   * has left it.
+   */
   begin(): void {
     const { rank } = this.group;
     rank.checkWhole();
     rank.setRuns(true);
   }
-  /** What poll waits for: an exchange, and whether all that are missing run. Null where it waits for nobody. */
+  /**
+   * What poll waits for: an exchange, and whether all that are missing run. Null where it waits for
+   * nobody.
+   */
   get waits(): { readonly exchange: number; readonly comes: boolean } | null {
     const { rank, isRunning } = this.group;
     const missing = rank.missing();
-    return missing.length === 0 ? null : { exchange: rank.exchange, comes: missing.every(isRunning) };
+    return missing.length === 0
+      ? null
+      : { exchange: rank.exchange, comes: missing.every(isRunning) };
   }
   /** Ends the exchange that poll waits for: the run ends, and the others did not come. */
   endWait(why: Ending): void {
@@ -173,8 +213,8 @@ export class Averaging {
   }
 
   /**
-   * The pipeline closes while its run goes on, and its actors have stopped: the others learn it, and nobody waits. `whole`: no thread was
-   * ended in the middle of something.
+   * The pipeline closes while its run goes on, and its actors have stopped: the others learn it,
+   * and nobody waits. `whole`: no thread was ended in the middle of something.
    */
   abandon(whole: boolean): void {
     const { rank } = this.group;
@@ -206,7 +246,10 @@ export class Averaging {
     const values = this.#hostValues(parameters);
     if (this.#home)
       answered(
-        nativeMemory().copyOut(this.#home.handle, new Uint8Array(values.buffer, values.byteOffset, values.byteLength)),
+        nativeMemory().copyOut(
+          this.#home.handle,
+          new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
+        ),
       );
     return values;
   }
@@ -218,7 +261,11 @@ export class Averaging {
   async write(stream: Stream): Promise<void> {
     let at = 0;
     for (const tensor of (this.#averaged as Averaged).parameters) {
-      const from = this.#values.tensor({ shape: [tensor.size], dtype: 'float32' as const, byteOffset: at });
+      const from = this.#values.tensor({
+        shape: [tensor.size],
+        dtype: 'float32' as const,
+        byteOffset: at,
+      });
       stream.copy(tensor.view({ shape: [tensor.size] }), from);
       at += tensor.bytes;
     }

@@ -1,6 +1,6 @@
 /**
- * Batches as callers get to see them: over the slots' device halves, and over what a device keeps of rows and steps. The opener's
- * thread only.
+ * Batches as callers get to see them: over the slots' device halves, and over what a device keeps
+ * of rows and steps. The opener's thread only.
  */
 
 import { typeError } from '../../base/errors.ts';
@@ -17,7 +17,10 @@ import type { KeptOnDevice } from '../device-rows/statistics.ts';
 import { HEAD_AT, HEAD_WORDS, ROWS_AT } from '../ring/slot.ts';
 import { type BatchColumn, type BatchPlan, type BatchSource, stridedColumns } from './source.ts';
 
-/** A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field shape], strided by row. */
+/**
+ * A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field
+ * shape], strided by row.
+ */
 export type Batch<F extends Fields = Fields> = {
   readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
 };
@@ -44,7 +47,10 @@ export interface Batches {
   readonly index: Tensor<'int32'> | undefined;
 }
 
-/** Each slot's batch. `slots` are their device halves, `ring` says how a device keeps the rows, null that it does not. */
+/**
+ * Each slot's batch. `slots` are their device halves, `ring` says how a device keeps the rows, null
+ * that it does not.
+ */
 export function makeBatches(
   owner: Owner,
   given: {
@@ -63,7 +69,9 @@ export function makeBatches(
   const planned = { buffer, columns: plan.columns, rows };
   const lent = slots.map((slot) => lend(slot.storage, shown));
   if (ring === null) {
-    const batches = lent.map((storage) => batchOf(planned, (column) => [storage, ROWS_AT + column.at]));
+    const batches = lent.map((storage) =>
+      batchOf(planned, (column) => [storage, ROWS_AT + column.at]),
+    );
     return { batches, kept: null, deviceRows: null, drawn: null, index: undefined };
   }
   const heads = lent.map((storage) => new Tensor(storage, [HEAD_WORDS], 'int32', HEAD_AT));
@@ -80,25 +88,43 @@ export function makeBatches(
   }
   const kept = own(
     owner,
-    new DeviceRows({ device, buffer: buffer as ReplayBuffer, checked: ring, sampleCount: rows, baseSeed, heads }),
+    new DeviceRows({
+      device,
+      buffer: buffer as ReplayBuffer,
+      checked: ring,
+      sampleCount: rows,
+      baseSeed,
+      heads,
+    }),
   );
   // One batch for all slots: it is drawn by the graph that reads it.
   const gathered = lend(kept.batch.storage, shown);
-  const batch = batchOf({ ...planned, columns: stridedColumns(buffer as ReplayBuffer, ring.stride) }, ({ at }) => [
-    gathered,
-    at,
-  ]);
+  const batch = batchOf(
+    { ...planned, columns: stridedColumns(buffer as ReplayBuffer, ring.stride) },
+    ({ at }) => [gathered, at],
+  );
   const index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
   return { batches: slots.map(() => batch), kept, deviceRows: kept, drawn, index };
 }
 
-/** What callers get to see of a slot: closing it is refused, and closing its device leaves the pipeline whole. */
+/**
+ * What callers get to see of a slot: closing it is refused, and closing its device leaves the
+ * pipeline whole.
+ */
 export function lend(storage: Storage, device: Device): MemoryStorage {
   const { handle, bytes, host, managed } = storage;
-  return new MemoryStorage(device, handle, bytes, { host, managed, owner: 'pipeline', lender: storage });
+  return new MemoryStorage(device, handle, bytes, {
+    host,
+    managed,
+    owner: 'pipeline',
+    lender: storage,
+  });
 }
 
-/** Beneath a batch: a name that is no field is told, instead of being undefined until something else breaks. */
+/**
+ * Beneath a batch: a name that is no field is told, instead of being undefined until something else
+ * breaks.
+ */
 function missing(fields: readonly string[]): object {
   return new Proxy(Object.freeze({}), {
     get: (target, key) => {
@@ -110,7 +136,10 @@ function missing(fields: readonly string[]): object {
   });
 }
 
-/** The same tensors in an object of the caller's own: it may delete and swap names. A name that is none still throws. */
+/**
+ * The same tensors in an object of the caller's own: it may delete and swap names. A name that is
+ * none still throws.
+ */
 export const ownBatch = (batch: Batch): Batch =>
   ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;
 

@@ -1,4 +1,7 @@
-/** Captures the learner's update once per slot: what the caller enqueues, then the mark and the scalars' way home. */
+/**
+ * Captures the learner's update once per slot: what the caller enqueues, then the mark and the
+ * scalars' way home.
+ */
 
 import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
@@ -27,27 +30,48 @@ export interface CaptureContext extends Extras {
   /** float32[48] on the device: what the learner writes here comes back with the tick */
   out: Tensor<'float32'>;
   slot: number;
-  /** int32[rows], of rows on the device: which places of the ring the batch was gathered from, see philoxIndices() */
+  /**
+   * int32[rows], of rows on the device: which places of the ring the batch was gathered from, see
+   * philoxIndices()
+   */
   index?: Tensor<'int32'> | undefined;
   /** lends memory for what lives only inside the update; the device's graphs share it */
   pool: GraphPool;
 }
 
 /** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
-export type CaptureFunction<F extends Fields = Fields> = (batch: Batch<F>, context: CaptureContext) => void;
+export type CaptureFunction<F extends Fields = Fields> = (
+  batch: Batch<F>,
+  context: CaptureContext,
+) => void;
 
 export interface CaptureOptions<S extends string = string> extends AveragingOptions {
   /** names of the first elements of `out`, for events and summaries */
   scalars?: readonly S[];
   /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
   weights?: Tensor<'float32'>;
-  /** Weights that are NaN or infinite are published too; by default they are not, nor what comes after them. */
+  /**
+   * Weights that are NaN or infinite are published too; by default they are not, nor what comes
+   * after them.
+   */
   publishNonFinite?: boolean;
 }
 
-export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength: number | null, device: string): void {
+export function checkCapture(
+  fn: unknown,
+  options: CaptureOptions,
+  mailboxLength: number | null,
+  device: string,
+): void {
   if (typeof fn !== 'function') throw typeError(`capture needs a function, got ${typeof fn}`);
-  checkKeys('capture', options, ['scalars', 'weights', 'publishNonFinite', 'sync', 'parameters', 'every']);
+  checkKeys('capture', options, [
+    'scalars',
+    'weights',
+    'publishNonFinite',
+    'sync',
+    'parameters',
+    'every',
+  ]);
   const { scalars = [], weights, publishNonFinite = false } = options;
   checkFlag('publishNonFinite', publishNonFinite);
   if (publishNonFinite && weights === undefined)
@@ -63,12 +87,16 @@ export function checkCapture(fn: unknown, options: CaptureOptions, mailboxLength
       throw rangeError(`scalars names '${name}' twice: every name is one element of out`);
   }
   if (weights === undefined) return;
-  if (!(weights instanceof Tensor)) throw typeError(`weights must be a tensor, got ${shown(weights)}`);
+  if (!(weights instanceof Tensor))
+    throw typeError(`weights must be a tensor, got ${shown(weights)}`);
   weights.checkOpen();
   if (weights.device.name !== device)
     throw typeError(`weights must be on ${device}, got a tensor on ${weights.device.name}`);
   if (mailboxLength === null)
-    throw stateError('CAPTURE', 'capture was given weights, but the pipeline was opened without a mailbox');
+    throw stateError(
+      'CAPTURE',
+      'capture was given weights, but the pipeline was opened without a mailbox',
+    );
   if (weights.dtype !== 'float32' || !weights.contiguous)
     throw typeError('weights must be a contiguous float32 tensor');
   if (weights.size !== mailboxLength) {
@@ -100,8 +128,8 @@ export function learnerOf(
 }
 
 /**
- * One graph per slot, or none at all: whatever went wrong, every capture is ended and everything made is closed. `warn` gets one text
- * about all of `scalars` that the update does not write.
+ * One graph per slot, or none at all: whatever went wrong, every capture is ended and everything
+ * made is closed. `warn` gets one text about all of `scalars` that the update does not write.
  */
 export function captureSlots(
   slots: Slots,
@@ -143,7 +171,15 @@ function captureSlot(
     const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
     // Closing it is refused.
     const lent = new CaptureStream(stream, out);
-    const context = { ...slots.extras(slot), stream: lent, params, out, slot, pool, index: slots.index };
+    const context = {
+      ...slots.extras(slot),
+      stream: lent,
+      params,
+      out,
+      slot,
+      pool,
+      index: slots.index,
+    };
     slots.beginUpdate(slot, stream);
     checkEnqueued(
       'the captured function',

@@ -1,4 +1,7 @@
-/** What tools hear of every pipeline in the process, through node:diagnostics_channel; it costs nothing while nobody subscribes. */
+/**
+ * What tools hear of every pipeline in the process, through node:diagnostics_channel; it costs
+ * nothing while nobody subscribes.
+ */
 import { channel } from 'node:diagnostics_channel';
 
 export const channels = {

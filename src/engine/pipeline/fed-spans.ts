@@ -1,4 +1,7 @@
-/** What those did who bring rows of other machines into a pipeline's buffer, for its traces: from when it was made. */
+/**
+ * What those did who bring rows of other machines into a pipeline's buffer, for its traces: from
+ * when it was made.
+ */
 import { feedersOf } from '../trace/feeders.ts';
 import type { Fed, FedSpan } from '../trace/recorder.ts';
 import type { Spans } from '../trace/spans.ts';

@@ -1,13 +1,17 @@
 /**
- * Batches behind the end of a group's run: nobody applies them. The opener takes their slots back once requester and replay have
- * paused, and the ring goes on from the first of their sequences. Of steps that live on the device each batch brings some that are
- * new: they are put to their places all the same, in the order of ticks.
+ * Batches behind the end of a group's run: nobody applies them. The opener takes their slots back
+ * once requester and replay have paused, and the ring goes on from the first of their sequences. Of
+ * steps that live on the device each batch brings some that are new: they are put to their places
+ * all the same, in the order of ticks.
  */
 import { Pause } from '../ring/header.ts';
 import { SlotState } from '../ring/slot.ts';
 import type { PipelineParts } from './parts.ts';
 
-/** When the run is quiet. Slots that poll passed on stay the opener's: only replay, which has paused, would take them up. */
+/**
+ * When the run is quiet. Slots that poll passed on stay the opener's: only replay, which has
+ * paused, would take them up.
+ */
 export async function giveBack(parts: PipelineParts): Promise<void> {
   const { ring, slots } = parts;
   const { header } = ring;
@@ -26,7 +30,8 @@ export async function giveBack(parts: PipelineParts): Promise<void> {
   // The newest first, so that those that are left are always the oldest (I8).
   for (const slot of behind.toReversed()) ring.takeBack(slot);
   header.rewind();
-  // The requester answers from its new seat: what the limiter counted for these sequences is given back by then.
+  // The requester answers from its new seat: what the limiter counted for these sequences is given
+  // back by then.
   header.pause(Pause.end);
   await parts.until(() => {
     if (!header.paused) ring.bells.of('replay').ring();

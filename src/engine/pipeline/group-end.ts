@@ -10,9 +10,10 @@ import type { PipelineParts } from './parts.ts';
 const LOOK_MS = 50;
 
 /**
- * The end of a run that came between two means: this rank says so, and ends with the exchange that the others come to next. If one of
- * them is due for a mean there, all take it. `patient` is asked now and then: once it is false, this rank ends the exchange without
- * those that are missing. Who ended it; this rank's own reason comes first.
+ * The end of a run that came between two means: this rank says so, and ends with the exchange that
+ * the others come to next. If one of them is due for a mean there, all take it. `patient` is asked
+ * now and then: once it is false, this rank ends the exchange without those that are missing. Who
+ * ended it; this rank's own reason comes first.
  */
 export async function endWithOthers(
   parts: PipelineParts,

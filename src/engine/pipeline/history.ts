@@ -1,6 +1,6 @@
 /**
- * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and 'tick' listeners. Called by
- * the opener between other work; never by an actor.
+ * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and
+ * 'tick' listeners. Called by the opener between other work; never by an actor.
  */
 import type { EventEmitter } from 'eventemitter3';
 import type { PipelineError } from '../../base/errors.ts';
@@ -56,7 +56,10 @@ export interface Said {
 /** Of these the latest are kept, for who looks later. */
 const SAID = 50;
 
-/** Entries looked at per turn when no listener wants every single one: enough for percentiles, no load. */
+/**
+ * Entries looked at per turn when no listener wants every single one: enough for percentiles, no
+ * load.
+ */
 const SAMPLE = 256;
 
 export class History {
@@ -126,7 +129,10 @@ export class History {
     return this.#statistics.begin(this.#scalarNames);
   }
 
-  /** Goes on from where it stopped. A listener that throws ends the reading; what it threw comes back. */
+  /**
+   * Goes on from where it stopped. A listener that throws ends the reading; what it threw comes
+   * back.
+   */
   tell(statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
     const trace = this.#trace;

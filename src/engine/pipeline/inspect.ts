@@ -73,10 +73,18 @@ export const traceShape = (slots: Slots, { source, baseSeed }: CheckedOptions): 
 /** What a pipeline waits for has to do with. */
 type Sources = Pick<CheckedOptions, 'source' | 'group'>;
 
-/** What keeps the requester from asking for the next batch; where it is rows of other machines, how those do too. */
-export function waitingFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
+/**
+ * What keeps the requester from asking for the next batch; where it is rows of other machines, how
+ * those do too.
+ */
+export function waitingFor(
+  gate: Gate,
+  { source, group }: Sources,
+  rows: DeviceRows | null,
+): string {
   const words = standsFor(gate, { source, group }, rows);
-  const others = gate === Gate.limiter || gate === Gate.rows ? fedBy(source.buffer.share().memory) : null;
+  const others =
+    gate === Gate.limiter || gate === Gate.rows ? fedBy(source.buffer.share().memory) : null;
   return others === null || words === 'nothing' ? words : `${words}; ${others}`;
 }
 

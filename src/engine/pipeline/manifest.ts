@@ -21,7 +21,10 @@ export interface TransferManifest {
   /** where the rows live, and why */
   readonly rowsKept: 'host' | 'device';
   readonly rowsReason: string;
-  /** of rows on the device: rows and bytes that it keeps, rows of them that a tick draws from, and bytes from one to the next */
+  /**
+   * of rows on the device: rows and bytes that it keeps, rows of them that a tick draws from, and
+   * bytes from one to the next
+   */
   readonly ringRows?: number;
   readonly ringBytes?: number;
   readonly drawableRows?: number;
@@ -38,7 +41,10 @@ export function manifestOf(
   const { name } = backend.device;
   const ring = kept?.checked;
   const facts = ring && {
-    ...{ ringRows: ring.places, ringBytes: ring.ringBytes, guardRows: ring.guard, rowStride: ring.stride },
+    ringRows: ring.places,
+    ringBytes: ring.ringBytes,
+    guardRows: ring.guard,
+    rowStride: ring.stride,
     drawableRows: ring.places - ring.guard,
   };
   return Object.freeze({
@@ -54,7 +60,9 @@ export function manifestOf(
     ringDepth: backend.ringDepth,
     placement: placement.name,
     placementReason: placement.reason,
-    ...{ rowsKept: rowsKept.kept, rowsReason: rowsKept.reason, ...facts },
+    rowsKept: rowsKept.kept,
+    rowsReason: rowsKept.reason,
+    ...facts,
     deviceReason: device === name ? 'as asked' : `'${device}' means ${name} here`,
   });
 }

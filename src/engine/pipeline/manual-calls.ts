@@ -1,4 +1,7 @@
-/** The calls of manual ticks: each checks its arguments, begins or awaits the tick, and hands out its batch. */
+/**
+ * The calls of manual ticks: each checks its arguments, begins or awaits the tick, and hands out
+ * its batch.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream } from '../../device/device.ts';
 import { checkSignal, checkTimeout, type WaitOptions } from '../../shm/wait.ts';
@@ -32,12 +35,16 @@ export class ManualCalls {
 
   start(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     this.#check(tickId, sampleCount);
-    const least = minSnapshotPtr === undefined ? this.#newest : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
+    const least =
+      minSnapshotPtr === undefined ? this.#newest : checkCount('minSnapshotPtr', minSnapshotPtr, 0);
     if (this.#manual.pending === null) this.#source.checkFilled(least);
     return this.#manual.start(tickId, Math.max(1, least));
   }
 
-  /** What is there now; of rows on the device, what can come there while a tick is hot, whose rows stay. */
+  /**
+   * What is there now; of rows on the device, what can come there while a tick is hot, whose rows
+   * stay.
+   */
   get #newest(): number {
     const { ptr } = this.#source.buffer;
     const { deviceRows, host } = this.#parts.slots;
@@ -74,7 +81,8 @@ export class ManualCalls {
       const waiting = this.#wait(tickId, sampleCount, options);
       if (waiting !== true && !(await waiting)) return null;
       // Nothing becomes hot while the pipeline is saved.
-      if (!this.#control.standing || this.#manual.hot !== null) return this.#manual.sample(tickId, stream);
+      if (!this.#control.standing || this.#manual.hot !== null)
+        return this.#manual.sample(tickId, stream);
       if (!(await this.#control.passed(options))) return null;
     }
   }
@@ -102,7 +110,10 @@ export class ManualCalls {
     return this.#parts.until(() => this.#manual.batchReady(tickId), options);
   }
 
-  /** Begins the tick unless that was done; true when its batch is there, or comes within microseconds. */
+  /**
+   * Begins the tick unless that was done; true when its batch is there, or comes within
+   * microseconds.
+   */
   #soon(tickId: number, sampleCount: number, { timeoutMs, signal }: WaitOptions): boolean {
     if (this.ready(tickId, sampleCount)) return true;
     if (this.#manual.pending?.tick !== tickId) this.start(tickId, sampleCount);

@@ -1,6 +1,7 @@
 /**
- * Manual ticks: which tick is pending (asked for, perhaps prepared), which is hot (its batch is in the caller's hands), and
- * which moments are wrong. The semantics are UniLab's replay pipeline's; see docs/pipeline.md.
+ * Manual ticks: which tick is pending (asked for, perhaps prepared), which is hot (its batch is in
+ * the caller's hands), and which moments are wrong. The semantics are UniLab's replay pipeline's;
+ * see docs/pipeline.md.
  */
 import { checkCount, shown } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -31,7 +32,10 @@ interface Hot extends Asked {
   batch: Batch | null;
   /** the stream that it was last sampled on */
   sampledOn: Stream | null;
-  /** of rows on the device, the stream on which the batch was drawn, and whether `drawn` was recorded behind that */
+  /**
+   * of rows on the device, the stream on which the batch was drawn, and whether `drawn` was
+   * recorded behind that
+   */
   drawnOn: Stream | null;
   recorded: boolean;
 }
@@ -88,7 +92,9 @@ export class ManualTicks {
   check(tickId: number, sampleCount: number): void {
     checkCount('sampleCount', sampleCount, 1);
     if (sampleCount !== this.#sampleCount) {
-      throw rangeError(`sampleCount ${sampleCount} differs from the pipeline's ${this.#sampleCount}`);
+      throw rangeError(
+        `sampleCount ${sampleCount} differs from the pipeline's ${this.#sampleCount}`,
+      );
     }
     checkCount('tickId', tickId, 0);
   }
@@ -103,9 +109,15 @@ export class ManualTicks {
       );
     }
     if (this.#hot?.tick === tickId)
-      throw stateError('TICK', `tick ${tickId} is hot already: sample it, or go on to a later tick`);
+      throw stateError(
+        'TICK',
+        `tick ${tickId} is hot already: sample it, or go on to a later tick`,
+      );
     if (tickId <= this.#last)
-      throw stateError('TICK', `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`);
+      throw stateError(
+        'TICK',
+        `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`,
+      );
     const ring = this.#ring;
     const slot = ring.seatOf(SlotState.Free);
     const sequence = ring.next;
@@ -139,13 +151,19 @@ export class ManualTicks {
     this.#request();
   }
 
-  /** A tick that was prepared in an earlier run: its batch is handed out as it was when that tick is asked for. */
+  /**
+   * A tick that was prepared in an earlier run: its batch is handed out as it was when that tick is
+   * asked for.
+   */
   keep(kept: Prepared): void {
     this.#kept = kept;
   }
 
   ready(asked: Asked): boolean {
-    return this.#ring.state(asked.slot) === SlotState.Ready && this.#ring.sequence(asked.slot) === asked.sequence;
+    return (
+      this.#ring.state(asked.slot) === SlotState.Ready &&
+      this.#ring.sequence(asked.slot) === asked.sequence
+    );
   }
 
   batchReady(tickId: number): boolean {
@@ -155,22 +173,33 @@ export class ManualTicks {
 
   /** Throws while a tick is under way. */
   checkOver(what: string): void {
-    if (this.#pending || this.#hot) throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
+    if (this.#pending || this.#hot)
+      throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
     if (this.#kept)
-      throw stateError('RUNNING', `tick ${this.#kept.tick} was prepared when it was saved: sample it before ${what}`);
+      throw stateError(
+        'RUNNING',
+        `tick ${this.#kept.tick} was prepared when it was saved: sample it before ${what}`,
+      );
   }
 
   /** Throws while another tick is hot. */
   checkSample(tickId: number): void {
     const hot = this.#hot;
     if (!hot || hot.tick === tickId) return;
-    throw stateError('TICK', `tick ${tickId} cannot be sampled while tick ${hot.tick} is hot: call afterTick() first`);
+    throw stateError(
+      'TICK',
+      `tick ${tickId} cannot be sampled while tick ${hot.tick} is hot: call afterTick() first`,
+    );
   }
 
-  /** The batch of the hot tick, or of the pending one, whose rows have arrived and which becomes hot; `stream` goes on behind it. */
+  /**
+   * The batch of the hot tick, or of the pending one, whose rows have arrived and which becomes
+   * hot; `stream` goes on behind it.
+   */
   sample(tickId: number, stream: Stream): Batch {
     const hot = this.#hot ?? this.#becomeHot();
-    if (hot.tick !== tickId) throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
+    if (hot.tick !== tickId)
+      throw stateError('TICK', `tick ${tickId} was overtaken by tick ${hot.tick}`);
     this.#slots.backend.waitCurrentStreamForReady(hot.slot, stream);
     const { drawn } = this.#slots;
     if (drawn !== null) this.#draw(hot, stream, drawn);
@@ -181,22 +210,37 @@ export class ManualTicks {
   #becomeHot(): Hot {
     const { tick, slot, sequence } = this.#pending as Pending;
     this.#pending = null;
-    this.#hot = { tick, slot, sequence, batch: null, sampledOn: null, drawnOn: null, recorded: false };
+    this.#hot = {
+      tick,
+      slot,
+      sequence,
+      batch: null,
+      sampledOn: null,
+      drawnOn: null,
+      recorded: false,
+    };
     return this.#hot;
   }
-  /** Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick before does with it. */
+  /**
+   * Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick
+   * before does with it.
+   */
   #draw(hot: Hot, stream: Stream, drawn: DeviceEvent): void {
     if (hot.drawnOn === null) {
       if (this.#spentLast) stream.wait(this.#spentLast);
       this.#slots.beginUpdate(hot.slot, stream);
-      // Not again, whatever comes of the record: steps that it gathered from are overwritten by what it brought.
+      // Not again, whatever comes of the record: steps that it gathered from are overwritten by
+      // what it brought.
       hot.drawnOn = stream;
     }
     if (!hot.recorded) hot.drawnOn.record(drawn);
     hot.recorded = true;
     if (hot.drawnOn !== stream) stream.wait(drawn);
   }
-  /** A tick whose sampling failed: what it brings to the device must come there all the same, for the ticks behind it. */
+  /**
+   * A tick whose sampling failed: what it brings to the device must come there all the same, for
+   * the ticks behind it.
+   */
   #drawUnused(hot: Hot, stream: Stream): void {
     const { drawn, backend } = this.#slots;
     if (drawn === null || hot.recorded) return;
@@ -204,7 +248,10 @@ export class ManualTicks {
     this.#draw(hot, stream, drawn);
   }
 
-  /** The caller's work on the hot batch is on a stream, the current one by default: records `spent` behind it and gives the slot on. */
+  /**
+   * The caller's work on the hot batch is on a stream, the current one by default: records `spent`
+   * behind it and gives the slot on.
+   */
   spend(given: Stream | undefined): void {
     const hot = this.#hot as Hot;
     const { slot, sampledOn } = hot;
@@ -213,7 +260,9 @@ export class ManualTicks {
     if (typeof stream?.record !== 'function')
       throw typeError(`afterTick: stream must be a stream of ${device.name}, got ${shown(given)}`);
     if (stream.device.name !== device.name)
-      throw typeError(`afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`);
+      throw typeError(
+        `afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`,
+      );
     if (sampledOn && stream.handle !== sampledOn.handle) {
       // A deferred copy may have been made on another stream: `spent` must not come before it (I5).
       sampledOn.record(last);

@@ -65,19 +65,23 @@ interface CommonOptions {
   /** seed of a tick = baseSeed + tickId; 0 by default */
   baseSeed?: number;
   placement?: Placement;
-  /** how often a lost or failed actor thread may be replaced before the pipeline fails; 0 by default */
+  /**
+   * how often a lost or failed actor thread may be replaced before the pipeline fails; 0 by default
+   */
   restart?: number;
   trace?: false | TraceOptions;
   /** where the learner's weights are published for collectors */
   mailbox?: WeightMailbox;
   /**
-   * How batches come to the host device's half. 'auto', the default: packed there ('direct'), for a copy from memory to the same
-   * memory moves each byte twice; copied where rows live on the device. GPUs copy at once.
+   * How batches come to the host device's half. 'auto', the default: packed there ('direct'), for a
+   * copy from memory to the same memory moves each byte twice; copied where rows live on the
+   * device. GPUs copy at once.
    */
   transfer?: TransferChoice;
   /**
-   * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row is copied once, and the captured
-   * graph gathers, and of a ReplayBuffer draws (docs/pipeline.md#rows-on-the-device). 'auto': the latter on GPUs that have room.
+   * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row
+   * is copied once, and the captured graph gathers, and of a ReplayBuffer draws
+   * (docs/pipeline.md#rows-on-the-device). 'auto': the latter on GPUs that have room.
    */
   rows?: RowsKept;
   /** of rows on the device */
@@ -100,16 +104,26 @@ interface RolePlacement {
 }
 
 /**
- * Decides the threads. Throws unless every role has exactly one. By `auto` the threads of a `grouped` pipeline keep their roles, because
- * those of its poll actor are known to MPI.
+ * Decides the threads. Throws unless every role has exactly one. By `auto` the threads of a
+ * `grouped` pipeline keep their roles, because those of its poll actor are known to MPI.
  */
-export function placementOf(placement: Placement = 'auto', { grouped = false } = {}): RolePlacement {
+export function placementOf(
+  placement: Placement = 'auto',
+  { grouped = false } = {},
+): RolePlacement {
   if (placement === 'inline') {
-    return { threads: [], manual: [], name: 'inline', reason: 'the caller steps every role in its own thread' };
+    return {
+      threads: [],
+      manual: [],
+      name: 'inline',
+      reason: 'the caller steps every role in its own thread',
+    };
   }
   if (placement === 'auto') return automatic(coresNow().cores, grouped);
   if (!Array.isArray(placement))
-    throw typeError(`placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`);
+    throw typeError(
+      `placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`,
+    );
   for (const hosted of placement) {
     if (!Array.isArray(hosted))
       throw typeError(
@@ -122,7 +136,8 @@ export function placementOf(placement: Placement = 'auto', { grouped = false } =
       throw typeError(`placement names an unknown role ${shown(role)}; roles: ${roles.join(', ')}`);
   for (const role of roles) {
     const times = seen.filter((other) => other === role).length;
-    if (times !== 1) throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
+    if (times !== 1)
+      throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
   }
   const threads = placement.filter((hosted) => hosted.length > 0);
   return { threads, manual: threads, name: print(threads), reason: 'as asked' };
@@ -142,7 +157,9 @@ function automatic(cores: number, grouped: boolean): RolePlacement {
 
 /** By role as `roles` lists them: the thread that hosts it, or CLIENT where no thread does. */
 export function hostsIn(threads: readonly (readonly Role[])[]): number[] {
-  return roles.map((role) => (threads.length === 0 ? CLIENT : threads.findIndex((hosted) => hosted.includes(role))));
+  return roles.map((role) =>
+    threads.length === 0 ? CLIENT : threads.findIndex((hosted) => hosted.includes(role)),
+  );
 }
 
 function print(threads: readonly (readonly Role[])[]): string {
@@ -163,7 +180,10 @@ export type CheckedOptions = Required<
 };
 
 const known = [
-  ...['buffer', 'view', 'sampler', 'beta'],
+  'buffer',
+  'view',
+  'sampler',
+  'beta',
   'device',
   'sampleCount',
   'depth',
@@ -182,7 +202,8 @@ const known = [
 
 /** Why rows cannot live on a device, whatever device it is; empty where they can. */
 function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferChoice): string {
-  if (buffer instanceof ReplayBuffer && buffer.capacity < 2) return 'a buffer of one row has none to guard';
+  if (buffer instanceof ReplayBuffer && buffer.capacity < 2)
+    return 'a buffer of one row has none to guard';
   return transfer === 'immediate' || transfer === 'auto'
     ? ''
     : `transfer: '${transfer}' is about batches that are packed on the host`;
@@ -197,12 +218,14 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
   if (typeof device !== 'string')
     throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
-  if (mailbox !== null && !(mailbox instanceof WeightMailbox)) throw typeError('mailbox must be a WeightMailbox');
+  if (mailbox !== null && !(mailbox instanceof WeightMailbox))
+    throw typeError('mailbox must be a WeightMailbox');
   if (group !== null && !(group instanceof LearnerGroup))
     throw typeError(`group must be a LearnerGroup, got ${shown(group)}`);
   const sampleCount = checkCount('sampleCount', options.sampleCount, 1, 2 ** 31 - 1);
   checkCount('journal', journal, 64, 2 ** 20);
-  if ((journal & (journal - 1)) !== 0) throw rangeError(`journal must be a power of two, got ${journal}`);
+  if ((journal & (journal - 1)) !== 0)
+    throw rangeError(`journal must be a power of two, got ${journal}`);
   buffer.limiter?.checkBand({ sampleCount });
   if (trace !== false) {
     checkKeys('trace', trace, ['file', 'deviceEvents']);
@@ -215,20 +238,29 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     throw rangeError(`restart ${restart} needs actors in threads; placement 'inline' has none`);
   const rows = checkRows(options.rows);
   if (options.deviceRing !== undefined && rows === 'host')
-    throw rangeError("deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host");
+    throw rangeError(
+      "deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host",
+    );
   if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
   const transfer = checkTransfer(options.transfer ?? 'auto');
   const noRing = noRingOf(buffer, transfer);
   const onDevice = rows !== 'host' && noRing === '';
   const rowsRing =
-    onDevice && buffer instanceof ReplayBuffer ? checkRing(buffer, sampleCount, options.deviceRing) : null;
+    onDevice && buffer instanceof ReplayBuffer
+      ? checkRing(buffer, sampleCount, options.deviceRing)
+      : null;
   if (buffer instanceof TrajectoryBuffer) checkStepsOptions(options.deviceRing);
   const depth = checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS);
   const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
   // Last: it may bind a sampler.
-  const source = new BatchSource({ ...(options as TrajectoryPipelineOptions), buffer, sampleCount });
+  const source = new BatchSource({
+    ...(options as TrajectoryPipelineOptions),
+    buffer,
+    sampleCount,
+  });
   const { steps } = source;
-  const ring = onDevice && steps ? checkSteps({ ...steps, ...steps.layout }, options.deviceRing) : rowsRing;
+  const ring =
+    onDevice && steps ? checkSteps({ ...steps, ...steps.layout }, options.deviceRing) : rowsRing;
   return {
     source,
     device,
@@ -238,9 +270,15 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
     placement,
     restart,
     trace:
-      trace === false ? false : { file: checkPath('trace.file', trace.file), deviceEvents: trace.deviceEvents ?? true },
+      trace === false
+        ? false
+        : { file: checkPath('trace.file', trace.file), deviceEvents: trace.deviceEvents ?? true },
     mailbox,
     group,
-    ...{ transfer, rows, ring, noRing, journal },
+    transfer,
+    rows,
+    ring,
+    noRing,
+    journal,
   };
 }

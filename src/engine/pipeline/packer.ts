@@ -1,4 +1,7 @@
-/** What packs: the native half for rows or for a view, or a head where rows live on the device. Pack's thread only. */
+/**
+ * What packs: the native half for rows or for a view, or a head where rows live on the device.
+ * Pack's thread only.
+ */
 import { answered, loadAddon } from '../../base/addon.ts';
 import { nowMs } from '../../base/clock.ts';
 import type { BellBoard } from '../../shm/bell.ts';
@@ -31,7 +34,10 @@ interface RowsPacker {
 }
 interface ViewPacker {
   filled(): boolean;
-  /** `brought`: what the batch that lies in the slot brought, which is made again; −1: another one is drawn */
+  /**
+   * `brought`: what the batch that lies in the slot brought, which is made again; −1: another one
+   * is drawn
+   */
   pack(
     slot: number,
     seed: number,
@@ -73,14 +79,21 @@ export function attachPacker(source: SharedSource, halves: HostHalves, depth: nu
     : viewPacker(source, halves, depth);
 }
 
-/** Of whoever orders the copies: whether a tick may draw now (rule D5), and rows that the first ticks wait for. */
+/**
+ * Of whoever orders the copies: whether a tick may draw now (rule D5), and rows that the first
+ * ticks wait for.
+ */
 interface Orders {
   mayDraw(visible: number): boolean;
   readonly until: number;
 }
 
 /** Where rows live on the device a batch is a head: which rows the tick may draw. */
-export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves: HostHalves, ingest: Orders): Packer {
+export function headPacker(
+  { words, shared, buffer }: AttachedDeviceRows,
+  halves: HostHalves,
+  ingest: Orders,
+): Packer {
   const { places, guard, baseSeed } = shared;
   return {
     packsAgain: true,
@@ -97,15 +110,23 @@ export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves
       const { low } = words;
       // Of an earlier run: a tick whose rows are gone meanwhile is drawn anew.
       const oldestKept = params[Param.low] as number;
-      const kept = record[Field.leastPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
+      const kept =
+        record[Field.leastPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
       const until = kept ? (params[Param.snapshotPtr] as number) : visible;
-      if (visible < Math.max(ingest.until, kept ? until : (record[Field.leastPtr] as number))) return Packing.waits;
+      if (visible < Math.max(ingest.until, kept ? until : (record[Field.leastPtr] as number)))
+        return Packing.waits;
       const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
       // By the `visible` that the head is of: poll may have moved it on since.
       if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
       const span = until - oldest;
       params[Param.low] = oldest;
-      writeHead(halves.head(slot), { seed: baseSeed, tick: record[Field.tick] as number, low: oldest, span, places });
+      writeHead(halves.head(slot), {
+        seed: baseSeed,
+        tick: record[Field.tick] as number,
+        low: oldest,
+        span,
+        places,
+      });
       record[Field.snapshotPtr] = until;
       record[Field.snapshotSize] = span;
       record[Field.packBegin] = record[Field.packEnd] = nowMs();
@@ -118,7 +139,10 @@ export function headPacker({ words, shared, buffer }: AttachedDeviceRows, halves
 const asked = (record: Float64Array) =>
   [record[Field.seed], record[Field.rows], record[Field.leastPtr]] as [number, number, number];
 
-/** The record's field of each number that a packer reports, in their order; a packer of rows leaves the last three at zero. */
+/**
+ * The record's field of each number that a packer reports, in their order; a packer of rows leaves
+ * the last three at zero.
+ */
 const REPORTED = [
   Field.snapshotPtr,
   Field.snapshotSize,
@@ -138,7 +162,13 @@ function complete(record: Float64Array, report: Float64Array): void {
 function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
   const { Packer } = loadAddon<PackAddon>('pack');
   const report = new Float64Array(REPORTED.length);
-  const packer = new Packer(insideOfBuffer(buffer).memory, halves.memory, ROWS_AT, halves.stride, report);
+  const packer = new Packer(
+    insideOfBuffer(buffer).memory,
+    halves.memory,
+    ROWS_AT,
+    halves.stride,
+    report,
+  );
   let filled = false;
   return {
     limiter: buffer.limiter,
@@ -187,7 +217,13 @@ function viewPacker(source: SharedView, halves: HostHalves, depth: number): Pack
       const head = halves.head(slot);
       const before = kept && record[Field.leastPtr] === PACKED ? (head[0] as number) : -1;
       const packing = answered(
-        packer.pack(slot, ...asked(record), record[beta] as number, record[sequence] as number, before),
+        packer.pack(
+          slot,
+          ...asked(record),
+          record[beta] as number,
+          record[sequence] as number,
+          before,
+        ),
       );
       if (packing !== Packing.done) return packing;
       complete(record, report);

@@ -1,6 +1,7 @@
 /**
- * What a pipeline is made of and how it ends: slots, ring, actors in threads or inline, and the two ways of waiting for them.
- * The opener's thread only. Knows nothing of ticks; ReplayPipeline and the autonomous run are written over it.
+ * What a pipeline is made of and how it ends: slots, ring, actors in threads or inline, and the two
+ * ways of waiting for them. The opener's thread only. Knows nothing of ticks; ReplayPipeline and
+ * the autonomous run are written over it.
  */
 
 import { coresNow } from '../../base/cores.ts';
@@ -11,7 +12,13 @@ import { waitEventSync } from '../../device/open.ts';
 import { Parts } from '../../device/owner.ts';
 import type { PinnedHost } from '../../device/storage.ts';
 import type { Bell } from '../../shm/bell.ts';
-import { Deadline, refuseMainThread, type WaitOptions, waitFor, waitForSync } from '../../shm/wait.ts';
+import {
+  Deadline,
+  refuseMainThread,
+  type WaitOptions,
+  waitFor,
+  waitForSync,
+} from '../../shm/wait.ts';
 import { versionsOf } from '../../store/weights/weight-mailbox.ts';
 import { ThreadState } from '../ring/header.ts';
 import { Ring } from '../ring/ring.ts';
@@ -24,8 +31,9 @@ import { type CheckedOptions, hostsIn } from './options.ts';
 import { Slots } from './slots.ts';
 
 /**
- * How long a thread of a pipeline looks before it sleeps, as long as a sleep with its wake takes: so it never waits more than twice
- * as long as it had to. It lends its core meanwhile, for there may be fewer cores than threads that look.
+ * How long a thread of a pipeline looks before it sleeps, as long as a sleep with its wake takes:
+ * so it never waits more than twice as long as it had to. It lends its core meanwhile, for there
+ * may be fewer cores than threads that look.
  */
 const SOON_MS = 0.05;
 /** How often a waiting opener looks up from its bell. */
@@ -33,7 +41,9 @@ const LOOK_MS = 50;
 /** Device work has this long to end when a pipeline closes. */
 const DRAIN_MS = 5000;
 
-/** Slots that device work may still touch after closing gave up on it: kept until the process ends. */
+/**
+ * Slots that device work may still touch after closing gave up on it: kept until the process ends.
+ */
 const leaked = new Set<Slots>();
 
 interface PartsEvents {
@@ -57,7 +67,9 @@ export class PipelineParts {
   readonly #options: CheckedOptions;
   readonly #events: PartsEvents;
   readonly #inline: Actor[];
-  /** what its actors have: pack's bell, and inline actors themselves. Goes when they have stopped */
+  /**
+   * what its actors have: pack's bell, and inline actors themselves. Goes when they have stopped
+   */
   readonly #used = new Parts('this pipeline');
   /** what the device may work on: goes when that work is over, and may refuse once */
   readonly #owned = new Parts('this pipeline');
@@ -73,7 +85,10 @@ export class PipelineParts {
     this.#events = events;
     const { source, depth, mailbox, placement } = options;
     const inline = placement.threads.length === 0;
-    this.slots = new Slots({ ...options, timed: options.trace !== false && options.trace.deviceEvents });
+    this.slots = new Slots({
+      ...options,
+      timed: options.trace !== false && options.trace.deviceEvents,
+    });
     this.warnings.push(...this.slots.backend.warnings, ...this.slots.warnings);
     using making = this.#owned.making();
     this.#owned.own(this.slots);
@@ -84,7 +99,12 @@ export class PipelineParts {
     this.mailbox = null;
     if (mailbox) {
       const warn = (text: string) => this.warnings.push(text);
-      const [memory] = lendHost(this.slots.device, 'host memory is', [versionsOf(mailbox).view], warn) as [HostMemory];
+      const [memory] = lendHost(
+        this.slots.device,
+        'host memory is',
+        [versionsOf(mailbox).view],
+        warn,
+      ) as [HostMemory];
       this.#owned.own(memory);
       this.#home = homeFor(this.slots.device, memory.kind, memory.bytes, warn);
       if (this.#home) this.#owned.own(this.#home);
@@ -94,7 +114,10 @@ export class PipelineParts {
     const { bells } = source;
     const bell = bells.claim();
     if (!bell)
-      throw stateError('BUSY', 'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it');
+      throw stateError(
+        'BUSY',
+        'all 8 waiting places of this replay buffer are taken: close a pipeline that uses it',
+      );
     this.#used.own({ close: () => bells.release(bell) });
     source.take();
     this.#owned.own({ close: () => source.release() });
@@ -108,7 +131,13 @@ export class PipelineParts {
       : [];
     const { ring } = this;
     const heard = { failed: () => this.#report(), restarted: events.restart };
-    const started = { ring, threads: placement.threads, setup, restart: options.restart, events: heard };
+    const started = {
+      ring,
+      threads: placement.threads,
+      setup,
+      restart: options.restart,
+      events: heard,
+    };
     this.threads = inline ? null : new ActorThreads(started);
     taking.done();
     making.done();
@@ -151,7 +180,9 @@ export class PipelineParts {
     return done;
   }
 
-  /** Throws when the pipeline is closed or failed. `restarts`: a lost thread may still be replaced. */
+  /**
+   * Throws when the pipeline is closed or failed. `restarts`: a lost thread may still be replaced.
+   */
   checkRunning({ restarts = this.#options.restart > 0 } = {}): void {
     if (this.closing) throw stateError('CLOSED', 'the pipeline is closed');
     const failure = this.ring.failure.read();
@@ -167,13 +198,17 @@ export class PipelineParts {
       const thrown = state === ThreadState.threw ? this.ring.thrown.read()?.cause : null;
       const hosted = this.threads?.rolesOf(thread) ?? [];
       const error =
-        thrown ?? unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
+        thrown ??
+        unavailableError(`the thread of ${hosted.join(', ')} was lost`, 'ERR_HOTSLOT_THREAD_LOST');
       this.ring.fail(this.ring.failureAt(hosted[0] as Role, -1, error));
       this.checkRunning();
     }
   }
 
-  /** Listeners hear of a failure once. Waiting callers are thrown it too; with neither it must not vanish. */
+  /**
+   * Listeners hear of a failure once. Waiting callers are thrown it too; with neither it must not
+   * vanish.
+   */
   #report(): void {
     const failure = this.ring.failure.read();
     if (!failure || this.closing || this.#reported) return;
@@ -186,8 +221,8 @@ export class PipelineParts {
   }
 
   /**
-   * Looks for a few microseconds without leaving the thread: what is nearly there costs neither a promise nor a sleep, of which
-   * either takes longer than this.
+   * Looks for a few microseconds without leaving the thread: what is nearly there costs neither a
+   * promise nor a sleep, of which either takes longer than this.
    */
   soon(done: () => boolean, timeoutMs = Number.POSITIVE_INFINITY): boolean {
     const { client } = this.ring.bells;
@@ -202,7 +237,10 @@ export class PipelineParts {
     }
   }
 
-  /** Waits without blocking: true when `done`, false when the time is over. `look` runs now and then meanwhile. */
+  /**
+   * Waits without blocking: true when `done`, false when the time is over. `look` runs now and then
+   * meanwhile.
+   */
   async until(
     done: () => boolean,
     { look = () => {}, ...wait }: WaitOptions & { look?: () => void } = {},
@@ -229,7 +267,10 @@ export class PipelineParts {
     }
   }
 
-  /** The same for worker threads, blocking; on the main thread it answers what needs no waiting and refuses the rest. */
+  /**
+   * The same for worker threads, blocking; on the main thread it answers what needs no waiting and
+   * refuses the rest.
+   */
   untilSync(done: () => boolean, timeoutMs?: number): boolean {
     return waitForSync(
       this.ring.bells.client,
@@ -249,8 +290,8 @@ export class PipelineParts {
   }
 
   /**
-   * Stops the actors, drains the device and frees everything, `more` included. In a worker thread a part that stays pinned throws BUSY,
-   * and the next call starts with that part.
+   * Stops the actors, drains the device and frees everything, `more` included. In a worker thread a
+   * part that stays pinned throws BUSY, and the next call starts with that part.
    */
   async close(more: () => void): Promise<void> {
     this.closing = true;
@@ -291,7 +332,9 @@ export class PipelineParts {
     if (!drained) {
       // Never free under a running copy.
       leaked.add(this.slots);
-      this.#events.warning(`device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`);
+      this.#events.warning(
+        `device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`,
+      );
       return;
     }
     if (this.#options.mailbox) versionsOf(this.#options.mailbox).abandon();

@@ -1,6 +1,7 @@
 /**
- * Where a pipeline is between two ticks, and how a fresh one goes on from there: with the same ticks, the same draws, and with
- * priorities that came home and wait for the draw, depth sequences later, that takes them up.
+ * Where a pipeline is between two ticks, and how a fresh one goes on from there: with the same
+ * ticks, the same draws, and with priorities that came home and wait for the draw, depth sequences
+ * later, that takes them up.
  */
 import { rangeError, stateError } from '../../base/errors.ts';
 import { Pause } from '../ring/header.ts';
@@ -25,7 +26,10 @@ export interface Position {
   readonly applied: number;
   /** of the sequences before the next one, oldest first; empty where drawn uniformly */
   readonly updates: readonly Update[];
-  /** a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as it goes to the device */
+  /**
+   * a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as
+   * it goes to the device
+   */
   readonly prepared: { readonly tick: number; readonly bytes: Uint8Array } | null;
 }
 
@@ -35,14 +39,21 @@ export class Positions {
   readonly #control: RunControl;
   readonly #options: CheckedOptions;
 
-  constructor(parts: PipelineParts, manual: ManualTicks, control: RunControl, options: CheckedOptions) {
+  constructor(
+    parts: PipelineParts,
+    manual: ManualTicks,
+    control: RunControl,
+    options: CheckedOptions,
+  ) {
     this.#control = control;
     this.#parts = parts;
     this.#manual = manual;
     this.#options = options;
   }
 
-  /** What must be the same where another pipeline is to go on, in words that a person can compare. */
+  /**
+   * What must be the same where another pipeline is to go on, in words that a person can compare.
+   */
   get facts(): object {
     const { source, sampleCount, baseSeed, depth } = this.#options;
     const columns = this.#parts.slots.plan.columns.map(({ key, dtype, shape }) => [
@@ -50,7 +61,9 @@ export class Positions {
       `${dtype}[${shape.join('×')}]`,
     ]);
     return {
-      ...{ sampleCount, baseSeed, draws: source.prioritized ? 'by priorities' : 'uniformly' },
+      sampleCount,
+      baseSeed,
+      draws: source.prioritized ? 'by priorities' : 'uniformly',
       columns: Object.fromEntries(columns),
       ...this.#ring,
       // Priorities are taken up so many ticks later.
@@ -64,11 +77,16 @@ export class Positions {
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
-  /** Rows that the limiter counts and no tick has had: those of a tick that waits for its caller. They are counted again when it is asked for. */
+  /**
+   * Rows that the limiter counts and no tick has had: those of a tick that waits for its caller.
+   * They are counted again when it is asked for.
+   */
   get countedAhead(): number {
     const { ring } = this.#parts;
     if (this.#options.source.buffer.limiter === null) return 0;
-    return this.#options.sampleCount * ring.header.countedFrom(this.#manual.asked?.sequence ?? ring.next);
+    return (
+      this.#options.sampleCount * ring.header.countedFrom(this.#manual.asked?.sequence ?? ring.next)
+    );
   }
 
   /** Of a pipeline that stands still. */
@@ -96,7 +114,8 @@ export class Positions {
   /** A slot's sequences are depth apart. */
   #slotOf(sequence: number): number {
     const { ring } = this.#parts;
-    for (let slot = 0; slot < ring.depth; slot++) if ((ring.sequence(slot) - sequence) % ring.depth === 0) return slot;
+    for (let slot = 0; slot < ring.depth; slot++)
+      if ((ring.sequence(slot) - sequence) % ring.depth === 0) return slot;
     throw rangeError(`no slot had sequence ${sequence}`);
   }
 

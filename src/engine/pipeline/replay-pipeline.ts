@@ -1,6 +1,7 @@
 /**
- * Opens device, ring and actors, and offers the two ways to use them: manual ticks, where the caller samples and spends
- * each batch, and autonomous runs, where a captured graph is replayed on every hot batch.
+ * Opens device, ring and actors, and offers the two ways to use them: manual ticks, where the
+ * caller samples and spends each batch, and autonomous runs, where a captured graph is replayed on
+ * every hot batch.
  */
 import { EventEmitter } from 'eventemitter3';
 import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
@@ -18,24 +19,47 @@ import { TraceRecorder } from '../trace/recorder.ts';
 import { checkCaptured, checkRun, type RunOptions, runTicks } from './autonomous.ts';
 import { checkAveraging } from './averaging.ts';
 import type { Batch } from './batches.ts';
-import { type CaptureFunction, type CaptureOptions, captureSlots, checkCapture, learnerOf } from './capture.ts';
+import {
+  type CaptureFunction,
+  type CaptureOptions,
+  captureSlots,
+  checkCapture,
+  learnerOf,
+} from './capture.ts';
 import { FedSpans } from './fed-spans.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
-import { type Inside, type PipelineNow, pipelineNow, standsFor, traceShape, waitingFor } from './inspect.ts';
+import {
+  type Inside,
+  type PipelineNow,
+  pipelineNow,
+  standsFor,
+  traceShape,
+  waitingFor,
+} from './inspect.ts';
 import { manifestOf, type TransferManifest } from './manifest.ts';
 import { ManualTicks } from './manual.ts';
 import { ManualCalls } from './manual-calls.ts';
-import { type CheckedOptions, checkOptions, type PipelineOptions, type TrajectoryPipelineOptions } from './options.ts';
+import {
+  type CheckedOptions,
+  checkOptions,
+  type PipelineOptions,
+  type TrajectoryPipelineOptions,
+} from './options.ts';
 import { PipelineParts } from './parts.ts';
 import { Positions } from './position.ts';
 import { RunControl } from './run-control.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
-/** Its parts, for the monitor, for checkpoints, and for tests that end its threads or hold its streams; not exported from the package. */
+/**
+ * Its parts, for the monitor, for checkpoints, and for tests that end its threads or hold its
+ * streams; not exported from the package.
+ */
 export let insideOf: (pipeline: ReplayPipeline) => Inside;
 
-/** `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers. */
+/**
+ * `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers.
+ */
 export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
   extends EventEmitter<PipelineEvents<S>>
   implements AsyncDisposable
@@ -56,11 +80,23 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       const buffer = options.source.buffer as ReplayBuffer;
       const control = pipeline.#control;
       const positions = new Positions(parts, pipeline.#manual, control, options);
-      return { threads: parts.threads, slots: parts.slots, buffer, parts, history, options, control, positions };
+      return {
+        threads: parts.threads,
+        slots: parts.slots,
+        buffer,
+        parts,
+        history,
+        options,
+        control,
+        positions,
+      };
     };
   }
 
-  /** Opens device, slots and threads. Everything is checked first; when a part fails, the rest is closed again. */
+  /**
+   * Opens device, slots and threads. Everything is checked first; when a part fails, the rest is
+   * closed again.
+   */
   static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>>;
   /** Of trajectories: batches of a view, drawn uniformly or by priorities. */
   static async open<S extends StepFields, V extends View>(
@@ -72,7 +108,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
       await pipeline.#parts.threads?.start();
       options.signal?.throwIfAborted();
       // After the caller had a chance to listen.
-      setImmediate(() => pipeline.#parts.warnings.forEach((warning) => void pipeline.#history.warning(warning)));
+      setImmediate(() =>
+        pipeline.#parts.warnings.forEach((warning) => void pipeline.#history.warning(warning)),
+      );
     } catch (error) {
       await pipeline.close();
       throw error;
@@ -111,9 +149,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Asks for a tick's batch and returns at once: true when this began the work, false when that tick is pending or prepared.
-   * Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now, by default), then takes its own snapshot (UniLab).
-   * Another tick while one is pending throws, so does one that is hot or over.
+   * Asks for a tick's batch and returns at once: true when this began the work, false when that
+   * tick is pending or prepared. Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its
+   * ptr now, by default), then takes its own snapshot (UniLab). Another tick while one is pending
+   * throws, so does one that is hot or over.
    */
   startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     return this.#calls.start(tickId, sampleCount, minSnapshotPtr);
@@ -124,25 +163,42 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return this.#calls.ready(tickId, sampleCount);
   }
 
-  /** Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never blocks the thread. */
+  /**
+   * Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never
+   * blocks the thread.
+   */
   waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
     return this.#calls.wait(tickId, sampleCount, options);
   }
 
-  /** The same for worker threads, blocking; refuses on the main thread when it would have to wait. */
-  waitUntilReadySync(tickId: number, sampleCount: number, options: { timeoutMs?: number } = {}): boolean {
+  /**
+   * The same for worker threads, blocking; refuses on the main thread when it would have to wait.
+   */
+  waitUntilReadySync(
+    tickId: number,
+    sampleCount: number,
+    options: { timeoutMs?: number } = {},
+  ): boolean {
     return this.#calls.waitSync(tickId, sampleCount, options);
   }
 
   /**
-   * The tick's batch as tensors over the slot's device half, ordered before the current stream's next work (the stream that
-   * is current at the call). Starts and waits where needed; the hot tick again gives the same views; another tick while
-   * one is hot throws.
+   * The tick's batch as tensors over the slot's device half, ordered before the current stream's
+   * next work (the stream that is current at the call). Starts and waits where needed; the hot tick
+   * again gives the same views; another tick while one is hot throws.
    */
   sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch<F>>;
   /** With a time-out: null when it is over first. */
-  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions): Promise<Batch<F> | null>;
-  sampleLargeBatch(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<Batch<F> | null> {
+  sampleLargeBatch(
+    tickId: number,
+    sampleCount: number,
+    options: WaitOptions,
+  ): Promise<Batch<F> | null>;
+  sampleLargeBatch(
+    tickId: number,
+    sampleCount: number,
+    options: WaitOptions = {},
+  ): Promise<Batch<F> | null> {
     return this.#calls.sample(tickId, sampleCount, options) as Promise<Batch<F> | null>;
   }
 
@@ -151,7 +207,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return this.#calls.sampleSync(tickId, sampleCount) as Batch<F>;
   }
 
-  /** The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot on. */
+  /**
+   * The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot
+   * on.
+   */
   afterTick(options: { stream?: Stream } = {}): void {
     checkKeys('afterTick', options, ['stream']);
     this.#parts.checkRunning();
@@ -162,9 +221,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Captures the learner's update once per slot; returns this pipeline, of which TypeScript then knows the scalars' names.
-   * Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a promise, or does something that is not device work;
-   * the pipeline stays usable. Capturing again replaces the graphs.
+   * Captures the learner's update once per slot; returns this pipeline, of which TypeScript then
+   * knows the scalars' names. Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a
+   * promise, or does something that is not device work; the pipeline stays usable. Capturing again
+   * replaces the graphs.
    */
   capture<const N extends string = never>(
     fn: CaptureFunction<F>,
@@ -176,7 +236,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     this.#checkFree('capturing');
     const { scalars = [] } = options;
     const bring = (stream: Stream) => averaging?.bring(averaged!.parameters, stream);
-    const graphs = captureSlots(slots, fn as CaptureFunction, bring, scalars, (text) => this.#history.warn(text));
+    const graphs = captureSlots(slots, fn as CaptureFunction, bring, scalars, (text) =>
+      this.#history.warn(text),
+    );
     for (const old of this.#graphs) old.close();
     this.#graphs = graphs;
     const averages = averaged && averaging ? averaging.captured(averaged) : null;
@@ -186,8 +248,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Runs ticks until `ticks` are through or the signal is aborted; then resolves with what happened. Tick ids continue from the last
-   * one. In a learner group every rank calls it, and all end at one exchange. Rejects with PipelineError when an actor or a rank fails.
+   * Runs ticks until `ticks` are through or the signal is aborted; then resolves with what
+   * happened. Tick ids continue from the last one. In a learner group every rank calls it, and all
+   * end at one exchange. Rejects with PipelineError when an actor or a rank fails.
    */
   async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);
@@ -201,9 +264,13 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     const firstTick = this.#manual.lastTick + 1;
     const first = ring.next;
     const plan = {
-      ...{ ...options, firstTick, rows: this.#options.sampleCount, statistics: this.#history.statistics() },
+      ...options,
+      firstTick,
+      rows: this.#options.sampleCount,
+      statistics: this.#history.statistics(),
       standsFor: () => standsFor(ring.header.gate, this.#options, this.#parts.slots.deviceRows),
-      ...{ waitingFor: () => this.waitingFor(), warn: (text: string) => this.#history.warn(text) },
+      waitingFor: () => this.waitingFor(),
+      warn: (text: string) => this.#history.warn(text),
       control: this.#control,
     };
     this.#control.begin();
@@ -216,9 +283,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Finished ticks, one after the other, from this call on; ends when the pipeline closes. They are told while run() waits, in
-   * afterTick() and on closing. At most as many as the journal holds are kept for a reader that is slower; what goes beyond is
-   * told by `missed`. Rejects with the signal's reason, and with PipelineError when the pipeline fails.
+   * Finished ticks, one after the other, from this call on; ends when the pipeline closes. They are
+   * told while run() waits, in afterTick() and on closing. At most as many as the journal holds are
+   * kept for a reader that is slower; what goes beyond is told by `missed`. Rejects with the
+   * signal's reason, and with PipelineError when the pipeline fails.
    */
   ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick<S>> {
     checkKeys('ticks', options, ['signal']);
@@ -227,18 +295,26 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return tickStream(this, this.#options.journal, options.signal);
   }
 
-  /** The exponent of the importance weights, 0 to 1, from the next request on. Throws where steps are drawn uniformly. */
+  /**
+   * The exponent of the importance weights, 0 to 1, from the next request on. Throws where steps
+   * are drawn uniformly.
+   */
   setBeta(beta: number): void {
     this.#parts.checkRunning();
     this.#options.source.setBeta(this.#parts.ring, beta);
   }
 
-  /** Inline placement only: steps every role once, in the order of a slot's life; how much they did. */
+  /**
+   * Inline placement only: steps every role once, in the order of a slot's life; how much they did.
+   */
   step(): number {
     this.#parts.checkRunning();
     if (!this.#parts.inline) {
       const { placement } = this.transferManifest;
-      throw stateError('RUNNING', `step() belongs to placement 'inline'; the actors run in threads ${placement}`);
+      throw stateError(
+        'RUNNING',
+        `step() belongs to placement 'inline'; the actors run in threads ${placement}`,
+      );
     }
     return this.#parts.step();
   }
@@ -254,15 +330,19 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return kept && { stats: () => kept.statistics };
   }
 
-  /** The slots as they are, and the cores that large batches are gathered with, for a person to read. */
+  /**
+   * The slots as they are, and the cores that large batches are gathered with, for a person to
+   * read.
+   */
   inspect(): PipelineNow {
     return pipelineNow(this.#parts.ring, this.waitingFor());
   }
 
   /**
-   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with an error. When another thread has a
-   * part pinned, the main thread closes that part too, and the last unpin frees it. In a worker thread this rejects with
-   * ERR_HOTSLOT_STATE_BUSY when the part is still pinned after 2 s: call it again.
+   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with
+   * an error. When another thread has a part pinned, the main thread closes that part too, and the
+   * last unpin frees it. In a worker thread this rejects with ERR_HOTSLOT_STATE_BUSY when the part
+   * is still pinned after 2 s: call it again.
    */
   close(): Promise<void> {
     return this.#closing.once(() => this.#close());
@@ -271,7 +351,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return this.close();
   }
 
-  /** The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves behind it. */
+  /**
+   * The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves
+   * behind it.
+   */
   closeSync(): void {
     if (this.#closing.begun) return;
     this.#parts.closeSync(() => this.#closeGraphs());
@@ -296,7 +379,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   #checkNotRunning(): void {
     this.#parts.checkRunning();
     if (this.#control.running)
-      throw stateError('RUNNING', 'the pipeline runs by itself: wait for run() to end, or abort it');
+      throw stateError(
+        'RUNNING',
+        'the pipeline runs by itself: wait for run() to end, or abort it',
+      );
   }
   #checkFree(what: string): void {
     this.#checkNotRunning();

@@ -1,6 +1,7 @@
 /**
- * Whether a pipeline makes ticks: the state of its run, and the saves that pause it. In the opener's thread alone. The actors do not know
- * the state: they read the two pause bits of the header, which any thread may set (I9 in src/engine/ring/slot.ts).
+ * Whether a pipeline makes ticks: the state of its run, and the saves that pause it. In the
+ * opener's thread alone. The actors do not know the state: they read the two pause bits of the
+ * header, which any thread may set (I9 in src/engine/ring/slot.ts).
  */
 import { stateError } from '../../base/errors.ts';
 import { Ending } from '../../shm/ending.ts';
@@ -14,8 +15,10 @@ import type { PipelineParts } from './parts.ts';
  * - `over`: there is no run, ticks are manual.
  * - `running`: actors request ticks.
  * - `quiescing`: a save set the hold bit. Requested ticks are completed.
- * - `held`: every slot is Free, both actors that start work have paused, and the save reads the pipeline.
- * - `ending`: the end bit is set, which nothing clears before `over`. Requested ticks are completed.
+ * - `held`: every slot is Free, both actors that start work have paused, and the save reads the
+ *   pipeline.
+ * - `ending`: the end bit is set, which nothing clears before `over`. Requested ticks are
+ *   completed.
  */
 export type RunState = 'over' | 'running' | 'quiescing' | 'held' | 'ending';
 
@@ -31,7 +34,9 @@ export interface RunEnd {
 }
 
 export interface SaveOptions {
-  /** whose end ends the wait for a batch that is in the caller's hands; null: there is no such wait */
+  /**
+   * whose end ends the wait for a batch that is in the caller's hands; null: there is no such wait
+   */
   patient: AbortSignal | null;
   others?: () => Promise<void>;
 }
@@ -68,7 +73,10 @@ export class RunControl {
     this.#wake();
   }
 
-  /** One step of the run's wait, whenever the opener is rung: makes the transition that the shared words ask for. True when the run is over. */
+  /**
+   * One step of the run's wait, whenever the opener is rung: makes the transition that the shared
+   * words ask for. True when the run is over.
+   */
   look(run: RunEnd): boolean {
     // The save reads the pipeline; what was stored meanwhile is looked at behind it.
     if (this.#state === 'held') return false;
@@ -82,7 +90,11 @@ export class RunControl {
       }
     }
     const before = this.#state;
-    this.#state = header.isPaused(Pause.end) ? 'ending' : header.isPaused(Pause.hold) ? 'quiescing' : 'running';
+    this.#state = header.isPaused(Pause.end)
+      ? 'ending'
+      : header.isPaused(Pause.hold)
+        ? 'quiescing'
+        : 'running';
     if (this.#state === 'running') {
       if (before === 'quiescing') ring.aimAt(run.first + run.ticks);
       return false;
@@ -97,16 +109,21 @@ export class RunControl {
     return false;
   }
 
-  /** Whether requester and replay have paused, and every slot is Free or holds a tick that is given back. */
+  /**
+   * Whether requester and replay have paused, and every slot is Free or holds a tick that is given
+   * back.
+   */
   #isQuiescent(): boolean {
     const { ring } = this.#parts;
     const { header } = ring;
     // Poll rings when the last of what was requested is over.
     header.setGoal(ring.next);
-    // The answers first: a request handed over before the requester's answer shows as a slot that is not Free.
+    // The answers first: a request handed over before the requester's answer shows as a slot that
+    // is not Free.
     const answered = header.paused;
     if (!ring.settled) return false;
-    // And once more behind: replay takes an early answer back before it takes up graphs for a slot that is over by now.
+    // And once more behind: replay takes an early answer back before it takes up graphs for a slot
+    // that is over by now.
     if (answered && header.paused) return true;
     // Replay answers once nothing is under way; only the client reads the answer.
     ring.bells.of('replay').ring();
@@ -117,7 +134,9 @@ export class RunControl {
   get standing(): boolean {
     return this.#save !== null;
   }
-  /** Resolves when none has, or the caller holds a batch already; false when the time is over first. */
+  /**
+   * Resolves when none has, or the caller holds a batch already; false when the time is over first.
+   */
   async passed(wait: WaitOptions): Promise<boolean> {
     const free = () => !this.standing || this.#manual.hot !== null;
     return free() || this.#parts.until(free, wait);
@@ -128,15 +147,22 @@ export class RunControl {
       throw stateError('BUSY', 'the pipeline is being saved: await that first');
   }
 
-  /** Throws ERR_HOTSLOT_STATE_TICK while a batch is in the caller's hands: who awaits a save then could not come to afterTick(). */
+  /**
+   * Throws ERR_HOTSLOT_STATE_TICK while a batch is in the caller's hands: who awaits a save then
+   * could not come to afterTick().
+   */
   checkCold(): void {
     const { hot } = this.#manual;
-    if (hot) throw stateError('TICK', `tick ${hot.tick} is hot: save between afterTick() and the next sample`);
+    if (hot)
+      throw stateError(
+        'TICK',
+        `tick ${hot.tick} is hot: save between afterTick() and the next sample`,
+      );
   }
 
   /**
-   * Sets the hold bit of a run before it returns (I9); the function that it returns clears it, unless another save set it too.
-   * Twice is fine.
+   * Sets the hold bit of a run before it returns (I9); the function that it returns clears it,
+   * unless another save set it too. Twice is fine.
    */
   ask(): () => void {
     this.#asking++;
@@ -154,9 +180,10 @@ export class RunControl {
   }
 
   /**
-   * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for its afterTick(), until the signal
-   * ends the wait with its reason; otherwise it throws as checkCold() does.
-   * `others` stops those that add rows: not before a tick that waits for some has them, and no other begins behind it.
+   * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for
+   * its afterTick(), until the signal ends the wait with its reason; otherwise it throws as
+   * checkCold() does. `others` stops those that add rows: not before a tick that waits for some has
+   * them, and no other begins behind it.
    */
   use<T>(work: () => Promise<T>, options: SaveOptions): Promise<T> {
     const before = this.#turn;
@@ -217,7 +244,10 @@ export class RunControl {
     }
   }
 
-  /** A manual tick was asked for and has no batch yet. One whose request is held back is none: it waits for this. */
+  /**
+   * A manual tick was asked for and has no batch yet. One whose request is held back is none: it
+   * waits for this.
+   */
   get #waits(): boolean {
     const { asked } = this.#manual;
     return asked !== null && !this.#manual.ready(asked);

@@ -1,6 +1,6 @@
 /**
- * The slots' memory on both sides: shared host halves, device halves, what the graph copies back, the batch views, and the
- * events. Made and freed by the opener only.
+ * The slots' memory on both sides: shared host halves, device halves, what the graph copies back,
+ * the batch views, and the events. Made and freed by the opener only.
  */
 import { answered } from '../../base/addon.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -10,10 +10,18 @@ import { nativeMemory } from '../../device/native.ts';
 import { openDevice } from '../../device/open.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { MemoryStorage, type PinnedHost } from '../../device/storage.ts';
-import type { ReplayTransferBackend, SharedTransferBackend } from '../../device/transfer/backend.ts';
+import type {
+  ReplayTransferBackend,
+  SharedTransferBackend,
+} from '../../device/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../device/transfer/build.ts';
 import type { TransferChoice } from '../../device/transfer/native.ts';
-import { type CheckedRing, chooseRows, type RowsChoice, type RowsKept } from '../device-rows/options.ts';
+import {
+  type CheckedRing,
+  chooseRows,
+  type RowsChoice,
+  type RowsKept,
+} from '../device-rows/options.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
 import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
@@ -28,7 +36,9 @@ export interface SharedSlots {
   readonly spent: readonly number[];
   /** recorded before each update; empty when nothing is timed */
   readonly updateBegins: readonly number[];
-  /** where the graph copies `out` to when the host halves are not pinned; else empty: straight there */
+  /**
+   * where the graph copies `out` to when the host halves are not pinned; else empty: straight there
+   */
   readonly homes: readonly number[];
 }
 
@@ -49,11 +59,15 @@ export class Slots extends Owner {
   readonly params: readonly Tensor<'float64'>[];
   /** float32[MOST_SCALARS] per slot, for the learner's scalars */
   readonly scalars: readonly Tensor<'float32'>[];
-  /** for the last drain, and before a run: made now, because closing must not fail for want of it */
+  /**
+   * for the last drain, and before a run: made now, because closing must not fail for want of it
+   */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
-  /** where priorities come home to, and the batch's column of them; empty unless drawn by priorities */
+  /**
+   * where priorities come home to, and the batch's column of them; empty unless drawn by priorities
+   */
   readonly #hostPriorities: readonly Tensor[];
   readonly #priorities: readonly Tensor[];
   readonly #extras: readonly string[];
@@ -85,7 +99,8 @@ export class Slots extends Owner {
       device: options.device,
       ringDepth: depth,
       // What travels to rows on the device is less than the batch, and is made into one there.
-      transfer: options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
+      transfer:
+        options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
       timed,
     });
     this.device = this.backend.device;
@@ -116,8 +131,11 @@ export class Slots extends Owner {
     this.last = own(this, this.device.createEvent());
     const timing = timed && this.device.traits.timingEvents;
     this.spent = halves.map(() => own(this, this.device.createEvent({ timing })));
-    this.updateBegins = timing ? halves.map(() => own(this, this.device.createEvent({ timing }))) : [];
-    // What callers get to see is lent, on a device object of their own: closing either leaves the pipeline whole.
+    this.updateBegins = timing
+      ? halves.map(() => own(this, this.device.createEvent({ timing })))
+      : [];
+    // What callers get to see is lent, on a device object of their own: closing either leaves the
+    // pipeline whole.
     const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
@@ -138,7 +156,9 @@ export class Slots extends Owner {
       index: this.index,
     } = makeBatches(this, made));
     this.warnings.push(...(this.kept?.warnings ?? []));
-    this.#outs = halves.map(() => own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })));
+    this.#outs = halves.map(() =>
+      own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })),
+    );
     this.scalars = this.#outs.map(
       (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
     );
@@ -154,7 +174,10 @@ export class Slots extends Owner {
     const coming = hosts.map((handle, slot) => {
       const home = this.#homes[slot];
       if (home) return new Tensor(home, [homeBytes], 'uint8');
-      const half = new MemoryStorage(this.device, handle, this.host.stride, { host: true, owner: 'pipeline' });
+      const half = new MemoryStorage(this.device, handle, this.host.stride, {
+        host: true,
+        owner: 'pipeline',
+      });
       return new Tensor(half, [homeBytes], 'uint8', this.host.out);
     });
     this.#hostOuts = coming.map((home) => home.view({ shape: [OUT_BYTES] }));
@@ -178,12 +201,17 @@ export class Slots extends Owner {
     };
   }
 
-  /** What comes before the learner's own work: of rows on the device, their draw and their gather. */
+  /**
+   * What comes before the learner's own work: of rows on the device, their draw and their gather.
+   */
   beginUpdate(slot: number, stream: Stream): void {
     this.kept?.draw(stream, slot);
   }
 
-  /** The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and scalars: the mark says all of it. */
+  /**
+   * The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and
+   * scalars: the mark says all of it.
+   */
   finishCapture(slot: number, stream: Stream): void {
     const params = this.params[slot] as Tensor;
     const out = this.#outs[slot] as Tensor;
@@ -204,15 +232,18 @@ export class Slots extends Owner {
     };
   }
 
-  /** What the learner wrote to the batch's priorities goes to the host half; nothing where it draws uniformly. */
+  /**
+   * What the learner wrote to the batch's priorities goes to the host half; nothing where it draws
+   * uniformly.
+   */
   bringPriorities(slot: number, stream: Stream): void {
     const home = this.#hostPriorities[slot];
     if (home) stream.copy(home, this.#priorities[slot] as Tensor);
   }
 
   /**
-   * Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home is brought. A replay actor that
-   * died behind its launch left the slot Ready: the mark tells.
+   * Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home
+   * is brought. A replay actor that died behind its launch left the slot Ready: the mark tells.
    */
   comeHome(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
@@ -223,7 +254,10 @@ export class Slots extends Owner {
       if (home && !home.closed && state >= SlotState.Ready)
         answered(nativeMemory().copyOut(home.handle, this.host.homeBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
-      return { slot, sequence: sequence - (state === SlotState.Replaying || marked ? 0 : ring.depth) };
+      return {
+        slot,
+        sequence: sequence - (state === SlotState.Replaying || marked ? 0 : ring.depth),
+      };
     });
   }
 

@@ -1,6 +1,7 @@
 /**
- * What batches are made from, rows of a replay buffer or a view of trajectories, and the plans of how a batch lies in a slot. The opener
- * makes it; pack's thread takes up what the chosen plan shares.
+ * What batches are made from, rows of a replay buffer or a view of trajectories, and the plans of
+ * how a batch lies in a slot. The opener makes it; pack's thread takes up what the chosen plan
+ * shares.
  */
 
 import { shown } from '../../base/checks.ts';
@@ -13,9 +14,23 @@ import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
 import { insideOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
 import { rowStride } from '../../store/rows/pack-layout.ts';
-import { insideOfBuffer, ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
-import { type BatchLayout, columnsOf, placeColumns, viewNumbers } from '../../store/views/columns.ts';
-import { broughtTo, type KeptLayout, keptLayout, mirrorBytes } from '../../store/views/kept-columns.ts';
+import {
+  insideOfBuffer,
+  ReplayBuffer,
+  type SharedReplayBuffer,
+} from '../../store/rows/replay-buffer.ts';
+import {
+  type BatchLayout,
+  columnsOf,
+  placeColumns,
+  viewNumbers,
+} from '../../store/views/columns.ts';
+import {
+  broughtTo,
+  type KeptLayout,
+  keptLayout,
+  mirrorBytes,
+} from '../../store/views/kept-columns.ts';
 import type { View, ViewSpec } from '../../store/views/views.ts';
 import type { RingStatistics } from '../device-rows/statistics.ts';
 import type { HostHalves } from '../ring/host-halves.ts';
@@ -36,7 +51,11 @@ export interface BatchColumn {
 /** Columns of rows that lie a stride apart, from the start of a batch. */
 export function stridedColumns(buffer: ReplayBuffer, stride: number): BatchColumn[] {
   return Object.values(buffer.layout.fields).map(({ key, dtype, shape, offset }) => ({
-    ...{ key, dtype, shape, at: offset, step: stride / dtypes[dtype].bytes },
+    key,
+    dtype,
+    shape,
+    at: offset,
+    step: stride / dtypes[dtype].bytes,
   }));
 }
 
@@ -51,10 +70,19 @@ export interface SharedView {
   readonly normalise: number;
   /** where a batch's ids lie in it, in bytes */
   readonly idsAt: number;
-  /** steps that a device keeps: what pack knows of them, where those lie that travel with a batch, and how many can; null: all do */
-  readonly kept: { readonly mirror: Float64Array; readonly freshAt: number; readonly most: number } | null;
+  /**
+   * steps that a device keeps: what pack knows of them, where those lie that travel with a batch,
+   * and how many can; null: all do
+   */
+  readonly kept: {
+    readonly mirror: Float64Array;
+    readonly freshAt: number;
+    readonly most: number;
+  } | null;
 }
-export type SharedSource = { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer } | SharedView;
+export type SharedSource =
+  | { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer }
+  | SharedView;
 
 /** Bells that are rung behind every commit. */
 export function bellsOf(source: SharedSource): BellBoard {
@@ -84,7 +112,13 @@ export interface StepsLayout {
 
 const idsIn = ({ columns }: BatchLayout): number => columns.find(({ key }) => key === 'ids')!.at;
 const columnsIn = ({ columns }: BatchLayout): BatchColumn[] =>
-  columns.map(({ key, dtype, shape, at }) => ({ key, dtype, shape, at, step: elementCount(shape) }));
+  columns.map(({ key, dtype, shape, at }) => ({
+    key,
+    dtype,
+    shape,
+    at,
+    step: elementCount(shape),
+  }));
 
 interface SourceOptions {
   buffer: ReplayBuffer | TrajectoryBuffer;
@@ -122,7 +156,9 @@ export class BatchSource {
     if (buffer instanceof ReplayBuffer) {
       for (const [name, value] of Object.entries({ view, sampler }))
         if (value !== undefined)
-          throw rangeError(`${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`);
+          throw rangeError(
+            `${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`,
+          );
       const { fields, rowBytes } = buffer.layout;
       this.bells = insideOfBuffer(buffer).bells;
       this.names = Object.keys(fields);
@@ -139,7 +175,9 @@ export class BatchSource {
     if (!(buffer instanceof TrajectoryBuffer))
       throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
     if (view === undefined)
-      throw typeError('a TrajectoryBuffer needs a view: buffer.transitions({ … }) or buffer.windows({ … })');
+      throw typeError(
+        'a TrajectoryBuffer needs a view: buffer.transitions({ … }) or buffer.windows({ … })',
+      );
     const { bells, reader } = insideOfTrajectories(buffer as TrajectoryBuffer);
     const spec = reader.checkView(view);
     const bound = sampler === undefined ? null : reader.bind(sampler, view);
@@ -174,12 +212,19 @@ export class BatchSource {
     this.priorityBytes = sampler === undefined ? 0 : 4 * sampleCount;
   }
 
-  /** Of a view: where a device keeps its steps, and a batch brings those that are new there. Allocates what pack knows of the device. */
+  /**
+   * Of a view: where a device keeps its steps, and a batch brings those that are new there.
+   * Allocates what pack knows of the device.
+   */
   planKept(): BatchPlan {
     const { layout, places, placeBytes, stepBytes } = this.steps!;
     const { gathered, made, freshAt, most } = layout;
     const bytes = mirrorBytes(places);
-    const { memory, offset } = allocateShared(`what is known of ${places} places on the device`, bytes, 64);
+    const { memory, offset } = allocateShared(
+      `what is known of ${places} places on the device`,
+      bytes,
+      64,
+    );
     const mirror = new Float64Array(memory, offset, bytes / 8);
     const buffer = this.buffer as TrajectoryBuffer;
     return {
@@ -210,9 +255,14 @@ export class BatchSource {
     };
   }
 
-  /** Of a plan of this source: what its priorities do on their way back; null where steps are drawn uniformly. */
+  /**
+   * Of a plan of this source: what its priorities do on their way back; null where steps are drawn
+   * uniformly.
+   */
   updates({ share }: BatchPlan): PriorityUpdates | null {
-    return this.#handle === null ? null : new PriorityUpdates(this.#handle, share as SharedView, this.rows);
+    return this.#handle === null
+      ? null
+      : new PriorityUpdates(this.#handle, share as SharedView, this.rows);
   }
 
   /** Columns that are no fields and that a capture is given by themselves. */
@@ -239,7 +289,9 @@ export class BatchSource {
   setBeta(ring: Ring, beta: number): void {
     checkBeta(beta);
     if (!this.prioritized)
-      throw rangeError('setBeta() is for importance weights: open the pipeline with a prioritized sampler');
+      throw rangeError(
+        'setBeta() is for importance weights: open the pipeline with a prioritized sampler',
+      );
     ring.setBeta(beta);
   }
 
@@ -249,7 +301,8 @@ export class BatchSource {
     if (this.#view === null) return `rows: ${ptr} were ever added`;
     const buffer = this.buffer as TrajectoryBuffer;
     const drawable = buffer.drawable(this.#view);
-    if (drawable > 0 && this.#sampler) return `priorities: those of all ${drawable} drawable steps are zero`;
+    if (drawable > 0 && this.#sampler)
+      return `priorities: those of all ${drawable} drawable steps are zero`;
     return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were ever added)`;
   }
 
@@ -263,7 +316,10 @@ export class BatchSource {
   }
 }
 
-/** Priorities that came back with batches, on their way into the tree. The opener's part of it; pack takes up the others. */
+/**
+ * Priorities that came back with batches, on their way into the tree. The opener's part of it; pack
+ * takes up the others.
+ */
 export class PriorityUpdates {
   readonly #handle: ViewHandle;
   readonly #tree: Float64Array;
@@ -292,16 +348,27 @@ export class PriorityUpdates {
     return { ids: this.#ids(halves, slot).slice(), priorities: halves.priorities(slot).slice() };
   }
   /** The same, as if it had come home just now. */
-  bringHome(halves: HostHalves, slot: number, update: { ids: Float64Array; priorities: Float32Array }): void {
+  bringHome(
+    halves: HostHalves,
+    slot: number,
+    update: { ids: Float64Array; priorities: Float32Array },
+  ): void {
     this.#ids(halves, slot).set(update.ids);
     halves.priorities(slot).set(update.priorities);
   }
-  /** What came home and was not taken up by a later draw: applies it, in order. Pack has stopped. */
+  /**
+   * What came home and was not taken up by a later draw: applies it, in order. Pack has stopped.
+   */
   applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
     const { applied } = this;
     for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
       if (sequence < applied) continue;
-      lanesAddon().updateTree(this.#handle, this.#ids(halves, slot), halves.priorities(slot), this.#rows);
+      lanesAddon().updateTree(
+        this.#handle,
+        this.#ids(halves, slot),
+        halves.priorities(slot),
+        this.#rows,
+      );
       lanesAddon().beginUpdates(this.#tree, sequence + 1);
     }
   }

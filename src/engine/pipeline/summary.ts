@@ -10,7 +10,10 @@ export const stages = {
   queued: [Field.requestedAt, Field.packBegin],
   pack: [Field.packBegin, Field.packEnd],
   submit: [Field.submitBegin, Field.submitEnd],
-  /** enqueued until poll saw it done; on a device that does not ring, in autonomous runs, until poll passed it on */
+  /**
+   * enqueued until poll saw it done; on a device that does not ring, in autonomous runs, until poll
+   * passed it on
+   */
   copy: [Field.submitEnd, Field.readyAt],
   /** hot, waiting for the learner */
   hot: [Field.readyAt, Field.replayBegin],
@@ -39,11 +42,14 @@ export interface Summary<S extends string = string> {
   /** true when the signal ended the run before its ticks were through */
   aborted: boolean;
   /**
-   * Why the run ended: its ticks are through, its signal was aborted, this learner left its group; or another rank of the group ended
-   * it, and why that one did.
+   * Why the run ended: its ticks are through, its signal was aborted, this learner left its group;
+   * or another rank of the group ended it, and why that one did.
    */
   ended: EndingName | { rank: number; why: EndingName };
-  /** ticks whose times are in `stages`; fewer than `ticks` when the journal went by faster than it was read */
+  /**
+   * ticks whose times are in `stages`; fewer than `ticks` when the journal went by faster than it
+   * was read
+   */
   sampled: number;
   stages: Record<StageName, StageTimes>;
   /** means over the sampled ticks, by the names given to capture() */
@@ -51,9 +57,11 @@ export interface Summary<S extends string = string> {
 }
 
 /**
- * Of one run at a time: a pipeline keeps one and begins it anew. Its histograms are some 0.4 MB of native memory that the collector of
- * garbage knows nothing of, so one per run would let short runs in a row hold much before they are collected. Two figures of a time are
- * kept: percentiles are right within 1 %. Three would take eight times the memory, which each opening and each run clears.
+ * Of one run at a time: a pipeline keeps one and begins it anew. Its histograms are some 0.4 MB of
+ * native memory that the collector of garbage knows nothing of, so one per run would let short runs
+ * in a row hold much before they are collected. Two figures of a time are kept: percentiles are
+ * right within 1 %. Three would take eight times the memory, which each opening and each run
+ * clears.
  */
 export class Statistics {
   readonly #histograms = Object.fromEntries(
@@ -67,7 +75,8 @@ export class Statistics {
     this.sampled = 0;
     this.#names = scalarNames;
     this.#sums = new Float64Array(scalarNames.length);
-    for (const histogram of Object.values(this.#histograms)) if (histogram.count > 0) histogram.reset();
+    for (const histogram of Object.values(this.#histograms))
+      if (histogram.count > 0) histogram.reset();
     return this;
   }
 
@@ -78,7 +87,8 @@ export class Statistics {
       const ns = Math.round(((record[end] as number) - (record[begin] as number)) * 1e6);
       this.#histograms[name].record(Math.max(1, ns));
     }
-    for (let i = 0; i < this.#sums.length; i++) this.#sums[i] = (this.#sums[i] as number) + (scalars[i] as number);
+    for (let i = 0; i < this.#sums.length; i++)
+      this.#sums[i] = (this.#sums[i] as number) + (scalars[i] as number);
   }
 
   stages(): Record<StageName, StageTimes> {

@@ -1,6 +1,6 @@
 /**
- * What a monitor reads of a pipeline, now and then, in the opener's thread: the ring's words and the journal's newest entries. It
- * listens to no tick, so that a pipeline does nothing for it.
+ * What a monitor reads of a pipeline, now and then, in the opener's thread: the ring's words and
+ * the journal's newest entries. It listens to no tick, so that a pipeline does nothing for it.
  */
 import { type GateName, gateNames, Mode } from '../ring/header.ts';
 import type { JournalEntry } from '../ring/journal.ts';
@@ -18,7 +18,10 @@ const LOOK = 64;
 const WINDOW = 256;
 /** Weight of a look in the share of free slots. */
 const SMOOTHING = 0.25;
-/** Ticks that a trace takes up per look, at most: writing them must not hold the opener's thread for long. */
+/**
+ * Ticks that a trace takes up per look, at most: writing them must not hold the opener's thread for
+ * long.
+ */
 const TRACED = 1000;
 
 export { type GateName, gateNames };
@@ -30,7 +33,10 @@ export interface TickLook {
   finished: number;
   /** the latest tick's id; −1 before the first */
   tick: number;
-  /** means of the scalars of the newest ticks, by the names given to capture(); none when no tick has ended since */
+  /**
+   * means of the scalars of the newest ticks, by the names given to capture(); none when no tick
+   * has ended since
+   */
   scalars: Record<string, number>;
 }
 
@@ -113,7 +119,10 @@ export class PipelineWatch {
   slots(): SlotNow[] {
     return slotsNow(this.#inside.parts.ring);
   }
-  /** Rows, or steps, that the buffer holds and can hold; null once the pipeline is over, and the buffer perhaps too. */
+  /**
+   * Rows, or steps, that the buffer holds and can hold; null once the pipeline is over, and the
+   * buffer perhaps too.
+   */
   buffer(): { size: number; capacity: number } | null {
     if (this.closed) return null;
     const { size, capacity } = this.#inside.buffer;
@@ -140,7 +149,8 @@ export class PipelineWatch {
     const words = slotsNow(parts.ring);
     const free = words.filter(({ state }) => state === 'Free').length / words.length;
     this.#free += SMOOTHING * (free - this.#free);
-    const means = seen === 0 ? [] : names.map((name, i) => [name, (sums[i] as number) / seen] as const);
+    const means =
+      seen === 0 ? [] : names.map((name, i) => [name, (sums[i] as number) / seen] as const);
     return { finished: parts.ring.finished, tick: this.#tick, scalars: Object.fromEntries(means) };
   }
 
@@ -159,7 +169,8 @@ export class PipelineWatch {
     if (count === 0) return null;
     const of = (window: Float64Array): StageSeconds => {
       const sorted = window.slice(0, count).sort();
-      const at = (p: number) => (sorted[Math.min(count - 1, Math.floor(p * count))] as number) / 1000;
+      const at = (p: number) =>
+        (sorted[Math.min(count - 1, Math.floor(p * count))] as number) / 1000;
       return { p50: at(0.5), p90: at(0.9) };
     };
     return Object.fromEntries(
@@ -182,11 +193,18 @@ export class LiveTrace {
   #at: number;
   #missed = 0;
 
-  constructor(inside: Inside, facts: ReplayPipeline['transferManifest'], write: (text: string) => unknown) {
+  constructor(
+    inside: Inside,
+    facts: ReplayPipeline['transferManifest'],
+    write: (text: string) => unknown,
+  ) {
     this.#inside = inside;
     this.#facts = facts;
     // What was not measured is not in it, whatever it was opened with.
-    this.#writer = new TraceWriter(write, inside.options.trace !== false && inside.options.trace.deviceEvents);
+    this.#writer = new TraceWriter(
+      write,
+      inside.options.trace !== false && inside.options.trace.deviceEvents,
+    );
     this.#at = inside.parts.ring.journal.head;
     this.#fed = new FedSpans(inside.buffer.share().memory);
   }

@@ -1,4 +1,7 @@
-/** Which scalars a captured update writes: a named one that it does not write would read 0 at every tick. */
+/**
+ * Which scalars a captured update writes: a named one that it does not write would read 0 at every
+ * tick.
+ */
 import type { LaunchArguments, LoadedArguments, Stream, Tensor } from '../../device/device.ts';
 import type { KernelName } from '../../device/kernels.ts';
 import { type LooseArguments, touched } from '../../device/launch.ts';
@@ -6,8 +9,9 @@ import type { LoadedKernel } from '../../device/own-kernels/declarations.ts';
 import { OpenedStream } from '../../device/stream.ts';
 
 /**
- * The stream that a captured function is given. It notes what is written to `out`. Work of another stream that this one waits for,
- * and of a replayed graph, is not seen: then every scalar counts as written.
+ * The stream that a captured function is given. It notes what is written to `out`. Work of another
+ * stream that this one waits for, and of a replayed graph, is not seen: then every scalar counts as
+ * written.
  */
 export class CaptureStream extends OpenedStream {
   readonly #out: Tensor<'float32'>;

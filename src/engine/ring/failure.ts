@@ -1,4 +1,7 @@
-/** A pipeline's first failure, in shared memory (I7): role, slot, tick and error, written once and then only read. */
+/**
+ * A pipeline's first failure, in shared memory (I7): role, slot, tick and error, written once and
+ * then only read.
+ */
 import { PipelineError } from '../../base/errors.ts';
 import { NOTE_WORDS, SharedNote } from '../../shm/note.ts';
 import { type Role, roles } from './slot.ts';
@@ -22,7 +25,10 @@ export class FailureNote {
     return this.#note.written;
   }
 
-  /** The first one wins. `takeOver`: the writer before died over it, which the opener alone can know. */
+  /**
+   * The first one wins. `takeOver`: the writer before died over it, which the opener alone can
+   * know.
+   */
   write({ role, slot, tick, error }: Failure, options: { takeOver?: boolean } = {}): void {
     this.#note.write([role === 'opener' ? -1 : roles.indexOf(role), slot, tick], error, options);
   }
@@ -32,7 +38,10 @@ export class FailureNote {
     this.#note.clear();
   }
 
-  /** The failure as an error for a waiter to throw, or null. A fresh one each time, so that stacks are the waiters' own. */
+  /**
+   * The failure as an error for a waiter to throw, or null. A fresh one each time, so that stacks
+   * are the waiters' own.
+   */
   read(): PipelineError | null {
     const note = this.#note.read();
     if (note === null) return null;
@@ -40,6 +49,11 @@ export class FailureNote {
     const [role, slot, tickId] = facts as [number, number, number];
     const actor = role < 0 ? 'opener' : (roles[role] as Role);
     const where = tickId < 0 ? '' : ` at tick ${tickId}, slot ${slot}`;
-    return new PipelineError(`${actor} failed${where}: ${cause.message}`, { actor, tickId, slot, cause });
+    return new PipelineError(`${actor} failed${where}: ${cause.message}`, {
+      actor,
+      tickId,
+      slot,
+      cause,
+    });
   }
 }

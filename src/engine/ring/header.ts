@@ -1,6 +1,7 @@
 /**
- * The ring's control words: what the client wants of the actors, what they answer, and how each thread is. Int32, touched with
- * Atomics; each word has the writer that is said beside it, and the thread that may wait for it is rung behind the store (I4).
+ * The ring's control words: what the client wants of the actors, what they answer, and how each
+ * thread is. Int32, touched with Atomics; each word has the writer that is said beside it, and the
+ * thread that may wait for it is rung behind the store (I4).
  */
 
 import { Ending } from '../../shm/ending.ts';
@@ -13,39 +14,69 @@ const Word = {
   /** 1: everybody leaves; written by the opener, before it rings every bell (I6) */
   stop: 0 * LINE,
   /**
-   * A bit set: AUTONOMOUS, and why no more requests are made (Pause). The client sets AUTONOMOUS and clears bits; whoever stops
-   * something adds a bit.
+   * A bit set: AUTONOMOUS, and why no more requests are made (Pause). The client sets AUTONOMOUS
+   * and clears bits; whoever stops something adds a bit.
    */
   mode: 1 * LINE,
   /** pauses ever asked for; added to by whoever pauses, before the mode */
   pauses: 1 * LINE + 1,
-  /** why the run ends (Ending), 0 while it goes on; the first to pause for an end says it, the client clears it */
+  /**
+   * why the run ends (Ending), 0 while it goes on; the first to pause for an end says it, the
+   * client clears it
+   */
   ending: 1 * LINE + 3,
   /** 1: the run's end waits for no other learner any more; written by the client */
   alone: 1 * LINE + 4,
-  /** how often the client gave back requests behind a group's end: every role then looks for its seat again (Seat) */
+  /**
+   * how often the client gave back requests behind a group's end: every role then looks for its
+   * seat again (Seat)
+   */
   rewinds: 1 * LINE + 2,
-  /** the client wants its bell when every sequence before this is over (wrapped), −1 for none; written by the client */
+  /**
+   * the client wants its bell when every sequence before this is over (wrapped), −1 for none;
+   * written by the client
+   */
   goal: 2 * LINE,
   /** what the requester waits for (Gate); written by the requester */
   gate: 3 * LINE,
-  /** which pause requester and replay have seen; each writes its own, the client compares them with `pauses` */
+  /**
+   * which pause requester and replay have seen; each writes its own, the client compares them with
+   * `pauses`
+   */
   pauseSeen: 3 * LINE + 1,
-  /** every sequence before this (wrapped) is in the rate limiter's count; written by the native call of pack's thread that counts it */
+  /**
+   * every sequence before this (wrapped) is in the rate limiter's count; written by the native call
+   * of pack's thread that counts it
+   */
   counted: 3 * LINE + 4,
-  /** manual ticks: every sequence before this (wrapped) is asked for; written by the client, after the run fields */
+  /**
+   * manual ticks: every sequence before this (wrapped) is asked for; written by the client, after
+   * the run fields
+   */
   asked: 4 * LINE,
-  /** parameters of every sequence before this (wrapped) are averaged or need not be; poll's in a run, the client's before it */
+  /**
+   * parameters of every sequence before this (wrapped) are averaged or need not be; poll's in a
+   * run, the client's before it
+   */
   averaged: 4 * LINE + 2,
-  /** which of two places holds the exponent of importance weights; written by the client, after that place */
+  /**
+   * which of two places holds the exponent of importance weights; written by the client, after that
+   * place
+   */
   beta: 4 * LINE + 1,
   /** ThreadState per thread */
   threads: 5 * LINE,
   /** which thread hosts a role, in manual ticks and then in runs; written at set-up */
   hosts: 6 * LINE,
-  /** which of these two tables holds (Hosting); written by the client, before it asks for a tick or begins a run */
+  /**
+   * which of these two tables holds (Hosting); written by the client, before it asks for a tick or
+   * begins a run
+   */
   hosting: 7 * LINE,
-  /** the Hosting that each thread last read: it has let go of what that gives to others (I10); written by that thread */
+  /**
+   * the Hosting that each thread last read: it has let go of what that gives to others (I10);
+   * written by that thread
+   */
   hostingSeen: 7 * LINE + 1,
 } as const;
 export const HEADER_WORDS = 8 * LINE;
@@ -57,7 +88,10 @@ type Pausing = (typeof pausing)[number];
 export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
 export type Mode = (typeof Mode)[keyof typeof Mode];
 const AUTONOMOUS = 1;
-/** Why no more requests are made: a save waits for the run to stand still, and releases it; or the run ends, which nothing takes back. */
+/**
+ * Why no more requests are made: a save waits for the run to stand still, and releases it; or the
+ * run ends, which nothing takes back.
+ */
 export const Pause = { hold: 2, end: 4 } as const;
 export type Pause = (typeof Pause)[keyof typeof Pause];
 /** What keeps the requester from making the next request. */
@@ -65,11 +99,17 @@ export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, p
 export type Gate = (typeof Gate)[keyof typeof Gate];
 export type GateName = keyof typeof Gate;
 export const gateNames = Object.keys(Gate) as GateName[];
-/** A thread's last word: it acknowledged the stop, its environment ended without one, or an actor threw. */
+/**
+ * A thread's last word: it acknowledged the stop, its environment ended without one, or an actor
+ * threw.
+ */
 export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 } as const;
 export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];
 
-/** Which thread hosts each role, as the header's words say; `set` by the opener before any other thread sees them. */
+/**
+ * Which thread hosts each role, as the header's words say; `set` by the opener before any other
+ * thread sees them.
+ */
 export function hostsOf(words: Int32Array, set?: Hosts): Hosts {
   const tables = [0, 1].map((hosting) => Word.hosts + hosting * roles.length);
   for (const [hosting, at] of tables.entries()) words.set(set?.[hosting] ?? [], at);
@@ -98,7 +138,10 @@ export class Header {
   get stopping(): boolean {
     return Atomics.load(this.#words, Word.stop) !== 0;
   }
-  /** Stop word first, bells after: a thread that reads its bell before it checks stop cannot sleep through it (I6). */
+  /**
+   * Stop word first, bells after: a thread that reads its bell before it checks stop cannot sleep
+   * through it (I6).
+   */
   stop(): void {
     Atomics.store(this.#words, Word.stop, 1);
     this.#bells.ringAll();
@@ -116,8 +159,9 @@ export class Header {
     return Atomics.load(this.#words, Word.hosting) as Hosting;
   }
   /**
-   * Client: from here on roles belong to the threads of this table. Each thread lets go of its roles when it next looks, and takes up
-   * others when all have looked (I10); nobody waits for that.
+   * Client: from here on roles belong to the threads of this table. Each thread lets go of its
+   * roles when it next looks, and takes up others when all have looked (I10); nobody waits for
+   * that.
    */
   host(hosting: Hosting): void {
     if (this.hosting === hosting || !this.#bells.moves) return;
@@ -131,7 +175,9 @@ export class Header {
   }
   /** Whether every thread has let go: none of its roles has another host. */
   isSeen(hosting: Hosting): boolean {
-    return this.#bells.threads.every((thread) => Atomics.load(this.#words, Word.hostingSeen + thread) === hosting);
+    return this.#bells.threads.every(
+      (thread) => Atomics.load(this.#words, Word.hostingSeen + thread) === hosting,
+    );
   }
 
   get mode(): Mode {
@@ -151,9 +197,9 @@ export class Header {
   }
 
   /**
-   * Any thread: no more requests, from this store on (I9); bells behind it. Numbered, so that an answer to an earlier pause is not
-   * taken for this one. Once `paused`, the requester is not on its way to a request and replay has let go of its graphs: run fields
-   * and graphs may change.
+   * Any thread: no more requests, from this store on (I9); bells behind it. Numbered, so that an
+   * answer to an earlier pause is not taken for this one. Once `paused`, the requester is not on
+   * its way to a request and replay has let go of its graphs: run fields and graphs may change.
    */
   pause(why: Pause = Pause.end): void {
     Atomics.add(this.#words, Word.pauses, 1);
@@ -185,8 +231,8 @@ export class Header {
     this.#bells.ringAll();
   }
   /**
-   * Requester, behind the store of a request that it made in this mode: false when that store came after a stop's, and the request
-   * must be taken back (I9).
+   * Requester, behind the store of a request that it made in this mode: false when that store came
+   * after a stop's, and the request must be taken back (I9).
    */
   mayRequest(mode: Mode): boolean {
     return this.mode === mode && !this.stopping;
@@ -212,7 +258,11 @@ export class Header {
   }
   /** Replay, when it takes up graphs again while a pause waits: its answer was early. */
   withdrawPause(by: Pausing): void {
-    Atomics.store(this.#words, Word.pauseSeen + pausing.indexOf(by), Atomics.load(this.#words, Word.pauses) - 1);
+    Atomics.store(
+      this.#words,
+      Word.pauseSeen + pausing.indexOf(by),
+      Atomics.load(this.#words, Word.pauses) - 1,
+    );
   }
 
   get gate(): Gate {
@@ -226,12 +276,18 @@ export class Header {
   asked(sequence: number): boolean {
     return sequenceDistance(Atomics.load(this.#words, Word.asked), sequence & SEQUENCE_MASK) > 0;
   }
-  /** Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's thread is rung by the caller. */
+  /**
+   * Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's
+   * thread is rung by the caller.
+   */
   ask(sequence: number): void {
     Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
   }
 
-  /** How many sequences from this one on the limiter counts already: what a requester that died counted and did not request. */
+  /**
+   * How many sequences from this one on the limiter counts already: what a requester that died
+   * counted and did not request.
+   */
   countedFrom(sequence: number): number {
     return Math.max(0, sequenceDistance(Atomics.load(this.counted, 0), sequence & SEQUENCE_MASK));
   }
@@ -250,13 +306,17 @@ export class Header {
     Atomics.store(this.#words, Word.beta, place);
   }
 
-  /** Client: wants its bell when every sequence before `sequence` is over; it looks at `finished` after this. */
+  /**
+   * Client: wants its bell when every sequence before `sequence` is over; it looks at `finished`
+   * after this.
+   */
   setGoal(sequence: number | null): void {
     Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);
   }
   /** Poll, after a slot became Free: every sequence before `sequence` is over. */
   reached(sequence: number): void {
     const goal = Atomics.load(this.#words, Word.goal);
-    if (goal >= 0 && sequenceDistance(sequence & SEQUENCE_MASK, goal) >= 0) this.#bells.client.ring();
+    if (goal >= 0 && sequenceDistance(sequence & SEQUENCE_MASK, goal) >= 0)
+      this.#bells.client.ring();
   }
 }

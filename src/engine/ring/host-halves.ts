@@ -1,11 +1,20 @@
 /**
- * The slots' host halves, one behind the other in shared memory. The one place that says where a half and its parts lie; the
- * parts' own bytes are drawn in slot.ts. Any thread may make the views; what it writes is its slot's owner's (I1).
+ * The slots' host halves, one behind the other in shared memory. The one place that says where a
+ * half and its parts lie; the parts' own bytes are drawn in slot.ts. Any thread may make the views;
+ * what it writes is its slot's owner's (I1).
  */
 import { checkCount, shown } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { allocateShared, isShared, PAGE, roundUp } from '../../shm/memory.ts';
-import { HEAD_AT, HEAD_WORDS, MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, ROWS_AT } from './slot.ts';
+import {
+  HEAD_AT,
+  HEAD_WORDS,
+  MOST_SCALARS,
+  OUT_BYTES,
+  OUT_SCALARS,
+  PARAMS_BYTES,
+  ROWS_AT,
+} from './slot.ts';
 
 /** How another thread finds the same halves. */
 export interface HostHalvesShare {
@@ -15,7 +24,10 @@ export interface HostHalvesShare {
   readonly batchBytes: number;
   /** bytes of the priorities that come home with a batch; 0 without */
   readonly priorityBytes: number;
-  /** where steps of a view lie that a device does not hold yet, from the rows' start, and bytes that one takes; null: none travel */
+  /**
+   * where steps of a view lie that a device does not hold yet, from the rows' start, and bytes that
+   * one takes; null: none travel
+   */
   readonly fresh: { readonly at: number; readonly bytes: number } | null;
 }
 
@@ -45,7 +57,9 @@ export class HostHalves {
     checkCount('batchBytes', batchBytes, 0);
     checkCount('priorityBytes', share.priorityBytes, 0);
     if (!isShared(memory.buffer) || memory.length % this.stride !== 0)
-      throw typeError(`${shown(memory)} bytes are no halves of ${this.stride} bytes in shared memory`);
+      throw typeError(
+        `${shown(memory)} bytes are no halves of ${this.stride} bytes in shared memory`,
+      );
     const { buffer } = memory;
     for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {
       this.#params.push(new Float64Array(buffer, at, PARAMS_BYTES / 8));
@@ -71,20 +85,28 @@ export class HostHalves {
 
   /** Each half's bytes, slot by slot. */
   each(): Uint8Array[] {
-    return this.#params.map((_, slot) => this.memory.subarray(slot * this.stride, (slot + 1) * this.stride));
+    return this.#params.map((_, slot) =>
+      this.memory.subarray(slot * this.stride, (slot + 1) * this.stride),
+    );
   }
   /** float64, by `Param`; moves to the device with the rows */
   params(slot: number): Float64Array {
     return this.#params[slot] as Float64Array;
   }
-  /** Where rows live on the device: the words that say what the tick draws, beside the parameters (src/engine/device-rows/head.ts). */
+  /**
+   * Where rows live on the device: the words that say what the tick draws, beside the parameters
+   * (src/engine/device-rows/head.ts).
+   */
   head(slot: number): Int32Array {
     return this.#heads[slot] as Int32Array;
   }
   /** Bytes of a packed half that move to the device, from its start on. */
   moves(slot: number): number {
     const { batchBytes, fresh } = this.#share;
-    return ROWS_AT + (fresh === null ? batchBytes : fresh.at + (this.head(slot)[0] as number) * fresh.bytes);
+    return (
+      ROWS_AT +
+      (fresh === null ? batchBytes : fresh.at + (this.head(slot)[0] as number) * fresh.bytes)
+    );
   }
   /** Params and rows: what can move to the device. */
   batchBytes(slot: number): Uint8Array {
@@ -104,11 +126,19 @@ export class HostHalves {
   priorities(slot: number): Float32Array {
     const { buffer, byteOffset } = this.memory;
     const { priorityBytes } = this.#share;
-    return new Float32Array(buffer, byteOffset + slot * this.stride + this.prioritiesAt, priorityBytes / 4);
+    return new Float32Array(
+      buffer,
+      byteOffset + slot * this.stride + this.prioritiesAt,
+      priorityBytes / 4,
+    );
   }
   /** The batch's column of ids, which lies `at` bytes from its start. */
   ids(slot: number, at: number, rows: number): Float64Array {
-    return new Float64Array(this.memory.buffer, this.memory.byteOffset + slot * this.stride + ROWS_AT + at, rows);
+    return new Float64Array(
+      this.memory.buffer,
+      this.memory.byteOffset + slot * this.stride + ROWS_AT + at,
+      rows,
+    );
   }
   /** What the learner wrote to `out`, as the graph copied it home. */
   scalars(slot: number): Float32Array {

@@ -1,6 +1,6 @@
 /**
- * The bounded history of finished ticks: poll writes a tick's record and scalars here before the slot becomes Free, and
- * statistics, traces and events read only this.
+ * The bounded history of finished ticks: poll writes a tick's record and scalars here before the
+ * slot becomes Free, and statistics, traces and events read only this.
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';
@@ -35,8 +35,8 @@ export class Journal extends BroadcastRing<JournalEntry> {
   }
 
   /**
-   * Poll only. A poll actor that died between this and Free writes the same tick again; the sequence tells (readers skip what they have
-   * seen).
+   * Poll only. A poll actor that died between this and Free writes the same tick again; the
+   * sequence tells (readers skip what they have seen).
    */
   write(record: Float64Array, slot: number, scalars: Float32Array): void {
     const { values } = this;

@@ -1,7 +1,7 @@
 /**
- * The ring in shared memory: slots' words and records, and beside them header, bells, run fields, notes and journal, each with a
- * file of its own. It knows no device and no buffer; actors and the pipeline meet only here. Every control word is an Int32 touched
- * with Atomics.
+ * The ring in shared memory: slots' words and records, and beside them header, bells, run fields,
+ * notes and journal, each with a file of its own. It knows no device and no buffer; actors and the
+ * pipeline meet only here. Every control word is an Int32 touched with Atomics.
  */
 
 import { allocateShared, LINE, type Place } from '../../shm/memory.ts';
@@ -23,7 +23,10 @@ import {
   stateOf,
 } from './slot.ts';
 
-/** Beyond this many ticks the client does not ask to be rung at their end: a goal is a wrapped sequence. */
+/**
+ * Beyond this many ticks the client does not ask to be rung at their end: a goal is a wrapped
+ * sequence.
+ */
 const FARTHEST_GOAL = 2 ** 28;
 
 export interface RingShare {
@@ -73,9 +76,9 @@ export class Ring {
   }
 
   /**
-   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts roles[i] in runs; `manualHosts[i]` hosts it in manual
-   * ticks, the same one by default, and the same one for pack. Sequences start at
-   * `firstSequence`, which tests set near the wrap of the state word.
+   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts roles[i] in runs;
+   * `manualHosts[i]` hosts it in manual ticks, the same one by default, and the same one for pack.
+   * Sequences start at `firstSequence`, which tests set near the wrap of the state word.
    */
   static create(options: {
     depth: number;
@@ -89,9 +92,13 @@ export class Ring {
     const lines = HEADER_WORDS + BELLS_WORDS + 2 * FailureNote.words + depth * LINE;
     const bytes = lines * 4 + (RunFields.count + depth * RECORD_FIELDS) * 8;
     const place = allocateShared(`a ring of ${depth} slots`, bytes, 64);
-    const ring = new Ring({ place, depth, journal: Journal.allocate(options.journalCapacity) }, [manualHosts, hosts]);
+    const ring = new Ring({ place, depth, journal: Journal.allocate(options.journalCapacity) }, [
+      manualHosts,
+      hosts,
+    ]);
     for (let i = 0; i < depth; i++) {
-      // Slot = sequence mod depth at the start; from then on a slot's next sequence is its last plus depth.
+      // Slot = sequence mod depth at the start; from then on a slot's next sequence is its last
+      // plus depth.
       const sequence = firstSequence + i;
       const slot = sequence % depth;
       ring.record(slot)[Field.sequence] = sequence;
@@ -110,7 +117,7 @@ export class Ring {
     return this.#share;
   }
 
-  // ---- slots and sequences -----------------------------------------------------------------------------------------
+  // ---- slots and sequences ----------------------------------------------------------------------
 
   /** The state of a slot: a load that pairs with handOver's store. */
   state(slot: number): SlotState {
@@ -126,8 +133,9 @@ export class Ring {
   }
 
   /**
-   * The whole sequence number the slot is in (its next one when Free). The record keeps the one it was last requested
-   * for; the word's low bits say how far the slot has come since, so that no second store has to agree with the first.
+   * The whole sequence number the slot is in (its next one when Free). The record keeps the one it
+   * was last requested for; the word's low bits say how far the slot has come since, so that no
+   * second store has to agree with the first.
    */
   sequence(slot: number): number {
     return this.#sequenceOf(slot, this.word(slot));
@@ -136,29 +144,39 @@ export class Ring {
     const known = this.record(slot)[Field.sequence] as number;
     return known + sequenceDistance(sequenceOf(word), known & SEQUENCE_MASK);
   }
-  /** The next sequence that a role serving `state` will see in this slot; of one look at the word, which others write. */
+  /**
+   * The next sequence that a role serving `state` will see in this slot; of one look at the word,
+   * which others write.
+   */
   #nextFor(state: SlotState, slot: number): number {
     const word = this.word(slot);
     // A slot past `state` is served again one round later.
     return this.#sequenceOf(slot, word) + (stateOf(word) > state ? this.depth : 0);
   }
 
-  /** One store hands the slot on, after every write it publishes (I2); then the next owner's bell (I4). */
+  /**
+   * One store hands the slot on, after every write it publishes (I2); then the next owner's bell
+   * (I4).
+   */
   handOver(slot: number, state: SlotState, to: Role): void {
     const sequence = this.sequence(slot) + (state === SlotState.Free ? this.depth : 0);
     Atomics.store(this.#slots, slot * LINE, packWord(sequence, state));
     this.bells.of(to).ring();
   }
 
-  /** Requested → Free for the same sequence: the request was never made. The client may wait for every slot to be Free. */
+  /**
+   * Requested → Free for the same sequence: the request was never made. The client may wait for
+   * every slot to be Free.
+   */
   takeBack(slot: number): void {
     Atomics.store(this.#slots, slot * LINE, packWord(this.sequence(slot), SlotState.Free));
     this.bells.client.ring();
   }
 
   /**
-   * Where a role finds its place, whatever happened before it (I8): the slot of the lowest sequence that has not left
-   * `state` yet. Slots go round in sequence order, so from there on it is simply the next slot.
+   * Where a role finds its place, whatever happened before it (I8): the slot of the lowest sequence
+   * that has not left `state` yet. Slots go round in sequence order, so from there on it is simply
+   * the next slot.
    */
   seatOf(state: SlotState): number {
     let best = 0;
@@ -183,13 +201,15 @@ export class Ring {
   /** The sequence that will be requested next. */
   get next(): number {
     let lowest = Number.POSITIVE_INFINITY;
-    for (let slot = 0; slot < this.depth; slot++) lowest = Math.min(lowest, this.#nextFor(SlotState.Free, slot));
+    for (let slot = 0; slot < this.depth; slot++)
+      lowest = Math.min(lowest, this.#nextFor(SlotState.Free, slot));
     return lowest;
   }
 
   /**
-   * Nothing was ever asked for, and requests are paused: sequences go on from this one, in the slots as they come. Only the client
-   * reads a Free slot's sequence then, and no role's place moves.
+   * Nothing was ever asked for, and requests are paused: sequences go on from this one, in the
+   * slots as they come. Only the client reads a Free slot's sequence then, and no role's place
+   * moves.
    */
   startAt(sequence: number): void {
     Atomics.store(this.header.counted, 0, sequence & SEQUENCE_MASK);
@@ -220,11 +240,12 @@ export class Ring {
 
   /** Every slot is Free. */
   get idle(): boolean {
-    for (let slot = 0; slot < this.depth; slot++) if (this.state(slot) !== SlotState.Free) return false;
+    for (let slot = 0; slot < this.depth; slot++)
+      if (this.state(slot) !== SlotState.Free) return false;
     return true;
   }
 
-  // ---- what the client asks for: the fields first, then the word that publishes them, then the bells -----------------
+  // ---- what the client asks for: the fields first, then the word that publishes them, then the be
 
   /** One manual tick, and with it every sequence up to this one. */
   askTick(request: TickRequest, sequence: number): void {
@@ -265,7 +286,7 @@ export class Ring {
     this.bells.ringAll();
   }
 
-  // ---- failures ----------------------------------------------------------------------------------------------------
+  // ---- failures ---------------------------------------------------------------------------------
 
   /** What a role failed with, and the slot (−1: none) and tick that it was at. */
   failureAt(role: Role, slot: number, error: unknown): Failure {

@@ -1,4 +1,7 @@
-/** Which thread hosts each role, which bell that thread waits on, and the client's. Every thread that attaches the ring has one of these. */
+/**
+ * Which thread hosts each role, which bell that thread waits on, and the client's. Every thread
+ * that attaches the ring has one of these.
+ */
 import { BELL_WORDS, type Bell, BellBoard } from '../../shm/bell.ts';
 import { type Role, roles } from './slot.ts';
 
@@ -12,7 +15,10 @@ export const BELLS_WORDS = (MOST_THREADS + 1) * BELL_WORDS;
 /** Which of a pipeline's two tables says who hosts a role. */
 export const Hosting = { manual: 0, run: 1 } as const;
 export type Hosting = (typeof Hosting)[keyof typeof Hosting];
-/** By Hosting, then by role as `roles` lists them: the thread that hosts it, or CLIENT. Pack has one thread in both. */
+/**
+ * By Hosting, then by role as `roles` lists them: the thread that hosts it, or CLIENT. Pack has one
+ * thread in both.
+ */
 export type Hosts = readonly (readonly number[])[];
 
 export class RoleBells {
@@ -34,7 +40,10 @@ export class RoleBells {
     this.#hosting = hosting;
   }
 
-  /** Read behind whatever its thread is rung for: where the role has moved since, its new thread looks by itself (I10). */
+  /**
+   * Read behind whatever its thread is rung for: where the role has moved since, its new thread
+   * looks by itself (I10).
+   */
   of(role: Role): Bell {
     const hosts = this.#hosts[Atomics.load(this.#hosting, 0)] as readonly number[];
     return this.ofThread(hosts[roles.indexOf(role)] as number);
@@ -53,8 +62,8 @@ export class RoleBells {
   }
 
   /**
-   * Pack's bell lies in the replay buffer, where add() rings it. A thread has one bell, so all roles of pack's thread wait on that
-   * one. A client that steps the actors itself keeps its own.
+   * Pack's bell lies in the replay buffer, where add() rings it. A thread has one bell, so all
+   * roles of pack's thread wait on that one. A client that steps the actors itself keeps its own.
    */
   adoptPackBell(bell: Bell): void {
     const packs = this.#hosts[Hosting.run]?.[roles.indexOf('pack')] as number;

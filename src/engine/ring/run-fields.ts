@@ -1,6 +1,7 @@
 /**
- * What the client asks for and what its learner captured: float64 fields of the ring. The client writes them while no tick is under
- * way that reads them, before the word of the header that publishes them; requester and replay read.
+ * What the client asks for and what its learner captured: float64 fields of the ring. The client
+ * writes them while no tick is under way that reads them, before the word of the header that
+ * publishes them; requester and replay read.
  */
 import type { Ending } from '../../shm/ending.ts';
 
@@ -24,12 +25,15 @@ const Field = {
   /** how many of its scalars have names */
   scalars: 13,
   /**
-   * The first named scalar that was NaN or infinite: its tick, and its place + 1 (0: none yet). Poll writes them once, before
-   * the journal's head passes that tick; whoever reads the head first sees them whole. The client clears them with the learner.
+   * The first named scalar that was NaN or infinite: its tick, and its place + 1 (0: none yet).
+   * Poll writes them once, before the journal's head passes that tick; whoever reads the head first
+   * sees them whole. The client clears them with the learner.
    */
   oddTick: 14,
   oddScalar: 15,
-  /** The same of the weights that a tick was to publish: its tick, and the place of the first + 1. */
+  /**
+   * The same of the weights that a tick was to publish: its tick, and the place of the first + 1.
+   */
   oddWeightsTick: 16,
   oddWeight: 17,
   /** 1: weights are published also when they are no finite numbers */
@@ -37,16 +41,17 @@ const Field = {
   /** exponent of importance weights, two places: the header says which */
   beta: 19,
   /**
-   * Means with a learner group: ticks of runs from one to the next (0: none), ticks of earlier runs since the latest one, how many
-   * tensors, and of each its handle, byte offset and bytes.
+   * Means with a learner group: ticks of runs from one to the next (0: none), ticks of earlier runs
+   * since the latest one, how many tensors, and of each its handle, byte offset and bytes.
    */
   averageEvery: 21,
   averageCarried: 22,
   averagedTensors: 23,
   tensors: 24,
   /**
-   * Where a group's run ended: 1 + the first sequence that is not applied (0: it goes on), which rank ended it, and why (Ending). Poll
-   * writes them before it pauses the run, the client clears them.
+   * Where a group's run ended: 1 + the first sequence that is not applied (0: it goes on), which
+   * rank ended it, and why (Ending). Poll writes them before it pauses the run, the client clears
+   * them.
    */
   endsAt: 48,
   endedBy: 49,
@@ -86,7 +91,12 @@ export interface Learner {
   /** how many scalars have names */
   scalars: number;
   /** what a tick can publish, and where to; null: nothing */
-  published: { weights: number; weightsOffset: number; weightsBytes: number; mailbox: number } | null;
+  published: {
+    weights: number;
+    weightsOffset: number;
+    weightsBytes: number;
+    mailbox: number;
+  } | null;
   /** weights are published also when they are no finite numbers */
   nonFinite: boolean;
   /** null: nothing is averaged */
@@ -112,7 +122,7 @@ export class RunFields {
     return this.#fields[field] as number;
   }
 
-  // ---- the client's ------------------------------------------------------------------------------------------------
+  // ---- the client's -----------------------------------------------------------------------------
 
   setBaseSeed(seed: number): void {
     this.#fields[Field.baseSeed] = seed % WORD;
@@ -150,7 +160,7 @@ export class RunFields {
     this.#fields.set(graphs, Field.graphs);
   }
 
-  // ---- the manual request ------------------------------------------------------------------------------------------
+  // ---- the manual request -----------------------------------------------------------------------
 
   get tick(): number {
     return this.#at(Field.tick);
@@ -162,7 +172,7 @@ export class RunFields {
     return this.#at(Field.leastPtr);
   }
 
-  // ---- the run -----------------------------------------------------------------------------------------------------
+  // ---- the run ----------------------------------------------------------------------------------
 
   get runRows(): number {
     return this.#at(Field.runRows);
@@ -192,7 +202,7 @@ export class RunFields {
     return (this.#at(Field.baseSeed) + (tick % WORD)) % WORD;
   }
 
-  // ---- the learner -------------------------------------------------------------------------------------------------
+  // ---- the learner ------------------------------------------------------------------------------
 
   get hasWeights(): boolean {
     return this.#at(Field.weights) !== 0;
@@ -206,13 +216,21 @@ export class RunFields {
       mailbox: this.#at(Field.mailbox),
     };
     const nonFinite = this.#at(Field.publishOdd) === 1;
-    return { graphs, scalars: this.#at(Field.scalars), published: this.hasWeights ? published : null, nonFinite };
+    return {
+      graphs,
+      scalars: this.#at(Field.scalars),
+      published: this.hasWeights ? published : null,
+      nonFinite,
+    };
   }
 
   get averageEvery(): number {
     return this.#at(Field.averageEvery);
   }
-  /** Whether this is a tick of the run after which the parameters are averaged. Ticks of runs count, manual ones do not. */
+  /**
+   * Whether this is a tick of the run after which the parameters are averaged. Ticks of runs count,
+   * manual ones do not.
+   */
   averages(sequence: number): boolean {
     const every = this.averageEvery;
     const nth = this.nthOf(sequence);
@@ -220,16 +238,14 @@ export class RunFields {
   }
   get averagedTensors(): Pick<Averages, 'tensors'> {
     const tensors = Array.from({ length: this.#at(Field.averagedTensors) }, (_, i) => {
-      const [handle, byteOffset, bytes] = this.#fields.subarray(Field.tensors + 3 * i) as unknown as [
-        number,
-        number,
-        number,
-      ];
+      const [handle, byteOffset, bytes] = this.#fields.subarray(
+        Field.tensors + 3 * i,
+      ) as unknown as [number, number, number];
       return { handle, byteOffset, bytes };
     });
     return { tensors };
   }
-  // ---- the end of a group's run ------------------------------------------------------------------------------------
+  // ---- the end of a group's run -----------------------------------------------------------------
 
   /** Poll, before it pauses the run: sequences from `sequence` on are given back. */
   endAt(sequence: number, rank: number, why: number): void {
@@ -247,7 +263,7 @@ export class RunFields {
       : { rank: this.#at(Field.endedBy), why: this.#at(Field.endedWhy) as Ending };
   }
 
-  // ---- what poll has seen ------------------------------------------------------------------------------------------
+  // ---- what poll has seen -----------------------------------------------------------------------
 
   /** Poll only: remembers the first of the learner's scalars that is no finite number. */
   noteScalars(tick: number, scalars: Float32Array): void {
@@ -260,15 +276,19 @@ export class RunFields {
         return;
       }
   }
-  /** The first scalar that was no finite number, by its place, and the tick; null while there was none. */
+  /**
+   * The first scalar that was no finite number, by its place, and the tick; null while there was
+   * none.
+   */
   get odd(): { tick: number; scalar: number } | null {
     const place = this.#at(Field.oddScalar);
     return place === 0 ? null : { tick: this.#at(Field.oddTick), scalar: place - 1 };
   }
 
   /**
-   * Poll only: remembers that a tick's weights hold a number that is none, at `place` (−1: they hold none). True when they may
-   * be published. Once they may not, no later version is: it would skip one (M2), and would hardly be better.
+   * Poll only: remembers that a tick's weights hold a number that is none, at `place` (−1: they
+   * hold none). True when they may be published. Once they may not, no later version is: it would
+   * skip one (M2), and would hardly be better.
    */
   noteWeights(tick: number, place: number): boolean {
     if (place >= 0 && this.#at(Field.oddWeight) === 0) {
@@ -277,7 +297,10 @@ export class RunFields {
     }
     return this.mayPublish;
   }
-  /** False from the first weights on that were no finite numbers, unless such ones are asked for, until a learner is captured. */
+  /**
+   * False from the first weights on that were no finite numbers, unless such ones are asked for,
+   * until a learner is captured.
+   */
   get mayPublish(): boolean {
     return this.#at(Field.oddWeight) === 0 || this.#at(Field.publishOdd) === 1;
   }

@@ -1,4 +1,7 @@
-/** Where a role works next: the slot after the one that it passed on, until the client rewinds the ring. */
+/**
+ * Where a role works next: the slot after the one that it passed on, until the client rewinds the
+ * ring.
+ */
 import type { Ring } from './ring.ts';
 import type { SlotState } from './slot.ts';
 
@@ -8,7 +11,10 @@ export class Seat {
   #rewinds: number;
   #slot: number;
 
-  /** Of the role that passes slots on from `state`. A successor finds the same slot as the actor that died (I8). */
+  /**
+   * Of the role that passes slots on from `state`. A successor finds the same slot as the actor
+   * that died (I8).
+   */
   constructor(ring: Ring, state: SlotState) {
     this.#ring = ring;
     this.#state = state;
@@ -25,7 +31,8 @@ export class Seat {
     const { header } = this.#ring;
     for (;;) {
       const waits = this.#ring.state(this.#slot) === this.#state;
-      // After the state: whoever made this slot's state after a rewind is seen together with that rewind.
+      // After the state: whoever made this slot's state after a rewind is seen together with that
+      // rewind.
       const { rewinds } = header;
       if (rewinds === this.#rewinds) return waits;
       this.#rewinds = rewinds;

@@ -1,23 +1,28 @@
 /**
- * A slot's life: its states, its record, and the invariants every role keeps. The bytes are drawn here and nowhere else;
- * `Ring` is the only one that writes the state word.
+ * A slot's life: its states, its record, and the invariants every role keeps. The bytes are drawn
+ * here and nowhere else; `Ring` is the only one that writes the state word.
  *
  * I1  the state names the owner; no other role writes the slot (record, host half, device half).
- * I2  one store of the state word hands the slot on, after every write it publishes. What native code was to write counts
- *     only once its call has answered: a thread that is being ended may still run JavaScript whose native calls do nothing.
+ * I2  one store of the state word hands the slot on, after every write it publishes. What native
+ *     code was to write counts only once its call has answered: a thread that is being ended may
+ *     still run JavaScript whose native calls do nothing.
  * I3  every role passes slots in sequence order.
- * I4  a thread that changes something another thread may wait for rings that thread's bell afterwards.
+ * I4  a thread that changes something another thread may wait for rings that thread's bell
+ *     afterwards.
  * I5  Free means the device is done with the slot too: `spent` was seen before the store.
  * I6  stopping wakes and releases every waiter, whatever it waits for.
  * I7  a failure lives in the ring's header; the first one wins and every waiter throws it.
- * I8  an actor can die between any two stores and a new one carries on: it finds its place by looking at the words, and
- *     packing, submitting and polling repeat safely. The learner's graph ends by writing its sequence to the slot's
- *     mark, and a new replay actor launches only what the mark has not seen.
- * I9  who stops something stores it (stop, pause, failure note) before it rings, and returns stopped: the requester stores a
- *     request, then reads those words, and takes the request back when one is set. So no tick is applied that had no slot at the
- *     stop's store: a request that stays came before it in the one order of all sequentially consistent accesses.
- * I10 a role has one host. The client stores which table of hosts holds, and rings all. A thread lets go of what that table gives to
- *     others, then stores that it has seen it; it takes up a role when every thread has, and looks for its place as in I8.
+ * I8  an actor can die between any two stores and a new one carries on: it finds its place by
+ *     looking at the words, and packing, submitting and polling repeat safely. The learner's graph
+ *     ends by writing its sequence to the slot's mark, and a new replay actor launches only what
+ *     the mark has not seen.
+ * I9  who stops something stores it (stop, pause, failure note) before it rings, and returns
+ *     stopped: the requester stores a request, then reads those words, and takes the request back
+ *     when one is set. So no tick is applied that had no slot at the stop's store: a request that
+ *     stays came before it in the one order of all sequentially consistent accesses.
+ * I10 a role has one host. The client stores which table of hosts holds, and rings all. A thread
+ *     lets go of what that table gives to others, then stores that it has seen it; it takes up a
+ *     role when every thread has, and looks for its place as in I8.
  */
 
 /** Who owns the slot now, in the order of its life. */
@@ -30,7 +35,10 @@ export const SlotState = {
   Packed: 2,
   /** poll: copy and `copied` event are enqueued */
   Submitted: 3,
-  /** replay, or the caller of sampleLargeBatch: the rows are on the device, or before replay's update in its order */
+  /**
+   * replay, or the caller of sampleLargeBatch: the rows are on the device, or before replay's
+   * update in its order
+   */
   Ready: 4,
   /** poll: the work is launched and `spent` recorded behind it */
   Replaying: 5,
@@ -66,9 +74,15 @@ export function sequenceDistance(a: number, b: number): number {
   return ((a - b) << (32 - SEQUENCE_BITS)) >> (32 - SEQUENCE_BITS);
 }
 
-/** Float64 fields of a slot's record. Written by the slot's owner only (I1); times are milliseconds of one clock. */
+/**
+ * Float64 fields of a slot's record. Written by the slot's owner only (I1); times are milliseconds
+ * of one clock.
+ */
 export const Field = {
-  /** the whole sequence number, exact to 2^53; the state word carries its low bits. poll adds depth before Free */
+  /**
+   * the whole sequence number, exact to 2^53; the state word carries its low bits. poll adds depth
+   * before Free
+   */
   sequence: 0,
   tick: 1,
   rows: 2,
@@ -94,7 +108,10 @@ export const Field = {
   replayEnd: 16,
   /** poll saw `spent` */
   doneAt: 17,
-  /** milliseconds on the device by its own events: the copy, and the update; −1 when they were not measured */
+  /**
+   * milliseconds on the device by its own events: the copy, and the update; −1 when they were not
+   * measured
+   */
   copyMs: 18,
   updateMs: 19,
   /** exponent of the importance weights, by priorities */
@@ -112,23 +129,36 @@ export const RECORD_FIELDS = 25;
 /** In place of leastPtr: params and rows lie in the host half already, from an earlier run. */
 export const PACKED = -1;
 
-/** Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes them beside the rows. */
-export const Param = { tick: 0, sequence: 1, rows: 2, snapshotPtr: 3, snapshotSize: 4, seed: 5, low: 6 } as const;
+/**
+ * Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes
+ * them beside the rows.
+ */
+export const Param = {
+  tick: 0,
+  sequence: 1,
+  rows: 2,
+  snapshotPtr: 3,
+  snapshotSize: 4,
+  seed: 5,
+  low: 6,
+} as const;
 export const PARAMS_BYTES = 256;
 /**
- * Where the head lies in them that says what a tick draws of rows on the device, in bytes, and its words (int32). Of a view the first
- * one says how many steps travel with the tick.
+ * Where the head lies in them that says what a tick draws of rows on the device, in bytes, and its
+ * words (int32). Of a view the first one says how many steps travel with the tick.
  */
 export const HEAD_AT = 192;
 export const HEAD_WORDS = 8;
 
-/** What the graph copies back: the mark (float64: sequence + 1), then up to MOST_SCALARS float32. */
+/**
+ * What the graph copies back: the mark (float64: sequence + 1), then up to MOST_SCALARS float32.
+ */
 export const OUT_BYTES = 256;
 export const OUT_SCALARS = 64;
 export const MOST_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
 
 /**
- * Where the rows begin in a slot's host half, which is params │ rows │ out │ priorities: params and rows move to the device in one
- * copy, out and priorities are what comes home.
+ * Where the rows begin in a slot's host half, which is params │ rows │ out │ priorities: params and
+ * rows move to the device in one copy, out and priorities are what comes home.
  */
 export const ROWS_AT = PARAMS_BYTES;

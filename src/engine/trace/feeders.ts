@@ -1,6 +1,7 @@
 /**
- * Who brings rows into a buffer from other machines, as far as this thread opened it: what keeps such rows from coming, in words, and
- * what the threads that bring them did, for traces. By the buffer's memory, which is the same wherever the buffer is attached.
+ * Who brings rows into a buffer from other machines, as far as this thread opened it: what keeps
+ * such rows from coming, in words, and what the threads that bring them did, for traces. By the
+ * buffer's memory, which is the same wherever the buffer is attached.
  */
 import type { Spans } from './spans.ts';
 
@@ -24,6 +25,8 @@ export const feedersOf = (memory: SharedArrayBuffer): Iterable<Feeder> => feeder
 
 /** All of them, in words; null where nobody feeds it. */
 export function fedBy(memory: SharedArrayBuffer): string | null {
-  const words = [...feedersOf(memory)].map((feeder) => feeder.waitingFor()).filter((each) => each !== null);
+  const words = [...feedersOf(memory)]
+    .map((feeder) => feeder.waitingFor())
+    .filter((each) => each !== null);
   return words.length > 0 ? words.join('; ') : null;
 }

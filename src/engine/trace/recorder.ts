@@ -1,6 +1,7 @@
 /**
- * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go: a track per actor, one for the copy stream and
- * one for the learner's, and one for each thread that brings rows of other machines. It reads only what was recorded.
+ * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go: a track per
+ * actor, one for the copy stream and one for the learner's, and one for each thread that brings
+ * rows of other machines. It reads only what was recorded.
  */
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
@@ -42,7 +43,15 @@ export interface Recorded {
   finish(): Promise<Error | null>;
 }
 
-const tracks = ['requester', 'pack', 'submit', 'poll', 'replay', 'copy stream', 'compute stream'] as const;
+const tracks = [
+  'requester',
+  'pack',
+  'submit',
+  'poll',
+  'replay',
+  'copy stream',
+  'compute stream',
+] as const;
 type Track = (typeof tracks)[number];
 
 /** Makes the text of a trace, whole once ended. */
@@ -62,13 +71,20 @@ export class TraceWriter {
     for (const [i, name] of tracks.entries()) this.#name(i, name);
   }
   #name(i: number, name: string): void {
-    this.#write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`);
-    this.#write(`,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`);
+    this.#write(
+      `,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_name","args":{"name":"${name}"}}`,
+    );
+    this.#write(
+      `,\n{"ph":"M","pid":1,"tid":${i + 1},"name":"thread_sort_index","args":{"sort_index":${i}}}`,
+    );
   }
 
   /** `missed`: ticks that went by and are not in it; told where there are any, as spans are. */
   end(missed = 0): void {
-    const gone = { ...(missed > 0 && { missed }), ...(this.#missedSpans > 0 && { missedSpans: this.#missedSpans }) };
+    const gone = {
+      ...(missed > 0 && { missed }),
+      ...(this.#missedSpans > 0 && { missedSpans: this.#missedSpans }),
+    };
     const told = Object.keys(gone).length > 0 ? `,"otherData":${JSON.stringify(gone)}` : '';
     this.#write(`\n]${told}}\n`);
   }
@@ -79,7 +95,11 @@ export class TraceWriter {
       const track = tracks.length + thread;
       if (!this.#named.has(thread)) this.#name(track, `remote ${thread}`);
       this.#named.add(thread);
-      this.#span(track, name, beginMs, endMs, { messages, ...(name === 'remote/commit' && { rows }), bytes });
+      this.#span(track, name, beginMs, endMs, {
+        messages,
+        ...(name === 'remote/commit' && { rows }),
+        bytes,
+      });
     });
   }
 
@@ -99,32 +119,49 @@ export class TraceWriter {
       rows,
       bytes: shape.bytes,
     });
-    this.#spanOf('submit', 'replay_pipeline_batch_h2d', at(Field.submitBegin), at(Field.submitEnd), {
-      ...tick,
-      snapshot_ptr: at(Field.snapshotPtr),
-      snapshot_size: at(Field.snapshotSize),
-      seed: shape.baseSeed + tick.tick,
-      sample_count: rows,
-      bytes: moved,
-      pinned: facts.hostPinned,
-      shared: facts.directPinnedShared,
-      layout: shape.names.join(' '),
-      executor: 'pack actor',
-      submitter: facts.h2dSubmitter,
-    });
+    this.#spanOf(
+      'submit',
+      'replay_pipeline_batch_h2d',
+      at(Field.submitBegin),
+      at(Field.submitEnd),
+      {
+        ...tick,
+        snapshot_ptr: at(Field.snapshotPtr),
+        snapshot_size: at(Field.snapshotSize),
+        seed: shape.baseSeed + tick.tick,
+        sample_count: rows,
+        bytes: moved,
+        pinned: facts.hostPinned,
+        shared: facts.directPinnedShared,
+        layout: shape.names.join(' '),
+        executor: 'pack actor',
+        submitter: facts.h2dSubmitter,
+      },
+    );
     if (this.#deviceEvents) {
       const copy = { ...tick, bytes: moved, pinned: facts.hostPinned };
       // A slot that was passed on before its copy was done began it when it was submitted.
       const copied = Math.max(at(Field.readyAt), at(Field.submitEnd) + at(Field.copyMs));
-      this.#deviceSpan('copy stream', 'gpu/replay_pipeline_batch_h2d', at(Field.copyMs), copied, copy);
+      this.#deviceSpan(
+        'copy stream',
+        'gpu/replay_pipeline_batch_h2d',
+        at(Field.copyMs),
+        copied,
+        copy,
+      );
       this.#deviceSpan('compute stream', 'gpu/update', at(Field.updateMs), at(Field.doneAt), tick);
     }
     this.#spanOf('poll', 'ready', at(Field.readyAt), at(Field.readyAt), tick);
     this.#spanOf('replay', 'launch', at(Field.replayBegin), at(Field.replayEnd), tick);
-    this.#spanOf('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), { ...tick, version: at(Field.version) });
+    this.#spanOf('poll', 'spent seen', at(Field.doneAt), at(Field.doneAt), {
+      ...tick,
+      version: at(Field.version),
+    });
   }
 
-  /** As long as the device's own events say; it ends when poll saw it done, which is a little late. */
+  /**
+   * As long as the device's own events say; it ends when poll saw it done, which is a little late.
+   */
   #deviceSpan(track: Track, name: string, ms: number, seenMs: number, args: object): void {
     if (ms >= 0) this.#spanOf(track, name, seenMs - ms, seenMs, args);
   }
@@ -136,7 +173,9 @@ export class TraceWriter {
     const ts = (beginMs * 1000).toFixed(3);
     const dur = Math.max(0, (endMs - beginMs) * 1000).toFixed(3);
     const shape = endMs === beginMs ? '"ph":"i","s":"t"' : `"ph":"X","dur":${dur}`;
-    this.#write(`,\n{${shape},"pid":1,"tid":${track + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`);
+    this.#write(
+      `,\n{${shape},"pid":1,"tid":${track + 1},"ts":${ts},"name":"${name}","args":${JSON.stringify(args)}}`,
+    );
   }
 }
 

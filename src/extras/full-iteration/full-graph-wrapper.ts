@@ -1,12 +1,18 @@
 /**
- * A whole training or validation iteration as one captured graph, whatever forward and backward do: the first iterations run
- * eagerly, one captures, and every later one is a single replay over the same buffers. Megatron's FullCudaGraphWrapper, with
- * graphs, results and counters per instance.
+ * A whole training or validation iteration as one captured graph, whatever forward and backward do:
+ * the first iterations run eagerly, one captures, and every later one is a single replay over the
+ * same buffers. Megatron's FullCudaGraphWrapper, with graphs, results and counters per instance.
  */
 
 import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../../base/errors.ts';
-import { type Device, type DeviceEvent, type GraphExec, type Stream, Tensor } from '../../device/device.ts';
+import {
+  type Device,
+  type DeviceEvent,
+  type GraphExec,
+  type Stream,
+  Tensor,
+} from '../../device/device.ts';
 import {
   captureGraph,
   checkEnqueued,
@@ -42,8 +48,9 @@ export interface IterationContext {
 }
 
 /**
- * Forward, or forward and backward: enqueues device work only, the same in every call, and returns what callers shall see
- * (the same object after every replay). `dataIterator` gives the static buffers, in the form that run() was given.
+ * Forward, or forward and backward: enqueues device work only, the same in every call, and returns
+ * what callers shall see (the same object after every replay). `dataIterator` gives the static
+ * buffers, in the form that run() was given.
  */
 export type IterationFunction<Model = unknown, Result = unknown> = (
   args: IterationOptions<Model>,
@@ -53,7 +60,10 @@ export type IterationFunction<Model = unknown, Result = unknown> = (
 export interface FullGraphOptions {
   /** iterations that run eagerly before one captures, per stage; default 1 */
   warmupSteps?: number;
-  /** every graph's temporaries in the device's shared pool, so results kept there last only until the next replay; default false */
+  /**
+   * every graph's temporaries in the device's shared pool, so results kept there last only until
+   * the next replay; default false
+   */
   useSingleMempool?: boolean;
   /** graphs kept per stage, one per shape of the data; default 1: another shape is refused */
   maxGraphs?: number;
@@ -86,8 +96,14 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
 
   constructor(fn: IterationFunction<Model, Result>, options: FullGraphOptions = {}) {
     super('this wrapper');
-    if (typeof fn !== 'function') throw typeError(`FullGraphWrapper needs a function, got ${shown(fn)}`);
-    checkKeys('FullGraphWrapper', options, ['warmupSteps', 'useSingleMempool', 'maxGraphs', 'device']);
+    if (typeof fn !== 'function')
+      throw typeError(`FullGraphWrapper needs a function, got ${shown(fn)}`);
+    checkKeys('FullGraphWrapper', options, [
+      'warmupSteps',
+      'useSingleMempool',
+      'maxGraphs',
+      'device',
+    ]);
     const { warmupSteps = 1, useSingleMempool = false, maxGraphs = 1, device } = options;
     this.#fn = fn;
     this.#warmupSteps = checkCount('warmupSteps', warmupSteps, 0);
@@ -110,14 +126,16 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Runs one iteration: exactly one update, whether eager, captured or replayed. It is ordered behind what the current stream
-   * was given so far, and what that is given next waits for it. Counted when it went well; throws RangeError for data that
-   * does not fit the captured graph or ends early; then nothing has run.
+   * Runs one iteration: exactly one update, whether eager, captured or replayed. It is ordered
+   * behind what the current stream was given so far, and what that is given next waits for it.
+   * Counted when it went well; throws RangeError for data that does not fit the captured graph or
+   * ends early; then nothing has run.
    */
   run(...args: [options: IterationOptions<Model>]): Result {
     const iteration = checkIteration(args) as IterationOptions<Model>;
     checkOpen(this);
-    if (this.#running) throw stateError('RUNNING', 'an iteration of this wrapper cannot run inside another one');
+    if (this.#running)
+      throw stateError('RUNNING', 'an iteration of this wrapper cannot run inside another one');
     this.#running = true;
     try {
       const stage: Stage = iteration.forwardOnly ? 'validation' : 'training';
@@ -128,7 +146,10 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       const { kept, buffers } = this.#read(stage, iteration, iterators, device);
       this.dataRead[stage] = structureOf(buffers);
       const dataIterator = () => iteratorsOver(iteration, buffers);
-      const result = this.#iterate(kept, stage, buffers, () => ({ ...iteration, dataIterator: dataIterator() }));
+      const result = this.#iterate(kept, stage, buffers, () => ({
+        ...iteration,
+        dataIterator: dataIterator(),
+      }));
       this.result[stage] = result;
       this.graph[stage] = kept.exec;
       this.nextIter(stage);
@@ -140,7 +161,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
 
   /** Forgets graph, result and counter of a stage, or of both; the static buffers stay. */
   resetGraph(stage?: Stage): void {
-    if (this.#running) throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
+    if (this.#running)
+      throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
     for (const each of stage === undefined ? stages : [checkStage(stage)]) {
       for (const kept of this.#kept.of(each)) kept.reset();
       this.#counts[each] = 0;
@@ -149,7 +171,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   override close(): void {
-    if (this.#running) throw stateError('RUNNING', 'an iteration is under way: close the wrapper after it');
+    if (this.#running)
+      throw stateError('RUNNING', 'an iteration is under way: close the wrapper after it');
     super.close();
   }
 
@@ -166,8 +189,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Reads the iteration's data into the static buffers of its kind. Each microbatch is loaded before the next is read: an
-   * iterator may use its memory again.
+   * Reads the iteration's data into the static buffers of its kind. Each microbatch is loaded
+   * before the next is read: an iterator may use its memory again.
    */
   #read(
     stage: Stage,
@@ -180,7 +203,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       why = difference ?? why;
       return difference === null;
     };
-    // What reads most of the data comes first: a graph does not see keys that came after its capture.
+    // What reads most of the data comes first: a graph does not see keys that came after its
+    // capture.
     let fitting = this.#kept
       .of(stage)
       .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
@@ -199,12 +223,15 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     try {
       for (const [i, iterator] of iterators.entries()) {
         for (let microbatch = 0; iterator && microbatch < iteration.numMicrobatches; microbatch++) {
-          const given = unwrapped(nextOf(iterator, { i, microbatch, of: iteration.numMicrobatches, stage }));
+          const given = unwrapped(
+            nextOf(iterator, { i, microbatch, of: iteration.numMicrobatches, stage }),
+          );
           fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
           if (this.#kept.of(stage).includes(kept) && !fitting.includes(kept)) {
             kept = fitting[0] ?? fresh();
             // What was read before moves over: where it came from may hold other data by now.
-            for (const [j, before] of buffers.entries()) before?.forEach((each, n) => void load(j, n, each));
+            for (const [j, before] of buffers.entries())
+              before?.forEach((each, n) => void load(j, n, each));
           }
           load(i, microbatch, given);
         }
@@ -219,10 +246,16 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
 
   /** Makes `stream` wait for the last iteration, where that was on another one. */
   #follow(stream: Stream, options?: { orderOnly: boolean }): void {
-    if (this.#on !== 0 && this.#on !== stream.handle) stream.wait(this.#end as DeviceEvent, options);
+    if (this.#on !== 0 && this.#on !== stream.handle)
+      stream.wait(this.#end as DeviceEvent, options);
   }
 
-  #iterate(kept: Kept, stage: Stage, data: IterationData, iteration: () => IterationOptions<Model>): Result {
+  #iterate(
+    kept: Kept,
+    stage: Stage,
+    data: IterationData,
+    iteration: () => IterationOptions<Model>,
+  ): Result {
     const device = this.#device as Device;
     if (!kept.exec && !this.reason[stage] && this.#counts[stage] >= this.#warmupSteps)
       this.#capture(kept, stage, data, iteration);
@@ -236,7 +269,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     const pool = this.#poolOf(kept);
     try {
       return onCaptureStream(device, pool, (capture) => {
-        // Order only: what failed before on the caller's stream is nothing to other users of this one.
+        // Order only: what failed before on the caller's stream is nothing to other users of this
+        // one.
         capture.wait(this.#start as DeviceEvent, { orderOnly: true });
         try {
           return this.#call(iteration(), { device, stream: capture, pool });
@@ -251,13 +285,20 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /** Leaves the reason and lets the stage run eagerly when it does not succeed. */
-  #capture(kept: Kept, stage: Stage, data: IterationData, iteration: () => IterationOptions<Model>): void {
+  #capture(
+    kept: Kept,
+    stage: Stage,
+    data: IterationData,
+    iteration: () => IterationOptions<Model>,
+  ): void {
     const device = this.#device as Device;
     const pool = this.#poolOf(kept);
     forgetEager(pool);
     try {
-      const { exec, result } = captureGraph(device, { what: `the capture of ${stage}`, pool }, (stream) =>
-        this.#call(iteration(), { device, stream, pool }),
+      const { exec, result } = captureGraph(
+        device,
+        { what: `the capture of ${stage}`, pool },
+        (stream) => this.#call(iteration(), { device, stream, pool }),
       );
       kept.exec = exec;
       kept.result = result;
@@ -265,7 +306,10 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     } catch (error) {
       if ((error as CodedError).code === 'ERR_HOTSLOT_STATE_BUSY') throw error;
       this.reason[stage] = error as Error;
-      process.emitWarning(`${(error as Error).message}; iterations run eagerly until resetGraph()`, 'GraphWarning');
+      process.emitWarning(
+        `${(error as Error).message}; iterations run eagerly until resetGraph()`,
+        'GraphWarning',
+      );
     }
   }
 
@@ -289,11 +333,13 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
 function deviceOf(model: unknown): Device | null {
   const first: unknown = Array.isArray(model) ? model[0] : model;
   if (hasParameters(first))
-    for (const [, parameter] of first.namedParameters()) if (parameter instanceof Tensor) return parameter.device;
+    for (const [, parameter] of first.namedParameters())
+      if (parameter instanceof Tensor) return parameter.device;
   return null;
 }
 
 function checkStage(stage: Stage): Stage {
-  if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+  if (!stages.includes(stage))
+    throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
   return stage;
 }

@@ -1,4 +1,7 @@
-/** One iteration's arguments for FullGraphWrapper, checked by name; and what a captured graph depends on. */
+/**
+ * One iteration's arguments for FullGraphWrapper, checked by name; and what a captured graph
+ * depends on.
+ */
 
 import { checkCount, checkFlag, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -26,10 +29,18 @@ const names = ['model', 'dataIterator', 'numMicrobatches', 'seqLength', 'forward
 export function checkIteration(args: readonly unknown[]): IterationOptions {
   const [options] = args;
   const needs = `run takes one object with ${names.join(', ')}, all by name`;
-  if (args.length !== 1 || typeof options !== 'object' || options === null || Array.isArray(options))
-    throw typeError(`${needs}; got ${args.length === 1 ? shown(options) : `${args.length} arguments`}`);
+  if (
+    args.length !== 1 ||
+    typeof options !== 'object' ||
+    options === null ||
+    Array.isArray(options)
+  )
+    throw typeError(
+      `${needs}; got ${args.length === 1 ? shown(options) : `${args.length} arguments`}`,
+    );
   for (const key of Object.keys(options))
-    if (!names.includes(key as (typeof names)[number])) throw typeError(`${needs}; there is no '${key}'`);
+    if (!names.includes(key as (typeof names)[number]))
+      throw typeError(`${needs}; there is no '${key}'`);
   for (const key of names) if (!(key in options)) throw typeError(`${needs}; '${key}' is missing`);
   const { numMicrobatches, seqLength, forwardOnly } = options as IterationOptions;
   checkCount('numMicrobatches', numMicrobatches);
@@ -39,15 +50,23 @@ export function checkIteration(args: readonly unknown[]): IterationOptions {
 }
 
 /** Per model its iterator, or null where it reads nothing. */
-export function iteratorsOf({ model, dataIterator }: IterationOptions): (Iterator<TensorStruct> | null)[] {
-  const many = Array.isArray(dataIterator) ? (dataIterator as readonly (DataIterator | null)[]) : [dataIterator];
+export function iteratorsOf({
+  model,
+  dataIterator,
+}: IterationOptions): (Iterator<TensorStruct> | null)[] {
+  const many = Array.isArray(dataIterator)
+    ? (dataIterator as readonly (DataIterator | null)[])
+    : [dataIterator];
   const models = Array.isArray(model) ? model.length : 1;
   if (many.length !== models) {
-    throw rangeError(`${models} models need as many data iterators (null where one reads nothing), got ${many.length}`);
+    throw rangeError(
+      `${models} models need as many data iterators (null where one reads nothing), got ${many.length}`,
+    );
   }
   return many.map((each, i) => {
     if (each === null) return null;
-    if (typeof (each as Iterator<TensorStruct>)?.next === 'function') return each as Iterator<TensorStruct>;
+    if (typeof (each as Iterator<TensorStruct>)?.next === 'function')
+      return each as Iterator<TensorStruct>;
     const make = (each as Iterable<TensorStruct>)?.[Symbol.iterator];
     if (typeof make === 'function' && typeof each !== 'string') return make.call(each);
     throw typeError(
@@ -64,7 +83,9 @@ export function nextOf(
   const { i, microbatch, of, stage } = where;
   const next = iterator.next();
   if (typeof (next as { then?: unknown } | null)?.then === 'function')
-    throw typeError(`data iterator ${i} answers with promises: read ahead, and hand over what is there`);
+    throw typeError(
+      `data iterator ${i} answers with promises: read ahead, and hand over what is there`,
+    );
   if (!next?.done) return next.value;
   throw rangeError(
     `the data iterator ended at microbatch ${microbatch} of ${of} (${stage}): it must give ${of} for every iteration`,
@@ -90,16 +111,25 @@ export class IterationShape {
     return [...this.#tensors.values()].reduce((sum, each) => sum + each.size, 0);
   }
 
-  /** Null when this is an iteration of the same kind as far as that is known before its data is read; or why not. */
+  /**
+   * Null when this is an iteration of the same kind as far as that is known before its data is
+   * read; or why not.
+   */
   differs(options: IterationOptions, iterators: readonly unknown[]): string | null {
     const [counts, models, nulls] = [countsOf(options), modelsOf(options), nullsIn(iterators)];
     if (counts !== this.#counts) return `${counts} instead of ${this.#counts}`;
-    if (models.length !== this.#models.length || models.some((each, i) => others(each, this.#models[i])))
+    if (
+      models.length !== this.#models.length ||
+      models.some((each, i) => others(each, this.#models[i]))
+    )
       return 'another model';
     return nulls === this.#nulls ? null : `${nulls} instead of ${this.#nulls}`;
   }
 
-  /** Null when the microbatch fits in, or none like it was seen before; or why not. It may bring more tensors, but no fewer than a graph reads. */
+  /**
+   * Null when the microbatch fits in, or none like it was seen before; or why not. It may bring
+   * more tensors, but no fewer than a graph reads.
+   */
   misfit(i: number, microbatch: number, given: TensorStruct): string | null {
     const known = this.#tensors.get(`${i} ${microbatch}`);
     if (!known) return null;
@@ -132,7 +162,8 @@ function tensorsOf(given: TensorStruct): Map<string, string> {
 
 const countsOf = ({ numMicrobatches, seqLength }: IterationOptions) =>
   `${numMicrobatches} microbatches of sequence length ${seqLength}`;
-const modelsOf = ({ model }: IterationOptions): readonly unknown[] => (Array.isArray(model) ? model : [model]);
+const modelsOf = ({ model }: IterationOptions): readonly unknown[] =>
+  Array.isArray(model) ? model : [model];
 
 /** Whether two models have other parameters; what has none that are named cannot be told apart. */
 function others(model: unknown, known: unknown): boolean {
@@ -154,8 +185,8 @@ const nullsIn = (iterators: readonly unknown[]) =>
 export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
 /**
- * Over the buffers, in the form the caller has: alone, or one per model. New ones for each call, which uses them up, with a copy
- * of the structures: the function may delete and swap keys there.
+ * Over the buffers, in the form the caller has: alone, or one per model. New ones for each call,
+ * which uses them up, with a copy of the structures: the function may delete and swap keys there.
  */
 export function iteratorsOver(
   { dataIterator }: IterationOptions,

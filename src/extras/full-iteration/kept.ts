@@ -1,4 +1,7 @@
-/** What a FullGraphWrapper keeps between iterations: static buffers and a graph for each stage and shape of the data. */
+/**
+ * What a FullGraphWrapper keeps between iterations: static buffers and a graph for each stage and
+ * shape of the data.
+ */
 
 import { rangeError } from '../../base/errors.ts';
 import type { Device, GraphExec } from '../../device/device.ts';
@@ -22,7 +25,9 @@ export class Kept extends Owner {
     super('this iteration');
     this.shape = shape;
     using making = makingOf(this);
-    this.loaders = iterators.map((each) => (each === null ? null : own(this, new StaticBufferLoader(device))));
+    this.loaders = iterators.map((each) =>
+      each === null ? null : own(this, new StaticBufferLoader(device)),
+    );
     own(this, { close: () => this.reset() });
     making.done();
   }
@@ -63,7 +68,10 @@ export class KeptIterations extends Owner {
     return this.#kept[stage];
   }
 
-  /** Throws RangeError when a stage has as many graphs as it may; `why` says what is new about the data. */
+  /**
+   * Throws RangeError when a stage has as many graphs as it may; `why` says what is new about the
+   * data.
+   */
   checkRoom(stage: Stage, why: string): void {
     const captured = this.#kept[stage].filter(({ exec }) => exec).length;
     if (captured < this.#mostGraphs) return;
@@ -75,7 +83,8 @@ export class KeptIterations extends Owner {
 
   /** Before it is captured a stage has one shape at a time: the next one takes its place. */
   keep(stage: Stage, fresh: Kept): void {
-    for (const old of this.#kept[stage].splice(0)) (old.exec ? this.#kept[stage] : this.#gone).push(old);
+    for (const old of this.#kept[stage].splice(0))
+      (old.exec ? this.#kept[stage] : this.#gone).push(old);
     this.#kept[stage].push(fresh);
     this.#sweep();
   }

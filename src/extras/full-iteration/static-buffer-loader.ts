@@ -1,6 +1,7 @@
 /**
- * Buffers that stay where they are, so that a captured graph can read them: each microbatch of each stage has its own, and
- * new data is copied in on a stream of the loader's own. Megatron's StaticBufferLoader.
+ * Buffers that stay where they are, so that a captured graph can read them: each microbatch of each
+ * stage has its own, and new data is copied in on a stream of the loader's own. Megatron's
+ * StaticBufferLoader.
  */
 
 import { checkCount, shown } from '../../base/checks.ts';
@@ -26,8 +27,8 @@ export type Stage = (typeof stages)[number];
 type Buffers = Record<string, unknown>;
 
 /**
- * Says that a graph was captured that reads the buffers of a stage: every key in them stays, and has to be given. For the
- * package itself; not exported from it.
+ * Says that a graph was captured that reads the buffers of a stage: every key in them stays, and
+ * has to be given. For the package itself; not exported from it.
  */
 export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
@@ -54,20 +55,26 @@ export class StaticBufferLoader extends Owner {
     making.done();
   }
 
-  /** Per stage, the buffers of each microbatch: tensors on the device, in structures of the caller's own. */
+  /**
+   * Per stage, the buffers of each microbatch: tensors on the device, in structures of the caller's
+   * own.
+   */
   get staticBuffers(): Record<Stage, Buffers[]> {
     return structureOf(this.#buffers);
   }
 
   /**
-   * Copies `inputs` into the buffers of this microbatch and gives those: always the same tensors, in a structure that is the
-   * caller's to change. The first load makes them, later ones may bring new keys; a missing key, another shape or dtype is refused by its path, before anything is copied. Copies wait
-   * for what the current stream was given so far, and what it is given from now on waits for them; the calling thread never
-   * waits. An array of one object is taken for the object, microbatches come in order.
+   * Copies `inputs` into the buffers of this microbatch and gives those: always the same tensors,
+   * in a structure that is the caller's to change. The first load makes them, later ones may bring
+   * new keys; a missing key, another shape or dtype is refused by its path, before anything is
+   * copied. Copies wait for what the current stream was given so far, and what it is given from now
+   * on waits for them; the calling thread never waits. An array of one object is taken for the
+   * object, microbatches come in order.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
     checkOpen(this);
-    if (!stages.includes(stage)) throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+    if (!stages.includes(stage))
+      throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
     const buffers = this.#buffers[stage];
     checkCount('microbatch', microbatch, 0);
     if (microbatch > buffers.length) {
@@ -101,7 +108,12 @@ export class StaticBufferLoader extends Owner {
       for (const [key, each] of Object.entries(added)) {
         later.add(key);
         // Not by assignment: `__proto__` is a key like any other.
-        Object.defineProperty(known, key, { value: each, configurable: true, enumerable: true, writable: true });
+        Object.defineProperty(known, key, {
+          value: each,
+          configurable: true,
+          enumerable: true,
+          writable: true,
+        });
       }
     } else {
       buffers.push(added);
@@ -118,12 +130,16 @@ export class StaticBufferLoader extends Owner {
     };
   }
 
-  /** What is new in `given`. A key that came later may be missing, one that was always there is missed. Changes nothing. */
+  /**
+   * What is new in `given`. A key that came later may be missing, one that was always there is
+   * missed. Changes nothing.
+   */
   #check(known: Buffers, given: Buffers, where: string): Buffers {
     const added = this.#added.get(known) as Set<string>;
     const paths = new Set([...tensorsIn(given)].map(([path]) => path));
     for (const [path] of tensorsIn(only(known, (key) => !added.has(key))))
-      if (!paths.has(path)) throw rangeError(`${where} has no '${path}', which it had when its buffers were made`);
+      if (!paths.has(path))
+        throw rangeError(`${where} has no '${path}', which it had when its buffers were made`);
     try {
       checkFits(
         known,

@@ -1,6 +1,6 @@
 /**
- * Tensors in nested objects and arrays: found by path, copied to a device, overwritten in place. Megatron's
- * copy_tensors_in_struct and clone_tensors_in_struct, whose names are that way round.
+ * Tensors in nested objects and arrays: found by path, copied to a device, overwritten in place.
+ * Megatron's copy_tensors_in_struct and clone_tensors_in_struct, whose names are that way round.
  */
 
 import { shown } from '../../base/checks.ts';
@@ -18,7 +18,9 @@ export type TensorStruct = { readonly [key: string]: unknown } | readonly unknow
 
 function isTensorLike(value: unknown): value is TensorLike {
   return (
-    value instanceof Tensor || value instanceof CpuTensor || (ArrayBuffer.isView(value) && !(value instanceof DataView))
+    value instanceof Tensor ||
+    value instanceof CpuTensor ||
+    (ArrayBuffer.isView(value) && !(value instanceof DataView))
   );
 }
 
@@ -30,9 +32,13 @@ export function isStruct(value: unknown): value is TensorStruct {
 }
 
 /** Every tensor with its path, such as `obs.image[0]`, in the order of the structure. */
-export function* tensorsIn(value: unknown, path = ''): Generator<[path: string, tensor: TensorLike]> {
+export function* tensorsIn(
+  value: unknown,
+  path = '',
+): Generator<[path: string, tensor: TensorLike]> {
   if (isTensorLike(value)) yield [path, value];
-  else if (isStruct(value)) for (const [key, each] of entries(value)) yield* tensorsIn(each, join(path, key, value));
+  else if (isStruct(value))
+    for (const [key, each] of entries(value)) yield* tensorsIn(each, join(path, key, value));
 }
 
 /** 'float32 4×3' */
@@ -41,8 +47,15 @@ export function describe(tensor: TensorLike): string {
   return `${dtype} ${shape.join('×') || 'scalar'}`;
 }
 
-/** New tensors on `device` for those in `src`, enqueued on `stream`; TypeError when `src` is no array or plain object. */
-export function copyTensorsInStruct<T extends TensorStruct>(src: T, device: Device, stream?: Stream): T {
+/**
+ * New tensors on `device` for those in `src`, enqueued on `stream`; TypeError when `src` is no
+ * array or plain object.
+ */
+export function copyTensorsInStruct<T extends TensorStruct>(
+  src: T,
+  device: Device,
+  stream?: Stream,
+): T {
   checkStruct('copyTensorsInStruct', src);
   checkReadable(src, checkDevice('copyTensorsInStruct', device));
   if (stream !== undefined) checkStream('copyTensorsInStruct', stream);
@@ -50,10 +63,15 @@ export function copyTensorsInStruct<T extends TensorStruct>(src: T, device: Devi
 }
 
 /**
- * Overwrites the tensors in `target` with those in `src`, enqueued on `stream` (default: the target's device's current one);
- * what is no tensor is taken over. Refuses, by path, another shape or dtype, and to write into a frozen structure.
+ * Overwrites the tensors in `target` with those in `src`, enqueued on `stream` (default: the
+ * target's device's current one); what is no tensor is taken over. Refuses, by path, another shape
+ * or dtype, and to write into a frozen structure.
  */
-export function cloneTensorsInStruct(target: TensorStruct, src: TensorStruct, stream?: Stream): void {
+export function cloneTensorsInStruct(
+  target: TensorStruct,
+  src: TensorStruct,
+  stream?: Stream,
+): void {
   checkStruct('cloneTensorsInStruct, as source,', src);
   checkStruct('cloneTensorsInStruct, as target,', target);
   checkFits(target, src);
@@ -87,14 +105,22 @@ function checkStruct(what: string, value: unknown): void {
   }
 }
 
-/** Arrays and plain objects of the caller's own, with the same tensors in them: it may delete and swap keys. */
+/**
+ * Arrays and plain objects of the caller's own, with the same tensors in them: it may delete and
+ * swap keys.
+ */
 export function structureOf<T>(value: T): T {
   if (isTensorLike(value) || !isStruct(value)) return value;
   if (Array.isArray(value)) return value.map((each) => structureOf(each) as unknown) as T;
   return Object.fromEntries(entries(value).map(([key, each]) => [key, structureOf(each)])) as T;
 }
 
-function copyOf(value: unknown, device: Device, stream: Stream, own: (made: Tensor) => Tensor): unknown {
+function copyOf(
+  value: unknown,
+  device: Device,
+  stream: Stream,
+  own: (made: Tensor) => Tensor,
+): unknown {
   if (isTensorLike(value)) {
     const { shape, dtype } = ArrayBuffer.isView(value) ? new CpuTensor(value) : value;
     const tensor = own(device.allocate({ shape, dtype, zeroed: false }));
@@ -110,22 +136,30 @@ function copyOf(value: unknown, device: Device, stream: Stream, own: (made: Tens
 
 /** Before anything is enqueued: whether every tensor can be read by `device`. */
 function checkReadable(src: unknown, device: Device): void {
-  for (const [path, from] of tensorsIn(src)) if (from instanceof Tensor) checkSource(from, device, path);
+  for (const [path, from] of tensorsIn(src))
+    if (from instanceof Tensor) checkSource(from, device, path);
 }
 
 function checkSource(from: Tensor, device: Device, path: string): void {
   from.checkOpen();
   if (from.device.family !== device.family)
-    throw typeError(`${path} is on ${from.device.name}, which ${device.name} cannot copy from: use ToDevice first`);
-  if (!from.contiguous) throw typeError(`${path} has strides [${from.strides}]: only contiguous tensors are copied`);
+    throw typeError(
+      `${path} is on ${from.device.name}, which ${device.name} cannot copy from: use ToDevice first`,
+    );
+  if (!from.contiguous)
+    throw typeError(`${path} has strides [${from.strides}]: only contiguous tensors are copied`);
 }
 
 /** Before anything is overwritten: whether everything can be. */
 export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): void {
   if (Object.isFrozen(target))
-    throw typeError(`${path || 'the target'} is frozen, as a tuple is: clone into an array or object that can change`);
+    throw typeError(
+      `${path || 'the target'} is frozen, as a tuple is: clone into an array or object that can change`,
+    );
   if (Array.isArray(target) !== Array.isArray(src))
-    throw typeError(`${path || 'the source'} is ${Array.isArray(src) ? 'an array' : 'an object'}, the target is not`);
+    throw typeError(
+      `${path || 'the source'} is ${Array.isArray(src) ? 'an array' : 'an object'}, the target is not`,
+    );
   if (Array.isArray(src) && Array.isArray(target) && src.length !== target.length)
     throw rangeError(
       `${path || 'the source'} has ${src.length} elements, the target ${target.length}: they must be alike`,
@@ -137,11 +171,14 @@ export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): v
       if (!(to instanceof Tensor))
         throw typeError(`${where} is a tensor of ${describe(from)}, the target has none there`);
       if (describe(to) !== describe(from))
-        throw rangeError(`${where} is ${describe(from)}, the target's is ${describe(to)}: they must be alike`);
+        throw rangeError(
+          `${where} is ${describe(from)}, the target's is ${describe(to)}: they must be alike`,
+        );
       to.checkOpen();
       if (from instanceof Tensor) checkSource(from, to.device, where);
     } else if (isStruct(from)) {
-      if (!isStruct(to)) throw typeError(`${where} is an array or object, the target has none there`);
+      if (!isStruct(to))
+        throw typeError(`${where} is an array or object, the target has none there`);
       checkFits(to, from, where);
     }
   }
@@ -157,8 +194,8 @@ function overwrite(target: TensorStruct, src: TensorStruct, stream: Stream | und
 }
 
 /**
- * A tensor of another device is there when that device's current stream says so; and what that stream is given next, such as
- * the next microbatch into the same memory, comes behind the copy.
+ * A tensor of another device is there when that device's current stream says so; and what that
+ * stream is given next, such as the next microbatch into the same memory, comes behind the copy.
  */
 function put(to: Tensor, from: TensorLike, stream: Stream): void {
   if (!(from instanceof Tensor)) {

@@ -1,9 +1,17 @@
-/** How a rank's arrays get into its neighbours' buffers and out of its own: at once from process memory, or by a device. */
+/**
+ * How a rank's arrays get into its neighbours' buffers and out of its own: at once from process
+ * memory, or by a device.
+ */
 
 import type { TypedArray } from '../../base/dtype.ts';
 import type { Stream } from '../../device/device.ts';
 import type { HaloQuantities } from './quantity.ts';
-import { bufferView, exchangeSpecs, type HaloBuffer, type SharedHaloExchange } from './shared-exchange.ts';
+import {
+  bufferView,
+  exchangeSpecs,
+  type HaloBuffer,
+  type SharedHaloExchange,
+} from './shared-exchange.ts';
 import { HaloDataTransformerHost } from './transformer.ts';
 
 /** One rank's route to one neighbour: buffers by their place in the exchange's list. */
@@ -16,22 +24,43 @@ export interface HaloRoute {
 /** Knows no states and no bells: its caller says when a half may be written or read. */
 export interface HaloCarrier {
   readonly deviceName: string;
-  /** Puts what leaves into the outgoing half of every route, or begins to; throws before it began for other quantities. */
+  /**
+   * Puts what leaves into the outgoing half of every route, or begins to; throws before it began
+   * for other quantities.
+   */
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void;
-  /** Whether what pack() began is done, and with it every unpack() before: throws what went wrong with either. */
+  /**
+   * Whether what pack() began is done, and with it every unpack() before: throws what went wrong
+   * with either.
+   */
   packed(): boolean;
-  /** Waits for that for some time, at most `ms`, and says nothing of what went wrong; in workers only. */
+  /**
+   * Waits for that for some time, at most `ms`, and says nothing of what went wrong; in workers
+   * only.
+   */
   awaitPackedSync(ms: number): void;
   awaitPacked(ms: number): Promise<void>;
-  /** The stream that the arrays' own work is on; null where nothing is enqueued. Throws while it captures. */
+  /**
+   * The stream that the arrays' own work is on; null where nothing is enqueued. Throws while it
+   * captures.
+   */
   caller(): Stream | null;
   /** Throws while what caller() gave captures. */
   check(caller: Stream | null): void;
   /** Puts the route's incoming half into the arrays, or begins to. */
-  unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null, caller: Stream | null): void;
+  unpack(
+    route: number,
+    exchange: number,
+    x: HaloQuantities,
+    y: HaloQuantities | null,
+    caller: Stream | null,
+  ): void;
   /** What the caller enqueues next finds everything unpacked. */
   finish(caller: Stream | null): void;
-  /** A rank that is still in the exchange may go on writing into this one's buffers: asked now, and later from this thread. */
+  /**
+   * A rank that is still in the exchange may go on writing into this one's buffers: asked now, and
+   * later from this thread.
+   */
   close(isOpen: (rank: number) => boolean): void;
 }
 
@@ -49,7 +78,9 @@ export class HostHaloCarrier implements HaloCarrier {
   constructor(shared: SharedHaloExchange, rank: number, routes: readonly HaloRoute[]) {
     const neighbours = shared.neighbours[rank] as SharedHaloExchange['neighbours'][number];
     this.#ways = routes.map(({ outgoing, incoming }, k) => ({
-      transformer: new HaloDataTransformerHost(...exchangeSpecs(shared, neighbours[k] as (typeof neighbours)[number])),
+      transformer: new HaloDataTransformerHost(
+        ...exchangeSpecs(shared, neighbours[k] as (typeof neighbours)[number]),
+      ),
       outgoing: halves(shared, shared.buffers[outgoing] as HaloBuffer),
       incoming: halves(shared, shared.buffers[incoming] as HaloBuffer),
     }));

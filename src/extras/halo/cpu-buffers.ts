@@ -1,4 +1,7 @@
-/** Typed arrays that were given back and wait to be asked for again: `cpu` is no device that could keep them. One per thread. */
+/**
+ * Typed arrays that were given back and wait to be asked for again: `cpu` is no device that could
+ * keep them. One per thread.
+ */
 
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';

@@ -5,22 +5,34 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import { HaloExchangeSpec, quarterTurns } from './spec.ts';
 
 /** A descriptor's arrays: one, or the two components of a vector. */
-export type Components = readonly [HaloExchangeSpec] | readonly [HaloExchangeSpec, HaloExchangeSpec];
+export type Components =
+  | readonly [HaloExchangeSpec]
+  | readonly [HaloExchangeSpec, HaloExchangeSpec];
 
-/** Throws TypeError for anything but specifications and for mixed dtypes, RangeError for lists that are empty or unequal. */
-export function components(x: readonly HaloExchangeSpec[], y: readonly HaloExchangeSpec[] | null): Components[] {
+/**
+ * Throws TypeError for anything but specifications and for mixed dtypes, RangeError for lists that
+ * are empty or unequal.
+ */
+export function components(
+  x: readonly HaloExchangeSpec[],
+  y: readonly HaloExchangeSpec[] | null,
+): Components[] {
   for (const [name, list] of [
     ['x', x],
     ['y', y ?? x],
   ] as const) {
-    if (!Array.isArray(list)) throw typeError(`${name} is an array of HaloExchangeSpecs, got ${shown(list)}`);
+    if (!Array.isArray(list))
+      throw typeError(`${name} is an array of HaloExchangeSpecs, got ${shown(list)}`);
     const stray = list.findIndex((each) => !(each instanceof HaloExchangeSpec));
-    if (stray >= 0) throw typeError(`${name}[${stray}] must be a HaloExchangeSpec, got ${shown(list[stray])}`);
+    if (stray >= 0)
+      throw typeError(`${name}[${stray}] must be a HaloExchangeSpec, got ${shown(list[stray])}`);
   }
   const [first] = x;
   if (!first) throw rangeError('a transformer needs at least one HaloExchangeSpec, got none');
   if (y && y.length !== x.length)
-    throw rangeError(`a vector has as many y as x components; got ${x.length} of x and ${y.length} of y`);
+    throw rangeError(
+      `a vector has as many y as x components; got ${x.length} of x and ${y.length} of y`,
+    );
   const { dtype } = first.specification;
   for (const each of [...x, ...(y ?? [])]) {
     const other = each.specification.dtype;
@@ -28,7 +40,9 @@ export function components(x: readonly HaloExchangeSpec[], y: readonly HaloExcha
   }
   if (!y) return x.map((each) => [each] as const);
   if (dtype !== 'float32' && dtype !== 'float64')
-    throw typeError(`the components of a vector are float32 or float64, for their signs turn; got ${dtype}`);
+    throw typeError(
+      `the components of a vector are float32 or float64, for their signs turn; got ${dtype}`,
+    );
   return x.map((each, i) => {
     const other = y[i] as HaloExchangeSpec;
     if (quarterTurns(each.packClockwiseRotation) !== quarterTurns(other.packClockwiseRotation))

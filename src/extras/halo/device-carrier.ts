@@ -1,4 +1,7 @@
-/** Halo buffers of arrays on a device: host memory lent to it, and copies on a stream of the rank's own. */
+/**
+ * Halo buffers of arrays on a device: host memory lent to it, and copies on a stream of the rank's
+ * own.
+ */
 
 import type { TypedArray } from '../../base/dtype.ts';
 import { stateError } from '../../base/errors.ts';
@@ -11,7 +14,12 @@ import { Parts } from '../../device/owner.ts';
 import { LONGEST_PARK_MS } from '../../shm/wait.ts';
 import type { HaloCarrier, HaloRoute } from './carrier.ts';
 import type { HaloQuantities } from './quantity.ts';
-import { bufferView, exchangeSpecs, type HaloBuffer, type SharedHaloExchange } from './shared-exchange.ts';
+import {
+  bufferView,
+  exchangeSpecs,
+  type HaloBuffer,
+  type SharedHaloExchange,
+} from './shared-exchange.ts';
 import { HaloDataTransformerDevice } from './transformer.ts';
 
 const warn = (text: string) => process.emitWarning(text, 'DeviceWarning');
@@ -23,9 +31,9 @@ interface Way {
 }
 
 /**
- * Every copy to and from the buffers is on one stream, in the order of the exchanges. So when `#left`, which is recorded
- * behind the copies of exchange n+1 to the neighbours, is done, the copies of exchange n out of this rank's buffers are too:
- * their halves may be emptied (H1).
+ * Every copy to and from the buffers is on one stream, in the order of the exchanges. So when
+ * `#left`, which is recorded behind the copies of exchange n+1 to the neighbours, is done, the
+ * copies of exchange n out of this rank's buffers are too: their halves may be emptied (H1).
  */
 export class DeviceHaloCarrier implements HaloCarrier {
   readonly deviceName: string;
@@ -40,7 +48,12 @@ export class DeviceHaloCarrier implements HaloCarrier {
   /** whether a rank may still write into our buffers */
   #isOpen: (rank: number) => boolean = () => false;
 
-  constructor(device: Device, shared: SharedHaloExchange, rank: number, routes: readonly HaloRoute[]) {
+  constructor(
+    device: Device,
+    shared: SharedHaloExchange,
+    rank: number,
+    routes: readonly HaloRoute[],
+  ) {
     this.#device = checkDevice('HaloUpdater', device);
     this.deviceName = device.name;
     const made = this.#made;
@@ -49,7 +62,11 @@ export class DeviceHaloCarrier implements HaloCarrier {
       const buffer = shared.buffers[at] as HaloBuffer;
       const memory = lend(bufferView(shared, buffer));
       return [0, 1].map((half) =>
-        memory.tensor({ shape: [buffer.length], dtype: shared.dtype, byteOffset: half * buffer.stride }),
+        memory.tensor({
+          shape: [buffer.length],
+          dtype: shared.dtype,
+          byteOffset: half * buffer.stride,
+        }),
       );
     };
     sweep();
@@ -66,7 +83,8 @@ export class DeviceHaloCarrier implements HaloCarrier {
         transformer,
         outgoing: halves(outgoing, (view) => made.own(device.registerHost(view, { pin: false }))),
         incoming: halves(incoming, (view) => {
-          // The reader pins it, which serves its writer's copies as well: drivers pin no memory twice.
+          // The reader pins it, which serves its writer's copies as well: drivers pin no memory
+          // twice.
           const [memory] = lendHost(device, 'halo buffers are', [view], warn) as [HostMemory];
           made.own({ close: () => void kept.push({ memory, inUse: () => this.#isOpen(sender) }) });
           return memory;
@@ -109,12 +127,16 @@ export class DeviceHaloCarrier implements HaloCarrier {
     await (nativeGraphs().threadCaptures() ? over : Promise.race([this.#packing(), over]));
     clearTimeout(timer);
   }
-  /** One thread of Node's pool waits, however often it is asked; packed() throws what went wrong. */
+  /**
+   * One thread of Node's pool waits, however often it is asked; packed() throws what went wrong.
+   */
   #packing(): Promise<unknown> {
     const done = () => {
       this.#awaited = null;
     };
-    this.#awaited ??= nativeEvents().waitEventAsync(this.#device.handle, this.#left.handle).then(done, done);
+    this.#awaited ??= nativeEvents()
+      .waitEventAsync(this.#device.handle, this.#left.handle)
+      .then(done, done);
     return this.#awaited;
   }
   caller(): Stream {
@@ -124,9 +146,18 @@ export class DeviceHaloCarrier implements HaloCarrier {
   }
   check(caller: Stream): void {
     if (caller.capturing || nativeGraphs().threadCaptures())
-      throw stateError('CAPTURE', "a halo exchange is the host's work too: it cannot be part of a capture");
+      throw stateError(
+        'CAPTURE',
+        "a halo exchange is the host's work too: it cannot be part of a capture",
+      );
   }
-  unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null, caller: Stream): void {
+  unpack(
+    route: number,
+    exchange: number,
+    x: HaloQuantities,
+    y: HaloQuantities | null,
+    caller: Stream,
+  ): void {
     const { transformer, incoming } = this.#ways[route] as Way;
     const stream = this.#stream;
     caller.record(this.#before);
@@ -142,9 +173,10 @@ export class DeviceHaloCarrier implements HaloCarrier {
     });
   }
   /**
-   * Copies under way go on and end as they would have: the device keeps what they touch. A neighbour that is still there may
-   * begin another copy into a buffer, which therefore stays pinned until it has left: it is unpinned when this thread makes
-   * or closes another HaloUpdater then, or ends.
+   * Copies under way go on and end as they would have: the device keeps what they touch. A
+   * neighbour that is still there may begin another copy into a buffer, which therefore stays
+   * pinned until it has left: it is unpinned when this thread makes or closes another HaloUpdater
+   * then, or ends.
    */
   close(isOpen: (rank: number) => boolean): void {
     this.#isOpen = isOpen;

@@ -4,7 +4,10 @@ import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type HaloRange, QuantityHaloSpec } from './spec.ts';
 
-/** The four edges, then the four corners, each with the [x, y] step that crosses it: E is +i, N is +j. */
+/**
+ * The four edges, then the four corners, each with the [x, y] step that crosses it: E is +i, N is
+ * +j.
+ */
 export const edgeSteps = Object.freeze({
   N: [0, 1],
   S: [0, -1],
@@ -19,33 +22,45 @@ export type Edge = keyof typeof edgeSteps;
 export const edges = Object.freeze(Object.keys(edgeSteps) as Edge[]);
 
 export interface EdgeSlicesOptions {
-  /** true: the points of the compute domain that leave; false: the points of the halo at which others arrive */
+  /**
+   * true: the points of the compute domain that leave; false: the points of the halo at which
+   * others arrive
+   */
   interior: boolean;
   /** how many of the halo's points, counted from the compute domain; all of them when left out */
   points?: number;
 }
 
 /**
- * A range per dimension, for HaloExchangeSpec: `packSlices` with `interior: true`, `unpackSlices` with `interior: false`.
- * Dimensions that the edge does not cross take the whole compute domain. Of an interface dimension both neighbours hold the
- * points on their common edge, so what leaves starts one point further inside.
+ * A range per dimension, for HaloExchangeSpec: `packSlices` with `interior: true`, `unpackSlices`
+ * with `interior: false`. Dimensions that the edge does not cross take the whole compute domain. Of
+ * an interface dimension both neighbours hold the points on their common edge, so what leaves
+ * starts one point further inside.
  *
- * Throws TypeError for an unknown edge, RangeError for more points than the halo has, more than the compute domain can
- * give, or a halo that the array has no room for.
+ * Throws TypeError for an unknown edge, RangeError for more points than the halo has, more than the
+ * compute domain can give, or a halo that the array has no room for.
  */
-export function edgeSlices(spec: QuantityHaloSpec, edge: Edge, options: EdgeSlicesOptions): readonly HaloRange[] {
-  if (!(spec instanceof QuantityHaloSpec)) throw typeError(`edgeSlices takes a QuantityHaloSpec, got ${shown(spec)}`);
+export function edgeSlices(
+  spec: QuantityHaloSpec,
+  edge: Edge,
+  options: EdgeSlicesOptions,
+): readonly HaloRange[] {
+  if (!(spec instanceof QuantityHaloSpec))
+    throw typeError(`edgeSlices takes a QuantityHaloSpec, got ${shown(spec)}`);
   if (typeof edge !== 'string' || !Object.hasOwn(edgeSteps, edge))
     throw typeError(`edge is one of ${edges.join(', ')}, got ${shown(edge)}`);
   checkKeys('edgeSlices', options, ['interior', 'points']);
   const { interior, points = spec.nPoints } = options;
-  if (typeof interior !== 'boolean') throw typeError(`interior is true or false, got ${shown(interior)}`);
+  if (typeof interior !== 'boolean')
+    throw typeError(`interior is true or false, got ${shown(interior)}`);
   checkCount('points', points, 0, spec.nPoints);
   const [x, y] = edgeSteps[edge];
   return Object.freeze(
     spec.dims.map((_, d) => {
       const step = d === spec.xDim ? x : d === spec.yDim ? y : 0;
-      return Object.freeze(interior ? leaving(spec, d, step, points) : arriving(spec, d, step, points));
+      return Object.freeze(
+        interior ? leaving(spec, d, step, points) : arriving(spec, d, step, points),
+      );
     }),
   );
 }
@@ -53,7 +68,12 @@ export function edgeSlices(spec: QuantityHaloSpec, edge: Edge, options: EdgeSlic
 type Step = -1 | 0 | 1;
 
 function domain(spec: QuantityHaloSpec, d: number) {
-  const [name, n, start, extent] = [spec.dims[d] as string, spec.shape[d]!, spec.origin[d]!, spec.extent[d]!];
+  const [name, n, start, extent] = [
+    spec.dims[d] as string,
+    spec.shape[d]!,
+    spec.origin[d]!,
+    spec.extent[d]!,
+  ];
   return { name, n, start, extent, stop: start + extent };
 }
 
@@ -65,7 +85,9 @@ function leaving(spec: QuantityHaloSpec, d: number, step: Step, points: number):
     throw rangeError(
       `'${name}': a compute domain of ${extent} cannot give ${points} points${common ? ' besides the one on the edge' : ''}`,
     );
-  return step > 0 ? [stop - common - points, stop - common] : [start + common, start + common + points];
+  return step > 0
+    ? [stop - common - points, stop - common]
+    : [start + common, start + common + points];
 }
 
 function arriving(spec: QuantityHaloSpec, d: number, step: Step, points: number): HaloRange {

@@ -1,4 +1,7 @@
-/** The moves of one direction as kernel launches: as few as kernels take arrays, each with its table in device memory. */
+/**
+ * The moves of one direction as kernel launches: as few as kernels take arrays, each with its table
+ * in device memory.
+ */
 
 import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -13,9 +16,15 @@ import type { HaloExchangeSpec } from './spec.ts';
 const MOST_ELEMENTS = 2 ** 32 - 1;
 
 interface Launch {
-  /** handle, byte offset and bytes of the buffer's part, the table, and each array: those of arrays are filled in by each call */
+  /**
+   * handle, byte offset and bytes of the buffer's part, the table, and each array: those of arrays
+   * are filled in by each call
+   */
   readonly spans: Float64Array;
-  /** moves, elements, and the elements of each array; then, for moves into arrays, what encodeWritten() returns */
+  /**
+   * moves, elements, and the elements of each array; then, for moves into arrays, what
+   * encodeWritten() returns
+   */
   readonly wholes: Float64Array;
   /** which arrays */
   readonly arrays: readonly number[];
@@ -25,7 +34,10 @@ export class HaloLaunches extends Owner {
   readonly #itemsize: number;
   readonly #launches: Launch[] = [];
 
-  /** `specs`: of all arrays, in the moves' numbering. Tables are the device's: equal ones are there once. */
+  /**
+   * `specs`: of all arrays, in the moves' numbering. Tables are the device's: equal ones are there
+   * once.
+   */
   constructor(
     device: Device,
     specs: readonly HaloExchangeSpec[],
@@ -39,13 +51,16 @@ export class HaloLaunches extends Owner {
     const { arrays: most } = nativeHalos().layout;
     let [some, total]: [Move[], number] = [[], 0];
     const launch = () => {
-      if (total > 0) this.#launches.push(this.#launch(device, specs, some, total, direction, buffer));
+      if (total > 0)
+        this.#launches.push(this.#launch(device, specs, some, total, direction, buffer));
       [some, total] = [[], 0];
     };
     for (const move of moves) {
       const elements = count(move);
       if (elements > MOST_ELEMENTS)
-        throw rangeError(`a part of ${elements} elements is more than a launch can move: at most ${MOST_ELEMENTS}`);
+        throw rangeError(
+          `a part of ${elements} elements is more than a launch can move: at most ${MOST_ELEMENTS}`,
+        );
       if (some.length === most || total + elements > MOST_ELEMENTS) launch();
       some.push(move);
       total += elements;
@@ -54,7 +69,10 @@ export class HaloLaunches extends Owner {
     making.done();
   }
 
-  /** Enqueues on `stream`, behind what `behind` was given so far; `mark` is an event of this caller's. */
+  /**
+   * Enqueues on `stream`, behind what `behind` was given so far; `mark` is an event of this
+   * caller's.
+   */
   run(stream: Stream, behind: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
     let first = behind?.handle ?? 0;
     for (const { spans, wholes, arrays: which } of this.#launches) {

@@ -1,12 +1,18 @@
 /**
- * What a transformer does, as strided copies between arrays and its dense buffer. A rotation costs nothing: it turns the order in
- * which the array is walked, so it is folded into signed steps. The buffer is filled in row-major order of the rotated part.
+ * What a transformer does, as strided copies between arrays and its dense buffer. A rotation costs
+ * nothing: it turns the order in which the array is walked, so it is folded into signed steps. The
+ * buffer is filled in row-major order of the rotated part.
  */
 
 import { rangeError } from '../../base/errors.ts';
 import { nativeHalos } from '../../device/native.ts';
 import type { Components } from './descriptors.ts';
-import { type HaloExchangeSpec, type HaloRange, type QuantityHaloSpec, quarterTurns } from './spec.ts';
+import {
+  type HaloExchangeSpec,
+  type HaloRange,
+  type QuantityHaloSpec,
+  quarterTurns,
+} from './spec.ts';
 
 /** One array's part of the buffer. */
 export interface Move {
@@ -16,14 +22,20 @@ export interface Move {
   readonly buffer: number;
   /** elements from the array's start to the part's first one */
   readonly base: number;
-  /** elements along each dimension of the part, and the signed distance between neighbours in the array */
+  /**
+   * elements along each dimension of the part, and the signed distance between neighbours in the
+   * array
+   */
   readonly extents: readonly number[];
   readonly steps: readonly number[];
   /** of every element, on its way into the buffer */
   readonly negate: boolean;
 }
 
-/** Arrays → buffer: each descriptor's x part, then its y part. An odd turn of a vector puts y's elements in x's place. */
+/**
+ * Arrays → buffer: each descriptor's x part, then its y part. An odd turn of a vector puts y's
+ * elements in x's place.
+ */
 export function packMoves(descriptors: readonly Components[]): Move[] {
   return listed(descriptors, (components, first) => {
     const turns = quarterTurns(components[0].packClockwiseRotation);
@@ -37,7 +49,10 @@ export function packMoves(descriptors: readonly Components[]): Move[] {
   });
 }
 
-/** Buffer → arrays, as it comes. Throws RangeError for a part that has two elements in one place: either could stay. */
+/**
+ * Buffer → arrays, as it comes. Throws RangeError for a part that has two elements in one place:
+ * either could stay.
+ */
 export function unpackMoves(descriptors: readonly Components[]): Move[] {
   const moves = listed(descriptors, (components, first) =>
     components.map(({ specification, unpackSlices }, place) => ({
@@ -77,7 +92,10 @@ function listed(
   });
 }
 
-/** A part of an array in the order in which it lies in the buffer: turned, and with what is one run taken together. */
+/**
+ * A part of an array in the order in which it lies in the buffer: turned, and with what is one run
+ * taken together.
+ */
 function walk(
   { dims, strides, xDim, yDim }: QuantityHaloSpec,
   slices: readonly HaloRange[],
@@ -94,14 +112,16 @@ function walk(
   if (turns === 1 || turns === 2) flip(xDim);
   if (turns === 3 || turns === 2) flip(yDim);
   if (turns % 2 === 1 && xDim >= 0 && yDim >= 0) {
-    for (const each of [extents, steps]) [each[xDim], each[yDim]] = [each[yDim] as number, each[xDim] as number];
+    for (const each of [extents, steps])
+      [each[xDim], each[yDim]] = [each[yDim] as number, each[xDim] as number];
   }
   const runs: { extent: number; step: number }[] = [];
   extents.forEach((extent, d) => {
     const step = steps[d] as number;
     const before = runs.at(-1);
     if (extent === 1) return;
-    if (before && before.step === extent * step) runs[runs.length - 1] = { extent: before.extent * extent, step };
+    if (before && before.step === extent * step)
+      runs[runs.length - 1] = { extent: before.extent * extent, step };
     else runs.push({ extent, step });
   });
   const { maxRank } = nativeHalos().layout;
@@ -116,15 +136,28 @@ export function count({ extents }: Pick<Move, 'extents'>): number {
   return extents.reduce((n, extent) => n * extent, 1);
 }
 
-/** As native code and kernels read it: a HaloMove of native/kernels/halo.hpp for each move. Places in the buffer count from the first's. */
+/**
+ * As native code and kernels read it: a HaloMove of native/kernels/halo.hpp for each move. Places
+ * in the buffer count from the first's.
+ */
 export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): BigInt64Array {
   const { words, unpacks, negates } = nativeHalos().layout;
   const table = new BigInt64Array(moves.length * words);
   const { buffer } = moves[0] as Move;
   moves.forEach((move, m) => {
     const flags = (direction === 'unpack' ? unpacks : 0) | (move.negate ? negates : 0);
-    const head = [move.array, flags, move.buffer - buffer, count(move), move.base, move.extents.length];
-    const row = [...head, ...move.extents.flatMap((extent, d) => [extent, move.steps[d] as number])];
+    const head = [
+      move.array,
+      flags,
+      move.buffer - buffer,
+      count(move),
+      move.base,
+      move.extents.length,
+    ];
+    const row = [
+      ...head,
+      ...move.extents.flatMap((extent, d) => [extent, move.steps[d] as number]),
+    ];
     table.set(row.map(BigInt), m * words);
   });
   return table;
@@ -132,8 +165,9 @@ export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): Bi
 
 /**
  * The same for a launch whose moves go into arrays, followed by three words for each move, as
- * native/device/addon/halo.cpp reads them: the first element of the array that it writes, one more than its last, and a bit for
- * each other move that writes an element of it if both are given the same memory.
+ * native/device/addon/halo.cpp reads them: the first element of the array that it writes, one more
+ * than its last, and a bit for each other move that writes an element of it if both are given the
+ * same memory.
  */
 export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): BigInt64Array {
   const written = moves.flatMap((move, m) => {

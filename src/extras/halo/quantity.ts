@@ -8,8 +8,9 @@ import type { Components } from './descriptors.ts';
 import type { QuantityHaloSpec } from './spec.ts';
 
 /**
- * An array of a specification's shape, strides and dtype, which need not own its memory: `data` begins with its first element.
- * What is said about it has to be what the specification says; what is left out is taken from there.
+ * An array of a specification's shape, strides and dtype, which need not own its memory: `data`
+ * begins with its first element. What is said about it has to be what the specification says; what
+ * is left out is taken from there.
  */
 export interface HaloQuantity {
   data: TypedArray | Tensor;
@@ -23,8 +24,8 @@ export interface HaloQuantity {
 export type HaloQuantities = readonly HaloQuantity[];
 
 /**
- * The data of all quantities in the moves' order: one quantity per descriptor, or two where its components are a vector's.
- * Throws as checkQuantity does, and for lists of another length.
+ * The data of all quantities in the moves' order: one quantity per descriptor, or two where its
+ * components are a vector's. Throws as checkQuantity does, and for lists of another length.
  */
 export function checkQuantities(
   what: string,
@@ -35,7 +36,9 @@ export function checkQuantities(
 ): (TypedArray | Tensor)[] {
   const vector = descriptors[0]?.length === 2;
   if (vector !== (y !== undefined && y !== null))
-    throw typeError(`${what}: ${vector ? 'a vector transformer needs y too' : 'a scalar transformer takes no y'}`);
+    throw typeError(
+      `${what}: ${vector ? 'a vector transformer needs y too' : 'a scalar transformer takes no y'}`,
+    );
   checkList(what, 'x', x, descriptors.length);
   if (vector) checkList(what, 'y', y, descriptors.length);
   const out: (TypedArray | Tensor)[] = [];
@@ -51,14 +54,17 @@ export function checkQuantities(
 }
 
 function checkList(what: string, name: string, given: unknown, length: number): void {
-  if (!Array.isArray(given)) throw typeError(`${what} takes an array of quantities as ${name}, got ${shown(given)}`);
+  if (!Array.isArray(given))
+    throw typeError(`${what} takes an array of quantities as ${name}, got ${shown(given)}`);
   if (given.length !== length)
-    throw rangeError(`${what}: ${name} has ${given.length} quantities, the transformer ${length} descriptors`);
+    throw rangeError(
+      `${what}: ${name} has ${given.length} quantities, the transformer ${length} descriptors`,
+    );
 }
 
 /**
- * The quantity's data. Throws TypeError for a quantity of another kind, dtype or device, RangeError for another shape or too few
- * elements; the text says which one. On every call's path.
+ * The quantity's data. Throws TypeError for a quantity of another kind, dtype or device, RangeError
+ * for another shape or too few elements; the text says which one. On every call's path.
  */
 function checkQuantity(
   list: 'x' | 'y',
@@ -68,27 +74,35 @@ function checkQuantity(
   device: string,
 ): TypedArray | Tensor {
   if (typeof quantity !== 'object' || quantity === null || !('data' in quantity))
-    throw typeError(`${list}[${index}] is { data, shape?, strides?, dims? }, got ${shown(quantity)}`);
+    throw typeError(
+      `${list}[${index}] is { data, shape?, strides?, dims? }, got ${shown(quantity)}`,
+    );
   const { data, shape, strides, dims } = quantity;
   let elements: number;
   if (device === 'cpu') {
-    if (!(data instanceof dtypes[spec.dtype].array)) throw wrongData(list, index, data, spec, device);
+    if (!(data instanceof dtypes[spec.dtype].array))
+      throw wrongData(list, index, data, spec, device);
     elements = data.length;
   } else {
     if (!(data instanceof Tensor) || data.dtype !== spec.dtype || data.device.name !== device)
       throw wrongData(list, index, data, spec, device);
     if (data.closed) throw closedError(`${list}[${index}]: its data`);
     elements = data.spanBytes / spec.itemsize;
-    // A tensor with dimensions of its own is the array, unless it is said how one lies in its memory.
-    const memory = data.contiguous && (data.shape.length <= 1 || (shape !== undefined && strides !== undefined));
-    if (!memory && !same(data.shape, spec.shape)) throw unlike(list, index, "data's shape", data.shape, spec.shape);
+    // A tensor with dimensions of its own is the array, unless it is said how one lies in its
+    // memory.
+    const memory =
+      data.contiguous && (data.shape.length <= 1 || (shape !== undefined && strides !== undefined));
+    if (!memory && !same(data.shape, spec.shape))
+      throw unlike(list, index, "data's shape", data.shape, spec.shape);
     if (!memory && !same(data.strides, spec.strides, spec.shape))
       throw unlike(list, index, "data's strides", data.strides, spec.strides);
   }
-  if (shape !== undefined && !same(shape, spec.shape)) throw unlike(list, index, 'shape', shape, spec.shape);
+  if (shape !== undefined && !same(shape, spec.shape))
+    throw unlike(list, index, 'shape', shape, spec.shape);
   if (strides !== undefined && !same(strides, spec.strides, spec.shape))
     throw unlike(list, index, 'strides', strides, spec.strides);
-  if (dims !== undefined && !same(dims, spec.dims)) throw unlike(list, index, 'dims', dims, spec.dims);
+  if (dims !== undefined && !same(dims, spec.dims))
+    throw unlike(list, index, 'dims', dims, spec.dims);
   if (elements < spec.span) {
     const needed = `a [${spec.shape}] with strides [${spec.strides}] needs ${spec.span}`;
     throw rangeError(`${list}[${index}]: its data has ${elements} elements, ${needed}`);
@@ -99,20 +113,37 @@ function checkQuantity(
 /** The stride of a dimension of one element means nothing. */
 function same<T>(got: readonly T[], wanted: readonly T[], shape?: readonly number[]): boolean {
   if (got?.length !== wanted.length) return false;
-  for (let d = 0; d < wanted.length; d++) if (got[d] !== wanted[d] && shape?.[d] !== 1) return false;
+  for (let d = 0; d < wanted.length; d++)
+    if (got[d] !== wanted[d] && shape?.[d] !== 1) return false;
   return true;
 }
 
-function unlike(list: string, index: number, what: string, got: unknown, wanted: readonly unknown[]): Error {
+function unlike(
+  list: string,
+  index: number,
+  what: string,
+  got: unknown,
+  wanted: readonly unknown[],
+): Error {
   const text = Array.isArray(got) ? `[${got}]` : shown(got);
   return rangeError(`${list}[${index}]: its ${what} is ${text}, its specification's [${wanted}]`);
 }
 
-function wrongData(list: string, index: number, data: unknown, { dtype }: QuantityHaloSpec, device: string): Error {
+function wrongData(
+  list: string,
+  index: number,
+  data: unknown,
+  { dtype }: QuantityHaloSpec,
+  device: string,
+): Error {
   const which = `${list}[${index}]: data`;
   if (device === 'cpu')
-    return typeError(`${which} of a ${dtype} quantity on cpu is a ${dtypes[dtype].array.name}, got ${shown(data)}`);
-  if (!(data instanceof Tensor)) return typeError(`${which} on ${device} is a Tensor, got ${shown(data)}`);
-  if (data.dtype !== dtype) return typeError(`${which} is ${data.dtype}, its specification ${dtype}`);
+    return typeError(
+      `${which} of a ${dtype} quantity on cpu is a ${dtypes[dtype].array.name}, got ${shown(data)}`,
+    );
+  if (!(data instanceof Tensor))
+    return typeError(`${which} on ${device} is a Tensor, got ${shown(data)}`);
+  if (data.dtype !== dtype)
+    return typeError(`${which} is ${data.dtype}, its specification ${dtype}`);
   return typeError(`${which} is on ${data.device.name}, this transformer is for ${device}`);
 }

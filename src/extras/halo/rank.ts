@@ -1,6 +1,6 @@
 /**
- * One rank of a halo exchange: what it packs, sends and receives, and how it leaves. It waits for nothing, which is its
- * HaloUpdater's part. The rules are in exchange-words.ts.
+ * One rank of a halo exchange: what it packs, sends and receives, and how it leaves. It waits for
+ * nothing, which is its HaloUpdater's part. The rules are in exchange-words.ts.
  */
 import { closedError, DeviceError, stateError } from '../../base/errors.ts';
 import type { Device, Stream } from '../../device/device.ts';
@@ -34,7 +34,10 @@ interface UnderWay {
 
 /** This thread's ranks, until they are closed. */
 const here = new Set<HaloRank>();
-/** This thread's ranks whose part is not on its way yet: a waiter sends for all, or two would wait for each other. */
+/**
+ * This thread's ranks whose part is not on its way yet: a waiter sends for all, or two would wait
+ * for each other.
+ */
 const unsent = new Set<HaloRank>();
 
 /** One of this thread's ranks whose part is not on its way yet. */
@@ -72,7 +75,9 @@ export class HaloRank extends ExchangeMember {
     this.#id = shared.id;
     this.words.checkHere(rank);
     this.bell = this.words.bell(rank);
-    this.#bells = [...new Set(this.#neighbours.map((there) => there.rank))].map((reader) => this.words.bell(reader));
+    this.#bells = [...new Set(this.#neighbours.map((there) => there.rank))].map((reader) =>
+      this.words.bell(reader),
+    );
     checkFree(rank, this.words.state(rank));
     this.carrier =
       device === 'cpu'
@@ -100,7 +105,11 @@ export class HaloRank extends ExchangeMember {
   start(x: HaloQuantities, y: HaloQuantities | null): void {
     this.#check();
     const exchange = this.#exchange + 1;
-    if (this.#underWay) throw stateError('BUSY', `${this.where()} is under way: wait() for it before the next start()`);
+    if (this.#underWay)
+      throw stateError(
+        'BUSY',
+        `${this.where()} is under way: wait() for it before the next start()`,
+      );
     for (const [k, { outgoing }] of this.#routes.entries()) {
       // H2
       if (this.words.isEmpty(outgoing, exchange)) continue;
@@ -207,7 +216,8 @@ export class HaloRank extends ExchangeMember {
   #checkOpen(): void {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
     // Its reason may have got lost with the thread that was writing one down.
-    if (this.#gone && !this.words.failed) throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
+    if (this.#gone && !this.words.failed)
+      throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
   }
   /** Throws where a wait would be for ever: for a rank of this thread that has not started. */
   checkStarted(): void {
@@ -228,6 +238,9 @@ export class HaloRank extends ExchangeMember {
     this.#checkOpen();
     if (this.#underWay) return;
     this.#check();
-    throw stateError('EMPTY', `rank ${this.rank} has no exchange under way: start() one before wait()`);
+    throw stateError(
+      'EMPTY',
+      `rank ${this.rank} has no exchange under way: start() one before wait()`,
+    );
   }
 }

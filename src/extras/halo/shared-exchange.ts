@@ -1,13 +1,25 @@
 /**
- * What the ranks of a halo exchange have in common: which rank sends what to which, and the shared memory it goes through. Made once,
- * by the code that starts the threads; plain data, so it goes through postMessage as it is.
+ * What the ranks of a halo exchange have in common: which rank sends what to which, and the shared
+ * memory it goes through. Made once, by the code that starts the threads; plain data, so it goes
+ * through postMessage as it is.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
-import { ExchangeWords, exchangeWordsBytes, type RanksElsewhere } from '../../shm/exchange-words.ts';
-import { allocateShared, checkShared, PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
+import {
+  ExchangeWords,
+  exchangeWordsBytes,
+  type RanksElsewhere,
+} from '../../shm/exchange-words.ts';
+import {
+  allocateShared,
+  checkShared,
+  PAGE,
+  type Place,
+  roundUp,
+  STRIDE,
+} from '../../shm/memory.ts';
 import { type Components, components } from './descriptors.ts';
 import { type Edge, edgeSlices, edgeSteps } from './edges.ts';
 import { HaloExchangeSpec, type QuantityHaloOptions, QuantityHaloSpec } from './spec.ts';
@@ -17,13 +29,17 @@ const KIND = 'hotslot.HaloExchange';
 /** Whole pages of a buffer's own: drivers pin no less. */
 
 export interface HaloExchangeOptions {
-  /** periodicTopology() or cubedSphereTopology(), or one of your own in which neighbours are mutual */
+  /**
+   * periodicTopology() or cubedSphereTopology(), or one of your own in which neighbours are mutual
+   */
   topology: Pick<HaloTopology, 'ranks' | 'neighbours'>;
   /** one per quantity; every rank's arrays are like this */
   x: readonly QuantityHaloOptions[];
   /** for vectors: the second components */
   y?: readonly QuantityHaloOptions[];
-  /** halo points to exchange, counted from the compute domain; all of each quantity's when left out */
+  /**
+   * halo points to exchange, counted from the compute domain; all of each quantity's when left out
+   */
   points?: number;
 }
 
@@ -57,8 +73,9 @@ export interface SharedHaloExchange {
 }
 
 /**
- * Throws TypeError and RangeError for quantities that cannot be exchanged together, neighbours that are not mutual and edges
- * that do not fit each other, naming ranks and edges; ERR_HOTSLOT_MEMORY when the buffers do not fit.
+ * Throws TypeError and RangeError for quantities that cannot be exchanged together, neighbours that
+ * are not mutual and edges that do not fit each other, naming ranks and edges; ERR_HOTSLOT_MEMORY
+ * when the buffers do not fit.
  */
 export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
   return layOutExchange(options, () => null);
@@ -77,7 +94,10 @@ export function layOutExchange(
   const neighbours = checkTopology(topology);
   const plain = { x, y, points };
   const buffers: HaloBuffer[] = [];
-  let [bytes, dtype]: [number, DType] = [0, (x[0] as QuantityHaloOptions | undefined)?.dtype ?? 'float32'];
+  let [bytes, dtype]: [number, DType] = [
+    0,
+    (x[0] as QuantityHaloOptions | undefined)?.dtype ?? 'float32',
+  ];
   for (const [rank, list] of neighbours.entries()) {
     for (const neighbour of list) {
       const specs = exchangeSpecs(plain, neighbour);
@@ -97,7 +117,9 @@ export function layOutExchange(
           `over edge ${neighbour.edge} of rank ${rank} no element would go: exchange at least one point`,
         );
       const stride = roundUp(length * dtypes[dtype].bytes, STRIDE);
-      buffers.push(Object.freeze({ rank, edge: neighbour.edge, length, byteOffset: bytes, stride }));
+      buffers.push(
+        Object.freeze({ rank, edge: neighbour.edge, length, byteOffset: bytes, stride }),
+      );
       bytes += roundUp(2 * stride, PAGE);
     }
   }
@@ -112,12 +134,17 @@ export function layOutExchange(
     dtype,
     buffers: Object.freeze(buffers),
     words: Object.freeze(allocateShared(`a halo exchange's words`, words, 64)),
-    data: Object.freeze(allocateShared(`${buffers.length} halo buffers of two halves`, bytes, PAGE)),
+    data: Object.freeze(
+      allocateShared(`${buffers.length} halo buffers of two halves`, bytes, PAGE),
+    ),
     elsewhere,
   });
 }
 
-/** Of an array that lacks the dimension which an edge crosses, the whole compute domain would arrive, not a halo. */
+/**
+ * Of an array that lacks the dimension which an edge crosses, the whole compute domain would
+ * arrive, not a halo.
+ */
 function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchangeSpecs>): void {
   const [alongX, alongY] = edgeSteps[edge];
   for (const [name, list] of Object.entries({ x, y: y ?? [] }))
@@ -126,7 +153,9 @@ function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchan
       const missing = alongX !== 0 && xDim < 0 ? 'i' : alongY !== 0 && yDim < 0 ? 'j' : null;
       if (missing === null) continue;
       const lacks = `${name}[${i}] has neither '${missing}' nor '${missing}_interface' in [${dims}]`;
-      throw rangeError(`${lacks}, and edge ${edge} of rank ${rank} crosses it: take a topology without such edges`);
+      throw rangeError(
+        `${lacks}, and edge ${edge} of rank ${rank} crosses it: take a topology without such edges`,
+      );
     }
 }
 
@@ -141,8 +170,8 @@ export function wordsOf({ words, ranks, buffers, elsewhere }: SharedHaloExchange
 }
 
 /**
- * Fails the exchange from outside, for a rank that never came up: every rank that waits or calls throws. For the code that
- * started the threads; a rank fails by its updater's fail().
+ * Fails the exchange from outside, for a rank that never came up: every rank that waits or calls
+ * throws. For the code that started the threads; a rank fails by its updater's fail().
  */
 export function failHaloExchange(shared: SharedHaloExchange, error: unknown): void {
   checkExchange('failHaloExchange', shared);
@@ -152,12 +181,22 @@ export function failHaloExchange(shared: SharedHaloExchange, error: unknown): vo
 }
 
 /** Both halves of a buffer, for registration with a driver. */
-export function bufferView({ data, dtype }: SharedHaloExchange, { byteOffset, stride }: HaloBuffer): TypedArray {
+export function bufferView(
+  { data, dtype }: SharedHaloExchange,
+  { byteOffset, stride }: HaloBuffer,
+): TypedArray {
   const { array, bytes } = dtypes[dtype];
-  return new array(data.memory as unknown as ArrayBuffer, data.offset + byteOffset, (2 * stride) / bytes) as TypedArray;
+  return new array(
+    data.memory as unknown as ArrayBuffer,
+    data.offset + byteOffset,
+    (2 * stride) / bytes,
+  ) as TypedArray;
 }
 
-/** The specifications of a rank's transformer for one neighbour: what leaves over the edge, and what arrives over it. */
+/**
+ * The specifications of a rank's transformer for one neighbour: what leaves over the edge, and what
+ * arrives over it.
+ */
 export function exchangeSpecs(
   { x, y, points }: Pick<SharedHaloExchange, 'x' | 'y' | 'points'>,
   { edge, clockwiseRotation }: HaloNeighbour,
@@ -177,8 +216,12 @@ export function exchangeSpecs(
 }
 
 /** Options alone: a QuantityHaloSpec's own fields would be unknown ones on the other side. */
-function plainSpecs(name: string, list: readonly QuantityHaloOptions[]): readonly QuantityHaloOptions[] {
-  if (!Array.isArray(list)) throw typeError(`${name} is an array of quantities' specifications, got ${shown(list)}`);
+function plainSpecs(
+  name: string,
+  list: readonly QuantityHaloOptions[],
+): readonly QuantityHaloOptions[] {
+  if (!Array.isArray(list))
+    throw typeError(`${name} is an array of quantities' specifications, got ${shown(list)}`);
   return Object.freeze(
     list.map((each) => {
       const spec = each instanceof QuantityHaloSpec ? each : new QuantityHaloSpec(each);
@@ -188,20 +231,27 @@ function plainSpecs(name: string, list: readonly QuantityHaloOptions[]): readonl
   );
 }
 
-function checkTopology(topology: Pick<HaloTopology, 'ranks' | 'neighbours'>): readonly (readonly HaloNeighbour[])[] {
+function checkTopology(
+  topology: Pick<HaloTopology, 'ranks' | 'neighbours'>,
+): readonly (readonly HaloNeighbour[])[] {
   if (typeof topology !== 'object' || topology === null)
-    throw typeError(`topology is { ranks, neighbours }, as periodicTopology() makes it; got ${shown(topology)}`);
+    throw typeError(
+      `topology is { ranks, neighbours }, as periodicTopology() makes it; got ${shown(topology)}`,
+    );
   const { ranks, neighbours } = topology;
   checkCount('ranks', ranks);
   if (!Array.isArray(neighbours) || neighbours.length !== ranks)
     throw rangeError(`neighbours has a list for each of ${ranks} ranks, got ${shown(neighbours)}`);
   const plain = neighbours.map((list: readonly HaloNeighbour[], rank) => {
-    if (!Array.isArray(list)) throw typeError(`neighbours of rank ${rank} is an array, got ${shown(list)}`);
+    if (!Array.isArray(list))
+      throw typeError(`neighbours of rank ${rank} is an array, got ${shown(list)}`);
     return Object.freeze(
       list.map(({ edge, rank: other, edgeThere, clockwiseRotation }, at) => {
         checkCount(`rank beyond edge ${edge} of rank ${rank}`, other, 0, ranks - 1);
         if (list.findIndex((each) => each.edge === edge) !== at)
-          throw rangeError(`rank ${rank} has two neighbours over edge ${edge}: a buffer has one sender`);
+          throw rangeError(
+            `rank ${rank} has two neighbours over edge ${edge}: a buffer has one sender`,
+          );
         return Object.freeze({ edge, rank: other, edgeThere, clockwiseRotation });
       }),
     );
@@ -211,19 +261,32 @@ function checkTopology(topology: Pick<HaloTopology, 'ranks' | 'neighbours'>): re
 }
 
 /** The neighbour's own view of this edge; H2 stands on its being there. */
-function mirror(all: readonly (readonly HaloNeighbour[])[], rank: number, to: HaloNeighbour): HaloNeighbour {
+function mirror(
+  all: readonly (readonly HaloNeighbour[])[],
+  rank: number,
+  to: HaloNeighbour,
+): HaloNeighbour {
   const back = all[to.rank]?.find(({ edge }) => edge === to.edgeThere);
   const turns = to.clockwiseRotation + (back?.clockwiseRotation ?? 0);
   if (back?.rank === rank && back.edgeThere === to.edge && turns % 4 === 0) return back;
-  const said = back ? `rank ${back.rank}'s edge ${back.edgeThere}, turned ${back.clockwiseRotation} times` : 'nobody';
+  const said = back
+    ? `rank ${back.rank}'s edge ${back.edgeThere}, turned ${back.clockwiseRotation} times`
+    : 'nobody';
   throw rangeError(
     `neighbours are mutual: over edge ${to.edge} rank ${rank} meets rank ${to.rank}'s edge ${to.edgeThere}, turned ` +
       `${to.clockwiseRotation} times, but that edge meets ${said}`,
   );
 }
 
-/** What leaves there has to have the shape of what arrives here, array by array: equal sums would mix quantities up. */
-function checkFit(which: string, leaving: readonly Components[], arriving: readonly Components[]): void {
+/**
+ * What leaves there has to have the shape of what arrives here, array by array: equal sums would
+ * mix quantities up.
+ */
+function checkFit(
+  which: string,
+  leaving: readonly Components[],
+  arriving: readonly Components[],
+): void {
   arriving.forEach((into, d) => {
     const from = leaving[d] as Components;
     into.forEach((spec, place) => {
@@ -232,7 +295,8 @@ function checkFit(which: string, leaving: readonly Components[], arriving: reado
       const source = from[odd && from.length === 2 ? 1 - place : place] as HaloExchangeSpec;
       const sent = extents(source.packSlices);
       const { xDim, yDim } = source.specification;
-      if (odd && xDim >= 0 && yDim >= 0) [sent[xDim], sent[yDim]] = [sent[yDim] as number, sent[xDim] as number];
+      if (odd && xDim >= 0 && yDim >= 0)
+        [sent[xDim], sent[yDim]] = [sent[yDim] as number, sent[xDim] as number];
       const room = extents(spec.unpackSlices);
       if (sent.length === room.length && sent.every((n, i) => n === room[i])) return;
       throw rangeError(

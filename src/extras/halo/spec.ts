@@ -21,12 +21,18 @@ export interface QuantityHaloOptions {
   origin: readonly number[];
   /** elements of the compute domain, per dimension */
   extent: readonly number[];
-  /** a name per dimension: 'i' and 'j' (or 'i_interface', 'j_interface') are horizontal, the rest is free */
+  /**
+   * a name per dimension: 'i' and 'j' (or 'i_interface', 'j_interface') are horizontal, the rest is
+   * free
+   */
   dims: readonly string[];
   dtype: DType;
 }
 
-/** NDSL's QuantityHaloSpec: an n-dimensional array with its compute domain. Strides count elements here, bytes there. */
+/**
+ * NDSL's QuantityHaloSpec: an n-dimensional array with its compute domain. Strides count elements
+ * here, bytes there.
+ */
 export class QuantityHaloSpec {
   readonly nPoints: number;
   readonly shape: readonly number[];
@@ -36,16 +42,28 @@ export class QuantityHaloSpec {
   readonly extent: readonly number[];
   readonly dims: readonly string[];
   readonly dtype: DType;
-  /** Place of 'i' or 'i_interface' among the dimensions, −1 where there is none; likewise `yDim`. */
+  /**
+   * Place of 'i' or 'i_interface' among the dimensions, −1 where there is none; likewise `yDim`.
+   */
   readonly xDim: number;
   readonly yDim: number;
   /** Elements from the first to the last, both included. */
   readonly span: number;
 
-  /** Throws TypeError and RangeError with the dimension and the values for whatever does not fit together. */
+  /**
+   * Throws TypeError and RangeError with the dimension and the values for whatever does not fit
+   * together.
+   */
   constructor(options: QuantityHaloOptions) {
     checkKeys('QuantityHaloSpec', options, [
-      ...['nPoints', 'shape', 'strides', 'itemsize', 'origin', 'extent', 'dims', 'dtype'],
+      'nPoints',
+      'shape',
+      'strides',
+      'itemsize',
+      'origin',
+      'extent',
+      'dims',
+      'dtype',
     ]);
     const { shape, dims } = options;
     this.nPoints = checkCount('nPoints', options.nPoints, 0);
@@ -67,11 +85,13 @@ export class QuantityHaloSpec {
     this.origin = this.#wholes('origin', options.origin, 0);
     this.extent = this.#wholes('extent', options.extent, 0);
     this.dims.forEach((name, d) => {
-      const [n, step, from, wide] = [this.shape, this.strides, this.origin, this.extent].map((each) => each[d]) as [
-        ...[number, number, number, number],
-      ];
+      const [n, step, from, wide] = [this.shape, this.strides, this.origin, this.extent].map(
+        (each) => each[d],
+      ) as [...[number, number, number, number]];
       if (from + wide > n)
-        throw rangeError(`'${name}': a compute domain of ${wide} from ${from} on ends beyond a dimension of ${n}`);
+        throw rangeError(
+          `'${name}': a compute domain of ${wide} from ${from} on ends beyond a dimension of ${n}`,
+        );
       if (step === 0 && n > 1 && elementCount(this.shape) > 0)
         throw rangeError(`'${name}': a stride of 0 puts ${n} elements in one place`);
     });
@@ -85,9 +105,12 @@ export class QuantityHaloSpec {
   }
 
   #wholes(what: string, values: readonly number[], least: number): readonly number[] {
-    if (!Array.isArray(values)) throw typeError(`${what} is an array of whole numbers, got ${shown(values)}`);
+    if (!Array.isArray(values))
+      throw typeError(`${what} is an array of whole numbers, got ${shown(values)}`);
     if (values.length !== this.dims.length)
-      throw rangeError(`${what} has one number per dimension of [${this.dims}], got [${values.map(shown).join()}]`);
+      throw rangeError(
+        `${what} has one number per dimension of [${this.dims}], got [${values.map(shown).join()}]`,
+      );
     [...values].forEach((value, d) => {
       checkCount(`${what} of '${this.dims[d]}'`, value, least);
     });
@@ -96,12 +119,16 @@ export class QuantityHaloSpec {
 
   #horizontal(names: readonly string[]): number {
     const found = names.filter((name) => this.dims.includes(name));
-    if (found.length > 1) throw rangeError(`dims has '${found[0]}' and '${found[1]}': one of them is the dimension`);
+    if (found.length > 1)
+      throw rangeError(`dims has '${found[0]}' and '${found[1]}': one of them is the dimension`);
     return found.length === 0 ? -1 : this.dims.indexOf(found[0] as string);
   }
 }
 
-/** From `start` up to, not including, `stop` along one dimension; a negative one counts from the end. */
+/**
+ * From `start` up to, not including, `stop` along one dimension; a negative one counts from the
+ * end.
+ */
 export type HaloRange = readonly [start: number, stop: number];
 
 export interface HaloExchangeSpecOptions {
@@ -109,8 +136,8 @@ export interface HaloExchangeSpecOptions {
   /** a range per dimension: what leaves */
   packSlices: readonly HaloRange[];
   /**
-   * clockwise quarter turns that take the sender's axes to the receiver's, with i to the right and j upwards: any whole number,
-   * taken modulo 4. The data turns the other way
+   * clockwise quarter turns that take the sender's axes to the receiver's, with i to the right and
+   * j upwards: any whole number, taken modulo 4. The data turns the other way
    */
   packClockwiseRotation: number;
   /** a range per dimension: where what arrives goes, as it comes */
@@ -131,14 +158,19 @@ export class HaloExchangeSpec {
   /** Throws RangeError naming the dimension and the values for a range outside the array. */
   constructor(options: HaloExchangeSpecOptions) {
     checkKeys('HaloExchangeSpec', options, [
-      ...['specification', 'packSlices', 'packClockwiseRotation', 'unpackSlices'],
+      'specification',
+      'packSlices',
+      'packClockwiseRotation',
+      'unpackSlices',
     ]);
     const { specification, packClockwiseRotation: turns } = options;
     if (!(specification instanceof QuantityHaloSpec))
       throw typeError(`specification is a QuantityHaloSpec, got ${shown(specification)}`);
     this.specification = specification;
     if (!Number.isInteger(turns))
-      throw typeError(`packClockwiseRotation is a whole number of quarter turns, got ${shown(turns)}`);
+      throw typeError(
+        `packClockwiseRotation is a whole number of quarter turns, got ${shown(turns)}`,
+      );
     this.packClockwiseRotation = turns + 0; // −0 is 0
     this.packSlices = ranges('packSlices', specification, options.packSlices);
     this.unpackSlices = ranges('unpackSlices', specification, options.unpackSlices);
@@ -148,10 +180,17 @@ export class HaloExchangeSpec {
   }
 }
 
-function ranges(what: string, { dims, shape }: QuantityHaloSpec, given: readonly HaloRange[]): readonly HaloRange[] {
-  if (!Array.isArray(given)) throw typeError(`${what} is an array of [start, stop], got ${shown(given)}`);
+function ranges(
+  what: string,
+  { dims, shape }: QuantityHaloSpec,
+  given: readonly HaloRange[],
+): readonly HaloRange[] {
+  if (!Array.isArray(given))
+    throw typeError(`${what} is an array of [start, stop], got ${shown(given)}`);
   if (given.length !== dims.length)
-    throw rangeError(`${what} has one [start, stop] per dimension of [${dims}], got ${given.length}`);
+    throw rangeError(
+      `${what} has one [start, stop] per dimension of [${dims}], got ${given.length}`,
+    );
   return Object.freeze(
     [...given].map((range, d) => {
       const [name, n] = [dims[d] as string, shape[d] as number];
@@ -159,7 +198,10 @@ function ranges(what: string, { dims, shape }: QuantityHaloSpec, given: readonly
         throw typeError(
           `${what} of '${name}' is [start, stop] in whole numbers, got ${Array.isArray(range) ? `[${range.map(shown).join()}]` : shown(range)}`,
         );
-      const [start, stop] = range.map((end: number) => (end < 0 ? end + n : end)) as [number, number];
+      const [start, stop] = range.map((end: number) => (end < 0 ? end + n : end)) as [
+        number,
+        number,
+      ];
       if (!(start >= 0 && start <= stop && stop <= n))
         throw rangeError(`${what} of '${name}': [${range}] is no range of a dimension of ${n}`);
       return Object.freeze([start, stop] as const);

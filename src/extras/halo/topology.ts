@@ -1,4 +1,6 @@
-/** Which rank is whose neighbour: a periodic plane and the six faces of a cube, split over ranks. */
+/**
+ * Which rank is whose neighbour: a periodic plane and the six faces of a cube, split over ranks.
+ */
 
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -21,13 +23,19 @@ export interface HaloPlace {
   readonly row: number;
 }
 
-/** Plain frozen data, to be posted to other threads. A rank is column + columns × (row + rows × face). */
+/**
+ * Plain frozen data, to be posted to other threads. A rank is column + columns × (row + rows ×
+ * face).
+ */
 export interface HaloTopology {
   readonly ranks: number;
   /** columns and rows of each face */
   readonly layout: readonly [columns: number, rows: number];
   readonly places: readonly HaloPlace[];
-  /** of each rank, edges before corners; the same rank can be there more than once, and a rank can be its own neighbour */
+  /**
+   * of each rank, edges before corners; the same rank can be there more than once, and a rank can
+   * be its own neighbour
+   */
   readonly neighbours: readonly (readonly HaloNeighbour[])[];
 }
 
@@ -38,12 +46,17 @@ export interface PeriodicTopologyOptions {
   corners?: boolean;
 }
 
-/** A doubly periodic plane, or a ring. Ranks of a row have equal rows of cells, ranks of a column equal columns. */
+/**
+ * A doubly periodic plane, or a ring. Ranks of a row have equal rows of cells, ranks of a column
+ * equal columns.
+ */
 export function periodicTopology(options: PeriodicTopologyOptions): HaloTopology {
   checkKeys('periodicTopology', options, ['layout', 'corners']);
   const { layout, corners } = options;
   const ring = Array.isArray(layout) && layout.length === 1;
-  const [columns, rows] = checkLayout(ring ? [layout[0], 1] : (layout as readonly [number, number]));
+  const [columns, rows] = checkLayout(
+    ring ? [layout[0], 1] : (layout as readonly [number, number]),
+  );
   const crossed = ring ? (['E', 'W'] as const) : crossedEdges(corners);
   return topology(1, [columns, rows], crossed, ({ face, column, row }, [x, y]) => ({
     place: { face, column: (column + x + columns) % columns, row: (row + y + rows) % rows },
@@ -58,10 +71,11 @@ export interface CubedSphereTopologyOptions {
 }
 
 /**
- * Six faces, arranged as in `cubeFaces`. Neighbours across an edge between faces may lie turned to each other; at the
- * cube's eight corners, where three faces meet, there is no diagonal neighbour. Every rank has as many cells along x as
- * along y, all ranks equally many: where the axes turn, one's columns lie beside the other's rows. For the same reason a
- * scalar has both interface dimensions or none; of a vector, y has the dimension on an interface that x has not.
+ * Six faces, arranged as in `cubeFaces`. Neighbours across an edge between faces may lie turned to
+ * each other; at the cube's eight corners, where three faces meet, there is no diagonal neighbour.
+ * Every rank has as many cells along x as along y, all ranks equally many: where the axes turn,
+ * one's columns lie beside the other's rows. For the same reason a scalar has both interface
+ * dimensions or none; of a vector, y has the dimension on an interface that x has not.
  *
  * Throws RangeError for a layout that is not square.
  */
@@ -79,14 +93,20 @@ export function cubedSphereTopology(options: CubedSphereTopologyOptions = {}): H
 
 type Vector = readonly [number, number, number];
 
-/** A cube's face in space, seen from outside: the outward normal, and the directions in which i and j grow. */
+/**
+ * A cube's face in space, seen from outside: the outward normal, and the directions in which i and
+ * j grow.
+ */
 export interface CubeFace {
   readonly normal: Vector;
   readonly x: Vector;
   readonly y: Vector;
 }
 
-/** The six faces are a staircase: from an even face the next one is over E, from an odd one over N, and neither turns. */
+/**
+ * The six faces are a staircase: from an even face the next one is over E, from an odd one over N,
+ * and neither turns.
+ */
 export const cubeFaces: readonly CubeFace[] = staircase();
 
 function staircase(): readonly CubeFace[] {
@@ -94,7 +114,9 @@ function staircase(): readonly CubeFace[] {
   while (faces.length < 6) {
     const { normal, x, y } = faces.at(-1)!;
     faces.push(
-      faces.length % 2 === 1 ? { normal: x, x: times(-1, normal), y } : { normal: y, x, y: times(-1, normal) },
+      faces.length % 2 === 1
+        ? { normal: x, x: times(-1, normal), y }
+        : { normal: y, x, y: times(-1, normal) },
     );
   }
   for (const face of faces) {
@@ -105,24 +127,39 @@ function staircase(): readonly CubeFace[] {
 }
 
 type Step = readonly [x: number, y: number];
-/** The part one step away; `turns` quarter turns counter-clockwise lie between its axes and mine. */
+/**
+ * The part one step away; `turns` quarter turns counter-clockwise lie between its axes and mine.
+ */
 type Beside = { place: HaloPlace; turns: number } | null;
 
 function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: number): Beside {
   const [toColumn, toRow] = [column + stepX, row + stepY];
-  const [outX, outY] = [toColumn, toRow].map((at) => (at < 0 ? -1 : at < n ? 0 : 1)) as [number, number];
+  const [outX, outY] = [toColumn, toRow].map((at) => (at < 0 ? -1 : at < n ? 0 : 1)) as [
+    number,
+    number,
+  ];
   if (outX === 0 && outY === 0) return { place: { face, column: toColumn, row: toRow }, turns: 0 };
   if (outX !== 0 && outY !== 0) return null;
   const { normal, x, y } = cubeFaces[face]!;
   const out = outX === 0 ? times(outY, y) : times(outX, x);
   const faceThere = cubeFaces.findIndex((each) => dot(each.normal, out) === 1);
   const there = cubeFaces[faceThere]!;
-  // Folded over the edge, a direction along the edge stays and the one out of the face becomes the one into the cube.
+  // Folded over the edge, a direction along the edge stays and the one out of the face becomes the
+  // one into the cube.
   const folded = outX === 0 ? x : times(-outX, normal);
-  const turns = [there.x, there.y, times(-1, there.x), times(-1, there.y)].findIndex((axis) => dot(axis, folded) === 1);
-  // Unfolded into my plane, the other face's centre is a whole face away. In half parts, to stay among whole numbers.
-  const fromCentre = [2 * toColumn + 1 - n - 2 * n * outX, 2 * toRow + 1 - n - 2 * n * outY] as const;
-  const [columnThere, rowThere] = turned(fromCentre, turns).map((at) => (at + n - 1) / 2) as [number, number];
+  const turns = [there.x, there.y, times(-1, there.x), times(-1, there.y)].findIndex(
+    (axis) => dot(axis, folded) === 1,
+  );
+  // Unfolded into my plane, the other face's centre is a whole face away. In half parts, to stay
+  // among whole numbers.
+  const fromCentre = [
+    2 * toColumn + 1 - n - 2 * n * outX,
+    2 * toRow + 1 - n - 2 * n * outY,
+  ] as const;
+  const [columnThere, rowThere] = turned(fromCentre, turns).map((at) => (at + n - 1) / 2) as [
+    number,
+    number,
+  ];
   return { place: { face: faceThere, column: columnThere, row: rowThere }, turns };
 }
 
@@ -148,7 +185,14 @@ function topology(
         const found = beside(place, [x, y]);
         if (found === null) return [];
         const edgeThere = edgeOf(turned([-x, -y], found.turns));
-        return [Object.freeze({ edge, rank: rankAt(found.place), edgeThere, clockwiseRotation: found.turns })];
+        return [
+          Object.freeze({
+            edge,
+            rank: rankAt(found.place),
+            edgeThere,
+            clockwiseRotation: found.turns,
+          }),
+        ];
       }),
     ),
   );
@@ -174,7 +218,10 @@ function checkLayout(layout: readonly [number, number]): readonly [number, numbe
     throw typeError(
       `layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout.map(shown).join()}]` : shown(layout)}`,
     );
-  const [columns, rows] = [checkCount('columns of the layout', layout[0]), checkCount('rows of the layout', layout[1])];
+  const [columns, rows] = [
+    checkCount('columns of the layout', layout[0]),
+    checkCount('rows of the layout', layout[1]),
+  ];
   if (columns * rows > MOST_RANKS)
     throw rangeError(`a layout has ${MOST_RANKS} ranks at most, got ${columns} × ${rows}`);
   return [columns, rows];

@@ -1,6 +1,7 @@
 /**
- * Packs parts of many arrays into one buffer, and what arrives in another buffer into them: what a rank sends to one neighbour
- * and gets from it. NDSL's HaloDataTransformer; `…Host` and `…Device` are its CPU and GPU.
+ * Packs parts of many arrays into one buffer, and what arrives in another buffer into them: what a
+ * rank sends to one neighbour and gets from it. NDSL's HaloDataTransformer; `…Host` and `…Device`
+ * are its CPU and GPU.
  */
 import { answered } from '../../base/addon.ts';
 import { shown } from '../../base/checks.ts';
@@ -23,18 +24,24 @@ import type { HaloExchangeSpec } from './spec.ts';
 
 type Specs = readonly HaloExchangeSpec[];
 
-/** What is kept for the next transformer: by the device, until no thread has it open; on cpu by the thread. */
+/**
+ * What is kept for the next transformer: by the device, until no thread has it open; on cpu by the
+ * thread.
+ */
 export interface HaloStats {
   /** memory that is used again, also after another transformer */
   readonly buffers: CacheCounts;
   readonly streams: CacheCounts;
-  /** tables of what to copy, by their content: dimensions, strides, ranges, rotation and direction are all in there */
+  /**
+   * tables of what to copy, by their content: dimensions, strides, ranges, rotation and direction
+   * are all in there
+   */
   readonly descriptors: CacheCounts;
 }
 
 /**
- * Packs parts of arrays into a buffer and unpacks another one into them. NDSL's HaloDataTransformer: get() makes the one for a
- * device.
+ * Packs parts of arrays into a buffer and unpacks another one into them. NDSL's
+ * HaloDataTransformer: get() makes the one for a device.
  */
 export abstract class HaloDataTransformer implements Disposable {
   /** 'cpu', 'host:0', … */
@@ -46,9 +53,10 @@ export abstract class HaloDataTransformer implements Disposable {
   #finalized = false;
 
   /**
-   * For arrays on `device`, one quantity per HaloExchangeSpec in this order; with `y`, for vectors whose components lie side by
-   * side in the buffer. Throws TypeError for mixed dtypes and for anything but HaloExchangeSpecs, RangeError for an empty list,
-   * x and y of different length, and when the elements that leave and those that arrive differ in number.
+   * For arrays on `device`, one quantity per HaloExchangeSpec in this order; with `y`, for vectors
+   * whose components lie side by side in the buffer. Throws TypeError for mixed dtypes and for
+   * anything but HaloExchangeSpecs, RangeError for an empty list, x and y of different length, and
+   * when the elements that leave and those that arrive differ in number.
    */
   static get(device: 'cpu', x: Specs, y?: Specs | null): HaloDataTransformerHost;
   static get(device: Device, x: Specs, y?: Specs | null): HaloDataTransformerDevice;
@@ -63,28 +71,43 @@ export abstract class HaloDataTransformer implements Disposable {
     this.descriptors = components(x, y);
     const [[first]] = this.descriptors as [Components];
     this.dtype = first.specification.dtype;
-    const total = (of: 'packSize' | 'unpackSize') => this.descriptors.flat().reduce((sum, spec) => sum + spec[of], 0);
+    const total = (of: 'packSize' | 'unpackSize') =>
+      this.descriptors.flat().reduce((sum, spec) => sum + spec[of], 0);
     this.length = total('packSize');
     if (this.length !== total('unpackSize'))
-      throw rangeError(`${this.length} elements leave and ${total('unpackSize')} arrive: these have to be equal`);
+      throw rangeError(
+        `${this.length} elements leave and ${total('unpackSize')} arrive: these have to be equal`,
+      );
   }
 
-  /** Packs these into the pack buffer; on a device it enqueues and returns. One quantity per HaloExchangeSpec. */
+  /**
+   * Packs these into the pack buffer; on a device it enqueues and returns. One quantity per
+   * HaloExchangeSpec.
+   */
   abstract asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void;
   /** Unpacks the unpack buffer into these; likewise. */
   abstract asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void;
-  /** Resolves when everything packed and unpacked so far is done; replays of a graph are their own stream's. */
+  /**
+   * Resolves when everything packed and unpacked so far is done; replays of a graph are their own
+   * stream's.
+   */
   abstract synchronize(): Promise<void>;
   /** The same, blocking; on a device ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread. */
   abstract synchronizeSync(): void;
-  /** On a device: the current stream goes on behind everything packed and unpacked so far. The host waits for nothing. */
+  /**
+   * On a device: the current stream goes on behind everything packed and unpacked so far. The host
+   * waits for nothing.
+   */
   abstract join(): void;
   /**
-   * The buffer, `length` elements, with what was packed. On a device it joins: toArray() and copies on the current stream find
-   * it there.
+   * The buffer, `length` elements, with what was packed. On a device it joins: toArray() and copies
+   * on the current stream find it there.
    */
   abstract getPackBuffer(): TypedArray | Tensor;
-  /** The buffer to fill before asyncUnpack; what is enqueued on the current stream comes before that. */
+  /**
+   * The buffer to fill before asyncUnpack; what is enqueued on the current stream comes before
+   * that.
+   */
   abstract getUnpackBuffer(): TypedArray | Tensor;
   abstract stats(): HaloStats;
   /** May be called again: when it refused, and after it was done. */
@@ -104,11 +127,16 @@ export abstract class HaloDataTransformer implements Disposable {
   }
 
   protected checkReady(what: string): void {
-    if (this.#finalized) throw stateError('CLOSED', `${what} after finalize(): get another transformer`);
+    if (this.#finalized)
+      throw stateError('CLOSED', `${what} after finalize(): get another transformer`);
   }
 
   /** All arrays in the moves' order, each held against its specification. */
-  protected arrays(what: string, x: HaloQuantities, y: HaloQuantities | null | undefined): (TypedArray | Tensor)[] {
+  protected arrays(
+    what: string,
+    x: HaloQuantities,
+    y: HaloQuantities | null | undefined,
+  ): (TypedArray | Tensor)[] {
     this.checkReady(what);
     return checkQuantities(what, this.descriptors, this.deviceName, x, y);
   }
@@ -134,7 +162,10 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
   override asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('asyncUnpack', this.#unpack, this.#own('asyncUnpack').unpack, x, y);
   }
-  /** As asyncPack, into a buffer of the caller's: `length` elements of the dtype, apart from the quantities; shared memory too. */
+  /**
+   * As asyncPack, into a buffer of the caller's: `length` elements of the dtype, apart from the
+   * quantities; shared memory too.
+   */
   packInto(buffer: TypedArray, x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('packInto', this.#pack, buffer, x, y);
   }
@@ -183,20 +214,25 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     const arrays = this.arrays(what, x, y) as TypedArray[];
     const { array } = dtypes[this.dtype];
     if (!(buffer instanceof array) || buffer.length !== this.length)
-      throw typeError(`${what} takes a ${array.name} of ${this.length} elements (${this.dtype}), got ${shown(buffer)}`);
+      throw typeError(
+        `${what} takes a ${array.name} of ${this.length} elements (${this.dtype}), got ${shown(buffer)}`,
+      );
     answered(nativeHalos().moveHalo(table, this.#itemsize, buffer, arrays));
   }
 }
 
 /**
- * Arrays on a device. Kernels run on a pooled stream, behind what the caller's current stream has been given; on the current stream
- * itself while that captures, so that the graph has them and a replay is in its stream's order. Make it before the capture.
+ * Arrays on a device. Kernels run on a pooled stream, behind what the caller's current stream has
+ * been given; on the current stream itself while that captures, so that the graph has them and a
+ * replay is in its stream's order. Make it before the capture.
  */
 export class HaloDataTransformerDevice extends HaloDataTransformer {
   readonly #device: Device;
   readonly #made = new Parts();
   readonly #stream: LentStream;
-  /** between this stream and the caller's, one way or the other: a wait is for the record there was */
+  /**
+   * between this stream and the caller's, one way or the other: a wait is for the record there was
+   */
   readonly #mark: DeviceEvent;
   /** work was enqueued that no stream of the caller's waits for */
   #loose = false;
@@ -215,7 +251,15 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     const buffer = () => made.own(device.allocate({ shape: [length], dtype, zeroed: false }));
     this.#buffers = { pack: buffer(), unpack: buffer() };
     const launches = (direction: 'pack' | 'unpack', moves: readonly Move[]) =>
-      made.own(new HaloLaunches(device, this.descriptors.flat(), moves, direction, this.#buffers[direction]));
+      made.own(
+        new HaloLaunches(
+          device,
+          this.descriptors.flat(),
+          moves,
+          direction,
+          this.#buffers[direction],
+        ),
+      );
     this.#pack = launches('pack', packMoves(this.descriptors));
     this.#unpack = launches('unpack', unpackMoves(this.descriptors));
     making.done();
@@ -256,12 +300,16 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     this.#made.close();
   }
 
-  /** The current stream goes on behind the work here. In a capture that is on the same stream; nothing else can be waited for. */
+  /**
+   * The current stream goes on behind the work here. In a capture that is on the same stream;
+   * nothing else can be waited for.
+   */
   #join(what: string, captured = false): void {
     this.checkReady(what);
     const { currentStream } = this.#device;
     if (currentStream.capturing) {
-      if (!captured) throw stateError('CAPTURE', `${what}: nothing can be waited for inside a capture`);
+      if (!captured)
+        throw stateError('CAPTURE', `${what}: nothing can be waited for inside a capture`);
       this.#checkJoined();
     } else {
       this.#stream.record(this.#mark);
@@ -274,10 +322,18 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   #checkJoined(): void {
     if (!this.#loose) return;
     const next = 'call join() after the last asyncPack or asyncUnpack before a capture';
-    throw stateError('CAPTURE', `no stream waits for what this transformer was given before the capture: ${next}`);
+    throw stateError(
+      'CAPTURE',
+      `no stream waits for what this transformer was given before the capture: ${next}`,
+    );
   }
 
-  #run(what: string, launches: HaloLaunches, x: HaloQuantities, y: HaloQuantities | null | undefined): void {
+  #run(
+    what: string,
+    launches: HaloLaunches,
+    x: HaloQuantities,
+    y: HaloQuantities | null | undefined,
+  ): void {
     const arrays = this.arrays(what, x, y) as Tensor[];
     const { currentStream } = this.#device;
     if (currentStream.capturing) {

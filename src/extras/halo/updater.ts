@@ -1,17 +1,28 @@
 /**
- * The halo exchange of one rank with its neighbours, which are other threads of this process, or ranks of the same one. What
- * arrives is waited for apart from what leaves, so that computing goes on in between. The rank itself is rank.ts.
+ * The halo exchange of one rank with its neighbours, which are other threads of this process, or
+ * ranks of the same one. What arrives is waited for apart from what leaves, so that computing goes
+ * on in between. The rank itself is rank.ts.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
 import { LOOK_ELSEWHERE_MS, lookElsewhere } from '../../shm/exchange-words.ts';
-import { checkSignal, checkTimeout, LONGEST_PARK_MS, type WaitOptions, waitFor, waitForSync } from '../../shm/wait.ts';
+import {
+  checkSignal,
+  checkTimeout,
+  LONGEST_PARK_MS,
+  type WaitOptions,
+  waitFor,
+  waitForSync,
+} from '../../shm/wait.ts';
 import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
-/** how long a thread looks before it sleeps; and for what comes from another process before it gives its event loop a turn */
+/**
+ * how long a thread looks before it sleeps; and for what comes from another process before it gives
+ * its event loop a turn
+ */
 const LOOK_MS = 0.001;
 const TURN_LOOK_MS = 0.05;
 
@@ -27,8 +38,8 @@ export type HaloWaitOptions = WaitOptions;
 const OTHERS_SLICE_MS = 1;
 
 /**
- * Exchanges halos between the ranks of what shareHaloExchange() made: NDSL's HaloUpdater, between threads. One per rank. A thread
- * that cannot go on calls fail(), so that the others learn why.
+ * Exchanges halos between the ranks of what shareHaloExchange() made: NDSL's HaloUpdater, between
+ * threads. One per rank. A thread that cannot go on calls fail(), so that the others learn why.
  */
 export class HaloUpdater implements Disposable {
   readonly rank: number;
@@ -40,8 +51,8 @@ export class HaloUpdater implements Disposable {
   #waiting = false;
 
   /**
-   * Takes `rank` of an exchange for the calling thread, for good. Throws RangeError for a rank that is none,
-   * ERR_HOTSLOT_STATE_BUSY for one that was taken before.
+   * Takes `rank` of an exchange for the calling thread, for good. Throws RangeError for a rank that
+   * is none, ERR_HOTSLOT_STATE_BUSY for one that was taken before.
    */
   constructor(shared: SharedHaloExchange, rank: number, options: HaloUpdaterOptions = {}) {
     checkExchange('HaloUpdater', shared);
@@ -60,27 +71,30 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Packs what leaves for every neighbour and returns without waiting; from then on (on a device: in stream order behind the
-   * current stream) the arrays' compute domains may change. One quantity per specification. Throws, and nothing has
-   * happened, for other quantities and (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A device that refuses to pack
-   * is the end of the exchange, as fail() is.
+   * Packs what leaves for every neighbour and returns without waiting; from then on (on a device:
+   * in stream order behind the current stream) the arrays' compute domains may change. One quantity
+   * per specification. Throws, and nothing has happened, for other quantities and
+   * (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A device that refuses to pack is the
+   * end of the exchange, as fail() is.
    */
   start(x: HaloQuantities, y: HaloQuantities | null = null): void {
     this.#inside.start(x, y);
   }
 
   /**
-   * Sends what start() packed, if a device has packed it by now: true once it is on its way, or with nothing under way. Every
-   * wait does this first; a caller that computes for long on a device calls it in between, so that the neighbours need not wait.
+   * Sends what start() packed, if a device has packed it by now: true once it is on its way, or
+   * with nothing under way. Every wait does this first; a caller that computes for long on a device
+   * calls it in between, so that the neighbours need not wait.
    */
   progress(): boolean {
     return this.#inside.progress();
   }
 
   /**
-   * Puts what arrives into the halos of the arrays that start() was given, in stream order behind and before the current
-   * stream's work. True when all has arrived, false when the time is over: call it again. Rejects when something is missing and
-   * any rank failed, or the sender closed or was lost: see fail().
+   * Puts what arrives into the halos of the arrays that start() was given, in stream order behind
+   * and before the current stream's work. True when all has arrived, false when the time is over:
+   * call it again. Rejects when something is missing and any rank failed, or the sender closed or
+   * was lost: see fail().
    */
   async wait(options: HaloWaitOptions = {}): Promise<boolean> {
     checkWait('wait', options);
@@ -103,9 +117,9 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * The same, blocking, for worker threads; on the main thread it returns if no waiting is needed, else it throws
-   * ERR_HOTSLOT_STATE_MAIN_THREAD. Throws ERR_HOTSLOT_STATE_EMPTY where it would wait for ever, for a rank of this thread that
-   * has not started.
+   * The same, blocking, for worker threads; on the main thread it returns if no waiting is needed,
+   * else it throws ERR_HOTSLOT_STATE_MAIN_THREAD. Throws ERR_HOTSLOT_STATE_EMPTY where it would
+   * wait for ever, for a rank of this thread that has not started.
    */
   waitSync(options: { timeoutMs?: number } = {}): boolean {
     checkWaitSync('waitSync', options);
@@ -121,32 +135,47 @@ export class HaloUpdater implements Disposable {
       else if (!lookElsewhere(bell, seen, Math.min(left, LOOK_ELSEWHERE_MS)))
         bell.parkNative(seen, Math.min(left, LONGEST_PARK_MS));
     };
-    return waitForSync(bell, () => this.#inside.look(caller), { ...options, instead: 'wait()', park });
+    return waitForSync(bell, () => this.#inside.look(caller), {
+      ...options,
+      instead: 'wait()',
+      park,
+    });
   }
 
-  /** start() and wait(). What the blocking form refuses on the main thread can be awaited by wait(). */
-  async update(x: HaloQuantities, y: HaloQuantities | null = null, options: HaloWaitOptions = {}): Promise<boolean> {
+  /**
+   * start() and wait(). What the blocking form refuses on the main thread can be awaited by wait().
+   */
+  async update(
+    x: HaloQuantities,
+    y: HaloQuantities | null = null,
+    options: HaloWaitOptions = {},
+  ): Promise<boolean> {
     checkWait('update', options);
     this.start(x, y);
     return this.wait(options);
   }
-  updateSync(x: HaloQuantities, y: HaloQuantities | null = null, options: { timeoutMs?: number } = {}): boolean {
+  updateSync(
+    x: HaloQuantities,
+    y: HaloQuantities | null = null,
+    options: { timeoutMs?: number } = {},
+  ): boolean {
     checkWaitSync('updateSync', options);
     this.start(x, y);
     return this.waitSync(options);
   }
 
   /**
-   * This rank cannot go on: every rank that misses something or calls throws an error with `error` as its cause. The first one
-   * wins. A rank that is found closed or lost counts as a failure of the one that found it so.
+   * This rank cannot go on: every rank that misses something or calls throws an error with `error`
+   * as its cause. The first one wins. A rank that is found closed or lost counts as a failure of
+   * the one that found it so.
    */
   fail(error: unknown): void {
     this.#inside.fail(error);
   }
 
   /**
-   * Leaves the exchange; twice is fine. Neighbours get what was sent before; of an exchange under way they get this rank's
-   * part if it is packed by now. A rank that still waits for more throws.
+   * Leaves the exchange; twice is fine. Neighbours get what was sent before; of an exchange under
+   * way they get this rank's part if it is packed by now. A rank that still waits for more throws.
    */
   close(): void {
     this.#inside.close();
@@ -157,7 +186,11 @@ export class HaloUpdater implements Disposable {
 
   #checkUnderWay(): void {
     this.#inside.checkUnderWay();
-    if (this.#waiting) throw stateError('BUSY', `${this.#inside.where()} is waited for already: one wait() at a time`);
+    if (this.#waiting)
+      throw stateError(
+        'BUSY',
+        `${this.#inside.where()} is waited for already: one wait() at a time`,
+      );
   }
 }
 

@@ -1,4 +1,6 @@
-/** How an operand's bytes get from one spec's device to another's, in the order that events give. */
+/**
+ * How an operand's bytes get from one spec's device to another's, in the order that events give.
+ */
 
 import { arrayOf, type TypedArray } from '../../base/dtype.ts';
 import type { CpuTensor } from '../../device/cpu-tensor.ts';
@@ -11,17 +13,24 @@ import { OpenedEvent } from '../../device/stream.ts';
 import { denseCopy } from './dense.ts';
 import type { DeviceSpec } from './device-spec.ts';
 
-/** What is enqueued on `later` from now on comes after what is on `earlier`: the devices wait, the host does not. */
+/**
+ * What is enqueued on `later` from now on comes after what is on `earlier`: the devices wait, the
+ * host does not.
+ */
 function follow(later: Stream, earlier: Stream): void {
   if (later.handle === earlier.handle) return;
-  // Not through the device object: a stream outlives it. A wait is for the record there was, so the event may go at once.
+  // Not through the device object: a stream outlives it. A wait is for the record there was, so the
+  // event may go at once.
   const { device } = earlier;
   using mark = new OpenedEvent(device, nativeEvents().createEvent(device.handle, false), false);
   earlier.record(mark);
   later.wait(mark);
 }
 
-/** The stream that reads the input, behind whatever makes it: behind `startEvent`, else behind the source's current stream. */
+/**
+ * The stream that reads the input, behind whatever makes it: behind `startEvent`, else behind the
+ * source's current stream.
+ */
 export function readerOf(source: DeviceSpec, startEvent: DeviceEvent | undefined): Stream {
   const reader = source.transferStream ?? source.current;
   if (startEvent) reader.wait(startEvent);
@@ -31,7 +40,8 @@ export function readerOf(source: DeviceSpec, startEvent: DeviceEvent | undefined
 
 /** Fresh memory on a device, filled by `fill`; closed when that fails. */
 function filled(device: Device, like: Tensor | CpuTensor, fill: (out: Tensor) => void): Tensor {
-  // Memory that was used before is given out again only when what used it is done: a copy into it need not wait.
+  // Memory that was used before is given out again only when what used it is done: a copy into it
+  // need not wait.
   return allOrNothing((own) => {
     const out = own(device.allocate({ shape: like.shape, dtype: like.dtype, zeroed: false }));
     if (out.size > 0) fill(out);
@@ -51,10 +61,20 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
       follow(current, transfer);
       return;
     }
-    // In two steps, through pinned memory of the source, which is kept until the second is done: that one is the target's.
-    using staging = new Handle(nativeMemory().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes));
+    // In two steps, through pinned memory of the source, which is kept until the second is done:
+    // that one is the target's.
+    using staging = new Handle(
+      nativeMemory().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes),
+    );
     follow(current, transfer);
-    nativeStreams().copy(current.handle, out.handle, out.byteOffset, staging.handle, 0, dense.bytes);
+    nativeStreams().copy(
+      current.handle,
+      out.handle,
+      out.byteOffset,
+      staging.handle,
+      0,
+      dense.bytes,
+    );
   });
 }
 

@@ -6,16 +6,17 @@ import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import { rowMajor } from '../../device/strides.ts';
 
 /**
- * A dense copy of a strided tensor, the caller's to close: made by one kernel, in the order of `stream`. It has to consist of
- * dense rows at one distance, as a field of packed rows does, in whole words of four bytes; TypeError otherwise.
+ * A dense copy of a strided tensor, the caller's to close: made by one kernel, in the order of
+ * `stream`. It has to consist of dense rows at one distance, as a field of packed rows does, in
+ * whole words of four bytes; TypeError otherwise.
  */
 export function denseCopy(x: Tensor, device: Device, stream: Stream): Tensor {
   const { bytes } = dtypes[x.dtype];
   const wide = x.shape.map((_, i) => i).filter((i) => x.shape[i] !== 1);
-  const [[rows, ...rest], [step, ...steps]] = [wide.map((i) => x.shape[i]), wide.map((i) => x.strides[i])] as [
-    [number, ...number[]],
-    [number, ...number[]],
-  ];
+  const [[rows, ...rest], [step, ...steps]] = [
+    wide.map((i) => x.shape[i]),
+    wide.map((i) => x.strides[i]),
+  ] as [[number, ...number[]], [number, ...number[]]];
   const row = elementCount(rest);
   const rowsDense = rowMajor(rest).every((dense, i) => dense === steps[i]) && step >= row;
   if (!rowsDense || [row * bytes, step * bytes, x.byteOffset].some((n) => n % 4 !== 0)) {

@@ -1,4 +1,7 @@
-/** Where an operator's input or output lives, and the two streams there: the one that computes, the one that copies away. */
+/**
+ * Where an operator's input or output lives, and the two streams there: the one that computes, the
+ * one that copies away.
+ */
 
 import { shown } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -11,12 +14,15 @@ import { makingOf, Owner, own } from '../../device/owner.ts';
 import { belongingStream, dropFailed } from '../../device/stream.ts';
 
 /**
- * After a refusal: where the process's transfer stream from `spec` to `other` has failed, or is gone, the next call gets another
- * one. For the package itself; not exported from it.
+ * After a refusal: where the process's transfer stream from `spec` to `other` has failed, or is
+ * gone, the next call gets another one. For the package itself; not exported from it.
  */
 export let renewTransfer: (spec: DeviceSpec, other: DeviceSpec) => void;
 
-/** torchlinops' DeviceSpec. Streams that were given stay the giver's, and so does a Device; a device opened here by name is closed here. */
+/**
+ * torchlinops' DeviceSpec. Streams that were given stay the giver's, and so does a Device; a device
+ * opened here by name is closed here.
+ */
 export class DeviceSpec extends Owner {
   /** 'cpu' is plain process memory and no device */
   readonly device: Device | 'cpu';
@@ -28,8 +34,8 @@ export class DeviceSpec extends Owner {
   #shared = false;
 
   /**
-   * `device`: an opened one, a name ('cpu', 'host:0', …), or null for 'cpu'. Throws TypeError for anything else and for a stream
-   * of another device, RangeError for an unknown name.
+   * `device`: an opened one, a name ('cpu', 'host:0', …), or null for 'cpu'. Throws TypeError for
+   * anything else and for a stream of another device, RangeError for an unknown name.
    */
   constructor(
     device: Device | string | null = 'cpu',
@@ -62,15 +68,18 @@ export class DeviceSpec extends Owner {
     return this.#transfer;
   }
 
-  /** What copies from and to here are ordered by now: the compute stream that was given, else the device's current stream. */
+  /**
+   * What copies from and to here are ordered by now: the compute stream that was given, else the
+   * device's current stream.
+   */
   get current(): Stream {
     if (this.device === 'cpu') throw typeError('cpu is plain process memory: it has no streams');
     return this.#given ?? this.device.currentStream;
   }
 
   /**
-   * Between two devices, neither of them cpu: sets the transfer stream to the other one and the compute stream, which is the
-   * device's default one. A stream there is already stays.
+   * Between two devices, neither of them cpu: sets the transfer stream to the other one and the
+   * compute stream, which is the device's default one. A stream there is already stays.
    */
   p2pSetup(other: DeviceSpec | Device): void {
     const target = other instanceof DeviceSpec ? other.device : checkDevice('p2pSetup', other);
@@ -81,8 +90,9 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * The stream that copies from `source` to `target`: on the source, one per ordered pair and process, the same in every thread;
-   * it closes with the source, when no thread has that open any more. torchlinops' STREAM_POOL.
+   * The stream that copies from `source` to `target`: on the source, one per ordered pair and
+   * process, the same in every thread; it closes with the source, when no thread has that open any
+   * more. torchlinops' STREAM_POOL.
    */
   static getTransferStream(source: Device | DeviceSpec, target: Device | DeviceSpec): Stream {
     const [from, to] = [source, target].map((each) =>
@@ -109,14 +119,19 @@ export class DeviceSpec extends Owner {
   #ofHere(what: string, stream: Stream | null): Stream | null {
     if (stream === null) return null;
     if (typeof stream !== 'object' || !('record' in stream))
-      throw typeError(`DeviceSpec: the ${what} stream must be a Stream or null, got ${shown(stream)}`);
+      throw typeError(
+        `DeviceSpec: the ${what} stream must be a Stream or null, got ${shown(stream)}`,
+      );
     if (stream.device.name !== this.name)
-      throw typeError(`DeviceSpec: the ${what} stream is one of ${stream.device.name}, the device is ${this.name}`);
+      throw typeError(
+        `DeviceSpec: the ${what} stream is one of ${stream.device.name}, the device is ${this.name}`,
+      );
     return stream;
   }
 }
 
 /** A call with more arguments than there are means something else than it says. */
 export function refuseSurplus(rule: string, surplus: readonly unknown[]): void {
-  if (surplus.length > 0) throw typeError(`${rule}; got ${surplus.length} more: ${surplus.map(shown).join(', ')}`);
+  if (surplus.length > 0)
+    throw typeError(`${rule}; got ${surplus.length} more: ${surplus.map(shown).join(', ')}`);
 }

@@ -1,13 +1,25 @@
-/** Linear operators whose dimensions have names, and what is made of them: chains, and the identity. */
+/**
+ * Linear operators whose dimensions have names, and what is made of them: chains, and the identity.
+ */
 
 import { checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type DeviceEvent, Tensor } from '../../device/device.ts';
 import type { DeviceSpec } from './device-spec.ts';
-import { type Answer, checkNames, checkOperand, type NamedShape, named, type Operand } from './operand.ts';
+import {
+  type Answer,
+  checkNames,
+  checkOperand,
+  type NamedShape,
+  named,
+  type Operand,
+} from './operand.ts';
 
 export interface ForwardOptions {
-  /** the input is there when this event is done, instead of when its device's current stream has come this far */
+  /**
+   * the input is there when this event is done, instead of when its device's current stream has
+   * come this far
+   */
   startEvent?: DeviceEvent;
 }
 
@@ -29,7 +41,10 @@ export abstract class NamedLinop {
   get odevice(): string | null {
     return null;
   }
-  /** A fresh tensor, the caller's to close, or the input itself (or a view of it). Enqueues and returns; a promise where the host has to wait. */
+  /**
+   * A fresh tensor, the caller's to close, or the input itself (or a view of it). Enqueues and
+   * returns; a promise where the host has to wait.
+   */
   abstract forward(x: Operand, options?: ForwardOptions): Answer;
   abstract adjoint(): NamedLinop;
   /** adjoint ∘ inner ∘ forward; without `inner`, adjoint ∘ forward. */
@@ -68,8 +83,9 @@ export class Identity extends NamedLinop {
 }
 
 /**
- * Operators in the order in which they run. Neighbours must agree in shape and device. What lies between two of them is closed
- * as soon as the second is enqueued: device memory lasts as long as the work that uses it.
+ * Operators in the order in which they run. Neighbours must agree in shape and device. What lies
+ * between two of them is closed as soon as the second is enqueued: device memory lasts as long as
+ * the work that uses it.
  */
 export class Chain extends NamedLinop {
   readonly linops: readonly NamedLinop[];
@@ -79,16 +95,21 @@ export class Chain extends NamedLinop {
     const [first, last] = [linops[0], linops.at(-1)];
     if (!first || !last) throw rangeError('a Chain needs at least one operator, got none');
     for (const each of linops)
-      if (!(each instanceof NamedLinop)) throw typeError(`a Chain is made of NamedLinops, got ${shown(each)}`);
+      if (!(each instanceof NamedLinop))
+        throw typeError(`a Chain is made of NamedLinops, got ${shown(each)}`);
     super(first.ishape, last.oshape);
     this.linops = [...linops];
     linops.slice(1).forEach((after, i) => {
       const before = linops[i] as NamedLinop;
       const join = `Chain: ${before} goes before ${after}, but`;
       if (before.oshape && after.ishape && named(before.oshape) !== named(after.ishape))
-        throw typeError(`${join} it gives ${named(before.oshape)}, and ${named(after.ishape)} is taken`);
+        throw typeError(
+          `${join} it gives ${named(before.oshape)}, and ${named(after.ishape)} is taken`,
+        );
       if (before.odevice !== null && after.idevice !== null && before.odevice !== after.idevice)
-        throw typeError(`${join} its output is on ${before.odevice}; put a ToDevice to ${after.idevice} between them`);
+        throw typeError(
+          `${join} its output is on ${before.odevice}; put a ToDevice to ${after.idevice} between them`,
+        );
     });
   }
   override get idevice(): string | null {
@@ -99,8 +120,9 @@ export class Chain extends NamedLinop {
   }
 
   /**
-   * Only the first operator starts with `startEvent`; a later transfer waits for its own device's current stream. Where the first
-   * is no transfer, the current stream waits for the event. A promise if an operator gives one.
+   * Only the first operator starts with `startEvent`; a later transfer waits for its own device's
+   * current stream. Where the first is no transfer, the current stream waits for the event. A
+   * promise if an operator gives one.
    */
   forward(x: Operand, options: ForwardOptions = {}): Answer {
     checkKeys('forward', options, ['startEvent']);
@@ -108,7 +130,8 @@ export class Chain extends NamedLinop {
     const first = this.linops[0] as NamedLinop;
     if (first.takesStart) return this.#run(0, x, x, options);
     if (options.startEvent) {
-      if (!(x instanceof Tensor)) throw typeError(`${this}: the input is on cpu, where no startEvent is waited for`);
+      if (!(x instanceof Tensor))
+        throw typeError(`${this}: the input is on cpu, where no startEvent is waited for`);
       x.device.currentStream.wait(options.startEvent);
     }
     return this.#run(0, x, x);
@@ -117,7 +140,10 @@ export class Chain extends NamedLinop {
     return new Chain(...this.linops.map((each) => each.adjoint()).reverse());
   }
   override normal(inner?: NamedLinop): NamedLinop {
-    return this.linops.reduceRight<NamedLinop | undefined>((within, each) => each.normal(within), inner) as NamedLinop;
+    return this.linops.reduceRight<NamedLinop | undefined>(
+      (within, each) => each.normal(within),
+      inner,
+    ) as NamedLinop;
   }
   override toString(): string {
     return `Chain(${this.linops.join(', ')})`;
@@ -152,8 +178,12 @@ export class Chain extends NamedLinop {
   }
 }
 
-/** Closes an intermediate, unless its memory is the chain's input or lives on in what was made of it. */
+/**
+ * Closes an intermediate, unless its memory is the chain's input or lives on in what was made of
+ * it.
+ */
 function release(x: Operand, input: Operand, output?: Operand): void {
   const storage = (of: Operand | undefined) => (of instanceof Tensor ? of.storage : null);
-  if (x instanceof Tensor && x.storage !== storage(input) && x.storage !== storage(output)) x.close();
+  if (x instanceof Tensor && x.storage !== storage(input) && x.storage !== storage(output))
+    x.close();
 }

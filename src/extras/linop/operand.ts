@@ -8,7 +8,10 @@ import { Tensor } from '../../device/device.ts';
 
 /** Names of dimensions, outermost first. */
 export type NamedShape = readonly string[];
-/** What operators take and give: on a device a Tensor; on the cpu a CpuTensor, or an array as one dimension. */
+/**
+ * What operators take and give: on a device a Tensor; on the cpu a CpuTensor, or an array as one
+ * dimension.
+ */
 export type Operand = Tensor | CpuTensor | TypedArray;
 export type Answer = Operand | Promise<Operand>;
 
@@ -18,14 +21,19 @@ interface Taker {
   readonly idevice: string | null;
 }
 
-/** The input as a tensor. Throws TypeError for one of another device or rank, ERR_HOTSLOT_STATE_CLOSED for one that is closed. */
+/**
+ * The input as a tensor. Throws TypeError for one of another device or rank,
+ * ERR_HOTSLOT_STATE_CLOSED for one that is closed.
+ */
 export function checkOperand(linop: Taker, x: Operand): Tensor | CpuTensor {
   if (!(x instanceof Tensor || x instanceof CpuTensor || ArrayBuffer.isView(x)))
     throw typeError(`${linop} takes a Tensor, a CpuTensor or a typed array, got ${shown(x)}`);
   const tensor = ArrayBuffer.isView(x) ? new CpuTensor(x) : x;
   const on = tensor instanceof Tensor ? tensor.device.name : 'cpu';
   if (linop.idevice !== null && on !== linop.idevice)
-    throw typeError(`${linop} takes its input on ${linop.idevice}, got one on ${on}: move it there first`);
+    throw typeError(
+      `${linop} takes its input on ${linop.idevice}, got one on ${on}: move it there first`,
+    );
   if (tensor instanceof Tensor) tensor.checkOpen();
   if (linop.ishape && tensor.shape.length !== linop.ishape.length) {
     const names = `${linop.ishape.length} dimensions ${named(linop.ishape)}`;

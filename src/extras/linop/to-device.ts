@@ -1,6 +1,7 @@
 /**
- * Moves its input from one device to another, as a linear operator. Between devices of a family it enqueues and returns:
- * a transfer stream of the source waits for the input, copies, and the target's stream waits for the copy.
+ * Moves its input from one device to another, as a linear operator. Between devices of a family it
+ * enqueues and returns: a transfer stream of the source waits for the input, copies, and the
+ * target's stream waits for the copy.
  */
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -14,7 +15,9 @@ import { DeviceSpec, refuseSurplus, renewTransfer } from './device-spec.ts';
 import { type ForwardOptions, Identity, NamedLinop } from './named-linop.ts';
 import { checkOperand, type NamedShape, named, type Operand } from './operand.ts';
 
-/** torchlinops' ToDevice. Unitary: the adjoint moves back, and adjoint ∘ forward is the identity. */
+/**
+ * torchlinops' ToDevice. Unitary: the adjoint moves back, and adjoint ∘ forward is the identity.
+ */
 export class ToDevice extends NamedLinop implements Disposable {
   readonly ispec: DeviceSpec;
   readonly ospec: DeviceSpec;
@@ -22,7 +25,10 @@ export class ToDevice extends NamedLinop implements Disposable {
   /** specs made here of names and devices */
   readonly #made = new Parts();
 
-  /** From and to: a spec, a device, a name, or null for 'cpu'. `ioshape`: names of the dimensions, or null for any. */
+  /**
+   * From and to: a spec, a device, a name, or null for 'cpu'. `ioshape`: names of the dimensions,
+   * or null for any.
+   */
   constructor(
     idevice: DeviceSpec | Device | string | null = null,
     odevice: DeviceSpec | Device | string | null = null,
@@ -31,7 +37,8 @@ export class ToDevice extends NamedLinop implements Disposable {
   ) {
     refuseSurplus('ToDevice takes an input device, an output device and a shape', surplus);
     super(ioshape, ioshape);
-    const spec = (of: typeof idevice) => (of instanceof DeviceSpec ? of : this.#made.own(new DeviceSpec(of)));
+    const spec = (of: typeof idevice) =>
+      of instanceof DeviceSpec ? of : this.#made.own(new DeviceSpec(of));
     using making = this.#made.making();
     this.ispec = spec(idevice);
     this.ospec = spec(odevice);
@@ -51,17 +58,18 @@ export class ToDevice extends NamedLinop implements Disposable {
   }
 
   /**
-   * The input's elements, shape and dtype on the output device; the input itself when the devices are the same. Throws TypeError
-   * for input of another device or rank, or of strides that cannot be moved (see denseCopy), ERR_HOTSLOT_STATE_CLOSED for
-   * closed input. The input may be closed, and an array overwritten, at once; a caller that writes to a device tensor again
-   * waits for the copy first, as the source's own stream does not.
+   * The input's elements, shape and dtype on the output device; the input itself when the devices
+   * are the same. Throws TypeError for input of another device or rank, or of strides that cannot
+   * be moved (see denseCopy), ERR_HOTSLOT_STATE_CLOSED for closed input. The input may be closed,
+   * and an array overwritten, at once; a caller that writes to a device tensor again waits for the
+   * copy first, as the source's own stream does not.
    *
-   * | from → to | answer |
-   * |---|---|
-   * | device → device of its family | a Tensor at once: work on the target's current stream comes after the copy |
-   * | cpu → device | a Tensor at once, likewise |
-   * | device → cpu | a promise of a CpuTensor with all of its bytes |
-   * | device → device of another family | a promise of a Tensor: neither's events mean anything to the other, so the host carries it |
+   * - device → device of its family: a Tensor at once; work on the target's current stream comes
+   *   after the copy
+   * - cpu → device: a Tensor at once, likewise
+   * - device → cpu: a promise of a CpuTensor with all of its bytes
+   * - device → device of another family: a promise of a Tensor; neither's events mean anything to
+   *   the other, so the host carries it
    */
   forward(x: Operand, options: ForwardOptions = {}): Operand | Promise<Tensor | CpuTensor> {
     const input = this.#check(x, options);
@@ -73,11 +81,16 @@ export class ToDevice extends NamedLinop implements Disposable {
     if (!(input instanceof Tensor)) return enter(input, ospec);
     const reader = this.#reader(options.startEvent);
     if (this.#ordered) return this.#renewing(() => copyOver(input, reader, ispec, ospec));
-    const read = input.toArray(reader).then((data) => new CpuTensor(data, input.shape, input.dtype));
+    const read = input
+      .toArray(reader)
+      .then((data) => new CpuTensor(data, input.shape, input.dtype));
     return ospec.device === 'cpu' ? read : read.then((values) => enter(values, ospec));
   }
 
-  /** As forward, in a worker: what would be a promise is waited for, helping the device. ERR_HOTSLOT_STATE_MAIN_THREAD there. */
+  /**
+   * As forward, in a worker: what would be a promise is waited for, helping the device.
+   * ERR_HOTSLOT_STATE_MAIN_THREAD there.
+   */
   forwardSync(x: Operand, options: ForwardOptions = {}): Operand {
     refuseMainThread(`forward() of ${this}`);
     const input = this.#check(x, options);
@@ -96,7 +109,10 @@ export class ToDevice extends NamedLinop implements Disposable {
   override normal(inner?: NamedLinop): NamedLinop {
     return inner === undefined ? new Identity(this.ishape, this.ispec) : super.normal(inner);
   }
-  /** The operator for one tile, by dimension name: the same one, for a part goes where the whole goes. */
+  /**
+   * The operator for one tile, by dimension name: the same one, for a part goes where the whole
+   * goes.
+   */
   split(tile: Readonly<Record<string, { start: number; stop: number }>>): ToDevice {
     if (typeof tile !== 'object' || tile === null)
       throw typeError(`split takes { dimension: { start, stop } }, got ${shown(tile)}`);
@@ -105,7 +121,11 @@ export class ToDevice extends NamedLinop implements Disposable {
       const { start, stop } = part;
       if (this.ishape && !this.ishape.includes(name))
         throw rangeError(`split: there is no dimension '${name}' in ${named(this.ishape)}`);
-      checkCount(`split: stop of '${name}'`, stop, checkCount(`split: start of '${name}'`, start, 0));
+      checkCount(
+        `split: stop of '${name}'`,
+        stop,
+        checkCount(`split: start of '${name}'`, start, 0),
+      );
     }
     return new ToDevice(this.ispec, this.ospec, this.ishape);
   }
@@ -126,7 +146,9 @@ export class ToDevice extends NamedLinop implements Disposable {
   /** The target's streams can wait for the source's events; else the host carries the bytes. */
   get #ordered(): boolean {
     const [source, target] = [this.ispec.device, this.ospec.device];
-    return source !== 'cpu' && target !== 'cpu' && nativeDevices().orders(source.handle, target.handle);
+    return (
+      source !== 'cpu' && target !== 'cpu' && nativeDevices().orders(source.handle, target.handle)
+    );
   }
   #reader(startEvent: DeviceEvent | undefined): Stream {
     return this.#renewing(() => readerOf(this.ispec, startEvent));

@@ -1,4 +1,7 @@
-/** What some ranks of which are in other processes: its words and bytes as the MPI thread is given them, and its letters. */
+/**
+ * What some ranks of which are in other processes: its words and bytes as the MPI thread is given
+ * them, and its letters.
+ */
 import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import {
@@ -14,7 +17,12 @@ import { type Letter, read, written } from '../../engine/group/letters.ts';
 import { putQuestions, Questions } from '../../engine/group/questions.ts';
 import { type ExchangeWords, RankState, type RanksElsewhere } from '../../shm/exchange-words.ts';
 import type { Place } from '../../shm/memory.ts';
-import { type HaloExchangeOptions, layOutExchange, type SharedHaloExchange, wordsOf } from '../halo/shared-exchange.ts';
+import {
+  type HaloExchangeOptions,
+  layOutExchange,
+  type SharedHaloExchange,
+  wordsOf,
+} from '../halo/shared-exchange.ts';
 import type { HaloJob, Ranks } from './native.ts';
 
 /** MPI counts a message's bytes by an int. */
@@ -44,7 +52,10 @@ interface Halves {
   readonly bytes: number;
 }
 
-/** Throws RangeError where ranks cannot be shared out evenly, in order, or an edge has too many bytes. */
+/**
+ * Throws RangeError where ranks cannot be shared out evenly, in order, or an edge has too many
+ * bytes.
+ */
 export function haloElsewhere(
   options: HaloExchangeOptions,
   here: number,
@@ -70,7 +81,9 @@ export function haloElsewhere(
   });
   const widest = Math.max(0, ...buffers.map(({ bytes }) => bytes));
   if (widest > MOST_BYTES)
-    throw rangeError(`between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`);
+    throw rangeError(
+      `between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`,
+    );
   const { data, elsewhere } = shared;
   const laid = {
     what: 'a halo exchange',
@@ -81,7 +94,10 @@ export function haloElsewhere(
     elsewhere: elsewhere!,
     buffers,
   };
-  return { shared, exchange: new ExchangeElsewhere({ ...laid, facts: { ranks, neighbours, x, y, points } }) };
+  return {
+    shared,
+    exchange: new ExchangeElsewhere({ ...laid, facts: { ranks, neighbours, x, y, points } }),
+  };
 }
 
 /** A rank per process. */
@@ -96,7 +112,9 @@ export function groupElsewhere(
   const shared = layOutGroup({ ranks: processes, parameters }, elsewhere);
   const stride = strideOf(parameters);
   const buffers = process
-    .flatMap((reader) => process.filter((sender) => sender !== reader).map((sender) => ({ reader, sender })))
+    .flatMap((reader) =>
+      process.filter((sender) => sender !== reader).map((sender) => ({ reader, sender })),
+    )
     .map(({ reader, sender }) => {
       const byteOffset = 2 * stride * routeOf(processes, reader, sender);
       return { reader, sender, byteOffset, stride, bytes: LETTER_BYTES + 4 * parameters };
@@ -145,7 +163,8 @@ export class ExchangeElsewhere {
     this.user = laid.user;
     this.facts = laid.facts;
     this.#words = laid.words;
-    for (let rank = 0; rank < laid.ranks; rank++) if (!this.#words.isHere(rank)) this.#words.standIn(rank);
+    for (let rank = 0; rank < laid.ranks; rank++)
+      if (!this.#words.isHere(rank)) this.#words.standIn(rank);
   }
 
   /** Letters go this way from here on. */
@@ -168,7 +187,13 @@ export class ExchangeElsewhere {
 
   job(): HaloJob {
     const { buffers, data, elsewhere } = this.#laid;
-    const numbers = buffers.flatMap((each) => [each.reader, each.sender, each.byteOffset, each.stride, each.bytes]);
+    const numbers = buffers.flatMap((each) => [
+      each.reader,
+      each.sender,
+      each.byteOffset,
+      each.stride,
+      each.bytes,
+    ]);
     return {
       ...this.#words.views,
       data: new Uint8Array(data.memory, data.offset),

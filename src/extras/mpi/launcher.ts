@@ -24,14 +24,22 @@ export function launcherOf(env: NodeJS.ProcessEnv, library: string | undefined):
     throw typeError(`library must name an MPI library to open, got ${shown(library)}`);
   const named = library ?? env.HOTSLOT_MPI;
   const count = (name: string) => (/^[1-9]\d*$/.test(env[name] ?? '') ? Number(env[name]) : null);
-  const found = (name: string, size: number | null, libraries: readonly string[]): Launcher | null =>
+  const found = (
+    name: string,
+    size: number | null,
+    libraries: readonly string[],
+  ): Launcher | null =>
     size === null ? null : { name, size, libraries: named ? [named] : libraries };
   const launcher =
     found("Open MPI's mpirun", count('OMPI_COMM_WORLD_SIZE'), [...openMpi, ...standard]) ??
     found("MPICH's mpiexec, or one like it,", count('PMI_SIZE'), [...mpich, ...standard]) ??
     (env.PMIX_RANK === undefined
       ? null
-      : found('srun', count('SLURM_STEP_NUM_TASKS') ?? count('SLURM_NTASKS'), [...openMpi, ...mpich, ...standard]));
+      : found('srun', count('SLURM_STEP_NUM_TASKS') ?? count('SLURM_NTASKS'), [
+          ...openMpi,
+          ...mpich,
+          ...standard,
+        ]));
   if (launcher === null)
     throw unavailableError(
       `no MPI launcher started this process (none of OMPI_COMM_WORLD_SIZE, PMI_SIZE and PMIX_RANK is set): ${START}`,

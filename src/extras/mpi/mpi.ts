@@ -1,7 +1,15 @@
-/** One of several processes that an MPI launcher started: what it has of MPI, opened at run time. */
+/**
+ * One of several processes that an MPI launcher started: what it has of MPI, opened at run time.
+ */
 import { checkKeys, shown } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
-import { closedError, rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
+import {
+  closedError,
+  rangeError,
+  stateError,
+  typeError,
+  unavailableError,
+} from '../../base/errors.ts';
 import { checkAgreed, recordOf } from '../../engine/group/agreement.ts';
 import type { SharedLearnerGroup } from '../../engine/group/group-shared.ts';
 import { BELL_WORDS, Bell } from '../../shm/bell.ts';
@@ -13,14 +21,18 @@ import { type Launcher, launcherOf } from './launcher.ts';
 import { Notice, newRanks, type Ranks } from './native.ts';
 
 export interface OpenMpiOptions {
-  /** the library, where it is not the launcher's usual one; HOTSLOT_MPI in the environment says the same */
+  /**
+   * the library, where it is not the launcher's usual one; HOTSLOT_MPI in the environment says the
+   * same
+   */
   library?: string;
 }
 
 /**
- * Opens the MPI library that this process's launcher belongs to, in a thread of its own, and takes part in it: once per process.
- * Resolves when all processes have come so far. Rejects with ERR_HOTSLOT_UNAVAILABLE, in words, without a launcher, without a
- * library, and where the library is another one than the launcher's; ERR_HOTSLOT_STATE_BUSY for a second time.
+ * Opens the MPI library that this process's launcher belongs to, in a thread of its own, and takes
+ * part in it: once per process. Resolves when all processes have come so far. Rejects with
+ * ERR_HOTSLOT_UNAVAILABLE, in words, without a launcher, without a library, and where the library
+ * is another one than the launcher's; ERR_HOTSLOT_STATE_BUSY for a second time.
  */
 export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess> {
   checkKeys('openMpi', options, ['library']);
@@ -31,7 +43,9 @@ export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess>
   if (size !== launcher.size) {
     const text = `${launcher.name} started ${launcher.size} processes, and ${name} says there ${size === 1 ? 'is' : 'are'} ${size}`;
     await inside.close();
-    throw unavailableError(`${text}: it is another MPI's library; name the launcher's own by HOTSLOT_MPI`);
+    throw unavailableError(
+      `${text}: it is another MPI's library; name the launcher's own by HOTSLOT_MPI`,
+    );
   }
   return new Opened(inside, { rank, size, name });
 }
@@ -42,38 +56,47 @@ interface Facts {
   readonly name: string;
 }
 
-/** What openMpi() gives. `close()` it at the end, in every process: a launcher takes one that ends without it for a crash. */
+/**
+ * What openMpi() gives. `close()` it at the end, in every process: a launcher takes one that ends
+ * without it for a crash.
+ */
 export interface MpiProcess extends AsyncDisposable {
   /** of this process, from 0 */
   readonly rank: number;
   /** processes in all */
   readonly size: number;
-  /** the library's own words and the file that was opened, such as 'Open MPI v4.1.4 (libmpi.so.40)' */
+  /**
+   * the library's own words and the file that was opened, such as 'Open MPI v4.1.4 (libmpi.so.40)'
+   */
   readonly name: string;
 
   /**
-   * A halo exchange whose ranks are shared out evenly among the processes, in order: with as many ranks as processes, a process's
-   * rank is `rank`. Every process calls it, with the same options, in the same order as whatever else they do together; those
-   * that differ fail the exchange in every process. From here on it is as shareHaloExchange() made it: HaloUpdater(exchange, rank),
-   * also in other threads of this process. Throws as shareHaloExchange() does, and RangeError for ranks that cannot be shared out.
+   * A halo exchange whose ranks are shared out evenly among the processes, in order: with as many
+   * ranks as processes, a process's rank is `rank`. Every process calls it, with the same options,
+   * in the same order as whatever else they do together; those that differ fail the exchange in
+   * every process. From here on it is as shareHaloExchange() made it: HaloUpdater(exchange, rank),
+   * also in other threads of this process. Throws as shareHaloExchange() does, and RangeError for
+   * ranks that cannot be shared out.
    */
   shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange;
 
   /**
-   * A learner group with a rank per process, for LearnerGroup.join(), which calls this. Every process does, with as many parameters;
-   * those that differ fail the group in every process.
+   * A learner group with a rank per process, for LearnerGroup.join(), which calls this. Every
+   * process does, with as many parameters; those that differ fail the group in every process.
    */
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
 
   /**
-   * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the same order as whatever else they do
-   * together. Rejects with a TypeError where they do not, a RangeError for more than 2 GiB.
+   * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the
+   * same order as whatever else they do together. Rejects with a TypeError where they do not, a
+   * RangeError for more than 2 GiB.
    */
   allGather(values: Float64Array): Promise<Float64Array[]>;
 
   /**
-   * Sends what was given to it, waits until every process has come so far, and ends MPI, which cannot be opened again in this
-   * process. Rejects with ERR_HOTSLOT_STATE_BUSY, and nothing has happened, while a rank of this process is in an exchange.
+   * Sends what was given to it, waits until every process has come so far, and ends MPI, which
+   * cannot be opened again in this process. Rejects with ERR_HOTSLOT_STATE_BUSY, and nothing has
+   * happened, while a rank of this process is in an exchange.
    */
   close(): Promise<void>;
 }
@@ -98,13 +121,18 @@ class Opened implements MpiProcess {
 
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup {
     checkKeys('shareLearnerGroup', options, ['parameters']);
-    return this.#inside.share((bell) => groupElsewhere(options.parameters, this.rank, this.size, bell));
+    return this.#inside.share((bell) =>
+      groupElsewhere(options.parameters, this.rank, this.size, bell),
+    );
   }
 
   async allGather(values: Float64Array): Promise<Float64Array[]> {
-    if (!(values instanceof Float64Array)) throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
+    if (!(values instanceof Float64Array))
+      throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
     if (values.byteLength > MOST_BYTES)
-      throw rangeError(`allGather takes ${MOST_BYTES} bytes of each process at most, got ${values.byteLength}`);
+      throw rangeError(
+        `allGather takes ${MOST_BYTES} bytes of each process at most, got ${values.byteLength}`,
+      );
     // As they are now: it may have to wait for what was begun before.
     const all = await this.#inside.gather(new Uint8Array(values.slice().buffer));
     const numbers = new Float64Array(Uint8Array.from(all).buffer);
@@ -151,7 +179,8 @@ class Inside {
         opening.resolve({ rank: a, size: b, name: nameOf(bytes) });
       } else if (kind === Notice.failed) {
         opening.reject(this.#fail(new TextDecoder().decode(bytes)));
-      } else if (kind === Notice.agreed || kind === Notice.drained || kind === Notice.closed) this.#answer(job, bytes);
+      } else if (kind === Notice.agreed || kind === Notice.drained || kind === Notice.closed)
+        this.#answer(job, bytes);
       else this.#hear(kind, job, a, b, c, bytes);
     });
   }
@@ -182,7 +211,10 @@ class Inside {
     const used = [...this.#exchanges.values()].find((exchange) => exchange.open.length > 0);
     if (!this.#closing.begun && this.#failed === null && used)
       return Promise.reject(
-        stateError('BUSY', `rank ${used.open.join(', ')} is still in ${used.what}: close its ${used.user} first`),
+        stateError(
+          'BUSY',
+          `rank ${used.open.join(', ')} is still in ${used.what}: close its ${used.user} first`,
+        ),
       );
     return this.#closing.once(() =>
       this.#inTurn(async () => {
@@ -211,7 +243,9 @@ class Inside {
 
   #asked(ask: (token: number) => void): Promise<Uint8Array> {
     const token = ++this.#token;
-    const answer = new Promise<Uint8Array>((resolve, reject) => this.#waiting.set(token, { resolve, reject }));
+    const answer = new Promise<Uint8Array>((resolve, reject) =>
+      this.#waiting.set(token, { resolve, reject }),
+    );
     if (this.#failed) return Promise.reject(this.#failed);
     this.#native.hold(true);
     ask(token);

@@ -14,10 +14,20 @@ export const Notice = {
   wake: 8,
 } as const;
 
-export type Notify = (kind: number, job: number, a: number, b: number, c: number, bytes: Uint8Array) => void;
+export type Notify = (
+  kind: number,
+  job: number,
+  a: number,
+  b: number,
+  c: number,
+  bytes: Uint8Array,
+) => void;
 
 export interface HaloJob {
-  /** the exchange's words: the failure's note, a line per rank for states and bells, a line per buffer for its halves */
+  /**
+   * the exchange's words: the failure's note, a line per rank for states and bells, a line per
+   * buffer for its halves
+   */
   note: Int32Array;
   states: Int32Array;
   bells: Int32Array;
@@ -41,8 +51,6 @@ export interface Ranks {
 }
 
 export const newRanks = (libraries: readonly string[], bell: Int32Array, notify: Notify): Ranks =>
-  new (loadAddon<{ Ranks: new (...given: [readonly string[], Int32Array, Notify]) => Ranks }>('ranks').Ranks)(
-    libraries,
-    bell,
-    notify,
-  );
+  new (loadAddon<{ Ranks: new (...given: [readonly string[], Int32Array, Notify]) => Ranks }>(
+    'ranks',
+  ).Ranks)(libraries, bell, notify);

@@ -1,6 +1,7 @@
 /**
- * Whether managed memory can be used in this process: found out once, by whichever thread asks first, and remembered in the
- * native core, so that every thread answers alike. What can hang is done in a child process that can be killed.
+ * Whether managed memory can be used in this process: found out once, by whichever thread asks
+ * first, and remembered in the native core, so that every thread answers alike. What can hang is
+ * done in a child process that can be killed.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
@@ -36,13 +37,15 @@ function outcome(text = nativeManaged().probeOutcome()): Outcome | undefined {
 }
 
 /**
- * Finds out whether managed memory works here, in a child process that is killed after `timeoutMs` milliseconds; once per
- * process, so a later call, or one of another thread, gives the first one's result. `success`: the probe has ended and said
- * something of every family, also where that is a reason against it. Rejects only wrong options (TypeError, RangeError): a
- * failure is a state, see compilationError(). A time-out is one process warning (UnifiedMemoryWarning) besides. A `signal`
+ * Finds out whether managed memory works here, in a child process that is killed after `timeoutMs`
+ * milliseconds; once per process, so a later call, or one of another thread, gives the first one's
+ * result. `success`: the probe has ended and said something of every family, also where that is a
+ * reason against it. Rejects only wrong options (TypeError, RangeError): a failure is a state, see
+ * compilationError(). A time-out is one process warning (UnifiedMemoryWarning) besides. A `signal`
  * that aborts ends the waiting, not the probe: it rejects with its reason.
  *
- * From Megatron's core.inference.unified_memory, where it compiles an allocator; here there is nothing to compile.
+ * From Megatron's core.inference.unified_memory, where it compiles an allocator; here there is
+ * nothing to compile.
  */
 export async function compileAllocator(
   options: { timeoutMs?: number; signal?: AbortSignal } = {},
@@ -74,15 +77,19 @@ export function compileAllocatorSync(): void {
         'BUSY',
         `managed memory is being probed by ${claimed === 'here' ? 'this' : 'another'} thread: await compileAllocator() first`,
       );
-    else if (claimed === 'running') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_MS);
+    else if (claimed === 'running')
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_MS);
     else outcome(claimed);
   }
 }
 
 function publish({ error, reasons }: Outcome): void {
-  answered(nativeManaged().publishProbe(JSON.stringify({ error: error && toPlain(error), reasons })));
+  answered(
+    nativeManaged().publishProbe(JSON.stringify({ error: error && toPlain(error), reasons })),
+  );
   outcome();
-  if (error instanceof UnifiedMemoryCompileTimeoutError) process.emitWarning(error.message, 'UnifiedMemoryWarning');
+  if (error instanceof UnifiedMemoryCompileTimeoutError)
+    process.emitWarning(error.message, 'UnifiedMemoryWarning');
 }
 
 /** `unattempted` until a probe has ended, and alike in every thread. */
@@ -92,7 +99,10 @@ export function compilationState(): CompilationState {
   return found.error ? CompilationState.failure : CompilationState.success;
 }
 
-/** Why the state is `failure`; null in any other. The error is made anew per thread, with the same text. */
+/**
+ * Why the state is `failure`; null in any other. The error is made anew per thread, with the same
+ * text.
+ */
 export function compilationError(): Error | null {
   return outcome()?.error ?? null;
 }

@@ -1,4 +1,7 @@
-/** Moving and advising all parameters of a module: each byte once, however many names it has, and all checks first. */
+/**
+ * Moving and advising all parameters of a module: each byte once, however many names it has, and
+ * all checks first.
+ */
 
 import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
 import { closedError, typeError } from '../../base/errors.ts';
@@ -17,7 +20,10 @@ import {
   streamFor,
 } from './managed-tensor.ts';
 
-/** What has named tensors. Null, empty and cpu ones (also host memory lent to a device) are passed over. */
+/**
+ * What has named tensors. Null, empty and cpu ones (also host memory lent to a device) are passed
+ * over.
+ */
 export interface ManagedModule {
   namedParameters(): Iterable<readonly [string, MaybeTensor]>;
   namedBuffers?(): Iterable<readonly [string, MaybeTensor]>;
@@ -32,10 +38,12 @@ interface Part {
 }
 
 /**
- * Brings all parameters of a module, and its buffers with `includeBuffers`, to a device of their family or to the CPU (−1);
- * returns the bytes it asked for, 0 for a null module. Memory that several names share, or that touches, is one prefetch.
- * Each tensor goes by `stream`, or by its own device's current stream. Before anything moves, everything is checked: throws
- * as prefetchManagedTensor does, naming the parameter. From Megatron's core.inference.unified_memory, as the one below.
+ * Brings all parameters of a module, and its buffers with `includeBuffers`, to a device of their
+ * family or to the CPU (−1); returns the bytes it asked for, 0 for a null module. Memory that
+ * several names share, or that touches, is one prefetch. Each tensor goes by `stream`, or by its
+ * own device's current stream. Before anything moves, everything is checked: throws as
+ * prefetchManagedTensor does, naming the parameter. From Megatron's core.inference.unified_memory,
+ * as the one below.
  */
 export function prefetchManagedModuleParameters(
   module: ManagedModule | null | undefined,
@@ -49,18 +57,27 @@ export function prefetchManagedModuleParameters(
   return each(parts, (tensor, words, i) => prefetch(tensor, device, streams[i] as Stream, words));
 }
 
-/** Where the pages of a module's parameters belong. Options, refusals and the bytes returned as above. */
+/**
+ * Where the pages of a module's parameters belong. Options, refusals and the bytes returned as
+ * above.
+ */
 export function adviseManagedModuleParametersPreferredLocation(
   module: ManagedModule | null | undefined,
   options: { device: number; includeBuffers?: boolean },
 ): number {
   if (module === null || module === undefined) return 0;
-  checkKeys('adviseManagedModuleParametersPreferredLocation', options, ['device', 'includeBuffers']);
+  checkKeys('adviseManagedModuleParametersPreferredLocation', options, [
+    'device',
+    'includeBuffers',
+  ]);
   const parts = partsOf(module, 'adviseManagedModuleParametersPreferredLocation', options);
   return each(parts, (tensor, words) => prefer(tensor, options.device, words));
 }
 
-function each(parts: readonly Part[], act: (range: Tensor, words: () => string, i: number) => void): number {
+function each(
+  parts: readonly Part[],
+  act: (range: Tensor, words: () => string, i: number) => void,
+): number {
   let bytes = 0;
   parts.forEach(({ name, tensor, start, end }, i) => {
     const range = new Tensor(tensor.storage, [end - start], 'uint8', start);
@@ -78,7 +95,8 @@ function partsOf(
 ): Part[] {
   if (!hasParameters(module))
     throw typeError(`${what} takes a module with namedParameters(), or null; got ${shown(module)}`);
-  if (typeof device !== 'number') throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
+  if (typeof device !== 'number')
+    throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
   checkFlag('includeBuffers', includeBuffers);
   const byStorage = new Map<number, Part[]>();
   const add = (kind: string, name: string, t: MaybeTensor) => {
@@ -87,21 +105,29 @@ function partsOf(
     const { handle } = part.tensor;
     byStorage.set(handle, [...(byStorage.get(handle) ?? []), part]);
   };
-  for (const [name, t] of pairs(what, 'namedParameters', module.namedParameters())) add('parameter', name, t);
+  for (const [name, t] of pairs(what, 'namedParameters', module.namedParameters()))
+    add('parameter', name, t);
   if (includeBuffers && module.namedBuffers)
-    for (const [name, t] of pairs(what, 'namedBuffers', module.namedBuffers())) add('buffer', name, t);
+    for (const [name, t] of pairs(what, 'namedBuffers', module.namedBuffers()))
+      add('buffer', name, t);
   return [...byStorage.values()].flatMap(union);
 }
 
 /** What a module gave, pair by pair. */
-function* pairs(what: string, method: string, given: unknown): Iterable<readonly [string, MaybeTensor]> {
+function* pairs(
+  what: string,
+  method: string,
+  given: unknown,
+): Iterable<readonly [string, MaybeTensor]> {
   const rule = `${what}: ${method}() must give [name, tensor] pairs`;
   if (typeof (given as Partial<Iterable<unknown>> | null)?.[Symbol.iterator] !== 'function')
     throw typeError(`${rule}, and its result is not iterable: ${shown(given)}`);
   let place = 0;
   for (const entry of given as Iterable<unknown>) {
-    if (!Array.isArray(entry) || entry.length !== 2) throw typeError(`${rule}; entry ${place} is ${shown(entry)}`);
-    if (typeof entry[0] !== 'string') throw typeError(`${rule}; the name of entry ${place} is ${shown(entry[0])}`);
+    if (!Array.isArray(entry) || entry.length !== 2)
+      throw typeError(`${rule}; entry ${place} is ${shown(entry)}`);
+    if (typeof entry[0] !== 'string')
+      throw typeError(`${rule}; the name of entry ${place} is ${shown(entry[0])}`);
     yield entry as [string, MaybeTensor];
     place++;
   }
@@ -109,7 +135,8 @@ function* pairs(what: string, method: string, given: unknown): Iterable<readonly
 
 function partOf(what: string, name: string, t: MaybeTensor, device: number): Part | null {
   if (isNothing(t) || t instanceof CpuTensor || ArrayBuffer.isView(t)) return null;
-  if (!(t instanceof Tensor)) throw typeError(`${what}: ${name} must be a tensor or null, got ${shown(t)}`);
+  if (!(t instanceof Tensor))
+    throw typeError(`${what}: ${name} must be a tensor or null, got ${shown(t)}`);
   if (t.closed) throw closedError(`${what}: the memory of ${name}, ${shapeOf(t)} ${t.dtype},`);
   if (t.storage.host) return null;
   if (!t.storage.managed)

@@ -1,4 +1,7 @@
-/** Moving and advising one tensor in managed memory, and the checks and errors that whole modules share with it. */
+/**
+ * Moving and advising one tensor in managed memory, and the checks and errors that whole modules
+ * share with it.
+ */
 
 import { checkKeys, shown } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -8,7 +11,10 @@ import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 import { nativeManaged, nativeMemory } from '../../device/native.ts';
 
-/** What stands where a tensor may stand: null, undefined and whatever has no elements are passed over. */
+/**
+ * What stands where a tensor may stand: null, undefined and whatever has no elements are passed
+ * over.
+ */
 export type MaybeTensor = Tensor | CpuTensor | TypedArray | null | undefined;
 
 /** Pages of a tensor go to a device, in order of a stream. */
@@ -20,11 +26,13 @@ export interface PrefetchOptions {
 }
 
 /**
- * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in stream order; returns at
- * once. Null and empty tensors do nothing, before anything is checked. Throws TypeError for a tensor that is not in managed
- * memory, an unknown option or a stream of another device, RangeError for a device that does not exist,
- * ERR_HOTSLOT_STATE_CLOSED; the driver's refusal as a DeviceError (UnifiedMemoryUnsupportedError where the family cannot)
- * that names shape, dtype, address and bytes. From Megatron's core.inference.unified_memory, as the two below.
+ * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in
+ * stream order; returns at once. Null and empty tensors do nothing, before anything is checked.
+ * Throws TypeError for a tensor that is not in managed memory, an unknown option or a stream of
+ * another device, RangeError for a device that does not exist, ERR_HOTSLOT_STATE_CLOSED; the
+ * driver's refusal as a DeviceError (UnifiedMemoryUnsupportedError where the family cannot) that
+ * names shape, dtype, address and bytes. From Megatron's core.inference.unified_memory, as the two
+ * below.
  */
 export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions): void {
   if (isNothing(t)) return;
@@ -35,8 +43,14 @@ export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions):
   prefetch(tensor, device, streamFor(tensor.device, stream), () => inWords(tensor));
 }
 
-/** Where a tensor's pages belong: `device` is an index of its family, or −1, the CPU. Refuses as prefetchManagedTensor. */
-export function adviseManagedTensorPreferredLocation(t: MaybeTensor, options: { device: number }): void {
+/**
+ * Where a tensor's pages belong: `device` is an index of its family, or −1, the CPU. Refuses as
+ * prefetchManagedTensor.
+ */
+export function adviseManagedTensorPreferredLocation(
+  t: MaybeTensor,
+  options: { device: number },
+): void {
   if (isNothing(t)) return;
   const tensor = checkManaged('adviseManagedTensorPreferredLocation', t);
   checkKeys('adviseManagedTensorPreferredLocation', options, ['device']);
@@ -44,7 +58,10 @@ export function adviseManagedTensorPreferredLocation(t: MaybeTensor, options: { 
   prefer(tensor, options.device, () => inWords(tensor));
 }
 
-/** A device that shall reach a tensor's pages where they are: an index of its family. Refuses as prefetchManagedTensor. */
+/**
+ * A device that shall reach a tensor's pages where they are: an index of its family. Refuses as
+ * prefetchManagedTensor.
+ */
 export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device: number }): void {
   if (isNothing(t)) return;
   const tensor = checkManaged('adviseManagedTensorAccessedBy', t);
@@ -58,7 +75,12 @@ export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device:
 }
 
 /** What the module helpers share: the same calls, with other words for what is moved. */
-export function prefetch(tensor: Tensor, device: number, stream: Stream, words: () => string): void {
+export function prefetch(
+  tensor: Tensor,
+  device: number,
+  stream: Stream,
+  words: () => string,
+): void {
   named(
     () => stream.prefetch(tensor, device),
     () => `the prefetch to ${placeName(device)} of ${words()}`,
@@ -74,11 +96,14 @@ export function prefer(tensor: Tensor, preferredLocation: number, words: () => s
 export function isNothing(t: unknown): boolean {
   if (t === null || t === undefined) return true;
   if (t instanceof Tensor || t instanceof CpuTensor) return t.size === 0;
-  return Array.isArray(t) || ArrayBuffer.isView(t) ? (t as { length?: unknown }).length === 0 : false;
+  return Array.isArray(t) || ArrayBuffer.isView(t)
+    ? (t as { length?: unknown }).length === 0
+    : false;
 }
 
 function checkManaged(what: string, t: unknown): Tensor {
-  if (!(t instanceof Tensor)) throw typeError(`${what} takes a tensor in managed memory, got ${otherInWords(t)}`);
+  if (!(t instanceof Tensor))
+    throw typeError(`${what} takes a tensor in managed memory, got ${otherInWords(t)}`);
   t.checkOpen();
   if (!t.storage.managed)
     throw typeError(
@@ -90,14 +115,16 @@ export const poolAdvice = 'allocate it from a unified memory pool (createUnified
 
 /** Throws unless `device` is a whole number from `least` to the family's last device. */
 export function checkLocation(family: DeviceFamily, device: unknown, least: -1 | 0): void {
-  if (typeof device !== 'number') throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
+  if (typeof device !== 'number')
+    throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
   nativeManaged().checkLocation(family, device, least);
 }
 
 /** The stream to use for a tensor of `device`. */
 export function streamFor(device: Device, stream: Stream | null | undefined): Stream {
   if (stream === undefined || stream === null) return device.currentStream;
-  if (typeof stream?.prefetch !== 'function') throw typeError(`stream must be a stream, got ${shown(stream)}`);
+  if (typeof stream?.prefetch !== 'function')
+    throw typeError(`stream must be a stream, got ${shown(stream)}`);
   if (stream.device.name !== device.name)
     throw typeError(`a stream of ${stream.device.name} cannot prefetch a tensor of ${device.name}`);
   return stream;
@@ -111,13 +138,15 @@ function named(call: () => void, words: () => string): void {
     const { message, code } = cause as Error & { code?: string };
     const text = `${words()} was refused: ${message}`;
     if (cause instanceof DeviceError) throw new DeviceError(text, cause, { cause });
-    if (code === 'ERR_HOTSLOT_UNAVAILABLE') throw new UnifiedMemoryUnsupportedError(text, { cause });
+    if (code === 'ERR_HOTSLOT_UNAVAILABLE')
+      throw new UnifiedMemoryUnsupportedError(text, { cause });
     throw cause;
   }
 }
 
 const placeName = (device: number) => (device < 0 ? 'the CPU' : `device ${device}`);
-export const shapeOf = (tensor: { shape: readonly number[] }) => tensor.shape.join('×') || 'a scalar';
+export const shapeOf = (tensor: { shape: readonly number[] }) =>
+  tensor.shape.join('×') || 'a scalar';
 
 /** Shape, dtype, bytes and address, as every refusal names them. */
 export function inWords(tensor: Tensor): string {

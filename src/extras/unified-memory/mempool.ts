@@ -42,10 +42,14 @@ export class UnifiedMempool extends Owner {
   }
 
   /**
-   * A zeroed tensor in managed memory; its preferred location is the pool's device, which is also in accessed-by. The tensor
-   * is the caller's to close, or closed with the pool. Throws as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
+   * A zeroed tensor in managed memory; its preferred location is the pool's device, which is also
+   * in accessed-by. The tensor is the caller's to close, or closed with the pool. Throws as
+   * Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
    */
-  allocate<D extends DType = 'float32'>(options: { shape: readonly number[]; dtype?: D }): Tensor<D> {
+  allocate<D extends DType = 'float32'>(options: {
+    shape: readonly number[];
+    dtype?: D;
+  }): Tensor<D> {
     checkOpen(this);
     checkKeys('allocate', options, ['shape', 'dtype']);
     const tensor = this.device.allocateManaged(options);
@@ -63,16 +67,22 @@ export class UnifiedMempool extends Owner {
 
   stats(): MempoolStats {
     const { size: tensors } = this.#open;
-    return { tensors, bytes: this.#bytes, peakBytes: this.#peakBytes, allocations: this.#allocations };
+    return {
+      tensors,
+      bytes: this.#bytes,
+      peakBytes: this.#peakBytes,
+      allocations: this.#allocations,
+    };
   }
 }
 
 /**
- * A pool of managed memory on a device, given open or by name. Where compileAllocator() has not run, this runs it and blocks
- * the thread until it has, which takes a new process and every driver there is: await it first where the thread must stay
- * free. Throws UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) where the device has no managed memory, with its
- * reason, and after a failed probe, with compilationError() as `cause`; ERR_HOTSLOT_STATE_BUSY where the probe is under way
- * and the thread cannot wait for it.
+ * A pool of managed memory on a device, given open or by name. Where compileAllocator() has not
+ * run, this runs it and blocks the thread until it has, which takes a new process and every driver
+ * there is: await it first where the thread must stay free. Throws UnifiedMemoryUnsupportedError
+ * (ERR_HOTSLOT_UNAVAILABLE) where the device has no managed memory, with its reason, and after a
+ * failed probe, with compilationError() as `cause`; ERR_HOTSLOT_STATE_BUSY where the probe is under
+ * way and the thread cannot wait for it.
  *
  * From Megatron's core.inference.unified_memory.
  */
@@ -83,7 +93,10 @@ export function createUnifiedMempool(device: Device | string): UnifiedMempool {
   if (!named && device.closed) throw closedError(`device ${device.name}`, 'open it again');
   compileAllocatorSync();
   const cause = compilationError();
-  if (cause) throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, { cause });
+  if (cause)
+    throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, {
+      cause,
+    });
   // A device whose family failed there is not even opened.
   const family = named ? device.split(':')[0] : device.family;
   const unsupported = (name: string, reason: string) =>

@@ -1,7 +1,13 @@
-/** Starts the probe as a child process, bounded in time, and says in words how it ended. Both ways give the same outcome. */
+/**
+ * Starts the probe as a child process, bounded in time, and says in words how it ended. Both ways
+ * give the same outcome.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { UnifiedMemoryCompileTimeoutError, UnifiedMemoryUnsupportedError } from '../../base/errors.ts';
+import {
+  UnifiedMemoryCompileTimeoutError,
+  UnifiedMemoryUnsupportedError,
+} from '../../base/errors.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 
 /** What the probe says of a family: why there is no managed memory, null where there is. */
@@ -48,7 +54,8 @@ export function probe(timeoutMs: number): Promise<Outcome> {
     const limit = setTimeout(() => {
       child.kill('SIGKILL');
       // Stuck in a driver it may die late, or never: this process does not wait for that.
-      for (const part of [child, child.stdout, child.stderr] as Partial<typeof child>[]) part.unref?.();
+      for (const part of [child, child.stdout, child.stderr] as Partial<typeof child>[])
+        part.unref?.();
       child.stdout.destroy();
       child.stderr.destroy();
       end(timedOut(timeoutMs, stdout));
@@ -73,7 +80,8 @@ export function probeSync(timeoutMs: number): Outcome {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const { status: code, signal, stdout, stderr, error: failed } = ended;
-  if ((failed as NodeJS.ErrnoException | undefined)?.code === 'ETIMEDOUT') return timedOut(timeoutMs, stdout);
+  if ((failed as NodeJS.ErrnoException | undefined)?.code === 'ETIMEDOUT')
+    return timedOut(timeoutMs, stdout);
   return outcomeOf({ code, signal, stdout: stdout ?? '', stderr: stderr ?? '', failed });
 }
 
@@ -94,13 +102,20 @@ function outcomeOf({ code, signal, stdout, stderr, failed }: Ended): Outcome {
   const reasons = readTold(stdout);
   const complete = silent(reasons) === '';
   if (code === 0 && complete) return { error: null, reasons };
-  let how = failed ? 'could not be started' : `ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`;
+  let how = failed
+    ? 'could not be started'
+    : `ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`;
   if (!complete && !failed) how += ` ${where(stdout)}`;
   const said = failed?.message ?? lastError(stderr) ?? 'it printed no errors';
-  return { error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${said}`), reasons: {} };
+  return {
+    error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${said}`),
+    reasons: {},
+  };
 }
 
-/** The last line that says something: an uncaught exception ends with its stack and Node's version. */
+/**
+ * The last line that says something: an uncaught exception ends with its stack and Node's version.
+ */
 function lastError(stderr: string): string | undefined {
   return stderr
     .split('\n')
@@ -110,15 +125,21 @@ function lastError(stderr: string): string | undefined {
 
 /** Lines that are something else are a driver's own, or cut off. */
 function linesOf<T>(stdout: string, key: string): T[] {
-  const lines = stdout.split('\n').filter((line) => line.startsWith(`{"${key}":`) && line.endsWith('}'));
+  const lines = stdout
+    .split('\n')
+    .filter((line) => line.startsWith(`{"${key}":`) && line.endsWith('}'));
   return lines.map((line) => JSON.parse(line) as T);
 }
 
 function readTold(stdout: string): Reasons {
-  return Object.fromEntries(linesOf<Told>(stdout, 'family').map(({ family, reason }) => [family, reason]));
+  return Object.fromEntries(
+    linesOf<Told>(stdout, 'family').map(({ family, reason }) => [family, reason]),
+  );
 }
 
-/** The device that was tried when the probe ended; all families are opened before the first one is. */
+/**
+ * The device that was tried when the probe ended; all families are opened before the first one is.
+ */
 function tried(stdout: string): string | undefined {
   const last = linesOf<Trying>(stdout, 'trying').at(-1)?.trying;
   return last && readTold(stdout)[familyOf(last)] === undefined ? last : undefined;
@@ -151,4 +172,5 @@ function leaveOut(stdout: string): string {
 
 const familyOf = (device: string) => device.split(':')[0] as DeviceFamily;
 
-const silent = (reasons: Reasons) => families.filter((family) => reasons[family] === undefined).join(', ');
+const silent = (reasons: Reasons) =>
+  families.filter((family) => reasons[family] === undefined).join(', ');

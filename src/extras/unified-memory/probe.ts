@@ -1,6 +1,7 @@
 /**
- * The child process that finds out whether managed memory works here: it may hang or crash in a driver, and is killed then.
- * One line of JSON per family, `{family, reason}`; the reason is null where all went well. `{trying}` before a device is tried.
+ * The child process that finds out whether managed memory works here: it may hang or crash in a
+ * driver, and is killed then. One line of JSON per family, `{family, reason}`; the reason is null
+ * where all went well. `{trying}` before a device is tried.
  */
 import { writeSync } from 'node:fs';
 import { DeviceError } from '../../base/errors.ts';
@@ -35,7 +36,9 @@ async function wrong(name: string): Promise<string | null> {
     stream.fill(tensor, 7);
     stream.prefetch(tensor, device.index);
     const bad = (await tensor.toArray(stream)).findIndex((value) => value !== 7);
-    return bad < 0 ? null : `managed memory of ${name} lost element ${bad} of what was written to it`;
+    return bad < 0
+      ? null
+      : `managed memory of ${name} lost element ${bad} of what was written to it`;
   } catch (error) {
     // The parent's own context keeps every other process out.
     if (error instanceof DeviceError && error.status === EXCLUSIVE)

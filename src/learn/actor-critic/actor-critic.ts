@@ -1,4 +1,7 @@
-/** What learners with an actor and critics have in common: inputs, targets, critics' steps, the order of it all. */
+/**
+ * What learners with an actor and critics have in common: inputs, targets, critics' steps, the
+ * order of it all.
+ */
 import { outsideBox } from '../../base/action-space.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
@@ -25,7 +28,10 @@ import { boxOf } from './squashed-gaussian.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Columns of K × batchSize rows, float32, as strided views of packed rows or as tensors of their own. */
+/**
+ * Columns of K × batchSize rows, float32, as strided views of packed rows or as tensors of their
+ * own.
+ */
 export type ActorCriticBatch = Rows & {
   /** [rows, obsDim] */
   obs: Floats;
@@ -42,7 +48,12 @@ export interface Ways {
   /** names of what a step may tell besides the critics' 'q': of the actor, or of a temperature */
   readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
   /** writes the actions that follow nextObs; gives what is taken off their value, a column */
-  nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): Floats | undefined;
+  nextActions(
+    stream: Stream,
+    nextObs: Floats,
+    into: Floats,
+    context: StepContext,
+  ): Floats | undefined;
   /** behind the critics' step */
   criticsStepped?(stream: Stream, context: StepContext): void;
   actorStep(stream: Stream, obs: Floats, context: StepContext): void;
@@ -77,7 +88,10 @@ export let beginWith: (learner: ActorCritic, ways: Ways) => void;
 export abstract class ActorCritic extends Learner {
   /** the actor's network: a description */
   readonly actor: Network;
-  /** what collectors need, contiguous: the actor's parameters and, with a normaliser, means and factors behind them */
+  /**
+   * what collectors need, contiguous: the actor's parameters and, with a normaliser, means and
+   * factors behind them
+   */
   readonly published: Floats;
   /** the actor's flat vector, the first part of `published` */
   readonly parameters: Floats;
@@ -105,7 +119,10 @@ export abstract class ActorCritic extends Learner {
         events: {
           q: learner.#common.critics.gradient.size,
           ...Object.fromEntries(
-            ways.events.map((event) => [event, event.startsWith('actor') ? learner.parameters.size : 1]),
+            ways.events.map((event) => [
+              event,
+              event.startsWith('actor') ? learner.parameters.size : 1,
+            ]),
           ),
         },
         step: (...told) => learner.#step(...told),
@@ -135,26 +152,51 @@ export abstract class ActorCritic extends Learner {
       settings: LearnerSettings;
     },
   ) {
-    const { critics, critic, clippedDouble, tau, rewardScale, seed, firstUpdate, normaliser, actorValue } =
-      actorCriticOptions(what, options, how.keys);
+    const {
+      critics,
+      critic,
+      clippedDouble,
+      tau,
+      rewardScale,
+      seed,
+      firstUpdate,
+      normaliser,
+      actorValue,
+    } = actorCriticOptions(what, options, how.keys);
     const every = {
       target: everyOf('targetEvery', options.targetEvery ?? how.targetEvery),
       actor: everyOf('actorEvery', options.actorEvery ?? how.actorEvery),
     };
     const { obsDim, actionDim, batchSize, criticObsDim, gamma } = options;
     const fields: Record<string, number> = { obs: obsDim, nextObs: obsDim, actions: actionDim };
-    if (criticObsDim !== undefined) Object.assign(fields, { criticObs: criticObsDim, nextCriticObs: criticObsDim });
+    if (criticObsDim !== undefined)
+      Object.assign(fields, { criticObs: criticObsDim, nextCriticObs: criticObsDim });
     const cycle = [every.target, every.actor];
     const value = actorValue ?? how.actorValue(clippedDouble);
     const settings = {
-      ...{ tau, targetEvery: every.target, actorEvery: every.actor, critics, critic: { ...critic }, clippedDouble },
-      ...{ actorValue: value, rewardScale, ...actorSettings(options), ...how.settings },
+      tau,
+      targetEvery: every.target,
+      actorEvery: every.actor,
+      critics,
+      critic: { ...critic },
+      clippedDouble,
+      actorValue: value,
+      rewardScale,
+      ...actorSettings(options),
+      ...how.settings,
     };
     const actor = how.actor(options);
     const { low, high } = boxOf(actionDim, options);
     super(what, device, {
-      ...{ batchSize, fields, explainOutside: outsideBox(low, high), draws: how.draws, every: cycle },
-      ...{ firstUpdate, gamma, seed, settings },
+      batchSize,
+      fields,
+      explainOutside: outsideBox(low, high),
+      draws: how.draws,
+      every: cycle,
+      firstUpdate,
+      gamma,
+      seed,
+      settings,
     });
     this.#options = options;
     this.#every = every;
@@ -174,18 +216,29 @@ export abstract class ActorCritic extends Learner {
         this,
         new Normaliser(
           device,
-          { size: obsDim, rows: batchSize, published: this.published.view({ shape: [2 * obsDim], offset: size }) },
+          {
+            size: obsDim,
+            rows: batchSize,
+            published: this.published.view({ shape: [2 * obsDim], offset: size }),
+          },
           normaliser,
         ),
       );
     const clipped = clippedDouble;
-    const head = own(this, headOf(device, { rows: batchSize, critics, clipped, kind: critic, logFloor: how.logFloor }));
+    const head = own(
+      this,
+      headOf(device, { rows: batchSize, critics, clipped, kind: critic, logFloor: how.logFloor }),
+    );
     const made = own(
       this,
       new Critics(
         device,
         {
-          ...{ network: criticNetwork(options, head.width), head, critics, rows: batchSize, seed: seed + 1 },
+          network: criticNetwork(options, head.width),
+          head,
+          critics,
+          rows: batchSize,
+          seed: seed + 1,
           actorValue: value,
           words: numbers.view({ shape: [2] }),
         },
@@ -193,13 +246,23 @@ export abstract class ActorCritic extends Learner {
       ),
     );
     this.criticOptimiser = made.optimiser;
-    const actorOptimiser = optimiserOf('actorOptimiser', options.actorOptimiser, options.maxGradNorm);
-    this.actorOptimiser = own(this, new Adam(device, this.parameters, actorOptimiser, ACTOR_CRITIC_RATE));
+    const actorOptimiser = optimiserOf(
+      'actorOptimiser',
+      options.actorOptimiser,
+      options.maxGradNorm,
+    );
+    this.actorOptimiser = own(
+      this,
+      new Adam(device, this.parameters, actorOptimiser, ACTOR_CRITIC_RATE),
+    );
     this.#input = allocate(batchSize, width);
     this.#nextInput = allocate(batchSize, width);
     const gradient = allocate(size);
     this.#common = {
-      ...{ critics: made, numbers, gradient, online: this.actor.over(this.parameters) },
+      critics: made,
+      numbers,
+      gradient,
+      online: this.actor.over(this.parameters),
       slopes: this.actor.over(gradient),
       pass: own(this, this.actor.workspace(device, batchSize, { backward: true })),
       nextPass: own(this, this.actor.workspace(device, batchSize)),
@@ -214,7 +277,12 @@ export abstract class ActorCritic extends Learner {
     making.done();
   }
 
-  override update(stream: Stream, batch: ActorCriticBatch, out: Floats, options?: UpdateOptions): void {
+  override update(
+    stream: Stream,
+    batch: ActorCriticBatch,
+    out: Floats,
+    options?: UpdateOptions,
+  ): void {
     super.update(stream, batch, out, options);
   }
 
@@ -226,7 +294,11 @@ export abstract class ActorCritic extends Learner {
 
   #observe(stream: Stream, input: Floats, obs: Floats): void {
     const [rows, width] = input.shape as [number, number];
-    ops.convert(stream, input.view({ shape: [rows, width - this.#options.actionDim], strides: [width, 1] }), obs);
+    ops.convert(
+      stream,
+      input.view({ shape: [rows, width - this.#options.actionDim], strides: [width, 1] }),
+      obs,
+    );
   }
 
   #step(stream: Stream, columns: Columns, context: StepContext): void {
@@ -268,7 +340,14 @@ export abstract class ActorCritic extends Learner {
     const turns = events.filter((event) => event.startsWith('actor.'));
     return [
       ...critics.watched(),
-      ...turns.map((event) => ({ event, name: 'actor', network: this.actor, pass, gradient, steps })),
+      ...turns.map((event) => ({
+        event,
+        name: 'actor',
+        network: this.actor,
+        pass,
+        gradient,
+        steps,
+      })),
     ];
   }
 

@@ -1,4 +1,7 @@
-/** Critics of one shape over one flat vector: targets, losses, one optimiser for all, and what an actor is pulled by. */
+/**
+ * Critics of one shape over one flat vector: targets, losses, one optimiser for all, and what an
+ * actor is pulled by.
+ */
 
 import { arrayOf } from '../../base/dtype.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -23,7 +26,9 @@ export class Critics extends Owner {
   readonly targets: Floats;
   readonly gradient: Floats;
   readonly optimiser: Adam;
-  /** float32 [2], of what was learned last: the critics' losses together, the mean of their values */
+  /**
+   * float32 [2], of what was learned last: the critics' losses together, the mean of their values
+   */
   readonly words: Floats;
   /** float32 [rows, 1]: of what value() was last asked */
   readonly value: Floats;
@@ -69,15 +74,21 @@ export class Critics extends Owner {
     const first = arrayOf('float32', critics * size);
     for (let j = 0; j < critics; j++) first.set(network.initialise(seed + j), j * size);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-    const each = <T>(make: (j: number) => T): T[] => Array.from({ length: critics }, (_, j) => make(j));
-    const over = (flat: Floats) => each((j) => network.over(flat.view({ shape: [size], offset: j * size })));
+    const each = <T>(make: (j: number) => T): T[] =>
+      Array.from({ length: critics }, (_, j) => make(j));
+    const over = (flat: Floats) =>
+      each((j) => network.over(flat.view({ shape: [size], offset: j * size })));
     using making = makingOf(this);
     this.#head = head;
     this.parameters = allocate(critics * size).write(first);
     this.targets = allocate(critics * size).write(first);
     this.gradient = allocate(critics * size);
     this.optimiser = own(this, new Adam(device, this.parameters, optimiser, ACTOR_CRITIC_RATE));
-    [this.#online, this.#behind, this.#slopes] = [over(this.parameters), over(this.targets), over(this.gradient)];
+    [this.#online, this.#behind, this.#slopes] = [
+      over(this.parameters),
+      over(this.targets),
+      over(this.gradient),
+    ];
     this.#passes = each(() => own(this, network.workspace(device, rows, { backward: true })));
     this.#targetPass = own(this, network.workspace(device, rows));
     this.words = how.words;
@@ -101,19 +112,39 @@ export class Critics extends Owner {
 
   /** Sets what the critics should say of the rows that lead to `next` [rows, inputs]. */
   aim(stream: Stream, next: Floats, aim: Aim): void {
-    this.#head.aim(stream, (j) => this.network.forward(stream, this.#behind[j]!, next, this.#targetPass), aim);
+    this.#head.aim(
+      stream,
+      (j) => this.network.forward(stream, this.#behind[j]!, next, this.#targetPass),
+      aim,
+    );
   }
 
-  /** The gradient of Σ over critics of mean over rows, from `input` [rows, inputs] and what was aimed at. */
-  measure(stream: Stream, input: Floats, weights: Floats | undefined, priorities: Floats | undefined): void {
+  /**
+   * The gradient of Σ over critics of mean over rows, from `input` [rows, inputs] and what was
+   * aimed at.
+   */
+  measure(
+    stream: Stream,
+    input: Floats,
+    weights: Floats | undefined,
+    priorities: Floats | undefined,
+  ): void {
     const { network, words } = this;
     for (let j = 0; j < this.count; j++) {
       const pass = this.#passes[j]!;
       const output = network.forward(stream, this.#online[j]!, input, pass);
-      const into = { dOutput: pass.outputGradient, terms: this.#terms, off: this.#column(this.#off, j) };
+      const into = {
+        dOutput: pass.outputGradient,
+        terms: this.#terms,
+        off: this.#column(this.#off, j),
+      };
       this.#head.miss(stream, j, output, { ...into, weights: weights ?? this.#one });
       const reals = [1 / this.#rows, j === 0 ? 0 : 1] as const;
-      stream.launch('column_sums', { tensors: [words, this.#terms], wholes: [this.#rows, 2, 2], reals });
+      stream.launch('column_sums', {
+        tensors: [words, this.#terms],
+        wholes: [this.#rows, 2, 2],
+        reals,
+      });
       network.backward(stream, this.#online[j]!, input, pass, this.#slopes[j]!);
     }
     const mean = words.view({ shape: [1], offset: 1 });
@@ -125,13 +156,20 @@ export class Critics extends Owner {
     this.optimiser.step(stream, this.gradient);
   }
 
-  /** What an actor goes by: the value of `input` into this.value, and the gradient [rows, inputs] of minus its mean. */
+  /**
+   * What an actor goes by: the value of `input` into this.value, and the gradient [rows, inputs] of
+   * minus its mean.
+   */
   pull(stream: Stream, input: Floats): Floats {
     const { network, count } = this;
     const asked = this.#actorValue === 'first' ? 1 : count;
     const own = (j: number) => (asked === 1 ? this.value : this.#column(this.#values, j));
     for (let j = 0; j < asked; j++)
-      this.#head.value(stream, network.forward(stream, this.#online[j]!, input, this.#passes[j]!), own(j));
+      this.#head.value(
+        stream,
+        network.forward(stream, this.#online[j]!, input, this.#passes[j]!),
+        own(j),
+      );
     if (asked > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
     const least = asked > 1 && this.#actorValue === 'min';
     // Where several say the least, each of them pulls.
@@ -141,7 +179,14 @@ export class Critics extends Owner {
       const pass = this.#passes[j]!;
       const dValue = least ? this.#column(this.#pulls, j) : this.#up;
       this.#head.pull(stream, pass.output, pass.outputGradient, own(j), dValue);
-      network.backward(stream, this.#online[j]!, input, pass, null, j === 0 ? this.#dInput : this.#more);
+      network.backward(
+        stream,
+        this.#online[j]!,
+        input,
+        pass,
+        null,
+        j === 0 ? this.#dInput : this.#more,
+      );
       if (j > 0) ops.add(stream, this.#dInput, this.#dInput, this.#more);
     }
     return this.#dInput;
@@ -150,14 +195,22 @@ export class Critics extends Owner {
   /** target ← tau · critic + (1 − tau) · target. */
   follow(stream: Stream, tau: number): void {
     const { targets, parameters } = this;
-    stream.launch('axpby', { tensors: [targets, parameters], wholes: [targets.size], reals: [tau, 1 - tau] });
+    stream.launch('axpby', {
+      tensors: [targets, parameters],
+      wholes: [targets.size],
+      reals: [tau, 1 - tau],
+    });
   }
 
   watched(): Watched[] {
     const { network, gradient, optimiser } = this;
     const size = network.parameterCount;
     return this.#passes.map((pass, j) => ({
-      ...{ event: 'q', name: `critics.${j}`, network, pass, steps: optimiser.steps },
+      event: 'q',
+      name: `critics.${j}`,
+      network,
+      pass,
+      steps: optimiser.steps,
       gradient: gradient.view({ shape: [size], offset: j * size }),
     }));
   }
@@ -165,7 +218,9 @@ export class Critics extends Owner {
   parts(): [string, Part][] {
     const { network } = this;
     const named = (name: string, flat: Floats) =>
-      this.#online.flatMap((_, j) => networkParts(`${name}.${j}`, network, flat, j * network.parameterCount));
+      this.#online.flatMap((_, j) =>
+        networkParts(`${name}.${j}`, network, flat, j * network.parameterCount),
+      );
     return [
       ...named('critics', this.parameters),
       ...named('targets', this.targets),

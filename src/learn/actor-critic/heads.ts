@@ -1,4 +1,7 @@
-/** What critics say of a row: one number, or a distribution over atoms. Values, targets, losses and their gradients. */
+/**
+ * What critics say of a row: one number, or a distribution over atoms. Values, targets, losses and
+ * their gradients.
+ */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { checkWithin, rowStride } from '../checks.ts';
@@ -15,7 +18,10 @@ export type CriticKind =
       atoms?: number;
       min: number;
       max: number;
-      /** logarithms of probabilities are held at this and above in the loss; default −30 for SAC, none for TD3 */
+      /**
+       * logarithms of probabilities are held at this and above in the loss; default −30 for SAC,
+       * none for TD3
+       */
       logFloor?: number;
     };
 
@@ -29,7 +35,10 @@ export interface Aim {
 export interface Head extends Owner {
   /** numbers that a critic makes of a row */
   readonly width: number;
-  /** targets of all critics, from what the j-th target critic makes of the next rows; asked one by one */
+  /**
+   * targets of all critics, from what the j-th target critic makes of the next rows; asked one by
+   * one
+   */
   aim(stream: Stream, next: (j: number) => Floats, aim: Aim): void;
   /** of critic j: the gradient at its output, rows of (loss, value), and how far off each row is */
   miss(
@@ -129,7 +138,15 @@ class CategoricalHead extends Owner implements Head {
 
   constructor(
     device: Device,
-    how: { rows: number; critics: number; clipped: boolean; atoms: number; min: number; max: number; logFloor: number },
+    how: {
+      rows: number;
+      critics: number;
+      clipped: boolean;
+      atoms: number;
+      min: number;
+      max: number;
+      logFloor: number;
+    },
   ) {
     super('this head');
     const { rows, critics, clipped, atoms } = how;
@@ -148,17 +165,29 @@ class CategoricalHead extends Owner implements Head {
     making.done();
   }
 
-  aim(stream: Stream, next: (j: number) => Floats, { rewards, discounts, cost = this.#zero }: Aim): void {
+  aim(
+    stream: Stream,
+    next: (j: number) => Floats,
+    { rewards, discounts, cost = this.#zero }: Aim,
+  ): void {
     const { critics, rows, min, max } = this.#how;
     const [goal, mean] = [this.#goals[0] as Floats, this.#means[0] as Floats];
     for (let j = 0; j < critics; j++) {
       const probs = this.#probs;
       ops.softmax(stream, probs, next(j));
       const beside = j > 0 && this.#goals[j] === undefined;
-      const [to, toMean] = beside ? [this.#scratch, this.#other] : [this.#goals[j] as Floats, this.#means[j] as Floats];
+      const [to, toMean] = beside
+        ? [this.#scratch, this.#other]
+        : [this.#goals[j] as Floats, this.#means[j] as Floats];
       stream.launch('categorical_project', {
         tensors: [to, toMean, probs, rewards, discounts, cost],
-        wholes: [rows, this.width, rowStride(rewards), rowStride(discounts), cost.size === 1 ? 0 : rowStride(cost)],
+        wholes: [
+          rows,
+          this.width,
+          rowStride(rewards),
+          rowStride(discounts),
+          cost.size === 1 ? 0 : rowStride(cost),
+        ],
         reals: [min, max],
       });
       if (!beside) continue;

@@ -27,8 +27,9 @@ export interface ActorOptions {
   /** default 'relu' */
   activation?: keyof typeof between;
   /**
-   * running normalisation of observations, whose statistics are published behind the actor's parameters. Critics with observations
-   * of their own (criticObsDim) see those as they are. Default false
+   * running normalisation of observations, whose statistics are published behind the actor's
+   * parameters. Critics with observations of their own (criticObsDim) see those as they are.
+   * Default false
    */
   normaliser?: boolean | NormaliserOptions;
 }
@@ -36,7 +37,10 @@ export interface ActorOptions {
 export interface ActorCriticOptions extends ActorOptions {
   /** rows of one minibatch; an update of K × batchSize rows makes K steps */
   batchSize: number;
-  /** floats of what critics see instead of obs: the batch's criticObs and nextCriticObs; default: they see obs */
+  /**
+   * floats of what critics see instead of obs: the batch's criticObs and nextCriticObs; default:
+   * they see obs
+   */
   criticObsDim?: number;
   /** neurons of the critics' hidden layers; default [256, 256] */
   criticHidden?: readonly number[];
@@ -44,7 +48,10 @@ export interface ActorCriticOptions extends ActorOptions {
   critics?: number;
   /** what a critic says of a row; default { kind: 'scalar' } */
   critic?: CriticKind;
-  /** all critics learn the least of their targets (Fujimoto et al., 2018), else each its own; default: true of scalar ones */
+  /**
+   * all critics learn the least of their targets (Fujimoto et al., 2018), else each its own;
+   * default: true of scalar ones
+   */
   clippedDouble?: boolean;
   /** which critic an actor goes by */
   actorValue?: ActorValue;
@@ -70,21 +77,34 @@ export interface ActorCriticOptions extends ActorOptions {
 }
 
 export const actorKeys = [
-  ...['obsDim', 'actionDim', 'actionLow', 'actionHigh', 'actorHidden', 'layerNorm', 'activation', 'normaliser'],
+  'obsDim',
+  'actionDim',
+  'actionLow',
+  'actionHigh',
+  'actorHidden',
+  'layerNorm',
+  'activation',
+  'normaliser',
 ] as const;
 export const actorCriticKeys = [
   ...actorKeys,
-  ...['batchSize', 'criticObsDim', 'criticHidden', 'critics', 'critic', 'clippedDouble', 'actorValue', 'gamma', 'tau'],
-  ...[
-    'targetEvery',
-    'actorEvery',
-    'firstUpdate',
-    'rewardScale',
-    'actorOptimiser',
-    'criticOptimiser',
-    'maxGradNorm',
-    'seed',
-  ],
+  'batchSize',
+  'criticObsDim',
+  'criticHidden',
+  'critics',
+  'critic',
+  'clippedDouble',
+  'actorValue',
+  'gamma',
+  'tau',
+  'targetEvery',
+  'actorEvery',
+  'firstUpdate',
+  'rewardScale',
+  'actorOptimiser',
+  'criticOptimiser',
+  'maxGradNorm',
+  'seed',
 ] as const;
 
 /** The part of options that a policy is made of. */
@@ -99,10 +119,13 @@ function hidden(
   options: ActorOptions,
 ): { layers: Layer[]; last: number } {
   const { layerNorm: norm = false, activation = 'relu' } = options;
-  if (!Array.isArray(sizes)) throw typeError(`${name} must be an array of layer sizes, got ${shown(sizes)}`);
+  if (!Array.isArray(sizes))
+    throw typeError(`${name} must be an array of layer sizes, got ${shown(sizes)}`);
   checkFlag('layerNorm', norm);
   if (typeof activation !== 'string' || !Object.hasOwn(between, activation))
-    throw typeError(`activation must be one of ${Object.keys(between).join(', ')}, got ${shown(activation)}`);
+    throw typeError(
+      `activation must be one of ${Object.keys(between).join(', ')}, got ${shown(activation)}`,
+    );
   let last = inputs;
   const layers = sizes.flatMap((size: number, i) => {
     checkCount(`${name}[${i}]`, size, 1, 2 ** 20);
@@ -129,8 +152,17 @@ export function actorNetwork(
   behind: Layer[] = [],
 ): Network {
   const { obsDim, actionDim, actorHidden = [256, 256] } = options;
-  const { layers, last } = hidden('actorHidden', checkCount('obsDim', obsDim), actorHidden, options);
-  return new Network([...layers, linear(last, outputs(checkCount('actionDim', actionDim))), ...behind]);
+  const { layers, last } = hidden(
+    'actorHidden',
+    checkCount('obsDim', obsDim),
+    actorHidden,
+    options,
+  );
+  return new Network([
+    ...layers,
+    linear(last, outputs(checkCount('actionDim', actionDim))),
+    ...behind,
+  ]);
 }
 
 /** From observations and actions, side by side, to `outputs` numbers. */
@@ -141,9 +173,19 @@ export function criticNetwork(options: ActorCriticOptions, outputs: number): Net
 }
 
 /** With defaults where learners agree; throws for what is none. */
-export function actorCriticOptions(what: string, options: ActorCriticOptions, keys: readonly string[]) {
+export function actorCriticOptions(
+  what: string,
+  options: ActorCriticOptions,
+  keys: readonly string[],
+) {
   checkKeys(what, options, keys);
-  const { critics = 2, critic = { kind: 'scalar' } as CriticKind, tau = 0.005, rewardScale = 1, seed = 0 } = options;
+  const {
+    critics = 2,
+    critic = { kind: 'scalar' } as CriticKind,
+    tau = 0.005,
+    rewardScale = 1,
+    seed = 0,
+  } = options;
   const {
     clippedDouble = (critic as CriticKind | undefined)?.kind === 'scalar',
     criticObsDim,
@@ -164,7 +206,17 @@ export function actorCriticOptions(what: string, options: ActorCriticOptions, ke
   if (actorValue !== undefined && !['first', 'min', 'mean'].includes(actorValue))
     throw typeError(`actorValue must be 'first', 'min' or 'mean', got ${shown(actorValue)}`);
   const normaliser = normaliserOption(options.normaliser ?? false);
-  return { critics, critic, clippedDouble, tau, rewardScale, seed, firstUpdate, normaliser, actorValue };
+  return {
+    critics,
+    critic,
+    clippedDouble,
+    tau,
+    rewardScale,
+    seed,
+    firstUpdate,
+    normaliser,
+    actorValue,
+  };
 }
 
 /** How often something happens. */
@@ -181,6 +233,8 @@ export function optimiserOf(
   if (given !== undefined && (typeof given !== 'object' || given === null))
     throw typeError(`${name} must be an object of Adam's options, got ${shown(given)}`);
   if (given?.maxGradNorm !== undefined && maxGradNorm !== undefined)
-    throw rangeError(`${name} has a maxGradNorm (${given.maxGradNorm}) beside the learner's (${maxGradNorm})`);
+    throw rangeError(
+      `${name} has a maxGradNorm (${given.maxGradNorm}) beside the learner's (${maxGradNorm})`,
+    );
   return { ...(maxGradNorm !== undefined && { maxGradNorm }), ...given };
 }

@@ -15,7 +15,10 @@ type Making = ReturnType<typeof boxOf> & { n: number; actionDim: number; random:
 /** From the network's outputs of n rows to actions. */
 type Fill = (outputs: Float32Array, actions: Float32Array, making: Making) => void;
 
-/** What a policy does when it draws nothing: held within ±meanClamp, squashed where its network does not, scaled to the box, cut off. */
+/**
+ * What a policy does when it draws nothing: held within ±meanClamp, squashed where its network does
+ * not, scaled to the box, cut off.
+ */
 export interface GreedyActor {
   /** the published vector, as it was loaded */
   readonly vector: Float32Array;
@@ -23,7 +26,10 @@ export interface GreedyActor {
   readonly clip: number | undefined;
   /** half widths and middles of the box, and its ends */
   readonly box: ReturnType<typeof boxOf>;
-  /** of means that are squashed by tanh then; undefined where the network does it and the box cuts off */
+  /**
+   * of means that are squashed by tanh then; undefined where the network does it and the box cuts
+   * off
+   */
   readonly meanClamp: number | undefined;
 }
 
@@ -33,7 +39,10 @@ export let greedyActor: (policy: ActorPolicy) => GreedyActor;
 export abstract class ActorPolicy {
   readonly network: Network;
   readonly actionDim: number;
-  /** numbers of a published vector: the network's parameters and, with a normaliser, means and factors */
+  /**
+   * numbers of a published vector: the network's parameters and, with a normaliser, means and
+   * factors
+   */
   readonly length: number;
   readonly #making: Making;
   readonly #fill: Fill;
@@ -48,20 +57,33 @@ export abstract class ActorPolicy {
   static {
     greedyActor = (policy) => {
       if (!(#making in policy))
-        throw typeError(`this is an object with a policy for its prototype, no policy: ${shown(policy)}`);
+        throw typeError(
+          `this is an object with a policy for its prototype, no policy: ${shown(policy)}`,
+        );
       if (!policy.#loaded) throw unloaded('encodeOnnx');
       const [box, meanClamp] = [policy.#making, policy.#meanClamp];
       return { vector: policy.#vector, clip: policy.#clip, box, meanClamp };
     };
   }
 
-  protected constructor(options: ActorOptions, network: Network, seed: number, fill: Fill, meanClamp?: number) {
+  protected constructor(
+    options: ActorOptions,
+    network: Network,
+    seed: number,
+    fill: Fill,
+    meanClamp?: number,
+  ) {
     const { obsDim, actionDim } = options;
     this.#meanClamp = meanClamp;
     this.network = network;
     this.actionDim = actionDim;
     this.#fill = fill;
-    this.#making = { ...boxOf(actionDim, options), n: 0, actionDim, random: new Random(checkCount('seed', seed, 0)) };
+    this.#making = {
+      ...boxOf(actionDim, options),
+      n: 0,
+      actionDim,
+      random: new Random(checkCount('seed', seed, 0)),
+    };
     const normaliser = normaliserOption(options.normaliser ?? false);
     this.#clip = normaliser && normaliserOptions(normaliser).clip;
     this.length = network.parameterCount + (normaliser ? 2 * obsDim : 0);
@@ -71,7 +93,8 @@ export abstract class ActorPolicy {
 
   /** Copies a published vector in, such as a version taken from the mailbox. */
   load(published: Float32Array): this {
-    if (!(published instanceof Float32Array)) throw typeError(`load takes a Float32Array, got ${shown(published)}`);
+    if (!(published instanceof Float32Array))
+      throw typeError(`load takes a Float32Array, got ${shown(published)}`);
     if (published.length !== this.length)
       throw rangeError(`this policy is ${this.length} floats, got ${published.length}`);
     this.#vector.set(published);
@@ -80,16 +103,21 @@ export abstract class ActorPolicy {
   }
 
   /**
-   * Actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is good until the next call. Throws
-   * ERR_HOTSLOT_STATE_EMPTY until the policy has weights, RangeError where obs is not whole rows, n or
-   * more, or one of the n has NaN.
+   * Actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is good until
+   * the next call. Throws ERR_HOTSLOT_STATE_EMPTY until the policy has weights, RangeError where
+   * obs is not whole rows, n or more, or one of the n has NaN.
    */
   act(obs: Float32Array, n: number): Float32Array {
     checkObservations(obs, n, this.network.inputs);
     if (!this.#loaded) throw unloaded('act');
-    if (this.#actions.length < n * this.actionDim) this.#actions = new Float32Array(n * this.actionDim);
+    if (this.#actions.length < n * this.actionDim)
+      this.#actions = new Float32Array(n * this.actionDim);
     this.#making.n = n;
-    this.#fill(this.#run(this.#clip === undefined ? obs : this.#normalised(obs, n), n), this.#actions, this.#making);
+    this.#fill(
+      this.#run(this.#clip === undefined ? obs : this.#normalised(obs, n), n),
+      this.#actions,
+      this.#making,
+    );
     return this.#actions.subarray(0, n * this.actionDim);
   }
 
@@ -99,7 +127,8 @@ export abstract class ActorPolicy {
     if (this.#seen.length < n * inputs) this.#seen = new Float32Array(n * inputs);
     for (let at = 0; at < n * inputs; at++) {
       const j = parameterCount + (at % inputs);
-      const value = ((obs[at] as number) - (this.#vector[j] as number)) * (this.#vector[j + inputs] as number);
+      const value =
+        ((obs[at] as number) - (this.#vector[j] as number)) * (this.#vector[j + inputs] as number);
       this.#seen[at] = Math.min(Math.max(value, -clip), clip);
     }
     return this.#seen;
@@ -164,7 +193,8 @@ export class Td3Policy extends ActorPolicy {
         for (let at = 0; at < n * actionDim; at++) {
           const j = at % actionDim;
           const moved = noise === 0 ? 0 : noise * random.normal();
-          const action = ((outputs[at] as number) + moved) * (scale[j] as number) + (bias[j] as number);
+          const action =
+            ((outputs[at] as number) + moved) * (scale[j] as number) + (bias[j] as number);
           actions[at] = Math.min(Math.max(action, low[j] as number), high[j] as number);
         }
       },

@@ -1,4 +1,7 @@
-/** Soft actor-critic (Haarnoja et al., 2018) as device work, with scalar critics or distributional ones. */
+/**
+ * Soft actor-critic (Haarnoja et al., 2018) as device work, with scalar critics or distributional
+ * ones.
+ */
 
 import { checkCount, shown } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -10,14 +13,27 @@ import type { StepContext } from '../learner.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, type Part } from '../state.ts';
 import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
-import { type ActorCriticOptions, actorCriticKeys, actorNetwork, actorOf, optimiserOf } from './options.ts';
+import {
+  type ActorCriticOptions,
+  actorCriticKeys,
+  actorNetwork,
+  actorOf,
+  optimiserOf,
+} from './options.ts';
 import { SacPolicy, type SacPolicyOptions, sacPolicyKeys } from './policies.ts';
-import { type GaussianOptions, gaussianKeys, gaussianOptions, SquashedGaussian } from './squashed-gaussian.ts';
+import {
+  type GaussianOptions,
+  gaussianKeys,
+  gaussianOptions,
+  SquashedGaussian,
+} from './squashed-gaussian.ts';
 import { Temperature } from './temperature.ts';
 
 type Floats = Tensor<'float32'>;
 
-export interface SacOptions extends ActorCriticOptions, Omit<GaussianOptions, 'actionLow' | 'actionHigh'> {
+export interface SacOptions
+  extends ActorCriticOptions,
+    Omit<GaussianOptions, 'actionLow' | 'actionHigh'> {
   /** steps of the actor each time its turn comes; default 1 */
   policyRepeats?: number;
   /** 'auto', the default: learned; or a number that stays */
@@ -25,8 +41,9 @@ export interface SacOptions extends ActorCriticOptions, Omit<GaussianOptions, 'a
   /** what it begins with when it is learned; default 1 */
   initialTemperature?: number;
   /**
-   * whose log-probabilities it learns from: 'actor', new ones behind each step of the actor (CleanRL), or 'next', those of the
-   * critics' targets, behind each step of theirs (FastSAC); default 'actor' for scalar critics, 'next' for categorical ones
+   * whose log-probabilities it learns from: 'actor', new ones behind each step of the actor
+   * (CleanRL), or 'next', those of the critics' targets, behind each step of theirs (FastSAC);
+   * default 'actor' for scalar critics, 'next' for categorical ones
    */
   temperatureFrom?: 'actor' | 'next';
   /** default: the critics' */
@@ -38,11 +55,23 @@ export interface SacOptions extends ActorCriticOptions, Omit<GaussianOptions, 'a
 const keys = [
   ...actorCriticKeys,
   ...gaussianKeys,
-  ...['policyRepeats', 'temperature', 'initialTemperature', 'temperatureFrom', 'temperatureOptimiser', 'targetEntropy'],
+  'policyRepeats',
+  'temperature',
+  'initialTemperature',
+  'temperatureFrom',
+  'temperatureOptimiser',
+  'targetEntropy',
 ];
 
 export class SacLearner extends ActorCritic {
-  readonly scalars = ['criticLoss', 'meanQ', 'actorLoss', 'entropy', 'temperatureLoss', 'alpha'] as const;
+  readonly scalars = [
+    'criticLoss',
+    'meanQ',
+    'actorLoss',
+    'entropy',
+    'temperatureLoss',
+    'alpha',
+  ] as const;
   /** float32 [1]: the temperature */
   readonly alpha: Floats;
   /** undefined where the temperature is a number that stays */
@@ -58,9 +87,17 @@ export class SacLearner extends ActorCritic {
   readonly #nextLogProb: Floats;
   readonly #logProb: Floats;
 
-  /** Allocates everything on `device`; first values are written in order of device.currentStream. */
+  /**
+   * Allocates everything on `device`; first values are written in order of device.currentStream.
+   */
   constructor(device: Device, options: SacOptions) {
-    const { actionDim, batchSize, policyRepeats = 1, temperature = 'auto', initialTemperature = 1 } = { ...options };
+    const {
+      actionDim,
+      batchSize,
+      policyRepeats = 1,
+      temperature = 'auto',
+      initialTemperature = 1,
+    } = { ...options };
     checkCount('policyRepeats', policyRepeats, 1, 1024);
     if (temperature !== 'auto') {
       if (typeof temperature !== 'number')
@@ -68,12 +105,16 @@ export class SacLearner extends ActorCritic {
       checkWithin('temperature', temperature, 1e-30, 1e30);
     }
     checkWithin('initialTemperature', initialTemperature, 1e-30, 1e30);
-    const from = options?.temperatureFrom ?? (options?.critic?.kind === 'categorical' ? 'next' : 'actor');
+    const from =
+      options?.temperatureFrom ?? (options?.critic?.kind === 'categorical' ? 'next' : 'actor');
     if (from !== 'actor' && from !== 'next')
       throw typeError(`temperatureFrom must be 'actor' or 'next', got ${shown(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
     const turns = Array.from({ length: policyRepeats }, (_, r) => r);
-    const asked = turns.flatMap((r) => [`actor.${r}` as const, ...(learns === 'actor' ? [`alpha.${r}` as const] : [])]);
+    const asked = turns.flatMap((r) => [
+      `actor.${r}` as const,
+      ...(learns === 'actor' ? [`alpha.${r}` as const] : []),
+    ]);
     const names = ['next', ...asked];
     super('SacLearner', device, options, {
       keys,
@@ -85,7 +126,10 @@ export class SacLearner extends ActorCritic {
       draws: names.map((name) => ({ name, shape: [batchSize, actionDim] as const })),
       numbers: 6,
       settings: {
-        ...{ policyRepeats, temperature, temperatureFrom: from, targetEntropy: options?.targetEntropy ?? -actionDim },
+        policyRepeats,
+        temperature,
+        temperatureFrom: from,
+        targetEntropy: options?.targetEntropy ?? -actionDim,
         ...gaussianOptions(actorOf({ ...options }, gaussianKeys)),
       },
     });
@@ -106,7 +150,8 @@ export class SacLearner extends ActorCritic {
       undefined,
     );
     const given = options.temperatureOptimiser ? learner : { ...learner, weightDecay: 0 };
-    const [first, target] = temperature === 'auto' ? [initialTemperature, targetEntropy] : [temperature, undefined];
+    const [first, target] =
+      temperature === 'auto' ? [initialTemperature, targetEntropy] : [temperature, undefined];
     const words = this.#common.numbers.view({ shape: [2], offset: 4 });
     this.#temperature = own(this, new Temperature(device, first, target, words, given));
     this.alpha = this.#temperature.alpha;
@@ -148,8 +193,12 @@ export class SacLearner extends ActorCritic {
   /** Down the gradient of mean(alpha · log-probability − value). */
   #actorStep(stream: Stream, obs: Floats, context: StepContext): void {
     const { actor, alpha, actorOptimiser: optimiser } = this;
-    const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } = this.#common;
-    const [loss, entropy] = [2, 3].map((offset) => numbers.view({ shape: [1], offset })) as [Floats, Floats];
+    const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } =
+      this.#common;
+    const [loss, entropy] = [2, 3].map((offset) => numbers.view({ shape: [1], offset })) as [
+      Floats,
+      Floats,
+    ];
     const terms = column.view({ shape: [this.batchSize] });
     for (let r = 0; r < this.#repeats; r++) {
       const noise = context.draw(`actor.${r}`);
@@ -161,7 +210,15 @@ export class SacLearner extends ActorCritic {
       ops.mean(stream, loss, terms);
       ops.mean(stream, entropy, this.#logProb);
       ops.neg(stream, entropy, entropy);
-      this.#gaussian.backward(stream, pass.outputGradient, out, noise, dAction, alpha, 1 / this.batchSize);
+      this.#gaussian.backward(
+        stream,
+        pass.outputGradient,
+        out,
+        noise,
+        dAction,
+        alpha,
+        1 / this.batchSize,
+      );
       actor.backward(stream, online, obs, pass, slopes);
       context.tell(`actor.${r}`, () => ({ loss, gradient, optimiser }));
       optimiser.step(stream, gradient);
@@ -179,6 +236,8 @@ export class SacLearner extends ActorCritic {
 
   #parts(): [string, Part][] {
     const { log, optimiser } = this.#temperature;
-    return optimiser ? [['logAlpha', { tensor: log }], ...adamParts('temperatureOptimiser', optimiser)] : [];
+    return optimiser
+      ? [['logAlpha', { tensor: log }], ...adamParts('temperatureOptimiser', optimiser)]
+      : [];
   }
 }

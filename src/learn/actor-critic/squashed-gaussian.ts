@@ -1,4 +1,7 @@
-/** Actions of a stochastic actor: a Gaussian squashed by tanh into a box, with log-probability and both gradients. */
+/**
+ * Actions of a stochastic actor: a Gaussian squashed by tanh into a box, with log-probability and
+ * both gradients.
+ */
 
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -20,34 +23,46 @@ export interface GaussianOptions {
   actionLow?: number | readonly number[];
   actionHigh?: number | readonly number[];
   /**
-   * how a log deviation is kept within [min, max]: 'clamp' cuts it off (Haarnoja et al., Stable-Baselines3), 'tanh' bends it
-   * (CleanRL); default { form: 'tanh', min: -5, max: 2 }
+   * how a log deviation is kept within [min, max]: 'clamp' cuts it off (Haarnoja et al.,
+   * Stable-Baselines3), 'tanh' bends it (CleanRL); default { form: 'tanh', min: -5, max: 2 }
    */
   logStd?: { form?: 'tanh' | 'clamp'; min?: number; max?: number };
   /** means are held within ±meanClamp before squashing; default: no limit */
   meanClamp?: number;
   /**
-   * what is taken off the log-probability for squashing, with s half the box's width and y the tanh: 'scaled', the default,
-   * ln(s (1 − y²) + 1e-6) (CleanRL); 'unscaled' ln(1 − y² + 1e-6) (Stable-Baselines3); 'split' that and ln(s + 1e-6) (UniLab);
-   * 'exact' ln(1 − y²) + ln s
+   * what is taken off the log-probability for squashing, with s half the box's width and y the
+   * tanh: 'scaled', the default, ln(s (1 − y²) + 1e-6) (CleanRL); 'unscaled' ln(1 − y² + 1e-6)
+   * (Stable-Baselines3); 'split' that and ln(s + 1e-6) (UniLab); 'exact' ln(1 − y²) + ln s
    */
   correction?: 'scaled' | 'unscaled' | 'split' | 'exact';
 }
 
-export const gaussianKeys = ['actionLow', 'actionHigh', 'logStd', 'meanClamp', 'correction'] as const;
+export const gaussianKeys = [
+  'actionLow',
+  'actionHigh',
+  'logStd',
+  'meanClamp',
+  'correction',
+] as const;
 
 /** Numbers of an action, at most. */
 const MOST_ACTIONS = 2 ** 20;
 
 /** Half widths and middles of a box. */
-export function boxOf(actionDim: number, options: Pick<GaussianOptions, 'actionLow' | 'actionHigh'>) {
-  // Each has bounds of its own, on the host: the engine ends the process where a list of them has no room.
+export function boxOf(
+  actionDim: number,
+  options: Pick<GaussianOptions, 'actionLow' | 'actionHigh'>,
+) {
+  // Each has bounds of its own, on the host: the engine ends the process where a list of them has
+  // no room.
   checkCount('actionDim', actionDim, 1, MOST_ACTIONS);
   const ends = (['actionLow', 'actionHigh'] as const).map((name, i) => {
     const given = options[name] ?? 2 * i - 1;
     const list = typeof given === 'number' ? new Array<number>(actionDim).fill(given) : given;
-    if (!Array.isArray(list)) throw typeError(`${name} must be a number or an array of them, got ${shown(given)}`);
-    if (list.length !== actionDim) throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
+    if (!Array.isArray(list))
+      throw typeError(`${name} must be a number or an array of them, got ${shown(given)}`);
+    if (list.length !== actionDim)
+      throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
     // What actors are clamped to lies within what was given, whatever float32 makes of it.
     const inwards = i === 0 ? lowEnd : highEnd;
     return list.map((end: number, j) => inwards(checkWithin(`${name}[${j}]`, end, -1e30, 1e30)));
@@ -88,7 +103,11 @@ export class SquashedGaussian extends Owner {
   readonly #numbers: readonly [form: number, correction: number];
   readonly #reals: readonly [low: number, high: number, meanLimit: number];
 
-  constructor(device: Device, how: { actionDim: number; rows: number }, options: GaussianOptions = {}) {
+  constructor(
+    device: Device,
+    how: { actionDim: number; rows: number },
+    options: GaussianOptions = {},
+  ) {
     super('this distribution');
     checkDevice('SquashedGaussian', device);
     checkKeys('SquashedGaussian', how, ['actionDim', 'rows']);
@@ -108,8 +127,9 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * From `out` [rows, 2 · actionDim], means and raw log deviations side by side, and standard normal `noise` [rows, actionDim]:
-   * `action` [rows, actionDim] and its log-probability `logProb` [rows], in nats.
+   * From `out` [rows, 2 · actionDim], means and raw log deviations side by side, and standard
+   * normal `noise` [rows, actionDim]: `action` [rows, actionDim] and its log-probability `logProb`
+   * [rows], in nats.
    */
   sample(stream: Stream, out: Floats, noise: Floats, action: Floats, logProb: Floats): void {
     checkStream('sample', stream);
@@ -128,8 +148,8 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * Gradient `dOut` at `out`, from that at the action, `dAction` [rows, actionDim], and `scale` times that at the log-probability,
-   * `dLogProb`: [rows], or [1] for all rows.
+   * Gradient `dOut` at `out`, from that at the action, `dAction` [rows, actionDim], and `scale`
+   * times that at the log-probability, `dLogProb`: [rows], or [1] for all rows.
    */
   backward(
     stream: Stream,
@@ -167,7 +187,8 @@ export class SquashedGaussian extends Owner {
   #rowsOf(out: Floats): number {
     checkMatrix('out', out, undefined, 2 * this.actionDim);
     const rows = out.shape[0] as number;
-    if (rows < 1 || rows > this.rows) throw rangeError(`this distribution takes 1 to ${this.rows} rows, got ${rows}`);
+    if (rows < 1 || rows > this.rows)
+      throw rangeError(`this distribution takes 1 to ${this.rows} rows, got ${rows}`);
     return rows;
   }
 }

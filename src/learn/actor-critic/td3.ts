@@ -1,4 +1,7 @@
-/** Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar critics or distributional ones. */
+/**
+ * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar
+ * critics or distributional ones.
+ */
 import { checkFlag, checkKeys } from '../../base/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, own } from '../../device/owner.ts';
@@ -8,7 +11,13 @@ import { tanh } from '../network/layers.ts';
 import { ops } from '../ops/index.ts';
 import { networkParts } from '../state.ts';
 import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
-import { type ActorCriticOptions, actorCriticKeys, actorKeys, actorNetwork, actorOf } from './options.ts';
+import {
+  type ActorCriticOptions,
+  actorCriticKeys,
+  actorKeys,
+  actorNetwork,
+  actorOf,
+} from './options.ts';
 import { Td3Policy, type Td3PolicyOptions } from './policies.ts';
 import { boxOf } from './squashed-gaussian.ts';
 
@@ -19,12 +28,16 @@ export interface Td3Options extends ActorCriticOptions {
   policyNoise?: number;
   /** that noise is held within ±noiseClip, in the same; default 0.5 */
   noiseClip?: number;
-  /** the next actions are a target actor's, which follows; false: the actor's own (FastTD3); default true */
+  /**
+   * the next actions are a target actor's, which follows; false: the actor's own (FastTD3); default
+   * true
+   */
   targetActor?: boolean;
   /**
-   * TD3+BC (Fujimoto and Gu, 2021), for data that nobody adds to: the actor's loss is mean((π(s) − a)²) − λ · mean(Q(s, π(s))), with
-   * λ = alpha / mean(|Q(s, π(s))|) of the minibatch, 0 where all of these values are 0; no gradient goes through λ. Actions count as they are in the batch. `alpha`
-   * is 2.5 unless said; 0 clones alone. Default: none of it
+   * TD3+BC (Fujimoto and Gu, 2021), for data that nobody adds to: the actor's loss is mean((π(s) −
+   * a)²) − λ · mean(Q(s, π(s))), with λ = alpha / mean(|Q(s, π(s))|) of the minibatch, 0 where all
+   * of these values are 0; no gradient goes through λ. Actions count as they are in the batch.
+   * `alpha` is 2.5 unless said; 0 clones alone. Default: none of it
    */
   behaviourCloning?: { alpha?: number };
 }
@@ -61,9 +74,17 @@ export class Td3Learner extends ActorCritic {
   readonly #smooth: Floats;
   readonly #cloning: Cloning | undefined;
 
-  /** Allocates everything on `device`; first values are written in order of device.currentStream. */
+  /**
+   * Allocates everything on `device`; first values are written in order of device.currentStream.
+   */
   constructor(device: Device, options: Td3Options) {
-    const { actionDim, batchSize, policyNoise = 0.2, noiseClip = 0.5, targetActor = true } = { ...options };
+    const {
+      actionDim,
+      batchSize,
+      policyNoise = 0.2,
+      noiseClip = 0.5,
+      targetActor = true,
+    } = { ...options };
     checkWithin('policyNoise', policyNoise, 0, 1e30);
     checkWithin('noiseClip', noiseClip, 0, 1e30);
     checkFlag('targetActor', targetActor);
@@ -79,7 +100,12 @@ export class Td3Learner extends ActorCritic {
       actorEvery: 2,
       draws: [{ name: 'next', shape: [batchSize, actionDim] }],
       numbers: 3,
-      settings: { policyNoise, noiseClip, targetActor, behaviourCloning: alpha === undefined ? null : { alpha } },
+      settings: {
+        policyNoise,
+        noiseClip,
+        targetActor,
+        behaviourCloning: alpha === undefined ? null : { alpha },
+      },
     });
     this.#options = options;
     this.#noise = { deviation: policyNoise, clip: noiseClip };
@@ -93,13 +119,22 @@ export class Td3Learner extends ActorCritic {
     const { scale, bias, low, high } = boxOf(actionDim, options);
     const rows = own(this, device.allocate({ shape: [4, actionDim] }));
     rows.write(Float32Array.from([...scale, ...bias, ...low, ...high]));
-    this.#box = [0, 1, 2, 3].map((i) => rows.view({ shape: [1, actionDim], offset: i * actionDim })) as never;
+    this.#box = [0, 1, 2, 3].map((i) =>
+      rows.view({ shape: [1, actionDim], offset: i * actionDim }),
+    ) as never;
     this.#smooth = own(this, device.allocate({ shape: [batchSize, actionDim] }));
     if (alpha !== undefined) {
       const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
       const [apart, pull] = [allocate(batchSize, actionDim), allocate(batchSize, actionDim)];
       const given = allocate(1).write(Float32Array.of(alpha));
-      this.#cloning = { apart, pull, alpha: given, size: allocate(1), factor: allocate(1), error: allocate(1) };
+      this.#cloning = {
+        apart,
+        pull,
+        alpha: given,
+        size: allocate(1),
+        factor: allocate(1),
+        error: allocate(1),
+      };
     }
     this.#common = commonOf(this);
     beginWith(this, {
@@ -107,7 +142,8 @@ export class Td3Learner extends ActorCritic {
       nextActions: (...told) => this.#nextActions(...told),
       actorStep: (...told) => this.#actorStep(...told),
       follow: (...told) => this.#follow(...told),
-      parts: () => (this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : []),
+      parts: () =>
+        this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : [],
     });
     making.done();
   }
@@ -127,7 +163,10 @@ export class Td3Learner extends ActorCritic {
     ops.min(stream, into, smooth, high);
   }
 
-  /** Up the gradient of the mean value of its actions; with behaviour cloning also towards those of the batch. */
+  /**
+   * Up the gradient of the mean value of its actions; with behaviour cloning also towards those of
+   * the batch.
+   */
   #actorStep(stream: Stream, obs: Floats, { tell }: StepContext): void {
     const { actor, actorOptimiser: optimiser } = this;
     const { critics, numbers, online, gradient, slopes, pass, actions, pull } = this.#common;
@@ -143,14 +182,26 @@ export class Td3Learner extends ActorCritic {
     const pulled = pull(stream);
     ops.mean(stream, loss, critics.value.view({ shape: [this.batchSize] }));
     ops.neg(stream, loss, loss);
-    ops.mul(stream, pass.outputGradient, cloning ? this.#clone(stream, cloning, pulled, loss) : pulled, scale);
+    ops.mul(
+      stream,
+      pass.outputGradient,
+      cloning ? this.#clone(stream, cloning, pulled, loss) : pulled,
+      scale,
+    );
     actor.backward(stream, online, obs, pass, slopes);
     tell('actor.0', () => ({ loss, gradient, optimiser }));
     optimiser.step(stream, gradient);
   }
 
-  /** Weighs the pull of the value against that of the batch's actions; `loss` becomes that of both. */
-  #clone(stream: Stream, { apart, pull, alpha, size, factor, error }: Cloning, pulled: Floats, loss: Floats): Floats {
+  /**
+   * Weighs the pull of the value against that of the batch's actions; `loss` becomes that of both.
+   */
+  #clone(
+    stream: Stream,
+    { apart, pull, alpha, size, factor, error }: Cloning,
+    pulled: Floats,
+    loss: Floats,
+  ): Floats {
     const { critics, column } = this.#common;
     ops.abs(stream, column, critics.value);
     ops.mean(stream, size, column.view({ shape: [this.batchSize] }));

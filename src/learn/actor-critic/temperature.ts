@@ -10,16 +10,29 @@ export class Temperature extends Owner {
   /** float32 [1] each: ln alpha, which is learned, and alpha */
   readonly log: Floats;
   readonly alpha: Floats;
-  /** float32 [1]: the loss of the last step, −alpha · mean(logProb + target), which is its gradient at ln alpha too */
+  /**
+   * float32 [1]: the loss of the last step, −alpha · mean(logProb + target), which is its gradient
+   * at ln alpha too
+   */
   readonly loss: Floats;
   readonly optimiser: Adam | undefined;
   readonly #target: Floats;
   readonly #even: Floats;
 
-  /** Begins with `first`. Without `target` it stays there. `words`, float32 [2], is where loss and alpha lie: somebody else's. */
-  constructor(device: Device, first: number, target: number | undefined, words: Floats, options: AdamOptions) {
+  /**
+   * Begins with `first`. Without `target` it stays there. `words`, float32 [2], is where loss and
+   * alpha lie: somebody else's.
+   */
+  constructor(
+    device: Device,
+    first: number,
+    target: number | undefined,
+    words: Floats,
+    options: AdamOptions,
+  ) {
     super('this temperature');
-    const word = (value: number) => own(this, device.allocate({ shape: [1] })).write(Float32Array.of(value));
+    const word = (value: number) =>
+      own(this, device.allocate({ shape: [1] })).write(Float32Array.of(value));
     using making = makingOf(this);
     this.log = word(Math.log(first));
     this.loss = words.view({ shape: [1] });
@@ -27,14 +40,16 @@ export class Temperature extends Owner {
     this.#target = word(target ?? 0);
     this.#even = word(-(target ?? 0));
     this.optimiser =
-      target === undefined ? undefined : own(this, new Adam(device, this.log, options, ACTOR_CRITIC_RATE));
+      target === undefined
+        ? undefined
+        : own(this, new Adam(device, this.log, options, ACTOR_CRITIC_RATE));
     this.derive(device.currentStream);
     making.done();
   }
 
   /**
-   * Replaces each NaN of log-probabilities [rows] by −target, which adds 0 to the loss: that of a row without a next observation.
-   * `known`, of the same shape, is written.
+   * Replaces each NaN of log-probabilities [rows] by −target, which adds 0 to the loss: that of a
+   * row without a next observation. `known`, of the same shape, is written.
    */
   skipNaN(stream: Stream, logProb: Floats, known: Floats): void {
     ops.eq(stream, known, logProb, logProb);

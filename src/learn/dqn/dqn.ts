@@ -1,4 +1,7 @@
-/** DQN (double by default) as device work: minibatch updates made of kernel launches only, so they can be captured once. */
+/**
+ * DQN (double by default) as device work: minibatch updates made of kernel launches only, so they
+ * can be captured once.
+ */
 import { outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -27,7 +30,10 @@ export interface DqnOptions extends AdamOptions, QNetworkOptions {
   double?: boolean;
   /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
   huberDelta?: number;
-  /** target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with targetEvery */
+  /**
+   * target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with
+   * targetEvery
+   */
   tau?: number;
   /** target ← online at every so many steps instead */
   targetEvery?: number;
@@ -37,7 +43,14 @@ export interface DqnOptions extends AdamOptions, QNetworkOptions {
 
 const known = [
   ...qNetworkKeys,
-  ...['batchSize', 'gamma', 'double', 'huberDelta', 'tau', 'targetEvery', 'seed', ...adamKeys],
+  'batchSize',
+  'gamma',
+  'double',
+  'huberDelta',
+  'tau',
+  'targetEvery',
+  'seed',
+  ...adamKeys,
 ];
 
 /** Columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
@@ -66,7 +79,9 @@ export class DqnLearner extends Learner {
   readonly #online: readonly Floats[][];
   readonly #targetLayers: readonly Floats[][];
   readonly #slopes: readonly Floats[][];
-  /** passes over obs with backward, over nextObs by the target, over nextObs by the online network */
+  /**
+   * passes over obs with backward, over nextObs by the target, over nextObs by the online network
+   */
   readonly #pass: NetworkWorkspace;
   readonly #targetPass: NetworkWorkspace;
   readonly #choicePass: NetworkWorkspace | undefined;
@@ -76,14 +91,19 @@ export class DqnLearner extends Learner {
   /** indices of actions that are stored as something else than floats */
   readonly #actions: Floats;
 
-  /** Allocates everything on `device`; the initial weights are written in order of device.currentStream. */
+  /**
+   * Allocates everything on `device`; the initial weights are written in order of
+   * device.currentStream.
+   */
   constructor(device: Device, options: DqnOptions) {
     refuse(options);
     checkKeys('DqnLearner', options, known);
     const { obsDim, actions, gamma, seed = 0, double = true } = options;
     const { head = { kind: 'scalar' }, huberDelta = 1, batchSize: rows } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined)
-      throw rangeError(`give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`);
+      throw rangeError(
+        `give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`,
+      );
     checkWithin('tau', options.tau ?? 0, 0, 1);
     checkWithin('huberDelta', huberDelta, 0, 1e30);
     checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
@@ -102,7 +122,10 @@ export class DqnLearner extends Learner {
     });
     this.#options = options;
     using making = makingOf(this);
-    this.#head = own(this, headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head));
+    this.#head = own(
+      this,
+      headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head),
+    );
     this.network = network;
     this.#values = values;
     const weights = this.network.initialise(seed);
@@ -127,8 +150,12 @@ export class DqnLearner extends Learner {
       report: (...told) => this.#report(...told),
       watched: () => [
         {
-          ...{ event: 'q', name: 'online', network: this.network, pass: this.#pass },
-          ...{ gradient: this.#gradient, steps: this.optimiser.steps },
+          event: 'q',
+          name: 'online',
+          network: this.network,
+          pass: this.#pass,
+          gradient: this.#gradient,
+          steps: this.optimiser.steps,
         },
       ],
       parts: () => [
@@ -140,7 +167,10 @@ export class DqnLearner extends Learner {
     making.done();
   }
 
-  /** As Learner.update(); `out` takes the means of loss and value over all rows, of weighted losses where the batch has weights. */
+  /**
+   * As Learner.update(); `out` takes the means of loss and value over all rows, of weighted losses
+   * where the batch has weights.
+   */
   override update(stream: Stream, batch: DqnBatch, out: Floats, options?: UpdateOptions): void {
     super.update(stream, batch, out, options);
   }
@@ -155,14 +185,20 @@ export class DqnLearner extends Learner {
     }
     const columns = { ...given, actions };
     const value = network.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
-    const choice = this.#choicePass ? network.forward(stream, this.#online, nextObs, this.#choicePass) : value;
+    const choice = this.#choicePass
+      ? network.forward(stream, this.#online, nextObs, this.#choicePass)
+      : value;
     this.#head.aim(stream, value, choice, columns);
     const q = network.forward(stream, this.#online, obs, this.#pass);
     this.#head.miss(stream, q, this.#pass.outputGradient, this.#terms, columns);
     network.backward(stream, this.#online, obs, this.#pass, this.#slopes);
     context.tell('q', () => {
       this.#report(stream, this.#loss, 1, true);
-      return { loss: this.#loss.view({ shape: [1] }), gradient: this.#gradient, optimiser: this.optimiser };
+      return {
+        loss: this.#loss.view({ shape: [1] }),
+        gradient: this.#gradient,
+        optimiser: this.optimiser,
+      };
     });
     this.optimiser.step(stream, this.#gradient);
     this.#follow(stream);
@@ -170,7 +206,11 @@ export class DqnLearner extends Learner {
 
   #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
     const reals = [share / this.batchSize, first ? 0 : 1] as const;
-    stream.launch('column_sums', { tensors: [scalars, this.#terms], wholes: [this.batchSize, 2, 2], reals });
+    stream.launch('column_sums', {
+      tensors: [scalars, this.#terms],
+      wholes: [this.batchSize, 2, 2],
+      reals,
+    });
   }
 
   /** Moves the target network after a step. */
@@ -178,14 +218,21 @@ export class DqnLearner extends Learner {
     const { tau = 0.005, targetEvery } = this.#options;
     const { size } = this.parameters;
     if (targetEvery === undefined) {
-      stream.launch('axpby', { tensors: [this.target, this.parameters], wholes: [size], reals: [tau, 1 - tau] });
+      stream.launch('axpby', {
+        tensors: [this.target, this.parameters],
+        wholes: [size],
+        reals: [tau, 1 - tau],
+      });
     } else {
       const tensors = [this.target, this.parameters, this.optimiser.steps] as const;
       stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
     }
   }
 
-  /** What acts greedily by the weights that its load() is given, on the calling thread and without a device. */
+  /**
+   * What acts greedily by the weights that its load() is given, on the calling thread and without a
+   * device.
+   */
   policy(): MlpPolicy {
     return new MlpPolicy(this.#values);
   }
@@ -193,7 +240,13 @@ export class DqnLearner extends Learner {
 
 /** Throws for options that there were once, saying what stands in their place. */
 function settingsOf(options: DqnOptions): LearnerSettings {
-  const { double = true, huberDelta = 1, dueling = false, head = { kind: 'scalar' }, tau = 0.005 } = options;
+  const {
+    double = true,
+    huberDelta = 1,
+    dueling = false,
+    head = { kind: 'scalar' },
+    tau = 0.005,
+  } = options;
   const { targetEvery, activation = 'relu' } = options;
   const follows = targetEvery === undefined ? { tau } : { targetEvery };
   return { double, huberDelta, dueling, head: { ...head }, activation, ...follows };
@@ -205,5 +258,6 @@ function refuse(options: object): void {
     throw typeError(
       "DqnLearner: there is no option 'nStep': gamma^nStep is wrong for a window that a time limit cut short. Give the batch `discounts`, gamma^k · (1 − terminated) of each row's k steps, in place of dones and truncated",
     );
-  if ('doubleDqn' in options) throw typeError("DqnLearner: there is no option 'doubleDqn': it is called double now");
+  if ('doubleDqn' in options)
+    throw typeError("DqnLearner: there is no option 'doubleDqn': it is called double now");
 }

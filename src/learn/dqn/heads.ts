@@ -1,4 +1,7 @@
-/** What a Q network says of an action, one number or a distribution over atoms: targets, losses and their gradients. */
+/**
+ * What a Q network says of an action, one number or a distribution over atoms: targets, losses and
+ * their gradients.
+ */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { makingOf, Owner, own } from '../../device/owner.ts';
 import { type Columns, discountsOf } from '../batch.ts';
@@ -23,7 +26,10 @@ export type QHead =
 export interface Q extends Owner {
   /** numbers that the network makes of an action */
   readonly width: number;
-  /** what should be said of each row: by the target network's output, of the action that `choice` likes best */
+  /**
+   * what should be said of each row: by the target network's output, of the action that `choice`
+   * likes best
+   */
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void;
   /** the gradient at the output, and rows of (loss, value of the action taken) */
   miss(stream: Stream, output: Floats, dOutput: Floats, terms: Floats, columns: Columns): void;
@@ -47,7 +53,10 @@ class ScalarQ extends Owner implements Q {
   readonly #goal: Floats;
   /** of batches that say which rows terminated */
   readonly #discounts: Floats;
-  /** the weight of all rows of a batch without weights, and where priorities go that nobody asked for */
+  /**
+   * the weight of all rows of a batch without weights, and where priorities go that nobody asked
+   * for
+   */
   readonly #one: Floats;
   readonly #unread: Floats;
 
@@ -118,7 +127,11 @@ class CategoricalQ extends Owner implements Q {
   readonly #one: Floats;
   readonly #unread: Floats;
 
-  constructor(device: Device, how: QOptions, { atoms, min, max }: { atoms: number; min: number; max: number }) {
+  constructor(
+    device: Device,
+    how: QOptions,
+    { atoms, min, max }: { atoms: number; min: number; max: number },
+  ) {
     super('this head');
     const { rows, actions } = how;
     this.#how = how;
@@ -127,10 +140,9 @@ class CategoricalQ extends Owner implements Q {
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     using making = makingOf(this);
     this.#values = allocate(rows, actions);
-    [this.#best, this.#mask, this.#mean, this.#discounts] = [1, 1, 1, 1].map((n) => allocate(rows, n)) as [
-      ...[Floats, Floats],
-      ...[Floats, Floats],
-    ];
+    [this.#best, this.#mask, this.#mean, this.#discounts] = [1, 1, 1, 1].map((n) =>
+      allocate(rows, n),
+    ) as [...[Floats, Floats], ...[Floats, Floats]];
     this.#unread = allocate(rows, 1);
     this.#picked = allocate(rows, atoms);
     this.#dPicked = allocate(rows, atoms);
@@ -164,7 +176,12 @@ class CategoricalQ extends Owner implements Q {
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void {
     const { rows, actions, gamma } = this.#how;
     const rewards = columns.rewards as Floats;
-    this.#expectation.forward(stream, { parameters: [], x: choice, y: this.#values, kept: undefined });
+    this.#expectation.forward(stream, {
+      parameters: [],
+      x: choice,
+      y: this.#values,
+      kept: undefined,
+    });
     ops.argmax(stream, this.#best, this.#values);
     this.#pick(stream, target, this.#best);
     ops.softmax(stream, this.#picked, this.#picked);
@@ -183,7 +200,14 @@ class CategoricalQ extends Owner implements Q {
     this.#pick(stream, output, chosen);
     stream.launch('categorical_loss', {
       tensors: [this.#dPicked, terms, off, this.#picked, this.#goal, weights],
-      wholes: [rows, this.width, this.width, rowStride(off), this.width, weights.size === 1 ? 0 : rowStride(weights)],
+      wholes: [
+        rows,
+        this.width,
+        this.width,
+        rowStride(off),
+        this.width,
+        weights.size === 1 ? 0 : rowStride(weights),
+      ],
       reals: [-1e30, 1 / rows, this.#min, this.#max],
     });
     for (let a = 0; a < actions; a++) {

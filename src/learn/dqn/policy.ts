@@ -1,4 +1,7 @@
-/** The network of a DQN, from the options that say what it is; and acting by it, on the calling thread and without a device. */
+/**
+ * The network of a DQN, from the options that say what it is; and acting by it, on the calling
+ * thread and without a device.
+ */
 import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Activation, checkActivation } from '../activation.ts';
@@ -21,15 +24,27 @@ export interface QNetworkOptions {
   hidden?: readonly number[];
   /** between them; default 'relu' */
   activation?: Activation;
-  /** convolutions over `image` before the hidden layers, each followed by the activation; Mnih et al. (2015) have three */
+  /**
+   * convolutions over `image` before the hidden layers, each followed by the activation; Mnih et
+   * al. (2015) have three
+   */
   convolutions?: readonly (Conv2dOptions & { filters: number })[];
   /** what an observation is for them; its product is obsDim */
   image?: ImageShape;
-  /** instead of `hidden`: layers from an observation to what a last linear layer reads, such as convolutions */
+  /**
+   * instead of `hidden`: layers from an observation to what a last linear layer reads, such as
+   * convolutions
+   */
   body?: readonly Layer[];
-  /** the last layer makes a state's value and each action's advantage (Wang et al., 2016); default false */
+  /**
+   * the last layer makes a state's value and each action's advantage (Wang et al., 2016); default
+   * false
+   */
   dueling?: boolean;
-  /** what is said of an action: one number, or a distribution over atoms (Bellemare et al., 2017); default scalar */
+  /**
+   * what is said of an action: one number, or a distribution over atoms (Bellemare et al., 2017);
+   * default scalar
+   */
   head?: QHead;
 }
 
@@ -65,7 +80,8 @@ export function qNetwork(options: QNetworkOptions): { network: Network; values: 
 function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: number } {
   const { obsDim, hidden, activation, body } = options;
   if (body === undefined) {
-    if (!Array.isArray(hidden)) throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
+    if (!Array.isArray(hidden))
+      throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
     for (const [i, size] of hidden.entries()) checkCount(`hidden[${i}]`, size, 1, 2 ** 20);
     const between = checkActivation('activation', activation ?? 'relu');
     const front = imageLayers(options, between);
@@ -75,14 +91,18 @@ function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: 
   }
   if (hidden !== undefined) throw rangeError('DqnLearner: give hidden or body, not both');
   for (const name of ['activation', 'convolutions', 'image'] as const)
-    if (options[name] !== undefined) throw rangeError(`DqnLearner: ${name} is for hidden; a body has its own`);
+    if (options[name] !== undefined)
+      throw rangeError(`DqnLearner: ${name} is for hidden; a body has its own`);
   if (!Array.isArray(body)) throw typeError(`body must be an array of layers, got ${shown(body)}`);
   const { inputs, outputs } = new Network(body);
-  if (inputs !== obsDim) throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
+  if (inputs !== obsDim)
+    throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
   return { layers: body, outputs };
 }
 
-/** The convolutions, and how many numbers they make of an observation; null where there are none. */
+/**
+ * The convolutions, and how many numbers they make of an observation; null where there are none.
+ */
 function imageLayers(
   { obsDim, convolutions, image }: QNetworkOptions,
   activation: Activation,
@@ -108,11 +128,17 @@ function imageLayers(
 
 /** Options of a DqnPolicy: plain data, which can be posted to a thread. */
 export interface DqnPolicyOptions extends QNetworkOptions {
-  /** what an observation's numbers are multiplied by first, in float32: 1/255 where the learner sees the bytes of images so. Default 1 */
+  /**
+   * what an observation's numbers are multiplied by first, in float32: 1/255 where the learner sees
+   * the bytes of images so. Default 1
+   */
   scale?: number;
 }
 
-/** Greedy actions by what a DqnLearner publishes: in a collector's thread, where there is no learner. */
+/**
+ * Greedy actions by what a DqnLearner publishes: in a collector's thread, where there is no
+ * learner.
+ */
 export class DqnPolicy extends MlpPolicy {
   /** what an observation's numbers are multiplied by first; a float32 */
   readonly scale: number;
@@ -121,7 +147,11 @@ export class DqnPolicy extends MlpPolicy {
   constructor(options: DqnPolicyOptions) {
     checkKeys('DqnPolicy', options, [...qNetworkKeys, 'scale']);
     const { scale = 1, ...network } = options;
-    if (typeof scale !== 'number' || !Number.isFinite(Math.fround(scale)) || Math.fround(scale) === 0)
+    if (
+      typeof scale !== 'number' ||
+      !Number.isFinite(Math.fround(scale)) ||
+      Math.fround(scale) === 0
+    )
       throw rangeError(`scale must be a number that float32 has and not 0, got ${shown(scale)}`);
     super(qNetwork(network).values);
     this.scale = Math.fround(scale);

@@ -11,7 +11,9 @@ import { type Layer, relu, tanh } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Channels, height and width: a row of a layer holds them in this order, as torch's NCHW has them. */
+/**
+ * Channels, height and width: a row of a layer holds them in this order, as torch's NCHW has them.
+ */
 export type ImageShape = readonly [channels: number, height: number, width: number];
 
 export interface Conv2dOptions {
@@ -30,9 +32,10 @@ export interface Conv2d extends Layer {
 }
 
 /**
- * A convolution of images [channels, height, width] into `filters` channels, as torch.nn.Conv2d without dilation and groups:
- * weight [filters, channels, kernel, kernel], bias [filters]; begins within ±1/√(channels · kernel²). It keeps its patches,
- * channels · kernel² floats for each place, between forward and backward.
+ * A convolution of images [channels, height, width] into `filters` channels, as torch.nn.Conv2d
+ * without dilation and groups: weight [filters, channels, kernel, kernel], bias [filters]; begins
+ * within ±1/√(channels · kernel²). It keeps its patches, channels · kernel² floats for each place,
+ * between forward and backward.
  */
 export function conv2d(image: ImageShape, filters: number, options: Conv2dOptions): Conv2d {
   if (!Array.isArray(image) || image.length !== 3)
@@ -45,11 +48,12 @@ export function conv2d(image: ImageShape, filters: number, options: Conv2dOption
   const { kernel, stride = 1, padding = 0 } = options;
   const sides = typeof kernel === 'number' ? [kernel, kernel] : kernel;
   if (!Array.isArray(sides) || sides.length !== 2)
-    throw typeError(`conv2d: kernel is a number of pixels, or [height, width], got ${shown(kernel)}`);
-  const [kernelHeight, kernelWidth] = sides.map((side) => checkCount('conv2d: kernel', side, 1, 2 ** 20)) as [
-    number,
-    number,
-  ];
+    throw typeError(
+      `conv2d: kernel is a number of pixels, or [height, width], got ${shown(kernel)}`,
+    );
+  const [kernelHeight, kernelWidth] = sides.map((side) =>
+    checkCount('conv2d: kernel', side, 1, 2 ** 20),
+  ) as [number, number];
   checkCount('conv2d: stride', stride, 1, 2 ** 20);
   checkCount('conv2d: padding', padding, 0, Math.min(kernelHeight, kernelWidth) - 1);
   if (kernelHeight > height + 2 * padding || kernelWidth > width + 2 * padding)
@@ -58,22 +62,51 @@ export function conv2d(image: ImageShape, filters: number, options: Conv2dOption
     );
   const high = Math.floor((height + 2 * padding - kernelHeight) / stride) + 1;
   const wide = Math.floor((width + 2 * padding - kernelWidth) / stride) + 1;
-  const sizes = { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide };
+  const sizes = {
+    channels,
+    height,
+    width,
+    kernelHeight,
+    kernelWidth,
+    stride,
+    padding,
+    filters,
+    high,
+    wide,
+  };
   const shape: ImageShape = [filters, high, wide];
   return ofKind({ kind: 'conv2d', sizes }, { ...made(sizes, 'none'), shape });
 }
 
 /** The convolution, with the activation behind it where a kernel does both. */
 function made(sizes: Sizes, act: Activation): Layer {
-  const { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide } = sizes;
-  const [pixels, places, k] = [channels * height * width, high * wide, channels * kernelHeight * kernelWidth];
+  const {
+    channels,
+    height,
+    width,
+    kernelHeight,
+    kernelWidth,
+    stride,
+    padding,
+    filters,
+    high,
+    wide,
+  } = sizes;
+  const [pixels, places, k] = [
+    channels * height * width,
+    high * wide,
+    channels * kernelHeight * kernelWidth,
+  ];
   const initial = { bound: 1 / Math.sqrt(k) };
   const shapes = [
     { name: 'weight', shape: [filters, channels, kernelHeight, kernelWidth], initial },
     { name: 'bias', shape: [filters], initial },
   ];
   const flat = (weight: Floats) => weight.view({ shape: [filters, k] });
-  /** what forward keeps: the patches, and behind them the product by channels, whose room backward takes for its gradient */
+  /**
+   * what forward keeps: the patches, and behind them the product by channels, whose room backward
+   * takes for its gradient
+   */
   const parts = (kept: Floats, rows: number) => ({
     patches: kept.view({ shape: [k, rows * places] }),
     product: kept.view({ shape: [filters, rows * places], offset: k * rows * places }),
@@ -111,7 +144,10 @@ function made(sizes: Sizes, act: Activation): Layer {
       if (!dx) return;
       const back = scratch!.view({ shape: [k, rows * places] });
       ops.matmul(stream, back, flat(weight!), d, { transA: true });
-      stream.launch('patches_backward', { tensors: [dx, back], wholes: numbers(rows, rowStride(dx)) });
+      stream.launch('patches_backward', {
+        tensors: [dx, back],
+        wholes: numbers(rows, rowStride(dx)),
+      });
     },
     run(x, rows, y, [weight, bias]) {
       convolved(x, rows, y, weight!, bias!, sizes);
@@ -133,9 +169,24 @@ function convolved(
   y: Float32Array,
   weight: Float32Array,
   bias: Float32Array,
-  { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide }: Sizes,
+  {
+    channels,
+    height,
+    width,
+    kernelHeight,
+    kernelWidth,
+    stride,
+    padding,
+    filters,
+    high,
+    wide,
+  }: Sizes,
 ): void {
-  const [k, places, pixels] = [channels * kernelHeight * kernelWidth, high * wide, channels * height * width];
+  const [k, places, pixels] = [
+    channels * kernelHeight * kernelWidth,
+    high * wide,
+    channels * height * width,
+  ];
   const patch = new Float32Array(k);
   for (let row = 0; row < rows; row++)
     for (let place = 0; place < places; place++) {
@@ -146,7 +197,8 @@ function convolved(
         for (let line = top; line < top + kernelHeight; line++) {
           const from = row * pixels + (c * height + line) * width;
           for (let at = left; at < left + kernelWidth; at++)
-            patch[to++] = line >= 0 && line < height && at >= 0 && at < width ? (x[from + at] as number) : 0;
+            patch[to++] =
+              line >= 0 && line < height && at >= 0 && at < width ? (x[from + at] as number) : 0;
         }
       for (let filter = 0, w = 0; filter < filters; filter++) {
         let sum = bias[filter] as number;

@@ -1,4 +1,6 @@
-/** Layers at the end of a Q network: a state's value and actions' advantages, a distribution's mean. */
+/**
+ * Layers at the end of a Q network: a state's value and actions' advantages, a distribution's mean.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { checkAtoms } from '../distribution.ts';
@@ -9,8 +11,9 @@ import type { Layer } from './layers.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * From rows of 1 + actions numbers, a state's value and each action's advantage, to actions' values: value + advantage − the mean
- * of the advantages (Wang et al., 2016). With `atoms` each of them is that many numbers.
+ * From rows of 1 + actions numbers, a state's value and each action's advantage, to actions'
+ * values: value + advantage − the mean of the advantages (Wang et al., 2016). With `atoms` each of
+ * them is that many numbers.
  */
 export function dueling(actions: number, options: { atoms?: number } = {}): Layer {
   checkCount('dueling: actions', actions);
@@ -61,10 +64,17 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
 }
 
 /** A contiguous tensor as rows of so many. */
-const rowsOf = (x: Floats, columns: number): Floats => x.view({ shape: [x.size / columns, columns] });
+const rowsOf = (x: Floats, columns: number): Floats =>
+  x.view({ shape: [x.size / columns, columns] });
 
-/** From rows of count · atoms logits to the means of their distributions over atoms, evenly spaced from min to max. */
-export function expectation(count: number, options: { atoms: number; min: number; max: number }): Layer {
+/**
+ * From rows of count · atoms logits to the means of their distributions over atoms, evenly spaced
+ * from min to max.
+ */
+export function expectation(
+  count: number,
+  options: { atoms: number; min: number; max: number },
+): Layer {
   checkCount('expectation: count', count);
   checkKeys('expectation', options, ['atoms', 'min', 'max']);
   const { atoms, min, max } = checkAtoms('expectation', options);

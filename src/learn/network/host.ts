@@ -1,6 +1,12 @@
-/** Layers on the calling thread, for policies: plain loops arranged so that V8 keeps the sums in registers. */
+/**
+ * Layers on the calling thread, for policies: plain loops arranged so that V8 keeps the sums in
+ * registers.
+ */
 
-/** y = x · weightᵀ + bias for `rows` rows, weight [outputs, inputs]; sums run in double. Rows go in pairs, an odd last one alone. */
+/**
+ * y = x · weightᵀ + bias for `rows` rows, weight [outputs, inputs]; sums run in double. Rows go in
+ * pairs, an odd last one alone.
+ */
 export function dense(
   x: Float32Array,
   rows: number,
@@ -94,7 +100,8 @@ function last(
     y[to + 2] = a2;
     y[to + 3] = a3;
   }
-  for (let o = whole; o < outputs; o++) y[row * outputs + o] = one(x, first, weight, bias, inputs, o);
+  for (let o = whole; o < outputs; o++)
+    y[row * outputs + o] = one(x, first, weight, bias, inputs, o);
 }
 
 function one(
@@ -106,7 +113,8 @@ function one(
   o: number,
 ): number {
   let sum = bias[o] as number;
-  for (let i = 0, at = o * inputs; i < inputs; i++, at++) sum += (x[first + i] as number) * (weight[at] as number);
+  for (let i = 0, at = o * inputs; i < inputs; i++, at++)
+    sum += (x[first + i] as number) * (weight[at] as number);
   return sum;
 }
 
@@ -128,13 +136,17 @@ export function normalised(
     for (let j = 0; j < n; j++) spread += ((x[at + j] as number) - mean) ** 2;
     const rest = 1 / Math.sqrt(spread / n + epsilon);
     for (let j = 0; j < n; j++)
-      y[at + j] = ((x[at + j] as number) - mean) * rest * (weight[j] as number) + (bias[j] as number);
+      y[at + j] =
+        ((x[at + j] as number) - mean) * rest * (weight[j] as number) + (bias[j] as number);
   }
 }
 
 const sigmoid = (v: number): number => 1 / (1 + Math.exp(-v));
 
-/** The share of the normal distribution below x: a series where it converges soon, a continued fraction beyond. */
+/**
+ * The share of the normal distribution below x: a series where it converges soon, a continued
+ * fraction beyond.
+ */
 function phi(x: number): number {
   const size = Math.abs(x);
   if (size > 39) return x > 0 ? 1 : 0;

@@ -1,4 +1,7 @@
-/** What the library's own layers are, for those who write a network down in another form. A layer of somebody else's has no kind. */
+/**
+ * What the library's own layers are, for those who write a network down in another form. A layer of
+ * somebody else's has no kind.
+ */
 import type { ActivationName } from './host.ts';
 
 /** What a layer does, beside its parameters; sizes in numbers of a row, or pixels. */

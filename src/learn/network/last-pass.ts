@@ -1,4 +1,7 @@
-/** What a workspace knows of its last forward, so that a backward that does not belong to it is refused. */
+/**
+ * What a workspace knows of its last forward, so that a backward that does not belong to it is
+ * refused.
+ */
 
 import { stateError } from '../../base/errors.ts';
 import type { Tensor } from '../../device/device.ts';
@@ -7,8 +10,8 @@ type Floats = Tensor<'float32'>;
 type Parameters = readonly (readonly Floats[])[];
 
 /**
- * Two forwards in one workspace are no mistake by themselves, so only backward checks. It compares places in memory, because views
- * are made anew.
+ * Two forwards in one workspace are no mistake by themselves, so only backward checks. It compares
+ * places in memory, because views are made anew.
  */
 export class LastPass {
   #pass: { readonly input: Floats; readonly parameters: Parameters } | null = null;
@@ -32,7 +35,9 @@ export class LastPass {
   backward(input: Floats, parameters: Parameters): void {
     const pass = this.#pass;
     if (pass === null)
-      throw refusal('this workspace has no forward pass yet: call forward() with it first, with this input');
+      throw refusal(
+        'this workspace has no forward pass yet: call forward() with it first, with this input',
+      );
     const other = different(pass.input, input)
       ? 'another input'
       : pass.parameters.some((of, i) => of.some((each, j) => different(each, parameters[i]?.[j])))

@@ -1,4 +1,6 @@
-/** Layers: what each makes of rows, and what of gradients, as launches over memory that is there. */
+/**
+ * Layers: what each makes of rows, and what of gradients, as launches over memory that is there.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { type Activation, activations } from '../activation.ts';
@@ -30,7 +32,10 @@ export interface LayerPass {
   readonly kept: Floats | undefined;
 }
 
-/** And back: `dy` may be overwritten, `gradients` are; they and `dx` are there where somebody wants them. */
+/**
+ * And back: `dy` may be overwritten, `gradients` are; they and `dx` are there where somebody wants
+ * them.
+ */
 export interface LayerReturn extends LayerPass {
   readonly dy: Floats;
   readonly dx: Floats | undefined;
@@ -56,13 +61,27 @@ export interface Layer {
   backward(stream: Stream, pass: LayerReturn): void;
   /** its rows are its input's, for a place in the numbering of layers: it is passed over */
   readonly passes?: true;
-  /** this layer with the one behind it in one, where that is faster; it has this one's parameters, and behind them the other's */
+  /**
+   * this layer with the one behind it in one, where that is faster; it has this one's parameters,
+   * and behind them the other's
+   */
   fuse?(next: Layer): Layer | undefined;
-  /** without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it is; both may be longer */
-  run?(x: Float32Array, rows: number, y: Float32Array, parameters: readonly Float32Array[], inputs: number): void;
+  /**
+   * without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it
+   * is; both may be longer
+   */
+  run?(
+    x: Float32Array,
+    rows: number,
+    y: Float32Array,
+    parameters: readonly Float32Array[],
+    inputs: number,
+  ): void;
 }
 
-/** y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear; begins within ±1/√inputs. */
+/**
+ * y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear; begins within ±1/√inputs.
+ */
 export function linear(inputs: number, outputs: number): Layer {
   checkCount('linear: inputs', inputs);
   checkCount('linear: outputs', outputs);
@@ -114,7 +133,10 @@ function dense(inputs: number, outputs: number, act: Activation): Layer {
   return ofKind({ kind: 'linear' }, { ...layer, fuse });
 }
 
-/** Linear, layer normalisation and an activation: bias, normalisation and activation are one kernel, which keeps the product. */
+/**
+ * Linear, layer normalisation and an activation: bias, normalisation and activation are one kernel,
+ * which keeps the product.
+ */
 function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): Layer {
   const n = linear.outputs(0);
   const op = act === null ? -1 : unaries[act];
@@ -135,7 +157,10 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
         reals: [epsilon],
       });
     },
-    backward(stream, { parameters: [weight, bias, scale, shift], x, kept, dy, dx, gradients, scratch }) {
+    backward(
+      stream,
+      { parameters: [weight, bias, scale, shift], x, kept, dy, dx, gradients, scratch },
+    ) {
       const { product: d, statistics } = parts(kept!, dy.shape[0]!);
       stream.launch('norm_act_backward', {
         tensors: [d, scratch!, dy, d, statistics, bias!, scale!, shift!],
@@ -165,7 +190,10 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
   };
 }
 
-/** y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm; begins with ones and zeros. */
+/**
+ * y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm;
+ * begins with ones and zeros.
+ */
 export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
   checkCount('layerNorm: n', n);
   checkKeys('layerNorm', options, ['epsilon']);
@@ -194,7 +222,14 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
       const into = dx ?? dy;
       stream.launch('layer_norm_backward', {
         tensors: [into, scratch!, dy, x, kept!, weight!],
-        wholes: [dy.shape[0]!, n, rowStride(into), rowStride(scratch!), rowStride(dy), rowStride(x)],
+        wholes: [
+          dy.shape[0]!,
+          n,
+          rowStride(into),
+          rowStride(scratch!),
+          rowStride(dy),
+          rowStride(x),
+        ],
       });
       if (gradients) sumColumns(stream, gradients[0]!, scratch!);
     },
@@ -205,7 +240,11 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
 
 function sumColumns(stream: Stream, out: Floats, x: Floats): void {
   const [rows, columns] = x.shape as [number, number];
-  stream.launch('column_sums', { tensors: [out, x], wholes: [rows, columns, rowStride(x)], reals: [1, 0] });
+  stream.launch('column_sums', {
+    tensors: [out, x],
+    wholes: [rows, columns, rowStride(x)],
+    reals: [1, 0],
+  });
 }
 
 function activation(name: ActivationName): () => Layer {
@@ -235,7 +274,10 @@ const asItIs: Layer = ofKind(
   },
 );
 
-/** Images as rows of numbers, which they are already: it stands where torch.nn.Flatten does, so that names of parameters agree. */
+/**
+ * Images as rows of numbers, which they are already: it stands where torch.nn.Flatten does, so that
+ * names of parameters agree.
+ */
 export const flatten = (): Layer => asItIs;
 
 export const relu = activation('relu');

@@ -1,4 +1,6 @@
-/** Layers in a row over one flat float32 vector: description, first values, and passes on a device. */
+/**
+ * Layers in a row over one flat float32 vector: description, first values, and passes on a device.
+ */
 import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
 import { arrayOf, elementCount } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
@@ -27,7 +29,10 @@ interface Stage {
   readonly layer: Layer;
   readonly inputs: number;
   readonly outputs: number;
-  readonly parameters: readonly (ParameterShape & { readonly called: string; readonly offset: number })[];
+  readonly parameters: readonly (ParameterShape & {
+    readonly called: string;
+    readonly offset: number;
+  })[];
 }
 
 export class Network {
@@ -41,13 +46,16 @@ export class Network {
 
   /** Throws a RangeError naming both layers where one does not take what the one before makes. */
   constructor(layers: readonly Layer[]) {
-    if (!Array.isArray(layers)) throw typeError(`a Network takes an array of layers, got ${shown(layers)}`);
+    if (!Array.isArray(layers))
+      throw typeError(`a Network takes an array of layers, got ${shown(layers)}`);
     for (const [i, layer] of layers.entries())
       if (typeof (layer as Layer | undefined)?.forward !== 'function')
         throw typeError(`layers[${i}] must be a layer such as linear(4, 8), got ${shown(layer)}`);
     const first = layers.find((layer: Layer) => layer.inputs !== undefined) as Layer | undefined;
     if (first === undefined)
-      throw rangeError('a Network needs a layer that says how many inputs it takes, such as linear(4, 8)');
+      throw rangeError(
+        'a Network needs a layer that says how many inputs it takes, such as linear(4, 8)',
+      );
     this.layers = Object.freeze([...layers]);
     this.inputs = first.inputs as number;
     const stages: Stage[] = [];
@@ -87,7 +95,9 @@ export class Network {
     if (new.target === Network) Object.freeze(this);
   }
 
-  /** First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them. */
+  /**
+   * First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them.
+   */
   initialise(seed: number): Float32Array {
     const random = new Random(seed);
     const flat = arrayOf('float32', this.parameterCount);
@@ -98,7 +108,10 @@ export class Network {
     return flat;
   }
 
-  /** The layers' parameters as views of a contiguous float32 vector of parameterCount: what forward and backward take. */
+  /**
+   * The layers' parameters as views of a contiguous float32 vector of parameterCount: what forward
+   * and backward take.
+   */
   over(flat: Floats): Floats[][] {
     checkVector('parameters', flat, this.parameterCount);
     return this.#stages.map(({ parameters }) =>
@@ -106,15 +119,26 @@ export class Network {
     );
   }
 
-  /** Memory for a pass of `rows` rows; with `backward` also for the gradients. The caller closes it. */
+  /**
+   * Memory for a pass of `rows` rows; with `backward` also for the gradients. The caller closes it.
+   */
   workspace(device: Device, rows: number, options: { backward?: boolean } = {}): NetworkWorkspace {
     checkKeys('workspace', options, ['backward']);
     const { backward = false } = options;
     checkFlag('backward', backward);
-    return new NetworkWorkspace(this, this.#stages, checkDevice('workspace', device), rows, backward);
+    return new NetworkWorkspace(
+      this,
+      this.#stages,
+      checkDevice('workspace', device),
+      rows,
+      backward,
+    );
   }
 
-  /** The network's output of `input` [rows, inputs] into the workspace, [rows, outputs]; `parameters` is what over() gives. */
+  /**
+   * The network's output of `input` [rows, inputs] into the workspace, [rows, outputs];
+   * `parameters` is what over() gives.
+   */
   forward(
     stream: Stream,
     parameters: readonly (readonly Floats[])[],
@@ -127,7 +151,12 @@ export class Network {
     lastPass(workspace).forget();
     this.#stages.forEach(({ layer }, i) => {
       const y = workspace.outputs[i] as Floats;
-      layer.forward(stream, { parameters: parameters[i] as Floats[], x, y, kept: workspace.kept[i] });
+      layer.forward(stream, {
+        parameters: parameters[i] as Floats[],
+        x,
+        y,
+        kept: workspace.kept[i],
+      });
       x = y;
     });
     lastPass(workspace).forward(input, parameters);
@@ -135,10 +164,11 @@ export class Network {
   }
 
   /**
-   * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs], which it overwrites, into
-   * `gradient` (what over() gives; overwritten, not added to; null where only the input's is wanted) and, when given,
-   * `inputGradient` [rows, inputs]. Throws ERR_HOTSLOT_STATE_EMPTY unless that pass had this input and these parameters, and for a
-   * second time without a new pass or a new look at outputGradient.
+   * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs],
+   * which it overwrites, into `gradient` (what over() gives; overwritten, not added to; null where
+   * only the input's is wanted) and, when given, `inputGradient` [rows, inputs]. Throws
+   * ERR_HOTSLOT_STATE_EMPTY unless that pass had this input and these parameters, and for a second
+   * time without a new pass or a new look at outputGradient.
    */
   backward(
     stream: Stream,
@@ -153,28 +183,41 @@ export class Network {
     if (gradient !== null && (!Array.isArray(gradient) || gradient.length !== this.#stages.length))
       throw typeError(`backward: gradient must be what over() gives, got ${shown(gradient)}`);
     const { gradients, outputs, kept, scratch, rows } = workspace;
-    if (gradients.length === 0) throw stateError('EMPTY', 'this workspace was made without backward: true');
+    if (gradients.length === 0)
+      throw stateError('EMPTY', 'this workspace was made without backward: true');
     checkMatrix('input', input, rows, this.inputs);
     if (inputGradient) checkMatrix('inputGradient', inputGradient, rows, this.inputs);
     lastPass(workspace).backward(input, parameters);
     for (let i = this.#stages.length - 1; i >= 0; i--) {
       const { layer, inputs } = this.#stages[i] as Stage;
       layer.backward(stream, {
-        ...{ parameters: parameters[i] as Floats[], gradients: gradient?.[i] as Floats[] | undefined, kept: kept[i] },
-        ...{ x: i > 0 ? (outputs[i - 1] as Floats) : input, y: outputs[i] as Floats, dy: gradients[i] as Floats },
+        parameters: parameters[i] as Floats[],
+        gradients: gradient?.[i] as Floats[] | undefined,
+        kept: kept[i],
+        x: i > 0 ? (outputs[i - 1] as Floats) : input,
+        y: outputs[i] as Floats,
+        dy: gradients[i] as Floats,
         dx: i > 0 ? gradients[i - 1] : inputGradient,
         scratch: scratch?.view({ shape: [rows, layer.scratch?.(inputs) ?? 0] }),
       });
     }
   }
 
-  /** The same without a device: a function of rows over a flat vector, which it reads at every call. Its array is good until the next. */
+  /**
+   * The same without a device: a function of rows over a flat vector, which it reads at every call.
+   * Its array is good until the next.
+   */
   onHost(flat: Float32Array): (x: Float32Array, rows: number) => Float32Array {
     if (!(flat instanceof Float32Array) || flat.length !== this.parameterCount)
-      throw rangeError(`onHost needs ${this.parameterCount} floats in a Float32Array, got ${shown(flat)}`);
+      throw rangeError(
+        `onHost needs ${this.parameterCount} floats in a Float32Array, got ${shown(flat)}`,
+      );
     const steps = this.#stages.map(({ layer, inputs, outputs, parameters }) => {
-      if (!layer.run) throw typeError(`${layer.name} has no run(): it cannot be used without a device`);
-      const views = parameters.map(({ shape, offset }) => flat.subarray(offset, offset + elementCount(shape)));
+      if (!layer.run)
+        throw typeError(`${layer.name} has no run(): it cannot be used without a device`);
+      const views = parameters.map(({ shape, offset }) =>
+        flat.subarray(offset, offset + elementCount(shape)),
+      );
       return { layer, inputs, outputs, views, y: new Float32Array(0) };
     });
     return (x, rows) => {
@@ -204,7 +247,10 @@ export let passParts: (pass: NetworkWorkspace) => {
   parts: readonly { layer: number; what: string; end: number }[];
 };
 
-/** What one pass writes: each layer's output (a linear layer and the `relu` or `tanh` behind it have one) and what it keeps, and for backward the gradient at each output. */
+/**
+ * What one pass writes: each layer's output (a linear layer and the `relu` or `tanh` behind it have
+ * one) and what it keeps, and for backward the gradient at each output.
+ */
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
   readonly rows: number;
@@ -223,12 +269,20 @@ export class NetworkWorkspace implements Disposable {
     lastPass = (workspace) => workspace.#last;
   }
 
-  constructor(network: Network, stages: readonly Stage[], device: Device, rows: number, backward: boolean) {
+  constructor(
+    network: Network,
+    stages: readonly Stage[],
+    device: Device,
+    rows: number,
+    backward: boolean,
+  ) {
     this.network = network;
     this.rows = checkCount('rows', rows);
     const widths = stages.map(({ outputs }) => outputs);
     const keeps = stages.map(({ layer, inputs }) => layer.keeps?.(inputs) ?? 0);
-    const most = backward ? Math.max(0, ...stages.map(({ layer, inputs }) => layer.scratch?.(inputs) ?? 0)) : 0;
+    const most = backward
+      ? Math.max(0, ...stages.map(({ layer, inputs }) => layer.scratch?.(inputs) ?? 0))
+      : 0;
     // Tensors start on cache lines of their own: 16 floats.
     let at = 0;
     const places = [...widths, ...(backward ? widths : []), ...keeps, most].map((width) => {
@@ -257,7 +311,10 @@ export class NetworkWorkspace implements Disposable {
   get output(): Floats {
     return this.outputs.at(-1) as Floats;
   }
-  /** Where the loss's gradient at the output belongs before each backward, which overwrites it: ask for it again then. */
+  /**
+   * Where the loss's gradient at the output belongs before each backward, which overwrites it: ask
+   * for it again then.
+   */
   get outputGradient(): Floats {
     const last = this.gradients.at(-1);
     if (!last) throw stateError('EMPTY', 'this workspace was made without backward: true');

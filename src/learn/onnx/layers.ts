@@ -21,8 +21,16 @@ export function checkLayers(network: Network): void {
       );
 }
 
-/** Adds the nodes of all layers; the name of the network's output [n, outputs]. `parameters`: its flat vector. */
-export function addLayers(graph: OnnxGraph, network: Network, parameters: Float32Array, input: string): string {
+/**
+ * Adds the nodes of all layers; the name of the network's output [n, outputs]. `parameters`: its
+ * flat vector.
+ */
+export function addLayers(
+  graph: OnnxGraph,
+  network: Network,
+  parameters: Float32Array,
+  input: string,
+): string {
   const named = new Map(network.parameters.map((parameter) => [parameter.name, parameter]));
   let value: Value = { name: input, width: network.inputs, image: null };
   for (const [i, layer] of network.layers.entries()) {
@@ -33,7 +41,14 @@ export function addLayers(graph: OnnxGraph, network: Network, parameters: Float3
       const end = offset + shape.reduce((product, size) => product * size, 1);
       return graph.floats(called, parameters.subarray(offset, end), shape);
     });
-    value = addLayer(graph, kindOf(layer) as LayerKind, value, constants, i, layer.outputs(value.width));
+    value = addLayer(
+      graph,
+      kindOf(layer) as LayerKind,
+      value,
+      constants,
+      i,
+      layer.outputs(value.width),
+    );
   }
   return flat(graph, value).name;
 }
@@ -47,7 +62,8 @@ function addLayer(
   width: number,
 ): Value {
   // Numbers by themselves: images stay what they are.
-  if (kind.kind === 'activation') return { ...value, name: activation(graph, kind.name, value.name) };
+  if (kind.kind === 'activation')
+    return { ...value, name: activation(graph, kind.name, value.name) };
   if (kind.kind === 'conv2d') return convolution(graph, kind.sizes, value, constants, i);
   const { name } = flat(graph, value);
   const made = (output: string): Value => ({ name: output, width, image: null });
@@ -60,7 +76,10 @@ function addLayer(
       return made(graph.node('Gemm', [name, ...constants], { transB: { int: 1 } }));
     case 'layerNorm':
       return made(
-        graph.node('LayerNormalization', [name, ...constants], { axis: { int: -1 }, epsilon: { float: kind.epsilon } }),
+        graph.node('LayerNormalization', [name, ...constants], {
+          axis: { int: -1 },
+          epsilon: { float: kind.epsilon },
+        }),
       );
     case 'dueling': {
       const { actions, atoms } = kind;
@@ -68,7 +87,10 @@ function addLayer(
       const [state, advantages] = [`${i}.value`, `${i}.advantages`];
       const sizes = graph.wholes(`${i}.sizes`, [1, actions]);
       graph.node('Split', [parts, sizes], { axis: { int: 1 } }, [state, advantages]);
-      const mean = graph.node('ReduceMean', [advantages], { axes: { ints: [1] }, keepdims: { int: 1 } });
+      const mean = graph.node('ReduceMean', [advantages], {
+        axes: { ints: [1] },
+        keepdims: { int: 1 },
+      });
       const base = graph.node('Sub', [state, mean]);
       return made(reshaped(graph.node('Add', [advantages, base]), 'joined', actions * atoms));
     }
@@ -76,7 +98,9 @@ function addLayer(
       const { count, atoms, min, max } = kind;
       const gap = (max - min) / (atoms - 1);
       const places = Array.from({ length: atoms }, (_, k) => min + k * gap);
-      const shares = graph.node('Softmax', [reshaped(name, 'logits', count, atoms)], { axis: { int: -1 } });
+      const shares = graph.node('Softmax', [reshaped(name, 'logits', count, atoms)], {
+        axis: { int: -1 },
+      });
       return made(graph.node('MatMul', [shares, graph.floats(`${i}.atoms`, places)]));
     }
   }
@@ -89,13 +113,27 @@ function convolution(
   constants: readonly string[],
   i: number,
 ): Value {
-  const { channels, height, width, kernelHeight, kernelWidth, stride, padding, filters, high, wide } = sizes;
+  const {
+    channels,
+    height,
+    width,
+    kernelHeight,
+    kernelWidth,
+    stride,
+    padding,
+    filters,
+    high,
+    wide,
+  } = sizes;
   const [from, to] = [`${[channels, height, width]}`, `${[filters, high, wide]}`];
   // Straight from the convolution before, where its images are what this one takes.
   const images =
     value.image === from
       ? value.name
-      : graph.node('Reshape', [flat(graph, value).name, graph.wholes(`${i}.images`, [0, channels, height, width])]);
+      : graph.node('Reshape', [
+          flat(graph, value).name,
+          graph.wholes(`${i}.images`, [0, channels, height, width]),
+        ]);
   const name = graph.node('Conv', [images, ...constants], {
     kernel_shape: { ints: [kernelHeight, kernelWidth] },
     strides: { ints: [stride, stride] },
@@ -113,7 +151,8 @@ function flat(graph: OnnxGraph, value: Value): Value {
 const alone = { relu: 'Relu', tanh: 'Tanh', sigmoid: 'Sigmoid', elu: 'Elu' } as const;
 
 function activation(graph: OnnxGraph, name: ActivationName, x: string): string {
-  if (name !== 'silu' && name !== 'gelu' && name !== 'geluTanh') return graph.node(alone[name], [x]);
+  if (name !== 'silu' && name !== 'gelu' && name !== 'geluTanh')
+    return graph.node(alone[name], [x]);
   const number = (called: string, value: number) => graph.floats(`${x}.${called}`, [value], []);
   const times = (a: string, b: string) => graph.node('Mul', [a, b]);
   if (name === 'silu') return times(x, graph.node('Sigmoid', [x]));

@@ -1,6 +1,7 @@
 /**
- * An ONNX model as Protocol Buffers: nodes and constants in the order in which they are added, one input, some outputs. Field
- * numbers are those of onnx.proto3, IR version 8; operators those of opset 17.
+ * An ONNX model as Protocol Buffers: nodes and constants in the order in which they are added, one
+ * input, some outputs. Field numbers are those of onnx.proto3, IR version 8; operators those of
+ * opset 17.
  */
 import { Message } from '../../base/protobuf.ts';
 
@@ -12,7 +13,10 @@ const dataTypes = { float32: 1, int64: 7 } as const;
 export type OnnxDType = keyof typeof dataTypes;
 
 /** An attribute of a node: a number with a point, a whole one, or whole ones. */
-export type Attribute = { readonly float: number } | { readonly int: number } | { readonly ints: readonly number[] };
+export type Attribute =
+  | { readonly float: number }
+  | { readonly int: number }
+  | { readonly ints: readonly number[] };
 
 /** Of AttributeProto, f = 2, i = 3, ints = 8, and type = 20: FLOAT 1, INT 2, INTS 7. */
 function attribute(name: string, value: Attribute): Message {
@@ -24,17 +28,28 @@ function attribute(name: string, value: Attribute): Message {
 }
 
 /** TensorProto: dims = 1, data_type = 2, name = 8, raw_data = 9, little-endian. */
-function tensor(name: string, dtype: OnnxDType, shape: readonly number[], bytes: Uint8Array): Message {
+function tensor(
+  name: string,
+  dtype: OnnxDType,
+  shape: readonly number[],
+  bytes: Uint8Array,
+): Message {
   const message = new Message();
   for (const size of shape) message.int(1, size);
   return message.int(2, dataTypes[dtype]).text(8, name).data(9, bytes);
 }
 
-/** ValueInfoProto: name = 1, type = 2; tensor_type = 1: elem_type = 1, shape = 2; dim = 1: dim_value = 1, dim_param = 2. */
+/**
+ * ValueInfoProto: name = 1, type = 2; tensor_type = 1: elem_type = 1, shape = 2; dim = 1: dim_value
+ * = 1, dim_param = 2.
+ */
 function valueInfo(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): Message {
   const dims = new Message();
   for (const size of shape)
-    dims.message(1, typeof size === 'string' ? new Message().text(2, size) : new Message().int(1, size));
+    dims.message(
+      1,
+      typeof size === 'string' ? new Message().text(2, size) : new Message().int(1, size),
+    );
   const type = new Message().int(1, dataTypes[dtype]).message(2, dims);
   return new Message().text(1, name).message(2, new Message().message(1, type));
 }
@@ -58,18 +73,28 @@ export class OnnxGraph {
   }
 
   /** A constant of float32; its name. Without a shape a vector, with [] one number. */
-  floats(name: string, values: Float32Array | readonly number[], shape: readonly number[] = [values.length]): string {
+  floats(
+    name: string,
+    values: Float32Array | readonly number[],
+    shape: readonly number[] = [values.length],
+  ): string {
     const data = values instanceof Float32Array ? values : Float32Array.from(values);
     this.#graph.message(5, tensor(name, 'float32', shape, bytesOf(data)));
     return name;
   }
   /** A constant vector of int64. */
   wholes(name: string, values: readonly number[]): string {
-    this.#graph.message(5, tensor(name, 'int64', [values.length], bytesOf(BigInt64Array.from(values, BigInt))));
+    this.#graph.message(
+      5,
+      tensor(name, 'int64', [values.length], bytesOf(BigInt64Array.from(values, BigInt))),
+    );
     return name;
   }
 
-  /** NodeProto: input = 1, output = 2, name = 3, op_type = 4, attribute = 5. The name of what it makes, or of the first of `outputs`. */
+  /**
+   * NodeProto: input = 1, output = 2, name = 3, op_type = 4, attribute = 5. The name of what it
+   * makes, or of the first of `outputs`.
+   */
   node(
     op: string,
     inputs: readonly string[],
@@ -80,12 +105,16 @@ export class OnnxGraph {
     for (const name of inputs) message.text(1, name);
     for (const name of outputs) message.text(2, name);
     message.text(3, `${this.#count++}.${op}`).text(4, op);
-    for (const [name, value] of Object.entries(attributes)) message.message(5, attribute(name, value));
+    for (const [name, value] of Object.entries(attributes))
+      message.message(5, attribute(name, value));
     this.#graph.message(1, message);
     return outputs[0] as string;
   }
 
-  /** ModelProto: ir_version = 1, producer_name = 2, graph = 7, opset_import = 8, of which version = 2. */
+  /**
+   * ModelProto: ir_version = 1, producer_name = 2, graph = 7, opset_import = 8, of which version =
+   * 2.
+   */
   encode(): Uint8Array {
     const model = new Message().int(1, IR_VERSION).text(2, 'hotslot').message(7, this.#graph);
     return new Uint8Array(model.message(8, new Message().text(1, '').int(2, OPSET)).bytes);

@@ -1,4 +1,7 @@
-/** Policies and networks as ONNX models, which runtimes of other languages, browsers and robots read. */
+/**
+ * Policies and networks as ONNX models, which runtimes of other languages, browsers and robots
+ * read.
+ */
 import { checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { ActorPolicy, greedyActor } from '../actor-critic/policies.ts';
@@ -17,24 +20,37 @@ export interface OnnxOptions {
 const MOST_FLOATS = 2 ** 29 - 2 ** 20;
 
 /**
- * The bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any n. Its outputs:
+ * The bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any n. Its
+ * outputs:
  *
- * - of an MlpPolicy or a DqnPolicy: `action` int64 [n], the greedy one, and `values` float32 [n, actions];
- * - of a SacPolicy or a Td3Policy: `action` float32 [n, actionDim] in the box of actions, without noise, also of a policy that
- *   explores; observations are normalised first where the policy does that;
+ * - of an MlpPolicy or a DqnPolicy: `action` int64 [n], the greedy one, and `values` float32 [n,
+ *   actions];
+ * - of a SacPolicy or a Td3Policy: `action` float32 [n, actionDim] in the box of actions, without
+ *   noise, also of a policy that explores; observations are normalised first where the policy does
+ *   that;
  * - of a Network: `values` float32 [n, outputs].
  *
- * The weights are copied as they are now. Throws a TypeError that names the layer where one is not of hotslot/learner.
+ * The weights are copied as they are now. Throws a TypeError that names the layer where one is not
+ * of hotslot/learner.
  */
-export function encodeOnnx(model: MlpPolicy | ActorPolicy | Network, options: OnnxOptions = {}): Uint8Array {
-  const network = model instanceof Network ? model : (model as { network?: unknown } | null | undefined)?.network;
-  const known = model instanceof Network || model instanceof MlpPolicy || model instanceof ActorPolicy;
+export function encodeOnnx(
+  model: MlpPolicy | ActorPolicy | Network,
+  options: OnnxOptions = {},
+): Uint8Array {
+  const network =
+    model instanceof Network ? model : (model as { network?: unknown } | null | undefined)?.network;
+  const known =
+    model instanceof Network || model instanceof MlpPolicy || model instanceof ActorPolicy;
   if (!known || !(network instanceof Network))
-    throw typeError(`encodeOnnx takes a policy or a Network of hotslot/learner, got ${shown(model)}`);
+    throw typeError(
+      `encodeOnnx takes a policy or a Network of hotslot/learner, got ${shown(model)}`,
+    );
   checkKeys('encodeOnnx', options, ['parameters']);
   checkLayers(network);
   if (network.parameterCount > MOST_FLOATS)
-    throw rangeError(`an ONNX model holds at most ${MOST_FLOATS} weights, this network has ${network.parameterCount}`);
+    throw rangeError(
+      `an ONNX model holds at most ${MOST_FLOATS} weights, this network has ${network.parameterCount}`,
+    );
   const graph = new OnnxGraph();
   const obs = graph.input('obs', network.inputs);
   if (model instanceof Network) {
@@ -42,10 +58,13 @@ export function encodeOnnx(model: MlpPolicy | ActorPolicy | Network, options: On
     return graph.encode();
   }
   if (options.parameters !== undefined)
-    throw rangeError('encodeOnnx: parameters are for a Network; a policy has its own: load() them into it first');
+    throw rangeError(
+      'encodeOnnx: parameters are for a Network; a policy has its own: load() them into it first',
+    );
   if (model instanceof MlpPolicy) {
     const scale = model instanceof DqnPolicy ? model.scale : 1;
-    const seen = scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
+    const seen =
+      scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
     const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen);
     // The first of equals, as act() does.
     const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
@@ -68,7 +87,12 @@ function parametersOf(network: Network, { parameters }: OnnxOptions): Float32Arr
   return parameters;
 }
 
-function addValues(graph: OnnxGraph, network: Network, parameters: Float32Array, obs: string): string {
+function addValues(
+  graph: OnnxGraph,
+  network: Network,
+  parameters: Float32Array,
+  obs: string,
+): string {
   graph.node('Identity', [addLayers(graph, network, parameters, obs)], {}, ['values']);
   graph.output('values', 'float32', network.outputs);
   return 'values';
@@ -88,7 +112,8 @@ function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
     const mean = graph.floats('normaliser.mean', vector.subarray(begin, middle));
     const factor = graph.floats('normaliser.factor', vector.subarray(middle));
     seen = graph.node('Mul', [graph.node('Sub', [obs, mean]), factor]);
-    if (clip < Number.POSITIVE_INFINITY) seen = graph.node('Clip', [seen, ...limits('normaliser', -clip, clip)]);
+    if (clip < Number.POSITIVE_INFINITY)
+      seen = graph.node('Clip', [seen, ...limits('normaliser', -clip, clip)]);
   }
   let x = addLayers(graph, network, vector.subarray(0, network.parameterCount), seen);
   if (meanClamp !== undefined) {

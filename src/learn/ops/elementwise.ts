@@ -8,14 +8,39 @@ type Floats = Tensor<'float32'>;
 
 /** By name, and by number in native/kernels/unary.gk. */
 export const unaries = {
-  ...{ abs: 0, neg: 1, sign: 2, square: 3, sqrt: 4, rsqrt: 5, reciprocal: 6, exp: 7, log: 8, tanh: 9, sigmoid: 10 },
-  ...{ softplus: 11, relu: 12, silu: 13, gelu: 14, geluTanh: 15, elu: 16 },
+  abs: 0,
+  neg: 1,
+  sign: 2,
+  square: 3,
+  sqrt: 4,
+  rsqrt: 5,
+  reciprocal: 6,
+  exp: 7,
+  log: 8,
+  tanh: 9,
+  sigmoid: 10,
+  softplus: 11,
+  relu: 12,
+  silu: 13,
+  gelu: 14,
+  geluTanh: 15,
+  elu: 16,
 } as const;
 
 /** By name, and by number in native/kernels/binary.gk. */
 const binaries = {
-  ...{ add: 0, sub: 1, mul: 2, div: 3, min: 4, max: 5 },
-  ...{ eq: 6, ne: 7, lt: 8, le: 9, gt: 10, ge: 11 },
+  add: 0,
+  sub: 1,
+  mul: 2,
+  div: 3,
+  min: 4,
+  max: 5,
+  eq: 6,
+  ne: 7,
+  lt: 8,
+  le: 9,
+  gt: 10,
+  ge: 11,
 } as const;
 
 /** A number stands for a tensor that holds it, rounded to float32, everywhere. */
@@ -24,7 +49,10 @@ type Unary = (stream: Stream, out: Floats, x: Floats) => void;
 type Slope = (stream: Stream, out: Floats, dy: Floats, x: Floats) => void;
 type Binary = (stream: Stream, out: Floats, a: Operand, b: Operand) => void;
 
-function each<Name extends string, Op>(numbers: Record<Name, number>, make: (name: Name, op: number) => Op) {
+function each<Name extends string, Op>(
+  numbers: Record<Name, number>,
+  make: (name: Name, op: number) => Op,
+) {
   const made = Object.entries<number>(numbers).map(([name, op]) => [name, make(name as Name, op)]);
   return Object.fromEntries(made) as Record<Name, Op>;
 }
@@ -36,12 +64,15 @@ function alike(op: string, stream: Stream, out: Floats, inputs: Readonly<Record<
   return { ...launches, strides: launches.steps.map((of) => strideOf(of, launches.columns)) };
 }
 
-export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(unaries, (name, op) => (stream, out, x) => {
-  const { rows, columns, strides, each } = alike(name, stream, out, { x });
-  const [to, from] = strides as [number, number];
-  const wholes = [rows, columns, to, from, op] as const;
-  each(stream, (views) => stream.launch('unary', { tensors: views as [Floats, Floats], wholes }));
-});
+export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(
+  unaries,
+  (name, op) => (stream, out, x) => {
+    const { rows, columns, strides, each } = alike(name, stream, out, { x });
+    const [to, from] = strides as [number, number];
+    const wholes = [rows, columns, to, from, op] as const;
+    each(stream, (views) => stream.launch('unary', { tensors: views as [Floats, Floats], wholes }));
+  },
+);
 
 /** out = dy · f′(x). */
 export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
@@ -50,7 +81,9 @@ export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
     const { rows, columns, strides, each } = alike(`backward.${name}`, stream, out, { dy, x });
     const [to, above, from] = strides as [number, number, number];
     const wholes = [rows, columns, to, above, from, op] as const;
-    each(stream, (views) => stream.launch('unary_backward', { tensors: views as [Floats, Floats, Floats], wholes }));
+    each(stream, (views) =>
+      stream.launch('unary_backward', { tensors: views as [Floats, Floats, Floats], wholes }),
+    );
   },
 );
 
@@ -60,16 +93,33 @@ export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
     const { rows, columns, steps, each } = operands(name, stream, out, { a, b });
     const [to, first, second] = steps as [Steps, Steps, Steps];
     const wholes = [rows, columns, strideOf(to, columns), ...first, ...second, op] as const;
-    each(stream, (views) => stream.launch('binary', { tensors: views as [Floats, Floats, Floats], wholes }));
+    each(stream, (views) =>
+      stream.launch('binary', { tensors: views as [Floats, Floats, Floats], wholes }),
+    );
   },
 );
 
 /** out = condition ≠ 0 ? a : b. */
-export function where(stream: Stream, out: Floats, condition: Operand, a: Operand, b: Operand): void {
+export function where(
+  stream: Stream,
+  out: Floats,
+  condition: Operand,
+  a: Operand,
+  b: Operand,
+): void {
   const { rows, columns, steps, each } = operands('where', stream, out, { condition, a, b });
   const [to, ...from] = steps as [Steps, Steps, Steps, Steps];
-  const wholes = [rows, columns, strideOf(to, columns), ...from[0], ...from[1], ...from[2]] as const;
-  each(stream, (views) => stream.launch('where', { tensors: views as [Floats, Floats, Floats, Floats], wholes }));
+  const wholes = [
+    rows,
+    columns,
+    strideOf(to, columns),
+    ...from[0],
+    ...from[1],
+    ...from[2],
+  ] as const;
+  each(stream, (views) =>
+    stream.launch('where', { tensors: views as [Floats, Floats, Floats, Floats], wholes }),
+  );
 }
 
 /** out = x held within [low, high], which may be infinite; NaN stays NaN. */
@@ -78,5 +128,7 @@ export function clamp(stream: Stream, out: Floats, x: Floats, low: number, high:
   checkWithin('clamp: high', high, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
   checkWithin('clamp: low', low, Number.NEGATIVE_INFINITY, high);
   const wholes = [rows, columns, ...(strides as [number, number])] as const;
-  each(stream, (views) => stream.launch('clip', { tensors: views as [Floats, Floats], wholes, reals: [low, high] }));
+  each(stream, (views) =>
+    stream.launch('clip', { tensors: views as [Floats, Floats], wholes, reals: [low, high] }),
+  );
 }

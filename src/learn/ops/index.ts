@@ -20,9 +20,10 @@ const extreme =
   };
 
 /**
- * `ops.name(stream, out, …)`: float32 on the stream's device. Each only enqueues, so it may be captured. Shapes broadcast as in
- * numpy, and a number may stand for an operand that broadcasts. Throws TypeError for dtypes, RangeError for shapes, naming the two
- * that do not fit, before anything is launched.
+ * `ops.name(stream, out, …)`: float32 on the stream's device. Each only enqueues, so it may be
+ * captured. Shapes broadcast as in numpy, and a number may stand for an operand that broadcasts.
+ * Throws TypeError for dtypes, RangeError for shapes, naming the two that do not fit, before
+ * anything is launched.
  */
 export const ops = Object.freeze({
   ...unary,

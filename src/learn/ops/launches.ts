@@ -1,4 +1,7 @@
-/** Into which launches an op over any number of dimensions is split, for kernels that go through rows and columns. */
+/**
+ * Into which launches an op over any number of dimensions is split, for kernels that go through
+ * rows and columns.
+ */
 
 import { rangeError } from '../../base/errors.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
@@ -6,10 +9,15 @@ import { OpenedStream } from '../../device/stream.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Elements from row to row and from column to column of one launch; 0 reads the same number again. */
+/**
+ * Elements from row to row and from column to column of one launch; 0 reads the same number again.
+ */
 export type Steps = readonly [row: number, column: 0 | 1];
 
-/** A tensor of an op, or a number, by the name that errors give it, and its strides over the op's dimensions. */
+/**
+ * A tensor of an op, or a number, by the name that errors give it, and its strides over the op's
+ * dimensions.
+ */
 export interface Operand {
   readonly name: string;
   readonly tensor: Floats | number;
@@ -23,7 +31,10 @@ export interface Launches {
   readonly columns: number;
   /** per operand */
   readonly steps: readonly Steps[];
-  /** Calls `launch` for each of them with the operands' parts, as rows × columns or the one that is repeated. */
+  /**
+   * Calls `launch` for each of them with the operands' parts, as rows × columns or the one that is
+   * repeated.
+   */
   each(stream: Stream, launch: (views: readonly Floats[]) => void): void;
 }
 
@@ -37,17 +48,21 @@ interface Dimensions {
 }
 
 /**
- * The fewest launches that go through `shape`, the first operand being what is written. `repeats`: the kernel takes steps of 0.
- * `columns`: the operands' widths are the columns of every launch, else a dimension may become them. `dense`: the kernel writes
- * rows without gaps. Throws RangeError for an
- * output that has two indices in one element, for more than 4096 launches, and for an input that a launch would read after an
- * earlier one has written over it.
+ * The fewest launches that go through `shape`, the first operand being what is written. `repeats`:
+ * the kernel takes steps of 0. `columns`: the operands' widths are the columns of every launch,
+ * else a dimension may become them. `dense`: the kernel writes rows without gaps. Throws RangeError
+ * for an output that has two indices in one element, for more than 4096 launches, and for an input
+ * that a launch would read after an earlier one has written over it.
  */
 export function launchesOf(
   op: string,
   shape: readonly number[],
   operands: readonly Operand[],
-  { repeats = false, columns, dense = false }: { repeats?: boolean; columns?: number; dense?: boolean } = {},
+  {
+    repeats = false,
+    columns,
+    dense = false,
+  }: { repeats?: boolean; columns?: number; dense?: boolean } = {},
 ): Launches {
   checkApart(op, operands[0] as Operand, shape);
   const dimensions = joined(
@@ -57,7 +72,9 @@ export function launchesOf(
   const { lengths, strides } = dimensions;
   const total = lengths.reduce((n, length) => n * length, 1);
   const split = (columns === undefined ? columnsOf(dimensions, repeats) : []).concat({
-    ...{ at: -1, columns: columns ?? 1, widths: operands.map(({ width = 1 }) => width) },
+    at: -1,
+    columns: columns ?? 1,
+    widths: operands.map(({ width = 1 }) => width),
   });
   let best = { launches: Number.POSITIVE_INFINITY, row: -1, column: split[0] as Columns };
   for (const column of split)
@@ -84,7 +101,9 @@ export function launchesOf(
   const steps = strides.map((of): Steps => [of[row] ?? 0, of[column.at] === 0 ? 0 : 1]);
   const outer = lengths.map((_, d) => d).filter((d) => d !== row && d !== column.at);
   return {
-    ...{ rows, columns: column.columns, steps },
+    rows,
+    columns: column.columns,
+    steps,
     each(stream, launch) {
       if (total === 0) return;
       using made = tensorsOf(stream, operands);
@@ -94,7 +113,11 @@ export function launchesOf(
           made.tensors.map((tensor, i) => {
             const [down, width] = [steps[i]![0], column.widths[i]!];
             const offset = outer.reduce((sum, d, at) => sum + index[at]! * strides[i]![d]!, 0);
-            return tensor.view({ shape: [down === 0 ? 1 : rows, width], offset, strides: [down || width, 1] });
+            return tensor.view({
+              shape: [down === 0 ? 1 : rows, width],
+              offset,
+              strides: [down || width, 1],
+            });
           }),
         );
         for (let at = outer.length - 1; at >= 0; at--) {
@@ -108,10 +131,14 @@ export function launchesOf(
 }
 
 /**
- * The operands as tensors: a number in memory of its own, which is filled in stream order. In a capture the fill is one of the
- * graph's operations, and the graph keeps the memory that is closed here.
+ * The operands as tensors: a number in memory of its own, which is filled in stream order. In a
+ * capture the fill is one of the graph's operations, and the graph keeps the memory that is closed
+ * here.
  */
-function tensorsOf(stream: Stream, operands: readonly Operand[]): Disposable & { tensors: readonly Floats[] } {
+function tensorsOf(
+  stream: Stream,
+  operands: readonly Operand[],
+): Disposable & { tensors: readonly Floats[] } {
   const cells: Floats[] = [];
   const close = () => {
     for (const cell of cells) cell.close();
@@ -122,7 +149,8 @@ function tensorsOf(stream: Stream, operands: readonly Operand[]): Disposable & {
       // Memory that is zeroed cannot be had inside a capture.
       const cell = stream.device.allocate({ shape: [1], zeroed: false });
       cells.push(cell);
-      // Not stream.fill(): firstNonFinite() would name the fill with an infinite number, not the op.
+      // Not stream.fill(): firstNonFinite() would name the fill with an infinite number, not the
+      // op.
       OpenedStream.prototype.fill.call(stream, cell, tensor);
       return cell;
     });
@@ -143,16 +171,23 @@ interface Columns {
   widths: readonly number[];
 }
 
-/** The dimension that may be the columns, where there is one: the output has one stride of 1 at most. */
+/**
+ * The dimension that may be the columns, where there is one: the output has one stride of 1 at
+ * most.
+ */
 function columnsOf({ lengths, strides }: Dimensions, repeats: boolean): Columns[] {
   const at = strides[0]!.indexOf(1);
-  const fits = at >= 0 && strides.every((of, i) => of[at] === 1 || (repeats && i > 0 && of[at] === 0));
+  const fits =
+    at >= 0 && strides.every((of, i) => of[at] === 1 || (repeats && i > 0 && of[at] === 0));
   if (!fits) return [];
   const columns = lengths[at] as number;
   return [{ at, columns, widths: strides.map((of) => (of[at] === 0 ? 1 : columns)) }];
 }
 
-/** Without lengths of 1, in the order of the output's strides; dimensions that all operands go through at one distance are one. */
+/**
+ * Without lengths of 1, in the order of the output's strides; dimensions that all operands go
+ * through at one distance are one.
+ */
 function joined(shape: readonly number[], all: readonly (readonly number[])[]): Dimensions {
   const [first] = all as [readonly number[]];
   const order = shape.map((_, d) => d).filter((d) => shape[d] !== 1);
@@ -161,7 +196,8 @@ function joined(shape: readonly number[], all: readonly (readonly number[])[]): 
   const strides: number[][] = all.map(() => []);
   for (const d of order) {
     const inner = lengths[0];
-    if (inner !== undefined && strides.every((of, i) => all[i]![d] === of[0]! * inner)) lengths[0] = inner * shape[d]!;
+    if (inner !== undefined && strides.every((of, i) => all[i]![d] === of[0]! * inner))
+      lengths[0] = inner * shape[d]!;
     else {
       lengths.unshift(shape[d]!);
       strides.forEach((of, i) => {
@@ -172,8 +208,15 @@ function joined(shape: readonly number[], all: readonly (readonly number[])[]): 
   return { lengths, strides };
 }
 
-/** Throws where two indices of the output may be one element: launches and threads write in no order. */
-function checkApart(op: string, { name, tensor, strides, width = 1 }: Operand, shape: readonly number[]): void {
+/**
+ * Throws where two indices of the output may be one element: launches and threads write in no
+ * order.
+ */
+function checkApart(
+  op: string,
+  { name, tensor, strides, width = 1 }: Operand,
+  shape: readonly number[],
+): void {
   if (shape.includes(0)) return;
   const used = shape.map((_, d) => d).filter((d) => shape[d]! > 1);
   let reach = width;
@@ -184,7 +227,10 @@ function checkApart(op: string, { name, tensor, strides, width = 1 }: Operand, s
   }
 }
 
-/** Throws where a launch would read what an earlier one has written. One launch is checked when it is launched. */
+/**
+ * Throws where a launch would read what an earlier one has written. One launch is checked when it
+ * is launched.
+ */
 function checkOrder(op: string, operands: readonly Operand[], shape: readonly number[]): void {
   const [out, ...inputs] = operands as [Operand, ...Operand[]];
   for (const input of inputs) {
@@ -198,7 +244,8 @@ function checkOrder(op: string, operands: readonly Operand[], shape: readonly nu
 function alike(a: Operand, b: Operand, shape: readonly number[]): boolean {
   const [x, y] = [a.tensor, b.tensor];
   if (typeof x === 'number' || typeof y === 'number') return false;
-  const same = x.handle === y.handle && x.byteOffset === y.byteOffset && (a.width ?? 1) === (b.width ?? 1);
+  const same =
+    x.handle === y.handle && x.byteOffset === y.byteOffset && (a.width ?? 1) === (b.width ?? 1);
   return same && shape.every((length, d) => length === 1 || a.strides[d] === b.strides[d]);
 }
 
@@ -209,11 +256,19 @@ interface Term {
   high: number;
 }
 
-/** After so many tries two operands count as sharing: their strides are none that array libraries make. */
+/**
+ * After so many tries two operands count as sharing: their strides are none that array libraries
+ * make.
+ */
 const MOST_TRIES = 100_000;
 
 /** Whether an element of `a`, which goes through `from`, is one of `b`, which goes through `to`. */
-export function shareElements(a: Operand, b: Operand, from: readonly number[], to: readonly number[]): boolean {
+export function shareElements(
+  a: Operand,
+  b: Operand,
+  from: readonly number[],
+  to: readonly number[],
+): boolean {
   const [x, y] = [a.tensor, b.tensor];
   if (typeof x === 'number' || typeof y === 'number' || x.handle !== y.handle) return false;
   const terms = new Map<number, Term>();

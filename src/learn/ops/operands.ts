@@ -11,9 +11,10 @@ type Floats = Tensor<'float32'>;
 export const sizes = (shape: readonly number[]): string => shape.join('×') || 'a scalar';
 
 /**
- * The launches of an op that goes element by element: inputs broadcast to out's shape, or have it where the kernel does not take
- * steps of 0, which `repeats` says.
- * Throws TypeError for dtypes, RangeError for shapes, naming the two that do not fit, and for a number that float32 does not hold.
+ * The launches of an op that goes element by element: inputs broadcast to out's shape, or have it
+ * where the kernel does not take steps of 0, which `repeats` says. Throws TypeError for dtypes,
+ * RangeError for shapes, naming the two that do not fit, and for a number that float32 does not
+ * hold.
  */
 export function operands(
   op: string,
@@ -37,10 +38,18 @@ export function operands(
   return launchesOf(op, out.shape, all, { repeats });
 }
 
-const shapeOf = (tensor: Floats | number): readonly number[] => (typeof tensor === 'number' ? [] : tensor.shape);
+const shapeOf = (tensor: Floats | number): readonly number[] =>
+  typeof tensor === 'number' ? [] : tensor.shape;
 
-/** As numpy: from the last dimension on, lengths are equal or one of them is 1; out has the shape that this makes, or more of it. */
-function checkShapes(op: string, out: Floats, inputs: readonly (readonly [string, Floats | number])[]): void {
+/**
+ * As numpy: from the last dimension on, lengths are equal or one of them is 1; out has the shape
+ * that this makes, or more of it.
+ */
+function checkShapes(
+  op: string,
+  out: Floats,
+  inputs: readonly (readonly [string, Floats | number])[],
+): void {
   const last = (shape: readonly number[], d: number): number => shape[shape.length - 1 - d] ?? 1;
   for (const [i, [name, input]] of inputs.entries()) {
     const shape = shapeOf(input);
@@ -59,8 +68,12 @@ function checkShapes(op: string, out: Floats, inputs: readonly (readonly [string
   for (const [name, input] of inputs) {
     const shape = shapeOf(input);
     const fits =
-      shape.length <= out.shape.length && shape.every((_, d) => [1, last(out.shape, d)].includes(last(shape, d)));
-    if (!fits) throw rangeError(`${op}: ${name} is ${sizes(shape)}, which does not fit out, ${sizes(out.shape)}`);
+      shape.length <= out.shape.length &&
+      shape.every((_, d) => [1, last(out.shape, d)].includes(last(shape, d)));
+    if (!fits)
+      throw rangeError(
+        `${op}: ${name} is ${sizes(shape)}, which does not fit out, ${sizes(out.shape)}`,
+      );
   }
 }
 
@@ -68,13 +81,17 @@ function checkShapes(op: string, out: Floats, inputs: readonly (readonly [string
 function spread(tensor: Floats | number, shape: readonly number[]): number[] {
   if (typeof tensor === 'number') return shape.map(() => 0);
   const missing = shape.length - tensor.shape.length;
-  return shape.map((_, d) => (d < missing || tensor.shape[d - missing] === 1 ? 0 : tensor.strides[d - missing]!));
+  return shape.map((_, d) =>
+    d < missing || tensor.shape[d - missing] === 1 ? 0 : tensor.strides[d - missing]!,
+  );
 }
 
 /** Numbers are stored as float32: NaN and infinities too. */
 function checkNumber(name: string, value: number): void {
   if (Number.isFinite(value) && !Number.isFinite(Math.fround(value)))
-    throw rangeError(`${name} is ${value}, which float32 does not hold: its largest number is about 3.4e38`);
+    throw rangeError(
+      `${name} is ${value}, which float32 does not hold: its largest number is about 3.4e38`,
+    );
 }
 
 /** Of an op that repeats nothing: the distance of rows, whole rows where there is one. */
@@ -83,5 +100,7 @@ export const strideOf = ([row]: Steps, columns: number): number => (row === 0 ? 
 /** Throws unless the input has out's shape. */
 function checkSame(op: string, name: string, tensor: Tensor, out: Tensor): void {
   if (tensor.size !== out.size)
-    throw rangeError(`${op}: ${name} is ${sizes(tensor.shape)}, out is ${sizes(out.shape)}: they must be of one shape`);
+    throw rangeError(
+      `${op}: ${name} is ${sizes(tensor.shape)}, out is ${sizes(out.shape)}: they must be of one shape`,
+    );
 }

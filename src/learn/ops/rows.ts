@@ -1,4 +1,7 @@
-/** Ops over whole rows: sums and the like, softmax, single elements by index, products, columns side by side. */
+/**
+ * Ops over whole rows: sums and the like, softmax, single elements by index, products, columns side
+ * by side.
+ */
 import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkStream } from '../../device/checks.ts';
@@ -18,9 +21,15 @@ function rowsIn(name: string, tensor: Floats): Floats {
   checkFloats(name, tensor);
   if (tensor.shape.length === 1) {
     const [columns] = tensor.shape as [number];
-    return checkMatrix(name, tensor.view({ shape: [1, columns], strides: [columns, ...tensor.strides] }), 1, columns);
+    return checkMatrix(
+      name,
+      tensor.view({ shape: [1, columns], strides: [columns, ...tensor.strides] }),
+      1,
+      columns,
+    );
   }
-  if (tensor.shape.length !== 2) throw rangeError(`${name} must have 1 or 2 dimensions, got ${sizes(tensor.shape)}`);
+  if (tensor.shape.length !== 2)
+    throw rangeError(`${name} must have 1 or 2 dimensions, got ${sizes(tensor.shape)}`);
   return checkMatrix(name, tensor, undefined, tensor.shape[1] as number);
 }
 
@@ -32,13 +41,16 @@ function lines(
 ): Operand & { places: readonly number[]; width: number; tensor: Floats } {
   checkFloats(`${op}: ${name}`, tensor);
   const [places, width] = [tensor.shape.slice(0, -1), tensor.shape.at(-1)];
-  if (width === undefined) throw rangeError(`${op}: ${name} must have at least 1 dimension, got a scalar`);
+  if (width === undefined)
+    throw rangeError(`${op}: ${name} must have at least 1 dimension, got a scalar`);
   if (width > 1 && tensor.strides.at(-1) !== 1)
     throw typeError(`${op}: ${name} needs neighbouring columns, got strides [${tensor.strides}]`);
   return { name, tensor, strides: tensor.strides.slice(0, -1), width, places };
 }
 
-/** A tensor with one number for each row of another: of the shape `places`, or with a 1 behind them. */
+/**
+ * A tensor with one number for each row of another: of the shape `places`, or with a 1 behind them.
+ */
 function ones(op: string, name: string, tensor: Floats, places: readonly number[]): Operand {
   checkFloats(`${op}: ${name}`, tensor);
   const { shape, strides } = tensor;
@@ -47,7 +59,8 @@ function ones(op: string, name: string, tensor: Floats, places: readonly number[
     (of) => of.length === shape.length && of.every((n, d) => n === shape[d]),
   );
   const wanted = places.length === 0 ? '1' : sizes(places);
-  if (!fits) throw rangeError(`${op}: ${name} must be ${wanted} or ${wanted}×1, got ${sizes(shape)}`);
+  if (!fits)
+    throw rangeError(`${op}: ${name} must be ${wanted} or ${wanted}×1, got ${sizes(shape)}`);
   return { name, tensor, strides: strides.slice(0, places.length) };
 }
 
@@ -60,9 +73,17 @@ function reduction(name: string, op: number, mean = false): Reduction {
     const columns = from.width;
     if (columns === 0) throw rangeError(`${name}: x has rows of no elements`);
     const { rows, steps, each } = launchesOf(name, from.places, [to, from], { columns });
-    const wholes = [rows, columns, strideOf(steps[0]!, 1), strideOf(steps[1]!, columns), op] as const;
+    const wholes = [
+      rows,
+      columns,
+      strideOf(steps[0]!, 1),
+      strideOf(steps[1]!, columns),
+      op,
+    ] as const;
     const reals = [mean ? 1 / columns : 1] as const;
-    each(stream, (views) => stream.launch('reduce_rows', { tensors: views as [Floats, Floats], wholes, reals }));
+    each(stream, (views) =>
+      stream.launch('reduce_rows', { tensors: views as [Floats, Floats], wholes, reals }),
+    );
   };
 }
 
@@ -83,15 +104,20 @@ const soft =
     checkStream(name, stream);
     const [to, from] = [lines(name, 'out', out), lines(name, 'x', x)];
     // A vector is one row, whichever way it is written.
-    const single = [to, from].every(({ tensor, width }) => tensor.size === width) && to.width === from.width;
+    const single =
+      [to, from].every(({ tensor, width }) => tensor.size === width) && to.width === from.width;
     if (sizes(out.shape) !== sizes(x.shape) && !single)
-      throw rangeError(`${name}: x is ${sizes(x.shape)}, out is ${sizes(out.shape)}: they must be of one shape`);
+      throw rangeError(
+        `${name}: x is ${sizes(x.shape)}, out is ${sizes(out.shape)}: they must be of one shape`,
+      );
     if (x.size === 0) return;
     const columns = from.width;
     const { rows, steps, each } = launchesOf(name, from.places, [to, from], { columns });
     const [above, below] = steps.map((of) => strideOf(of, columns)) as [number, number];
     const wholes = [rows, columns, above, below, logarithm] as const;
-    each(stream, (views) => stream.launch('softmax_rows', { tensors: views as [Floats, Floats], wholes }));
+    each(stream, (views) =>
+      stream.launch('softmax_rows', { tensors: views as [Floats, Floats], wholes }),
+    );
   };
 
 /** out = softmax of each row of x; out may be x. */
@@ -103,26 +129,44 @@ export const logSoftmax = soft('logSoftmax', 1);
 export function gather(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('gather', stream);
   const from = lines('gather', 'x', x);
-  const [to, at] = [ones('gather', 'out', out, from.places), ones('gather', 'index', index, from.places)];
-  if (!out.contiguous) throw typeError(`gather: out must be contiguous, got strides [${out.strides}]`);
+  const [to, at] = [
+    ones('gather', 'out', out, from.places),
+    ones('gather', 'index', index, from.places),
+  ];
+  if (!out.contiguous)
+    throw typeError(`gather: out must be contiguous, got strides [${out.strides}]`);
   if (out.size === 0) return;
   const columns = from.width;
-  const { rows, steps, each } = launchesOf('gather', from.places, [to, from, at], { columns, dense: true });
+  const { rows, steps, each } = launchesOf('gather', from.places, [to, from, at], {
+    columns,
+    dense: true,
+  });
   const wholes = [rows, columns, strideOf(steps[1]!, columns), strideOf(steps[2]!, 1)] as const;
-  each(stream, (views) => stream.launch('gather_columns', { tensors: views as [Floats, Floats, Floats], wholes }));
+  each(stream, (views) =>
+    stream.launch('gather_columns', { tensors: views as [Floats, Floats, Floats], wholes }),
+  );
 }
 
 /** out[…, index[…]] += x[…]; an index outside the row adds nothing. */
 export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('scatterAdd', stream);
   const to = lines('scatterAdd', 'out', out);
-  const [from, at] = [ones('scatterAdd', 'x', x, to.places), ones('scatterAdd', 'index', index, to.places)];
+  const [from, at] = [
+    ones('scatterAdd', 'x', x, to.places),
+    ones('scatterAdd', 'index', index, to.places),
+  ];
   if (x.size === 0) return;
   const columns = to.width;
   const { rows, steps, each } = launchesOf('scatterAdd', to.places, [to, from, at], { columns });
-  const [first, second, third] = [strideOf(steps[0]!, columns), strideOf(steps[1]!, 1), strideOf(steps[2]!, 1)];
+  const [first, second, third] = [
+    strideOf(steps[0]!, columns),
+    strideOf(steps[1]!, 1),
+    strideOf(steps[2]!, 1),
+  ];
   const wholes = [rows, columns, first, second, third] as const;
-  each(stream, (views) => stream.launch('scatter_columns', { tensors: views as [Floats, Floats, Floats], wholes }));
+  each(stream, (views) =>
+    stream.launch('scatter_columns', { tensors: views as [Floats, Floats, Floats], wholes }),
+  );
 }
 
 export interface MatmulOptions {
@@ -137,25 +181,49 @@ export interface MatmulOptions {
 }
 
 /** out [m, n] = alpha · op(a) [m, k] · op(b) [k, n] + beta · out. */
-export function matmul(stream: Stream, out: Floats, a: Floats, b: Floats, options: MatmulOptions = {}): void {
+export function matmul(
+  stream: Stream,
+  out: Floats,
+  a: Floats,
+  b: Floats,
+  options: MatmulOptions = {},
+): void {
   checkStream('matmul', stream);
   checkKeys('matmul', options, ['transA', 'transB', 'alpha', 'beta']);
   const { transA = false, transB = false, alpha = 1, beta = 0 } = options;
-  for (const [name, value] of Object.entries({ transA, transB })) checkFlag(`matmul: ${name}`, value);
+  for (const [name, value] of Object.entries({ transA, transB }))
+    checkFlag(`matmul: ${name}`, value);
   for (const [name, value] of Object.entries({ alpha, beta }))
-    if (typeof value !== 'number') throw typeError(`matmul: ${name} must be a number, got ${shown(value)}`);
-  const [c, left, right] = [rowsIn('matmul: out', out), rowsIn('matmul: a', a), rowsIn('matmul: b', b)];
+    if (typeof value !== 'number')
+      throw typeError(`matmul: ${name} must be a number, got ${shown(value)}`);
+  const [c, left, right] = [
+    rowsIn('matmul: out', out),
+    rowsIn('matmul: a', a),
+    rowsIn('matmul: b', b),
+  ];
   const [m, n] = c.shape as [number, number];
   const [rows, inner] = turned(left, transA);
   const [depth, columns] = turned(right, transB);
   if (rows !== m || columns !== n || inner !== depth) {
-    const of = (tensor: Floats, trans: boolean) => `${tensor.shape.join('×')}${trans ? ' transposed' : ''}`;
-    throw rangeError(`matmul: ${of(a, transA)} by ${of(b, transB)} does not make ${out.shape.join('×')}`);
+    const of = (tensor: Floats, trans: boolean) =>
+      `${tensor.shape.join('×')}${trans ? ' transposed' : ''}`;
+    throw rangeError(
+      `matmul: ${of(a, transA)} by ${of(b, transB)} does not make ${out.shape.join('×')}`,
+    );
   }
   if (c.size === 0) return;
   stream.launch('gemm', {
     tensors: [c, left, right],
-    wholes: [transA ? 1 : 0, transB ? 1 : 0, m, n, inner, rowStride(left), rowStride(right), rowStride(c)],
+    wholes: [
+      transA ? 1 : 0,
+      transB ? 1 : 0,
+      m,
+      n,
+      inner,
+      rowStride(left),
+      rowStride(right),
+      rowStride(c),
+    ],
     reals: [alpha, beta],
   });
 }
@@ -168,7 +236,8 @@ const turned = ({ shape }: Floats, trans: boolean): [number, number] => {
 /** out [rows, n1 + n2 + …] = the columns of each part, side by side. */
 export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): void {
   checkStream('concat', stream);
-  if (!Array.isArray(parts)) throw typeError(`concat: parts must be an array of tensors, got ${shown(parts)}`);
+  if (!Array.isArray(parts))
+    throw typeError(`concat: parts must be an array of tensors, got ${shown(parts)}`);
   const to = rowsIn('concat: out', out);
   const [rows, columns] = to.shape as [number, number];
   const from = parts.map((part: Floats, i) => rowsIn(`concat: parts[${i}]`, part));
@@ -187,8 +256,15 @@ export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): v
   });
   from.forEach((part, i) => {
     if (part.size === 0) return;
-    const lies = { name: `parts[${i}]`, tensor: part, strides: [rowStride(part)], width: part.shape[1] as number };
-    const inPlace = part.byteOffset === places[i]!.byteOffset && (rows === 1 || rowStride(part) === rowStride(to));
+    const lies = {
+      name: `parts[${i}]`,
+      tensor: part,
+      strides: [rowStride(part)],
+      width: part.shape[1] as number,
+    };
+    const inPlace =
+      part.byteOffset === places[i]!.byteOffset &&
+      (rows === 1 || rowStride(part) === rowStride(to));
     // A launch would read what that of another part has written.
     if (!inPlace && shareElements(whole, lies, [rows], [rows]))
       throw rangeError(`concat: out and parts[${i}] share elements: write to a tensor of its own`);

@@ -13,11 +13,14 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
 /** Of all the bytes, as a number from 0 to 2³² − 1. */
 export function crc32c(bytes: Uint8Array): number {
   let rest = 0xffffffff;
-  for (let i = 0; i < bytes.length; i++) rest = (rest >>> 8) ^ (table[(rest ^ (bytes[i] as number)) & 255] as number);
+  for (let i = 0; i < bytes.length; i++)
+    rest = (rest >>> 8) ^ (table[(rest ^ (bytes[i] as number)) & 255] as number);
   return (rest ^ 0xffffffff) >>> 0;
 }
 
-/** As records store it: turned by 15 bits, plus a constant, so that a checksum of checksums is none. */
+/**
+ * As records store it: turned by 15 bits, plus a constant, so that a checksum of checksums is none.
+ */
 export function maskedCrc32c(bytes: Uint8Array): number {
   const crc = crc32c(bytes);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;

@@ -3,7 +3,10 @@
 /** Seconds since the monitor opened, the step, the value: null where it is NaN or infinite. */
 export type Point = readonly [seconds: number, step: number, value: number | null];
 
-/** Points of a curve, at most; then two become one, and from there on twice as many numbers make a point. */
+/**
+ * Points of a curve, at most; then two become one, and from there on twice as many numbers make a
+ * point.
+ */
 export const MOST_POINTS = 600;
 
 export class Curve {
@@ -39,7 +42,8 @@ export class Curve {
   #thin(): void {
     const [first, ...rest] = this.#points as [Point, ...Point[]];
     const kept: Point[] = [first];
-    for (let i = 1; i < rest.length; i += 2) kept.push(between(rest[i - 1] as Point, rest[i] as Point));
+    for (let i = 1; i < rest.length; i += 2)
+      kept.push(between(rest[i - 1] as Point, rest[i] as Point));
     if (rest.length % 2 === 1) kept.push(rest.at(-1) as Point);
     this.#points = kept;
     this.#stride *= 2;

@@ -1,6 +1,7 @@
 /**
- * Event files of one folder, the latest open for appending. What a write resolves for is on the disk; whatever ends the process
- * in the middle of one leaves a torn last record, which readers stop at.
+ * Event files of one folder, the latest open for appending. What a write resolves for is on the
+ * disk; whatever ends the process in the middle of one leaves a torn last record, which readers
+ * stop at.
  */
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -20,11 +21,16 @@ export class EventFiles {
   #file: FileHandle | null = null;
   /** bytes of the file that is open */
   #size = 0;
-  /** in the name of the latest file, of any run: readers go by the order of names, so it only grows */
+  /**
+   * in the name of the latest file, of any run: readers go by the order of names, so it only grows
+   */
   #second = 0;
   /** before the first file: what is in the folder is not known yet */
   #fresh = true;
-  /** the folder has files of an earlier run, or a curve went back to an earlier step: files are of version 1 from then on */
+  /**
+   * the folder has files of an earlier run, or a curve went back to an earlier step: files are of
+   * version 1 from then on
+   */
   #restarts = false;
   /** the folder had files of an earlier run */
   #resumed = false;
@@ -39,7 +45,10 @@ export class EventFiles {
     this.#maxBytes = maxBytes;
   }
 
-  /** Appends them, in files of at most maxBytes (one record more where that is not enough), and waits for the disk. */
+  /**
+   * Appends them, in files of at most maxBytes (one record more where that is not enough), and
+   * waits for the disk.
+   */
   async write(scalars: readonly Scalar[]): Promise<void> {
     if (scalars.length === 0) return;
     if (this.#fresh) await this.#look();
@@ -52,8 +61,11 @@ export class EventFiles {
         this.#restarts = true;
         if (this.#file) await this.#end();
       }
-      const bytes = back ? Buffer.concat([restartRecord(wallTime), scalarRecord(scalar)]) : scalarRecord(scalar);
-      if (this.#file && this.#size + this.#chunkBytes + bytes.length > this.#maxBytes) await this.#end();
+      const bytes = back
+        ? Buffer.concat([restartRecord(wallTime), scalarRecord(scalar)])
+        : scalarRecord(scalar);
+      if (this.#file && this.#size + this.#chunkBytes + bytes.length > this.#maxBytes)
+        await this.#end();
       if (!this.#file) await this.#begin();
       this.#chunk.push(bytes);
       this.#chunkBytes += bytes.length;
@@ -77,7 +89,9 @@ export class EventFiles {
 
   async #look(): Promise<void> {
     await makeFolder(this.#folder);
-    const seconds = (await readdir(this.#folder)).flatMap((name) => /\.tfevents\.(\d{10})\./.exec(name)?.[1] ?? []);
+    const seconds = (await readdir(this.#folder)).flatMap(
+      (name) => /\.tfevents\.(\d{10})\./.exec(name)?.[1] ?? [],
+    );
     this.#fresh = false;
     this.#resumed = seconds.length > 0;
     this.#restarts = this.#resumed;
@@ -107,7 +121,8 @@ export class EventFiles {
     const bytes = Buffer.concat(this.#chunk);
     this.#chunk = [];
     this.#chunkBytes = 0;
-    for (let at = 0; at < bytes.length; ) at += (await (this.#file as FileHandle).write(bytes, at)).bytesWritten;
+    for (let at = 0; at < bytes.length; )
+      at += (await (this.#file as FileHandle).write(bytes, at)).bytesWritten;
     this.#size += bytes.length;
   }
 

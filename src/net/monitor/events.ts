@@ -26,24 +26,35 @@ function record(data: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** What every event file opens with. Event: wall_time = 1, file_version = 3. restartRecord() says when the version is 1. */
+/**
+ * What every event file opens with. Event: wall_time = 1, file_version = 3. restartRecord() says
+ * when the version is 1.
+ */
 export function versionRecord(wallTime: number, version: 1 | 2): Uint8Array {
   return record(new Message().double(1, wallTime).text(3, `brain.Event:${version}`).bytes);
 }
 
 /**
- * What a scalar has before it where its curve goes back to an earlier step: a summary without values, at the last step of all.
+ * What a scalar has before it where its curve goes back to an earlier step: a summary without
+ * values, at the last step of all.
  *
- * TensorBoard's default loader drops a curve's points from the step of its next scalar on. EventAccumulator, its loader in Python, does so
- * in files below version 2, and only if the summary before has a later step: this is that summary. From version 2 on it waits for a second
- * SessionLog.START instead, which drops the points of all curves at once. That is wrong here: some curves count ticks and some count
- * environment steps.
+ * TensorBoard's default loader drops a curve's points from the step of its next scalar on.
+ * EventAccumulator, its loader in Python, does so in files below version 2, and only if the summary
+ * before has a later step: this is that summary. From version 2 on it waits for a second
+ * SessionLog.START instead, which drops the points of all curves at once. That is wrong here: some
+ * curves count ticks and some count environment steps.
  */
 export function restartRecord(wallTime: number): Uint8Array {
-  return record(new Message().double(1, wallTime).int(2, Number.MAX_SAFE_INTEGER).message(5, new Message()).bytes);
+  return record(
+    new Message().double(1, wallTime).int(2, Number.MAX_SAFE_INTEGER).message(5, new Message())
+      .bytes,
+  );
 }
 
-/** Event: wall_time = 1, step = 2, summary = 5; Summary: value = 1; its Value: tag = 1, simple_value = 2. */
+/**
+ * Event: wall_time = 1, step = 2, summary = 5; Summary: value = 1; its Value: tag = 1, simple_value
+ * = 2.
+ */
 export function scalarRecord({ tag, value, step, wallTime }: Scalar): Uint8Array {
   const summary = new Message().message(1, new Message().text(1, tag).float(2, value));
   return record(new Message().double(1, wallTime).int(2, step).message(5, summary).bytes);

@@ -1,4 +1,7 @@
-/** What pipelines and pools tell, as numbers of curves. A tick costs a look at the clock; most are not written. */
+/**
+ * What pipelines and pools tell, as numbers of curves. A tick costs a look at the clock; most are
+ * not written.
+ */
 import { checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Tick } from '../../engine/pipeline/history.ts';
@@ -13,7 +16,9 @@ export interface ListenOptions {
   pipeline?: ReplayPipeline;
   /** a CollectorPool or RemoteCollectors, whose episodes and steps */
   collectors?: RunningCollectors;
-  /** seconds from one tick that is written to the next, at least; 0 writes every tick; default 0.1 */
+  /**
+   * seconds from one tick that is written to the next, at least; 0 writes every tick; default 0.1
+   */
   every?: number;
 }
 
@@ -33,13 +38,20 @@ export function checkListen(what: ListenOptions): void {
   if (pipeline !== undefined && typeof pipeline?.ticks !== 'function')
     throw typeError(`listen: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
   if (collectors !== undefined && !watchedCollectors.has(collectors))
-    throw typeError(`listen: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`);
-  if (typeof every !== 'number') throw typeError(`listen: every must be a number of seconds, got ${shown(every)}`);
-  if (!(every >= 0 && every < 2 ** 31)) throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
+    throw typeError(
+      `listen: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`,
+    );
+  if (typeof every !== 'number')
+    throw typeError(`listen: every must be a number of seconds, got ${shown(every)}`);
+  if (!(every >= 0 && every < 2 ** 31))
+    throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
 }
 
 /** Listens until the function is called that comes back. */
-export function listenTo({ pipeline, collectors, every = 0.1 }: ListenOptions, put: Put): () => void {
+export function listenTo(
+  { pipeline, collectors, every = 0.1 }: ListenOptions,
+  put: Put,
+): () => void {
   const ends = [
     ...(pipeline ? [listenToTicks(pipeline, every * 1000, put)] : []),
     ...(collectors ? [listenToCollectors(collectors, put)] : []),
@@ -56,7 +68,8 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
   let due = Number.NEGATIVE_INFINITY;
   const write = (tick: Tick) => {
     written = tick;
-    for (const name in tick.scalars) put(`train/${name}`, tick.scalars[name] as number, tick.tickId);
+    for (const name in tick.scalars)
+      put(`train/${name}`, tick.scalars[name] as number, tick.tickId);
   };
   const heard = (tick: Tick) => {
     ticks++;
@@ -66,7 +79,11 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
     due = now + everyMs;
     write(tick);
   };
-  const speed = tellSpeed('speed/updates_per_second', () => ({ count: ticks, step: last?.tickId ?? 0 }), put);
+  const speed = tellSpeed(
+    'speed/updates_per_second',
+    () => ({ count: ticks, step: last?.tickId ?? 0 }),
+    put,
+  );
   let over = false;
   const end = () => {
     if (over) return;
@@ -82,7 +99,9 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
 
 function listenToCollectors(collectors: RunningCollectors, put: Put): () => void {
   const isPool = typeof (collectors as Partial<CollectorPool>).episodes === 'function';
-  return isPool ? listenToEpisodes(collectors as CollectorPool, put) : listenToRemote(collectors, put);
+  return isPool
+    ? listenToEpisodes(collectors as CollectorPool, put)
+    : listenToRemote(collectors, put);
 }
 
 /** Other machines tell of no single episode: means, about once a second while any end. */
@@ -106,7 +125,11 @@ function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
       },
       put,
     ),
-    tellSpeed('speed/rows_per_second', () => ({ count: rows() - firstRows, step: collectors.statistics().steps }), put),
+    tellSpeed(
+      'speed/rows_per_second',
+      () => ({ count: rows() - firstRows, step: collectors.statistics().steps }),
+      put,
+    ),
   ];
   let over = false;
   return () => {
@@ -143,7 +166,8 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
       if (length !== null) put('episodes/length', length, step);
     }
   };
-  // A collector's failure is told by the pool's `done`; here it is the end, as closing and stopping are.
+  // A collector's failure is told by the pool's `done`; here it is the end, as closing and stopping
+  // are.
   reading()
     .catch(() => {})
     .finally(speed);
@@ -153,7 +177,10 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
   };
 }
 
-/** Tells, about once a second, how fast a count grows; not while it does not. Ends when the function is called that comes back. */
+/**
+ * Tells, about once a second, how fast a count grows; not while it does not. Ends when the function
+ * is called that comes back.
+ */
 function tellSpeed(tag: string, look: () => { count: number; step: number }, put: Put): () => void {
   let [since, before, told] = [performance.now(), 0, false];
   const tell = (leastMs: number) => {

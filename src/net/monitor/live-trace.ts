@@ -22,10 +22,16 @@ export class LiveTraces {
     if (refuseQueued(response)) return;
     const seconds = Number(asked ?? 5);
     if (!(seconds >= 1 && seconds <= MOST_SECONDS) || asked?.trim() === '')
-      return void refuse(response, 400, `seconds is a number from 1 to ${MOST_SECONDS}: /trace?seconds=5`);
+      return void refuse(
+        response,
+        400,
+        `seconds is a number from 1 to ${MOST_SECONDS}: /trace?seconds=5`,
+      );
     const { state } = this.#watch;
-    if (state === 'closed' || state === 'failed') return void refuse(response, 409, `the pipeline has ${over[state]}`);
-    if (this.#end) return void refuse(response, 409, 'a trace is under way: ask again when it is over');
+    if (state === 'closed' || state === 'failed')
+      return void refuse(response, 409, `the pipeline has ${over[state]}`);
+    if (this.#end)
+      return void refuse(response, 409, 'a trace is under way: ask again when it is over');
     response.writeHead(200, {
       'content-type': 'application/json',
       'content-disposition': 'attachment; filename="hotslot.trace.json"',
@@ -59,7 +65,8 @@ export class LiveTraces {
     const look = () => {
       const { state } = this.#watch;
       if (performance.now() >= until || state === 'closed' || state === 'failed') return void end();
-      // What a slow reader has not taken yet is not added to: the journal goes by, and the trace says how much of it.
+      // What a slow reader has not taken yet is not added to: the journal goes by, and the trace
+      // says how much of it.
       if (response.writableNeedDrain) return;
       trace.look();
       response.write(parts.splice(0).join(''));

@@ -28,16 +28,27 @@ class Text {
     }
     return this;
   }
-  one(kind: 'counter' | 'gauge', name: string, help: string, value: number | null | undefined): this {
+  one(
+    kind: 'counter' | 'gauge',
+    name: string,
+    help: string,
+    value: number | null | undefined,
+  ): this {
     return this.put(kind, name, help, value === null || value === undefined ? [] : [[{}, value]]);
   }
 }
 
 const states = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
-/** Of collectors on other machines. No metric of a single host: they come and go by the thousand, with names of their own. */
+/**
+ * Of collectors on other machines. No metric of a single host: they come and go by the thousand,
+ * with names of their own.
+ */
 function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']): void {
-  const spread = ({ p50, p99 }: { p50: number | null; p99: number | null }, unit: number): Sample[] =>
+  const spread = (
+    { p50, p99 }: { p50: number | null; p99: number | null },
+    unit: number,
+  ): Sample[] =>
     p50 === null || p99 === null
       ? []
       : [
@@ -45,31 +56,79 @@ function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']):
           [{ quantile: '0.99' }, p99 / unit],
         ];
   out
-    .one('gauge', 'remote_connected', '1 while the server of the collector hosts is there.', Number(remote.connected))
+    .one(
+      'gauge',
+      'remote_connected',
+      '1 while the server of the collector hosts is there.',
+      Number(remote.connected),
+    )
     .put(
       ...(['gauge', 'remote_hosts', 'Collector hosts by their state.'] as const),
       Object.entries(remote.states).map(([state, count]) => [{ state }, count]),
     )
-    .one('counter', 'remote_steps_total', 'Environment steps of collector hosts, as they tell.', collectors?.steps)
-    .one('counter', 'remote_episodes_total', 'Episodes of collector hosts, as they tell.', collectors?.episodes)
+    .one(
+      'counter',
+      'remote_steps_total',
+      'Environment steps of collector hosts, as they tell.',
+      collectors?.steps,
+    )
+    .one(
+      'counter',
+      'remote_episodes_total',
+      'Episodes of collector hosts, as they tell.',
+      collectors?.episodes,
+    )
     .one('counter', 'remote_rows_total', 'Rows that came in from collector hosts.', remote.rows)
     .one('gauge', 'remote_rows_per_second', 'Rows that come in a second.', remote.rowsPerSecond)
-    .one('gauge', 'remote_bytes_per_second', 'Bytes of rows that come in a second.', remote.bytesPerSecond)
+    .one(
+      'gauge',
+      'remote_bytes_per_second',
+      'Bytes of rows that come in a second.',
+      remote.bytesPerSecond,
+    )
     .put(
-      ...(['gauge', 'remote_lag_seconds', 'From sending rows to having them in the buffer.'] as const),
+      ...([
+        'gauge',
+        'remote_lag_seconds',
+        'From sending rows to having them in the buffer.',
+      ] as const),
       spread(remote.lag, 1000),
     )
     .put(
-      ...(['gauge', 'remote_version_lag', 'Versions that the weights behind new rows are old.'] as const),
+      ...([
+        'gauge',
+        'remote_version_lag',
+        'Versions that the weights behind new rows are old.',
+      ] as const),
       spread(remote.versionLag, 1),
     )
-    .one('counter', 'remote_duplicates_total', 'Messages that brought nothing new.', remote.duplicates)
+    .one(
+      'counter',
+      'remote_duplicates_total',
+      'Messages that brought nothing new.',
+      remote.duplicates,
+    )
     .one('counter', 'remote_gaps_total', 'Messages that lacked rows before them.', remote.gaps)
-    .one('counter', 'remote_stale_rows_total', 'Rows dropped because their weights are too old.', remote.stale)
+    .one(
+      'counter',
+      'remote_stale_rows_total',
+      'Rows dropped because their weights are too old.',
+      remote.stale,
+    )
     .one('counter', 'remote_refused_total', 'Messages that were none of this run.', remote.refused)
     .one('counter', 'remote_lost_rows_total', 'Rows that no host has any more.', remote.lost)
-    .one('gauge', 'remote_limiter_share', 'Share of time that the limiter held rows back.', remote.gated)
-    .one('gauge', 'remote_window_full_share', 'Share of time that hosts had a full window.', remote.windowFull);
+    .one(
+      'gauge',
+      'remote_limiter_share',
+      'Share of time that the limiter held rows back.',
+      remote.gated,
+    )
+    .one(
+      'gauge',
+      'remote_window_full_share',
+      'Share of time that hosts had a full window.',
+      remote.windowFull,
+    );
 }
 
 export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients: number): string {
@@ -77,11 +136,20 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
   const out = new Text();
   out
     .one('counter', 'ticks_total', 'Ticks that the pipeline has finished.', now.finished)
-    .one('gauge', 'running', '1 while the pipeline is in a run of its own.', Number(now.state === 'running'))
+    .one(
+      'gauge',
+      'running',
+      '1 while the pipeline is in a run of its own.',
+      Number(now.state === 'running'),
+    )
     .one('gauge', 'failed', '1 once the pipeline has failed.', Number(now.state === 'failed'))
     .one('gauge', 'weights_version', 'Version of the weights that was published last.', now.version)
     .put(
-      ...(['gauge', 'waiting', '1 for what the next batch waits for, 0 for everything else.'] as const),
+      ...([
+        'gauge',
+        'waiting',
+        '1 for what the next batch waits for, 0 for everything else.',
+      ] as const),
       // By names that are few: each text would be a series of its own.
       gateNames.map((gate) => [{ for: gate }, Number(gate === now.gate)]),
     )
@@ -100,12 +168,16 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
     .one('gauge', 'buffer_capacity', 'Rows, or steps, that the buffer can hold.', buffer?.capacity)
     .put(
       ...(['gauge', 'scalar', 'The latest number of each curve.'] as const),
-      [...curves].filter(([tag]) => !tag.startsWith('speed/')).map(([tag, { latest }]) => [{ tag }, latest]),
+      [...curves]
+        .filter(([tag]) => !tag.startsWith('speed/'))
+        .map(([tag, { latest }]) => [{ tag }, latest]),
     );
   const workers = collectors?.workers ?? [];
   const each = (of: (worker: (typeof workers)[number]) => number) =>
     workers.map((worker, i): Sample => [{ worker: i }, of(worker)]);
-  const memory = devices.flatMap(({ name, memory }) => (memory ? [{ device: name, ...memory }] : []));
+  const memory = devices.flatMap(({ name, memory }) =>
+    memory ? [{ device: name, ...memory }] : [],
+  );
   const [save] = checkpoint?.saved ?? [];
   if (remote) putRemote(out, remote, collectors);
   return out
@@ -118,7 +190,11 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
       each(({ episodes }) => episodes),
     )
     .put(
-      ...(['counter', 'collector_waits_total', 'Times that a collector waited for the limiter.'] as const),
+      ...([
+        'counter',
+        'collector_waits_total',
+        'Times that a collector waited for the limiter.',
+      ] as const),
       each(({ waits }) => waits),
     )
     .put(
@@ -129,10 +205,25 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
       ...(['gauge', 'device_memory_free_bytes', 'Memory of the device that is free.'] as const),
       memory.map(({ device, free }) => [{ device }, free]),
     )
-    .one('counter', 'checkpoints_total', 'Checkpoints written while the monitor was open.', checkpoint?.count)
-    .one('counter', 'checkpoint_errors_total', 'Checkpoints that failed meanwhile.', checkpoint?.errors)
+    .one(
+      'counter',
+      'checkpoints_total',
+      'Checkpoints written while the monitor was open.',
+      checkpoint?.count,
+    )
+    .one(
+      'counter',
+      'checkpoint_errors_total',
+      'Checkpoints that failed meanwhile.',
+      checkpoint?.errors,
+    )
     .one('gauge', 'checkpoint_bytes', 'Size of the latest checkpoint.', save?.bytes)
     .one('gauge', 'checkpoint_seconds', 'Time that the latest checkpoint took.', save?.seconds)
-    .one('gauge', 'checkpoint_timestamp_seconds', 'When the latest checkpoint was written.', save && save.at / 1000)
+    .one(
+      'gauge',
+      'checkpoint_timestamp_seconds',
+      'When the latest checkpoint was written.',
+      save && save.at / 1000,
+    )
     .one('gauge', 'monitor_clients', 'Pages that look at this pipeline.', clients).text;
 }

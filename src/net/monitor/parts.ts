@@ -53,7 +53,8 @@ export function checkParts(parts: MonitorParts): void {
   if (!(pipeline instanceof ReplayPipeline))
     throw typeError(`serveMonitor: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
   if (devices !== undefined) {
-    if (!Array.isArray(devices)) throw typeError(`serveMonitor: devices must be an array, got ${shown(devices)}`);
+    if (!Array.isArray(devices))
+      throw typeError(`serveMonitor: devices must be an array, got ${shown(devices)}`);
     for (const each of devices as readonly Device[])
       if (typeof each?.memoryInfo !== 'function')
         throw typeError(`serveMonitor: devices are of openDevice(), got ${shown(each)}`);
@@ -64,21 +65,31 @@ export function checkParts(parts: MonitorParts): void {
 }
 
 /** Of what may come later than the rest. */
-export function checkLater(what: string, { collectors, checkpoint }: Omit<MonitorParts, 'pipeline'>): void {
+export function checkLater(
+  what: string,
+  { collectors, checkpoint }: Omit<MonitorParts, 'pipeline'>,
+): void {
   if (collectors !== undefined && !watchedCollectors.has(collectors))
-    throw typeError(`${what}: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`);
+    throw typeError(
+      `${what}: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`,
+    );
   if (checkpoint === undefined) return;
   const { on, off, folder } = (checkpoint ?? {}) as Partial<WatchedCheckpoint>;
   if (typeof on !== 'function' || typeof off !== 'function' || typeof folder !== 'string')
-    throw typeError(`${what}: checkpoint must have on(), off() and a folder, got ${shown(checkpoint)}`);
+    throw typeError(
+      `${what}: checkpoint must have on(), off() and a folder, got ${shown(checkpoint)}`,
+    );
 }
 
 export function checkedOptions(options: MonitorOptions): Required<MonitorOptions> {
   checkKeys('serveMonitor', options, ['port', 'host']);
   const { port = 0, host = '127.0.0.1' } = options;
   checkCount('port', port, 0, 65_535);
-  if (typeof host !== 'string') throw typeError(`serveMonitor: host must be a string, got ${shown(host)}`);
+  if (typeof host !== 'string')
+    throw typeError(`serveMonitor: host must be a string, got ${shown(host)}`);
   if (!/^[\w.:-]+$/.test(host))
-    throw rangeError(`serveMonitor: host must be an address or a name, such as '127.0.0.1', got ${shown(host)}`);
+    throw rangeError(
+      `serveMonitor: host must be an address or a name, such as '127.0.0.1', got ${shown(host)}`,
+    );
   return { port, host };
 }

@@ -1,4 +1,7 @@
-/** Collectors on other machines as the live page is told of them: as many hosts as a person reads, those in trouble first. */
+/**
+ * Collectors on other machines as the live page is told of them: as many hosts as a person reads,
+ * those in trouble first.
+ */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
 import type { RemoteWatched } from '../../run/collectors/watched.ts';
@@ -9,7 +12,13 @@ const MOST_HOSTS = 50;
 const MOST_LETTERS = 200;
 
 /** Their order on the page. */
-const states = ['failed', 'refused', 'silent', 'live', 'ended'] as const satisfies readonly RemoteHostState[];
+const states = [
+  'failed',
+  'refused',
+  'silent',
+  'live',
+  'ended',
+] as const satisfies readonly RemoteHostState[];
 
 export interface RemoteNow extends Omit<RemoteWatched, 'time' | 'epoch' | 'run'> {
   /** how many hosts there are in all, by their state */
@@ -18,10 +27,18 @@ export interface RemoteNow extends Omit<RemoteWatched, 'time' | 'epoch' | 'run'>
   readonly more: number;
 }
 
-export function remoteNow({ time: _time, epoch: _epoch, run: _run, hosts, ...told }: RemoteWatched): RemoteNow {
+export function remoteNow({
+  time: _time,
+  epoch: _epoch,
+  run: _run,
+  hosts,
+  ...told
+}: RemoteWatched): RemoteNow {
   const by = Object.fromEntries(states.map((state) => [state, [] as RemoteHostStatus[]]));
   for (const host of hosts) by[host.state]?.push(host);
-  const shown = states.flatMap((state) => by[state]?.slice(0, MOST_HOSTS) ?? []).slice(0, MOST_HOSTS);
+  const shown = states
+    .flatMap((state) => by[state]?.slice(0, MOST_HOSTS) ?? [])
+    .slice(0, MOST_HOSTS);
   const counts = Object.fromEntries(states.map((state) => [state, by[state]?.length ?? 0]));
   return {
     ...told,
@@ -31,4 +48,5 @@ export function remoteNow({ time: _time, epoch: _epoch, run: _run, hosts, ...tol
   };
 }
 
-const cut = (text: string) => (text.length <= MOST_LETTERS ? text : `${text.slice(0, MOST_LETTERS - 1)}…`);
+const cut = (text: string) =>
+  text.length <= MOST_LETTERS ? text : `${text.slice(0, MOST_LETTERS - 1)}…`;

@@ -1,12 +1,18 @@
 /**
- * What the live page tells, read now and then: twice a second while the monitor is open, which is what its curves are made of, and
- * more often while somebody looks. Nothing here listens to ticks or episodes.
+ * What the live page tells, read now and then: twice a second while the monitor is open, which is
+ * what its curves are made of, and more often while somebody looks. Nothing here listens to ticks
+ * or episodes.
  */
 
 import type { Device } from '../../device/device.ts';
 import type { Said } from '../../engine/pipeline/history.ts';
 import type { SlotNow } from '../../engine/pipeline/inspect.ts';
-import { type GateName, type PipelineState, PipelineWatch, type StageSeconds } from '../../engine/pipeline/watch.ts';
+import {
+  type GateName,
+  type PipelineState,
+  PipelineWatch,
+  type StageSeconds,
+} from '../../engine/pipeline/watch.ts';
 import type { RunningCollectors } from '../../run/collectors/pool-hold.ts';
 import type { CollectorStatistics, WorkerStatistics } from '../../run/collectors/statistics.ts';
 import { type WatchedCollectors, watchedCollectors } from '../../run/collectors/watched.ts';
@@ -54,7 +60,11 @@ export interface Now {
   stages: Readonly<Record<string, StageSeconds>> | null;
   buffer: { size: number; capacity: number } | null;
   collectors:
-    | (CollectorStatistics & { stepsPerSecond: number | null; failure: string | null; workers: WorkerStatistics[] })
+    | (CollectorStatistics & {
+        stepsPerSecond: number | null;
+        failure: string | null;
+        workers: WorkerStatistics[];
+      })
     | null;
   /** where they are on other machines */
   remote: RemoteNow | null;
@@ -85,7 +95,13 @@ export class Sampling {
   constructor({ pipeline, devices, ...later }: MonitorParts) {
     this.watch = new PipelineWatch(pipeline);
     this.#devices = devices ?? [this.watch.device];
-    this.#before = { at: performance.now(), finished: this.watch.look().finished, steps: 0, episodes: 0, waits: 0 };
+    this.#before = {
+      at: performance.now(),
+      finished: this.watch.look().finished,
+      steps: 0,
+      episodes: 0,
+      waits: 0,
+    };
     this.add(later);
     const timer = setInterval(() => this.look(), SAMPLE_MS).unref();
     // Its last ticks belong to the curves.
@@ -150,14 +166,29 @@ export class Sampling {
     const { watch } = this;
     const [stages, waitingFor] = [watch.stages(), watch.waitingFor];
     const remote = this.#watched()?.remote() ?? null;
-    const waits = { stages, waitingFor, free: watch.free, heldBack: this.#heldBack, hosts: remote?.waitingFor ?? null };
+    const waits = {
+      stages,
+      waitingFor,
+      free: watch.free,
+      heldBack: this.#heldBack,
+      hosts: remote?.waitingFor ?? null,
+    };
     return {
-      ...{ seconds: this.seconds, state: watch.state, failure: watch.failure },
-      ...{ waitingFor, gate: watch.gate, whoWaits: whoWaits(waits) },
-      ...{ finished: watch.finished, tick: watch.tick, version: watch.version },
+      seconds: this.seconds,
+      state: watch.state,
+      failure: watch.failure,
+      waitingFor,
+      gate: watch.gate,
+      whoWaits: whoWaits(waits),
+      finished: watch.finished,
+      tick: watch.tick,
+      version: watch.version,
       updatesPerSecond: this.#updatesPerSecond,
-      ...{ slots: watch.slots(), stages, buffer: watch.buffer() },
-      ...{ collectors: this.#collectors(), remote: remote && remoteNow(remote) },
+      slots: watch.slots(),
+      stages,
+      buffer: watch.buffer(),
+      collectors: this.#collectors(),
+      remote: remote && remoteNow(remote),
       devices: this.devices(),
       checkpoint: this.#checkpoints,
       said: watch.said,
@@ -198,7 +229,12 @@ export class Sampling {
     if (!pool || !watched) return null;
     const { steps, episodes, meanReturn, recent, waits, version } = pool.statistics();
     return {
-      ...{ steps, episodes, meanReturn, recent, waits, version },
+      steps,
+      episodes,
+      meanReturn,
+      recent,
+      waits,
+      version,
       stepsPerSecond: this.#stepsPerSecond,
       failure: watched.failure()?.message ?? null,
       workers: watched.workers(),

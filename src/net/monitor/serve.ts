@@ -7,7 +7,13 @@ import { isLoopback, urlOf } from './hosts.ts';
 import { LiveTraces } from './live-trace.ts';
 import { METRICS_TYPE, metricsOf } from './metrics.ts';
 import { pageFiles } from './page.ts';
-import { checkedOptions, checkLater, checkParts, type MonitorOptions, type MonitorParts } from './parts.ts';
+import {
+  checkedOptions,
+  checkLater,
+  checkParts,
+  type MonitorOptions,
+  type MonitorParts,
+} from './parts.ts';
 import { Sampling } from './sampling.ts';
 import { answer, listen, type Route, refuse, refuseQueued, shut } from './server.ts';
 import { MOST_CLIENTS, Streams } from './streams.ts';
@@ -35,13 +41,15 @@ export class Monitor implements AsyncDisposable {
   }
 
   /**
-   * A number of your own: the next of the curve `tag`, at `step`, a whole number from 0 on. NaN and infinities leave a gap. Curves
-   * become coarser as they grow, and never longer than 600 points.
+   * A number of your own: the next of the curve `tag`, at `step`, a whole number from 0 on. NaN and
+   * infinities leave a gap. Curves become coarser as they grow, and never longer than 600 points.
    */
   scalar(tag: string, value: number, step: number): void {
     if (typeof tag !== 'string') throw typeError(`scalar: tag must be a string, got ${shown(tag)}`);
-    if (tag === '') throw rangeError("scalar: tag must name a curve, such as 'evaluation/return', got ''");
-    if (typeof value !== 'number') throw typeError(`scalar: value must be a number, got ${shown(value)}`);
+    if (tag === '')
+      throw rangeError("scalar: tag must name a curve, such as 'evaluation/return', got ''");
+    if (typeof value !== 'number')
+      throw typeError(`scalar: value must be a number, got ${shown(value)}`);
     checkCount('scalar: step', step, 0);
     if (this.#closing.begun) throw closedError('this monitor', 'make another with serveMonitor()');
     this.#live.sampling.put(tag, step, value);
@@ -81,10 +89,17 @@ class Live {
     this.sampling = new Sampling(parts);
     this.traces = new LiveTraces(this.sampling.watch);
     this.streams = new Streams({ whole: () => this.#whole(), news: () => this.#news() });
-    const { device, deviceReason, placement, ringDepth, hostMemoryKind } = pipeline.transferManifest;
+    const { device, deviceReason, placement, ringDepth, hostMemoryKind } =
+      pipeline.transferManifest;
     this.#facts = {
-      ...{ title, began: Date.now(), rows: this.sampling.watch.rows },
-      ...{ device, deviceReason, placement, ringDepth, hostMemoryKind },
+      title,
+      began: Date.now(),
+      rows: this.sampling.watch.rows,
+      device,
+      deviceReason,
+      placement,
+      ringDepth,
+      hostMemoryKind,
     };
   }
 
@@ -98,9 +113,14 @@ class Live {
       '/events': (request, response) => {
         if (refuseQueued(response)) return;
         if (this.streams.full)
-          return void refuse(response, 503, `${MOST_CLIENTS} pages look already: close one of them`, {
-            'retry-after': '5',
-          });
+          return void refuse(
+            response,
+            503,
+            `${MOST_CLIENTS} pages look already: close one of them`,
+            {
+              'retry-after': '5',
+            },
+          );
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
         if (request.method === 'HEAD') return void response.end();
         this.streams.add(response);
@@ -120,7 +140,11 @@ class Live {
   }
 
   #whole(): string {
-    return JSON.stringify({ facts: this.#facts, ...this.sampling.now(), curves: this.sampling.parts(new Map()) });
+    return JSON.stringify({
+      facts: this.#facts,
+      ...this.sampling.now(),
+      curves: this.sampling.parts(new Map()),
+    });
   }
   #news(): string {
     return JSON.stringify({ ...this.sampling.now(), curves: this.sampling.parts(this.#told) });
@@ -128,12 +152,16 @@ class Live {
 }
 
 /**
- * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed; it does not keep the process
- * alive. Routes: `/` the page, `/events` what it is told, `/metrics` for Prometheus, `/trace?seconds=5` a Chrome trace of the next
- * seconds. It only tells. By default only this machine reaches it; of another host it warns, because anybody who reaches the
- * port can look. Rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses the address, such as a port in use.
+ * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed; it
+ * does not keep the process alive. Routes: `/` the page, `/events` what it is told, `/metrics` for
+ * Prometheus, `/trace?seconds=5` a Chrome trace of the next seconds. It only tells. By default only
+ * this machine reaches it; of another host it warns, because anybody who reaches the port can look.
+ * Rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses the address, such as a port in use.
  */
-export async function serveMonitor(parts: MonitorParts, options: MonitorOptions = {}): Promise<Monitor> {
+export async function serveMonitor(
+  parts: MonitorParts,
+  options: MonitorOptions = {},
+): Promise<Monitor> {
   checkParts(parts);
   const { host, port } = checkedOptions(options);
   const live = new Live(parts);

@@ -1,4 +1,7 @@
-/** The monitor's server: it reads requests, refuses what is not meant for it, and answers by route. It changes nothing. */
+/**
+ * The monitor's server: it reads requests, refuses what is not meant for it, and answers by route.
+ * It changes nothing.
+ */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { callAfter } from '../../base/clock.ts';
@@ -6,7 +9,11 @@ import { unavailableError } from '../../base/errors.ts';
 import { isMeant } from './hosts.ts';
 
 /** Answers GET; a HEAD's body is left out by Node. */
-export type Route = (request: IncomingMessage, response: ServerResponse, query: URLSearchParams) => void;
+export type Route = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+) => void;
 
 /** Sockets at once, at most: 32 streams, and some for everything else. */
 const MOST_SOCKETS = 128;
@@ -22,13 +29,23 @@ const common = {
 
 /** A whole answer. */
 export function answer(response: ServerResponse, type: string, body: string | Uint8Array): void {
-  response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body);
+  response
+    .writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) })
+    .end(body);
 }
 
 /** A refusal, in a sentence. */
-export function refuse(response: ServerResponse, status: number, sentence: string, headers: object = {}): void {
+export function refuse(
+  response: ServerResponse,
+  status: number,
+  sentence: string,
+  headers: object = {},
+): void {
   const body = `${sentence}\n`;
-  const type = { 'content-type': 'text/plain; charset=utf-8', 'content-length': Buffer.byteLength(body) };
+  const type = {
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+  };
   response.writeHead(status, { ...type, ...headers }).end(body);
 }
 
@@ -41,14 +58,20 @@ const advice: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the name cannot be looked up: give an address of this machine',
 };
 
-/** Listens; rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses. Neither it nor its sockets keep the process alive. */
+/**
+ * Listens; rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses. Neither it nor its sockets
+ * keep the process alive.
+ */
 export async function listen(
   { host, port }: { host: string; port: number },
   routes: Readonly<Record<string, Route>>,
 ): Promise<{ server: Server; port: number }> {
   const server = createServer(
     {
-      ...{ maxHeaderSize: 8192, headersTimeout: 5000, requestTimeout: 10_000, keepAliveTimeout: 5000 },
+      maxHeaderSize: 8192,
+      headersTimeout: 5000,
+      requestTimeout: 10_000,
+      keepAliveTimeout: 5000,
       connectionsCheckingInterval: 2000,
     },
     (request, response) => {
@@ -75,22 +98,34 @@ export async function listen(
   return { server, port: (server.address() as AddressInfo).port };
 }
 
-/** A connection that cannot be taken, such as for want of file descriptors, is told once; it is the run that matters. */
+/**
+ * A connection that cannot be taken, such as for want of file descriptors, is told once; it is the
+ * run that matters.
+ */
 function tellTrouble(server: Server): void {
   let told = false;
   server.on('error', ({ message }) => {
-    if (!told) process.emitWarning(`the monitor could not take a connection: ${message}`, 'MonitorWarning');
+    if (!told)
+      process.emitWarning(`the monitor could not take a connection: ${message}`, 'MonitorWarning');
     told = true;
   });
 }
 
-/** Refuses what was sent behind another request of its connection: an answer without an end needs one of its own. */
+/**
+ * Refuses what was sent behind another request of its connection: an answer without an end needs
+ * one of its own.
+ */
 export function refuseQueued(response: ServerResponse): boolean {
   // Node gives an answer its socket when those before it are over.
   if (response.socket !== null) return false;
-  refuse(response, 400, 'this goes on for a while: ask for it on a connection of its own, not behind another request', {
-    connection: 'close',
-  });
+  refuse(
+    response,
+    400,
+    'this goes on for a while: ask for it on a connection of its own, not behind another request',
+    {
+      connection: 'close',
+    },
+  );
   return true;
 }
 
@@ -101,7 +136,10 @@ function handle(
   routes: Readonly<Record<string, Route>>,
 ): void {
   // What is sent with a request is not read: the connection ends behind the answer.
-  if (request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined)
+  if (
+    request.headers['content-length'] !== undefined ||
+    request.headers['transfer-encoding'] !== undefined
+  )
     response.setHeader('connection', 'close');
   if (!isMeant(request, host))
     return void refuse(
@@ -113,7 +151,12 @@ function handle(
     return void refuse(response, 405, 'this monitor only tells: use GET', { allow: 'GET, HEAD' });
   const [path = '', query = ''] = (request.url ?? '').split('?', 2);
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-  if (!route) return void refuse(response, 404, `there is nothing here; there are ${Object.keys(routes).join(' ')}`);
+  if (!route)
+    return void refuse(
+      response,
+      404,
+      `there is nothing here; there are ${Object.keys(routes).join(' ')}`,
+    );
   route(request, response, new URLSearchParams(query));
 }
 

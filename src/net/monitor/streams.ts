@@ -1,6 +1,6 @@
 /**
- * Who looks at the live page: streams of server-sent events. Everybody is sent the same text, made once; a client that has not
- * taken the last one is sent nothing, and is dropped when that goes on.
+ * Who looks at the live page: streams of server-sent events. Everybody is sent the same text, made
+ * once; a client that has not taken the last one is sent nothing, and is dropped when that goes on.
  */
 import type { ServerResponse } from 'node:http';
 

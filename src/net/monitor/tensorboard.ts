@@ -1,4 +1,7 @@
-/** Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few seconds. */
+/**
+ * Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few
+ * seconds.
+ */
 import { checkCount, checkKeys, checkOurs, checkPath, OURS, shown } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import { closedError, rangeError, typeError, unavailableError } from '../../base/errors.ts';
@@ -43,7 +46,8 @@ export class TensorBoardWriter implements AsyncDisposable {
 
   constructor(key: unknown, folder: string, options: TensorBoardOptions) {
     checkOurs(key, 'TensorBoardWriter', 'tensorBoard()');
-    if (typeof folder !== 'string') throw typeError(`tensorBoard takes a folder's path, got ${shown(folder)}`);
+    if (typeof folder !== 'string')
+      throw typeError(`tensorBoard takes a folder's path, got ${shown(folder)}`);
     if (folder === '' || folder.includes('\0'))
       throw rangeError(`tensorBoard needs a folder's path, got ${shown(folder)}`);
     const absolute = checkPath('tensorBoard', folder);
@@ -55,27 +59,33 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * One number of the curve `tag`, at `step` (a whole number from 0 on). NaN and infinities are written as they are, others as
-   * float32. `wallTime` in seconds since 1970; default: now. It is only kept: nothing is written before the function returns.
+   * One number of the curve `tag`, at `step` (a whole number from 0 on). NaN and infinities are
+   * written as they are, others as float32. `wallTime` in seconds since 1970; default: now. It is
+   * only kept: nothing is written before the function returns.
    */
   scalar(tag: string, value: number, step: number, wallTime = Date.now() / 1000): void {
     if (typeof tag !== 'string') throw typeError(`scalar: tag must be a string, got ${shown(tag)}`);
     if (tag === '') throw rangeError("scalar: tag must name a curve, such as 'train/loss', got ''");
-    if (typeof value !== 'number') throw typeError(`scalar: value must be a number, got ${shown(value)}`);
+    if (typeof value !== 'number')
+      throw typeError(`scalar: value must be a number, got ${shown(value)}`);
     checkCount('scalar: step', step, 0);
-    if (typeof wallTime !== 'number') throw typeError(`scalar: wallTime must be a number, got ${shown(wallTime)}`);
-    if (!Number.isFinite(wallTime)) throw rangeError(`scalar: wallTime must be seconds since 1970, got ${wallTime}`);
+    if (typeof wallTime !== 'number')
+      throw typeError(`scalar: wallTime must be a number, got ${shown(wallTime)}`);
+    if (!Number.isFinite(wallTime))
+      throw rangeError(`scalar: wallTime must be seconds since 1970, got ${wallTime}`);
     this.#checkOpen();
     this.#keep({ tag, value, step, wallTime });
   }
 
   /**
-   * Writes what a pipeline and a pool tell, from now on until they close, this writer closes, or the function is called that
-   * comes back:
+   * Writes what a pipeline and a pool tell, from now on until they close, this writer closes, or
+   * the function is called that comes back:
    *
-   * - `train/<name>`: the named scalars of ticks, by tick id, at most one tick every `every` seconds;
+   * - `train/<name>`: the named scalars of ticks, by tick id, at most one tick every `every`
+   *   seconds;
    * - `speed/updates_per_second`: ticks, about once a second;
-   * - `episodes/return`, `episodes/length`: of each episode that collectors tell of, by environment steps so far;
+   * - `episodes/return`, `episodes/length`: of each episode that collectors tell of, by environment
+   *   steps so far;
    * - `speed/steps_per_second`: environment steps of all collectors, about once a second.
    *
    * Close what is listened to first: its last ticks and episodes are told then.
@@ -83,7 +93,9 @@ export class TensorBoardWriter implements AsyncDisposable {
   listen(what: ListenOptions): () => void {
     checkListen(what);
     this.#checkOpen();
-    const stop = listenTo(what, (tag, value, step) => this.#keep({ tag, value, step, wallTime: Date.now() / 1000 }));
+    const stop = listenTo(what, (tag, value, step) =>
+      this.#keep({ tag, value, step, wallTime: Date.now() / 1000 }),
+    );
     const once = () => {
       if (this.#stops.delete(once)) stop();
     };
@@ -92,8 +104,8 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Resolves when everything given so far is on the disk. Rejects with ERR_HOTSLOT_UNAVAILABLE once the disk refused anything:
-   * nothing is written from then on.
+   * Resolves when everything given so far is on the disk. Rejects with ERR_HOTSLOT_UNAVAILABLE once
+   * the disk refused anything: nothing is written from then on.
    */
   async flush(): Promise<void> {
     this.#checkOpen();
@@ -145,15 +157,18 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   #checkOpen(): void {
-    if (this.#closing.begun) throw closedError('this TensorBoard writer', 'make another with tensorBoard()');
+    if (this.#closing.begun)
+      throw closedError('this TensorBoard writer', 'make another with tensorBoard()');
   }
 }
 
 /**
- * A writer of TensorBoard's event files in `folder`: `tensorboard --logdir <folder>` shows its curves while the training runs.
- * Folder and file are made with the first scalars. Every write is followed by an fsync, so that of a process that is killed
- * everything up to the last one can be read. What the disk refuses is told once, as a warning of the process, and by flush()
- * and close(), which reject; it never throws in the midst of a training. One writer at a time for a folder.
+ * A writer of TensorBoard's event files in `folder`: `tensorboard --logdir <folder>` shows its
+ * curves while the training runs. Folder and file are made with the first scalars. Every write is
+ * followed by an fsync, so that of a process that is killed everything up to the last one can be
+ * read. What the disk refuses is told once, as a warning of the process, and by flush() and
+ * close(), which reject; it never throws in the midst of a training. One writer at a time for a
+ * folder.
  */
 export function tensorBoard(folder: string, options: TensorBoardOptions = {}): TensorBoardWriter {
   return new TensorBoardWriter(OURS, folder, options);

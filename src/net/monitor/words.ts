@@ -6,7 +6,8 @@ const MOSTLY = 0.5;
 
 /** Seconds in the unit that suits them: '3.2 ms'. */
 export function duration(seconds: number): string {
-  const [value, unit] = seconds >= 1 ? [seconds, 's'] : seconds >= 1e-3 ? [seconds * 1e3, 'ms'] : [seconds * 1e6, 'µs'];
+  const [value, unit] =
+    seconds >= 1 ? [seconds, 's'] : seconds >= 1e-3 ? [seconds * 1e3, 'ms'] : [seconds * 1e6, 'µs'];
   return `${value >= 100 ? Math.round(value) : value.toPrecision(2)} ${unit}`;
 }
 

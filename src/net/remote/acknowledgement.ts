@@ -1,7 +1,8 @@
 /**
- * What the learner says to a session: `epoch:row:window:nak`, and behind one more colon why it is refused. It is a state, not an
- * event: the newest holds, however often it is read. `row`: all before it are in the buffer, or dropped and counted. `nak` counts
- * how often the learner found rows missing: when it grows, the host sends again all that is unacknowledged.
+ * What the learner says to a session: `epoch:row:window:nak`, and behind one more colon why it is
+ * refused. It is a state, not an event: the newest holds, however often it is read. `row`: all
+ * before it are in the buffer, or dropped and counted. `nak` counts how often the learner found
+ * rows missing: when it grows, the host sends again all that is unacknowledged.
  */
 export interface Acknowledgement {
   readonly epoch: number;
@@ -13,21 +14,33 @@ export interface Acknowledgement {
   readonly refused: string;
 }
 
-export const writeAcknowledgement = ({ epoch, row, window, nak, refused }: Acknowledgement): string =>
+export const writeAcknowledgement = ({
+  epoch,
+  row,
+  window,
+  nak,
+  refused,
+}: Acknowledgement): string =>
   `${epoch}:${row}:${window}:${nak}${refused === '' ? '' : `:${refused}`}`;
 
 /** Null for what is none. */
 export function readAcknowledgement(text: string): Acknowledgement | null {
   const found = /^(\d{1,16}):(\d{1,16}):(\d{1,10}):(\d{1,10})(?::(.*))?$/s.exec(text);
   if (found === null) return null;
-  const [epoch, row, window, nak] = found.slice(1, 5).map(Number) as [number, number, number, number];
+  const [epoch, row, window, nak] = found.slice(1, 5).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+  ];
   return { epoch, row, window, nak, refused: found[5] ?? '' };
 }
 
 /**
- * The learner's heartbeat, once a second: `epoch:beat:count`. `count` grows with a beat when all was decided on that lay in the stream
- * when it grew last, and the acknowledgements were stored. So what was in the stream before two such beats is acknowledged behind them,
- * or was never there; whether something else came does not matter.
+ * The learner's heartbeat, once a second: `epoch:beat:count`. `count` grows with a beat when all
+ * was decided on that lay in the stream when it grew last, and the acknowledgements were stored. So
+ * what was in the stream before two such beats is acknowledged behind them, or was never there;
+ * whether something else came does not matter.
  */
 export interface Heartbeat {
   readonly epoch: number;
@@ -38,7 +51,8 @@ export interface Heartbeat {
 export const heartbeatField = (shard: number): string => `*${shard}`;
 export const HEARTBEAT_MS = 1000;
 
-export const writeHeartbeat = ({ epoch, beat, count }: Heartbeat): string => `${epoch}:${beat}:${count}`;
+export const writeHeartbeat = ({ epoch, beat, count }: Heartbeat): string =>
+  `${epoch}:${beat}:${count}`;
 export function readHeartbeat(text: string): Heartbeat | null {
   const found = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text);
   if (found === null) return null;

@@ -1,6 +1,6 @@
 /**
- * Where the server is and who asks, checked before anything is sent. What is secret is given by functions alone, so that no text, no
- * inspect() and no JSON of an address shows it.
+ * Where the server is and who asks, checked before anything is sent. What is secret is given by
+ * functions alone, so that no text, no inspect() and no JSON of an address shows it.
  */
 import { readFileSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
@@ -45,16 +45,21 @@ const LIKE = 'it must be like rediss://user@host:6380';
 export function checkAddress(options: AddressOptions): Address {
   const { insecure = false, env = process.env } = options;
   const url = parse(options.url);
-  if (typeof insecure !== 'boolean') throw typeError(`insecure must be a boolean, got ${shown(insecure)}`);
+  if (typeof insecure !== 'boolean')
+    throw typeError(`insecure must be a boolean, got ${shown(insecure)}`);
   const unix = url.protocol === 'unix:';
   const tls = TLS.includes(url.protocol);
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
   const username = text('username', options.username) ?? (decoded(url.username) || undefined);
   const password =
-    secret(options.password) ?? (decoded(url.password) || undefined) ?? (env.HOTSLOT_REDIS_PASSWORD || undefined);
+    secret(options.password) ??
+    (decoded(url.password) || undefined) ??
+    (env.HOTSLOT_REDIS_PASSWORD || undefined);
   const user = username === undefined ? '' : `${encodeURIComponent(username)}@`;
   const database = unix ? 0 : databaseOf(url.pathname);
-  const where = unix ? `unix://${user}${url.pathname}` : `${url.protocol}//${user}${url.host}${url.pathname}`;
+  const where = unix
+    ? `unix://${user}${url.pathname}`
+    : `${url.protocol}//${user}${url.host}${url.pathname}`;
   if (username !== undefined && username !== 'default' && password === undefined)
     throw rangeError(
       `${where} names a user and there is no password: pass password, or set HOTSLOT_REDIS_PASSWORD in the environment`,
@@ -64,10 +69,18 @@ export function checkAddress(options: AddressOptions): Address {
       `${where} is plain text on a network, where anyone may read rows and password, and write: use rediss://, or pass insecure: true where the network is yours alone`,
     );
   const ca = certificates(options.ca);
-  if (ca !== undefined && !tls) throw rangeError(`ca is for TLS, and ${where} has none: use rediss://`);
+  if (ca !== undefined && !tls)
+    throw rangeError(`ca is for TLS, and ${where} has none: use rediss://`);
   return {
-    ...{ shown: where, host, port: url.port === '' ? 6379 : Number(url.port), path: unix ? decoded(url.pathname) : '' },
-    ...{ tls, ca, username, password: () => password, database },
+    shown: where,
+    host,
+    port: url.port === '' ? 6379 : Number(url.port),
+    path: unix ? decoded(url.pathname) : '',
+    tls,
+    ca,
+    username,
+    password: () => password,
+    database,
   };
 }
 
@@ -83,7 +96,9 @@ function parse(url: unknown): URL {
   // What has no host may have no user either: a unix socket's user stands in a place of its own.
   const [, user, path] = /^unix:\/\/(?:([^/]*)@)?(\/.*)?$/i.exec(url) ?? [];
   const standard =
-    protocol.toLowerCase() === 'unix:' ? `unix://${user === undefined ? '' : `${user}@socket`}${path}` : url;
+    protocol.toLowerCase() === 'unix:'
+      ? `unix://${user === undefined ? '' : `${user}@socket`}${path}`
+      : url;
   let parsed: URL | null = null;
   try {
     parsed = new URL(standard);
@@ -113,7 +128,8 @@ function text(name: string, value: unknown): string | undefined {
 
 /** A wrong one is not shown: it may be right but for its type. */
 function secret(value: unknown): string | undefined {
-  if (value === undefined || (typeof value === 'string' && value !== '')) return value as string | undefined;
+  if (value === undefined || (typeof value === 'string' && value !== ''))
+    return value as string | undefined;
   throw typeError(
     `password must be a string of at least one character, got ${value === '' ? 'none' : `a ${typeof value}`}`,
   );
@@ -143,6 +159,7 @@ function certificates(ca: unknown): string | undefined {
       `ca must be PEM text or a file of it; ${shown(given)} cannot be read: ${(error as Error).message}`,
     );
   }
-  if (!read.includes('-----BEGIN CERTIFICATE-----')) throw rangeError(`ca: ${shown(given)} holds no PEM certificate`);
+  if (!read.includes('-----BEGIN CERTIFICATE-----'))
+    throw rangeError(`ca: ${shown(given)} holds no PEM certificate`);
   return read;
 }

@@ -1,6 +1,6 @@
 /**
- * A machine's collectors, for a learner on another one: a pool of threads that adds to a buffer of its own, from which rows go out. Their
- * modules are those of CollectorPool, unchanged.
+ * A machine's collectors, for a learner on another one: a pool of threads that adds to a buffer of
+ * its own, from which rows go out. Their modules are those of CollectorPool, unchanged.
  */
 import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -12,7 +12,11 @@ import { unavailableError } from '../../base/errors.ts';
 import { CollectorPool } from '../../run/collectors/collector-pool.ts';
 import { orAborted } from '../../shm/wait.ts';
 import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
-import { type CollectorHostOptions, type CollectorHostStatistics, checkedHost } from './host-options.ts';
+import {
+  type CollectorHostOptions,
+  type CollectorHostStatistics,
+  checkedHost,
+} from './host-options.ts';
 import { STAT_LIFE_MS, STAT_MS, writeStat } from './host-stat.ts';
 import { differenceOf, type RunInfo, readInfo } from './info.ts';
 import { type Keys, keysOf } from './keys.ts';
@@ -48,7 +52,10 @@ interface Parts {
 }
 
 export class CollectorHost implements AsyncDisposable {
-  /** Resolves when it was closed; rejects with what a collector failed with, and with what the learner refuses it for. */
+  /**
+   * Resolves when it was closed; rejects with what a collector failed with, and with what the
+   * learner refuses it for.
+   */
   readonly done: Promise<void>;
   readonly #parts: Parts;
   readonly #stat: NodeJS.Timeout;
@@ -60,9 +67,10 @@ export class CollectorHost implements AsyncDisposable {
   readonly #closing = new Closing();
 
   /**
-   * Joins a run: waits until its learner has told of it, and starts the collectors. Rejects with TypeError or RangeError for
-   * options; with ERR_HOTSLOT_UNAVAILABLE for a server that is too old, credentials or a certificate that are wrong, a run of
-   * another version of Hotslot, and where `@redis/client` is not installed; with what a collector's module throws.
+   * Joins a run: waits until its learner has told of it, and starts the collectors. Rejects with
+   * TypeError or RangeError for options; with ERR_HOTSLOT_UNAVAILABLE for a server that is too old,
+   * credentials or a certificate that are wrong, a run of another version of Hotslot, and where
+   * `@redis/client` is not installed; with what a collector's module throws.
    */
   static async open(options: CollectorHostOptions): Promise<CollectorHost> {
     const given = checkedHost(options);
@@ -70,7 +78,11 @@ export class CollectorHost implements AsyncDisposable {
     const keys = keysOf(run);
     const session = randomInt(1, 2 ** 48 - 1);
     const reach = { url, insecure, password, ca };
-    const link = await openRedisLink({ ...reach, name: `hotslot host ${given.name}`, facts: false });
+    const link = await openRedisLink({
+      ...reach,
+      name: `hotslot host ${given.name}`,
+      facts: false,
+    });
     const closers: (() => unknown)[] = [() => link.close()];
     const close = async () => {
       for (const each of closers.splice(0).reverse()) await each();
@@ -107,18 +119,38 @@ export class CollectorHost implements AsyncDisposable {
       const options = info.options ?? undefined;
       const seed = crc32(Buffer.from(`${info.seed} ${given.name}`));
       const pool = await CollectorPool.open({
-        ...{ entry, buffer: buffer as never, workers, seed, options },
+        entry,
+        buffer: buffer as never,
+        workers,
+        seed,
+        options,
         ...(mailbox && { mailbox }),
         ...(signal && { signal }),
       });
       closers.push(() => pool.close());
       uplink = new Uplink({
-        ...{ link, keys, session, shard: session % info.shards, layout: layoutSum(info.layout), now: Date.now },
-        ...{ outbox: outboxOf(buffer), flushBytes: given.flushBytes, flushMs: given.flushMs },
+        link,
+        keys,
+        session,
+        shard: session % info.shards,
+        layout: layoutSum(info.layout),
+        now: Date.now,
+        outbox: outboxOf(buffer),
+        flushBytes: given.flushBytes,
+        flushMs: given.flushMs,
         version: (epoch) => weights?.versionOf(pool.statistics().version, epoch) ?? 0,
         meets: (epoch) => meets(link, keys, info, epoch),
       });
-      host = new CollectorHost(OURS, { ...{ link, keys, uplink, pool, weights, session }, name: given.name, close });
+      host = new CollectorHost(OURS, {
+        link,
+        keys,
+        uplink,
+        pool,
+        weights,
+        session,
+        name: given.name,
+        close,
+      });
       if (connected) uplink.connected();
       host.fetch();
       return host;
@@ -141,7 +173,8 @@ export class CollectorHost implements AsyncDisposable {
   async #both(running: Promise<void>): Promise<void> {
     const { pool, uplink } = this.#parts;
     try {
-      // Whichever ends first; a pool that was closed ends without an error, and what is left goes out.
+      // Whichever ends first; a pool that was closed ends without an error, and what is left goes
+      // out.
       await Promise.race([running, pool.done.then(() => running)]);
     } catch (error) {
       this.#failed = (error as Error).message;
@@ -164,14 +197,17 @@ export class CollectorHost implements AsyncDisposable {
     return {
       ...collected,
       version: weights?.versionOf(collected.version) ?? 0,
-      ...{ sent: kept.next, acknowledged: kept.acknowledged, repeated: kept.repeated, waiting: uplink.waiting },
+      sent: kept.next,
+      acknowledged: kept.acknowledged,
+      repeated: kept.repeated,
+      waiting: uplink.waiting,
       waitingFor: words[waits],
     };
   }
 
   /**
-   * Stops the collectors, sends what they have left, waits up to five seconds until the learner has it, and leaves the run. Twice is
-   * fine.
+   * Stops the collectors, sends what they have left, waits up to five seconds until the learner has
+   * it, and leaves the run. Twice is fine.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
@@ -207,20 +243,19 @@ export class CollectorHost implements AsyncDisposable {
     this.#fullMs = fullMs;
     this.fetch();
     const stat = writeStat({
-      ...{
-        host: name,
-        pid: process.pid,
-        workers: pool.workers,
-        steps,
-        episodes,
-        recent,
-        waits,
-        version,
-        waiting,
-        underWay: uplink.kept.bytes,
-        full,
-      },
-      ...{ meanReturn: Number.isNaN(meanReturn) ? null : meanReturn, failed: this.#failed.slice(0, 500) },
+      host: name,
+      pid: process.pid,
+      workers: pool.workers,
+      steps,
+      episodes,
+      recent,
+      waits,
+      version,
+      waiting,
+      underWay: uplink.kept.bytes,
+      full,
+      meanReturn: Number.isNaN(meanReturn) ? null : meanReturn,
+      failed: this.#failed.slice(0, 500),
     });
     await link.store(keys.stat(session), stat, STAT_LIFE_MS).catch(() => {}); // the next one comes soon
   }
@@ -230,7 +265,11 @@ export class CollectorHost implements AsyncDisposable {
 async function infoOf(
   link: RedisLink,
   keys: Keys,
-  { run, signal, onWait }: { run: string; signal: AbortSignal | undefined; onWait: (words: string) => void },
+  {
+    run,
+    signal,
+    onWait,
+  }: { run: string; signal: AbortSignal | undefined; onWait: (words: string) => void },
 ): Promise<RunInfo> {
   for (let told = false; ; ) {
     const info = await readInfo(link, keys.info).catch((error) => {
@@ -244,12 +283,16 @@ async function infoOf(
   }
 }
 
-/** Whether another learner of the run has told what it is; rejects where it is none for a host that was opened for the first one. */
+/**
+ * Whether another learner of the run has told what it is; rejects where it is none for a host that
+ * was opened for the first one.
+ */
 async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number): Promise<boolean> {
   if (epoch === mine.epoch) return true;
   const told = await readInfo(link, keys.info);
   if (told?.epoch !== epoch) return false;
   const odd = differenceOf(mine, told);
-  if (odd !== null) throw unavailableError(`another learner has the run: ${odd}: start this host anew`);
+  if (odd !== null)
+    throw unavailableError(`another learner has the run: ${odd}: start this host anew`);
   return true;
 }

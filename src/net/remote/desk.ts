@@ -1,6 +1,6 @@
 /**
- * A server's desk: one connection that is asked one thing after the other, and never tries again. It is for commands that look at a
- * server; what carries rows is link.ts.
+ * A server's desk: one connection that is asked one thing after the other, and never tries again.
+ * It is for commands that look at a server; what carries rows is link.ts.
  */
 import type { Address } from './address.ts';
 import { LinkError } from './link.ts';
@@ -58,20 +58,35 @@ const weightOf = (words: readonly Word[]) =>
   words.reduce((sum, word) => sum + (typeof word === 'string' ? 0 : word.length), 0);
 
 /** Rejects with one sentence where there is nobody to ask. */
-export async function openDesk({ address, anonymous = false, silenceMs = SILENCE_MS }: DeskOptions): Promise<Desk> {
+export async function openDesk({
+  address,
+  anonymous = false,
+  silenceMs = SILENCE_MS,
+}: DeskOptions): Promise<Desk> {
   const library = await loadLibrary();
   const nobody = { ...address, username: undefined, password: () => undefined };
   const connection = new RedisConnection({
-    ...{ library, address: anonymous ? nobody : address, name: 'hotslot-desk', silenceMs },
+    library,
+    address: anonymous ? nobody : address,
+    name: 'hotslot-desk',
+    silenceMs,
   });
   try {
     await connection.open();
   } catch (error) {
     // Who speaks plain text to a server of TLS is hung up on without a word.
-    if (isFinal(error) || address.tls || !/closed unexpectedly|ECONNRESET|EPIPE/.test((error as LinkError).message))
+    if (
+      isFinal(error) ||
+      address.tls ||
+      !/closed unexpectedly|ECONNRESET|EPIPE/.test((error as LinkError).message)
+    )
       throw error;
     const { message, cause } = error as LinkError;
-    throw new LinkError('lost', `${message}; where it speaks TLS, its url begins with rediss://`, cause);
+    throw new LinkError(
+      'lost',
+      `${message}; where it speaks TLS, its url begins with rediss://`,
+      cause,
+    );
   }
   connection.watch();
   const { RESP_TYPES } = library;

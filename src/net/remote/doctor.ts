@@ -1,4 +1,7 @@
-/** What there is to say of a server that is to carry rows: how fast it is, how it is set, and who may come in. */
+/**
+ * What there is to say of a server that is to carry rows: how fast it is, how it is set, and who
+ * may come in.
+ */
 import { randomInt } from 'node:crypto';
 import type { Address } from './address.ts';
 import { type Desk, openDesk, type Reply } from './desk.ts';
@@ -41,8 +44,15 @@ const MESSAGES = 8;
 /** The scratch key goes by itself, should this process not live to delete it. */
 const SCRATCH_MS = 60_000;
 
-/** Rejects with one sentence where there is no server to look at. `measureMs`: how long its throughput is measured. */
-export async function lookAt(address: Address, measureMs = 1000, silenceMs?: number): Promise<ServerSeen> {
+/**
+ * Rejects with one sentence where there is no server to look at. `measureMs`: how long its
+ * throughput is measured.
+ */
+export async function lookAt(
+  address: Address,
+  measureMs = 1000,
+  silenceMs?: number,
+): Promise<ServerSeen> {
   const how = silenceMs === undefined ? {} : { silenceMs };
   await using desk = await openDesk({ address, ...how });
   const hello = named(await desk.may('HELLO'));
@@ -54,15 +64,19 @@ export async function lookAt(address: Address, measureMs = 1000, silenceMs?: num
   const role = text(hello.get('role'));
   const flag = (value: string | null) => (value === null ? null : value === 'yes' || value === '1');
   return {
-    ...{ shown: address.shown, tls: address.tls },
+    shown: address.shown,
+    tls: address.tls,
     local: address.path !== '' || /^(localhost|127\.[\d.]+|::1)$/.test(address.host),
     user: text(await desk.may('ACL', 'WHOAMI')) ?? address.username ?? 'default',
     server: text(hello.get('server')) ?? info.get('server_name') ?? 'redis',
     // Valkey tells older clients a version of Redis that it stands in for.
-    version: info.get('valkey_version') ?? text(hello.get('version')) ?? info.get('redis_version') ?? null,
-    ...{ mode: text(hello.get('mode')) ?? info.get('redis_mode') ?? null, role },
+    version:
+      info.get('valkey_version') ?? text(hello.get('version')) ?? info.get('redis_version') ?? null,
+    mode: text(hello.get('mode')) ?? info.get('redis_mode') ?? null,
+    role,
     roundTrip: await ping(desk),
-    bytesPerSecond: role === 'master' ? await carry(desk, measureMs) : 'not measured: it takes no rows',
+    bytesPerSecond:
+      role === 'master' ? await carry(desk, measureMs) : 'not measured: it takes no rows',
     maxmemory: info.has('maxmemory') ? Number(info.get('maxmemory')) : null,
     eviction: info.get('maxmemory_policy') ?? null,
     save: await config('save'),
@@ -72,7 +86,8 @@ export async function lookAt(address: Address, measureMs = 1000, silenceMs?: num
     // No script has this name: it is not run, and nothing is kept of it.
     mayRunScripts: await desk.call('EVALSHA', '0'.repeat(40), '0').then(
       () => true,
-      (error) => error instanceof LinkError && error.how === 'denied' && /NOSCRIPT/.test(error.message),
+      (error) =>
+        error instanceof LinkError && error.how === 'denied' && /NOSCRIPT/.test(error.message),
     ),
     open: await letsAnyoneIn(address, how),
   };
@@ -83,7 +98,11 @@ async function ping(desk: Desk): Promise<ServerSeen['roundTrip']> {
   if ((await desk.may('PING')) === undefined) return null;
   const took: number[] = [];
   const first = performance.now();
-  for (let begin = first, end = first; took.length < PINGS && begin - first < PING_MS; begin = end) {
+  for (
+    let begin = first, end = first;
+    took.length < PINGS && begin - first < PING_MS;
+    begin = end
+  ) {
     await desk.call('PING');
     end = performance.now();
     took.push(end - begin);
@@ -125,7 +144,15 @@ async function measure(desk: Desk, key: string, measureMs: number): Promise<numb
     // One that fails must not leave the others without anyone to take their errors.
     for (const settled of await Promise.allSettled([...added, kept]))
       if (settled.status === 'rejected') throw settled.reason;
-    await desk.bytes(MESSAGES * MESSAGE_BYTES, 'XREAD', 'COUNT', String(MESSAGES), 'STREAMS', key, BEFORE_FIRST);
+    await desk.bytes(
+      MESSAGES * MESSAGE_BYTES,
+      'XREAD',
+      'COUNT',
+      String(MESSAGES),
+      'STREAMS',
+      key,
+      BEFORE_FIRST,
+    );
     await desk.call('XTRIM', key, 'MAXLEN', '0');
     carried += MESSAGES * MESSAGE_BYTES;
     spent = performance.now() - begin;
@@ -143,7 +170,8 @@ async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Prom
   }
 }
 
-const text = (value: Reply | undefined): string | null => (typeof value === 'string' ? value : null);
+const text = (value: Reply | undefined): string | null =>
+  typeof value === 'string' ? value : null;
 
 /** Names and values in turn. */
 function named(reply: Reply | undefined): ReadonlyMap<string, Reply> {
@@ -156,6 +184,8 @@ function named(reply: Reply | undefined): ReadonlyMap<string, Reply> {
 function infoOf(reply: Reply | undefined): ReadonlyMap<string, string> {
   const lines = typeof reply === 'string' ? reply.split(/\r?\n/) : [];
   return new Map(
-    lines.map((line) => /^(\w+):(.*)$/.exec(line)).flatMap((found) => (found ? [[found[1]!, found[2]!]] : [])),
+    lines
+      .map((line) => /^(\w+):(.*)$/.exec(line))
+      .flatMap((found) => (found ? [[found[1]!, found[2]!]] : [])),
   );
 }

@@ -1,4 +1,7 @@
-/** Where collectors on other machines enter themselves, for those who know no server: checkpoints, monitors, pipelines and traces. */
+/**
+ * Where collectors on other machines enter themselves, for those who know no server: checkpoints,
+ * monitors, pipelines and traces.
+ */
 
 import { feed } from '../../engine/trace/feeders.ts';
 import { Spans } from '../../engine/trace/spans.ts';
@@ -25,8 +28,12 @@ export function enter(
     workers: () => [],
     remote: () => ({
       ...reports.status(run, 0),
-      ...{ connected: reports.connected, waitingFor: reports.waitingFor() },
+      connected: reports.connected,
+      waitingFor: reports.waitingFor(),
     }),
   });
-  return feed(buffer.memory, { waitingFor: () => reports.waitingFor(), spans: spans.map((place) => new Spans(place)) });
+  return feed(buffer.memory, {
+    waitingFor: () => reports.waitingFor(),
+    spans: spans.map((place) => new Spans(place)),
+  });
 }

@@ -1,13 +1,15 @@
 /**
  * What a host knows of its learner.
  *
- *   U5  An acknowledgement is a state. It comes as a notice, and is read once a second while something is not acknowledged, and after
- *       every connection: a notice that is lost costs a second.
- *   U6  Another epoch is believed only when the lease says it, and only a larger one: a server that comes back with what it once had
- *       shows an earlier learner's lease and acknowledgements. A smaller one is believed when it has outlived such a lease, with a heart
- *       that beats: then the clock of the learner's machine was set back.
- *   U7  Nothing is sent to another learner before it has told of its run: of another layout, of other weights, options or streams it is
- *       none for this host.
+ *   U5  An acknowledgement is a state. It comes as a notice, and is read once a second while
+ *       something is not acknowledged, and after every connection: a notice that is lost costs a
+ *       second.
+ *   U6  Another epoch is believed only when the lease says it, and only a larger one: a server that
+ *       comes back with what it once had shows an earlier learner's lease and acknowledgements. A
+ *       smaller one is believed when it has outlived such a lease, with a heart that beats: then
+ *       the clock of the learner's machine was set back.
+ *   U7  Nothing is sent to another learner before it has told of its run: of another layout, of
+ *       other weights, options or streams it is none for this host.
  */
 import { unavailableError } from '../../base/errors.ts';
 import {
@@ -31,7 +33,10 @@ export interface HeardOptions {
   readonly shard: number;
   readonly kept: KeptMessages;
   readonly failed: (error: unknown) => void;
-  /** whether this host is for the learner of that epoch, as far as it is known; rejects where it is not */
+  /**
+   * whether this host is for the learner of that epoch, as far as it is known; rejects where it is
+   * not
+   */
   readonly meets: (epoch: number) => Promise<boolean>;
   /** something is known that was not before */
   readonly ring: () => void;
@@ -47,7 +52,9 @@ export class Heard {
   #asked = 0;
   #polling = false;
   #pollAt = 0;
-  /** what the heartbeat counted when it was seen first after a reply to everything; null: not yet */
+  /**
+   * what the heartbeat counted when it was seen first after a reply to everything; null: not yet
+   */
   #count: number | null = null;
   /** the last beat, and when it was seen first */
   #beat = 0;
@@ -149,7 +156,9 @@ export class Heard {
     ring();
   }
 
-  /** Behind two beats that count since every reply, what is still kept has vanished from the server. */
+  /**
+   * Behind two beats that count since every reply, what is still kept has vanished from the server.
+   */
   #hearBeat(text: string): void {
     const said = readHeartbeat(text);
     if (said === null) return;

@@ -1,4 +1,7 @@
-/** What a host says of itself once a second, as JSON. It comes off the wire: nothing in it is believed before it is looked at. */
+/**
+ * What a host says of itself once a second, as JSON. It comes off the wire: nothing in it is
+ * believed before it is looked at.
+ */
 import type { Fields } from './link.ts';
 import { reader } from './status.ts';
 
@@ -41,11 +44,19 @@ export function readStat(said: string): HostStat | null {
   try {
     const { number, numberOrNull, text } = reader(JSON.parse(said), 'stat.');
     return {
-      ...{ host: text('host'), pid: number('pid'), workers: number('workers'), steps: number('steps') },
-      ...{ episodes: number('episodes'), meanReturn: numberOrNull('meanReturn', Number.NEGATIVE_INFINITY) },
-      ...{ recent: number('recent'), waits: number('waits'), waiting: number('waiting') },
+      host: text('host'),
+      pid: number('pid'),
+      workers: number('workers'),
+      steps: number('steps'),
+      episodes: number('episodes'),
+      meanReturn: numberOrNull('meanReturn', Number.NEGATIVE_INFINITY),
+      recent: number('recent'),
+      waits: number('waits'),
+      waiting: number('waiting'),
       underWay: number('underWay'),
-      ...{ version: number('version'), full: number('full', 1), failed: text('failed') },
+      version: number('version'),
+      full: number('full', 1),
+      failed: text('failed'),
     };
   } catch {
     return null;

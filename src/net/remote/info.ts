@@ -34,24 +34,41 @@ export function differenceOf(mine: RunInfo, told: RunInfo): string | null {
   const options = (info: RunInfo) => JSON.stringify(info.options ?? null);
   const cut = (text: string) => (text.length > 200 ? `${text.slice(0, 199)}…` : text);
   return (
-    (mine.layout === told.layout ? null : of('rows of', layoutInWords(mine.layout), layoutInWords(told.layout))) ??
+    (mine.layout === told.layout
+      ? null
+      : of('rows of', layoutInWords(mine.layout), layoutInWords(told.layout))) ??
     of('weights of length', mine.weights, told.weights) ??
     of('shards:', mine.shards, told.shards) ??
     (options(mine) === options(told) ? null : of('options', cut(options(mine)), cut(options(told))))
   );
 }
 
-const NAMES = ['protocol', 'epoch', 'layout', 'sum', 'weights', 'options', 'seed', 'shards'] as const;
+const NAMES = [
+  'protocol',
+  'epoch',
+  'layout',
+  'sum',
+  'weights',
+  'options',
+  'seed',
+  'shards',
+] as const;
 const MOST_LETTERS = 2 ** 20;
 
-/** Of the learner that told of the run last; 0: none did, or none can tell. A learner is not kept from a run by what one left. */
+/**
+ * Of the learner that told of the run last; 0: none did, or none can tell. A learner is not kept
+ * from a run by what one left.
+ */
 export async function epochOf(link: Link, key: string): Promise<number> {
   const [text] = await link.load(key, ['epoch']);
   const epoch = Number(text ?? 0);
   return Number.isSafeInteger(epoch) && epoch >= 0 && epoch < Number.MAX_SAFE_INTEGER ? epoch : 0;
 }
 
-/** Null: no learner has told of this run yet. Throws ERR_HOTSLOT_UNAVAILABLE for what another version told. */
+/**
+ * Null: no learner has told of this run yet. Throws ERR_HOTSLOT_UNAVAILABLE for what another
+ * version told.
+ */
 export async function readInfo(link: Link, key: string): Promise<RunInfo | null> {
   const values = await link.load(key, NAMES);
   const of = (name: (typeof NAMES)[number]) => values[NAMES.indexOf(name)] ?? '';
@@ -63,16 +80,21 @@ export async function readInfo(link: Link, key: string): Promise<RunInfo | null>
   try {
     const whole = (name: (typeof NAMES)[number], most: number) => {
       const value = Number(of(name));
-      if (!Number.isSafeInteger(value) || value < 0 || value > most) throw new Error(`${name} is odd`);
+      if (!Number.isSafeInteger(value) || value < 0 || value > most)
+        throw new Error(`${name} is odd`);
       return value;
     };
     const layout = of('layout');
-    if (layout.length > MOST_LETTERS || of('options').length > MOST_LETTERS) throw new Error('it is too long');
+    if (layout.length > MOST_LETTERS || of('options').length > MOST_LETTERS)
+      throw new Error('it is too long');
     if (layoutSum(layout) !== whole('sum', 2 ** 32)) throw new Error('its layout is damaged');
     layoutInWords(layout);
     return {
-      ...{ epoch: whole('epoch', Number.MAX_SAFE_INTEGER), layout, weights: whole('weights', 2 ** 29) },
-      ...{ options: JSON.parse(of('options')), seed: whole('seed', Number.MAX_SAFE_INTEGER) },
+      epoch: whole('epoch', Number.MAX_SAFE_INTEGER),
+      layout,
+      weights: whole('weights', 2 ** 29),
+      options: JSON.parse(of('options')),
+      seed: whole('seed', Number.MAX_SAFE_INTEGER),
       shards: Math.max(1, whole('shards', 64)),
     };
   } catch (error) {

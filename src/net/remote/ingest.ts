@@ -1,14 +1,20 @@
 /**
- * What the learner does with a message. It is the only judge of which rows are missing, and this is where each row comes in once:
+ * What the learner does with a message. It is the only judge of which rows are missing, and this is
+ * where each row comes in once:
  *
- *   G1  A session's mark says that its rows below it are in the buffer, or were dropped and counted. Rows and mark move in one native
- *       call, so a thread that ends in between leaves both or neither.
- *   G2  Of rows [first, end) of a host that keeps all from base on, with m the larger one of mark and base: end ≤ m came before, and
- *       nothing is done; first ≤ m brings rows [m, end); first > m lacks some, and they are asked for.
- *   G3  base > mark: what lies between was acknowledged by a learner that is gone, and lost with it. It is counted.
- *   G4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the rows below it.
- *   G5  Where rows were dropped, or nothing has come yet, the line says that the session is cut, until something has come of each of its
- *       lanes: a thread that takes over begins every episode of it anew. A cut too many parts an episode, one too few joins two.
+ *   G1  A session's mark says that its rows below it are in the buffer, or were dropped and
+ *       counted. Rows and mark move in one native call, so a thread that ends in between leaves
+ *       both or neither.
+ *   G2  Of rows [first, end) of a host that keeps all from base on, with m the larger one of mark
+ *       and base: end ≤ m came before, and nothing is done; first ≤ m brings rows [m, end); first >
+ *       m lacks some, and they are asked for.
+ *   G3  base > mark: what lies between was acknowledged by a learner that is gone, and lost with
+ *       it. It is counted.
+ *   G4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the rows
+ *       below it.
+ *   G5  Where rows were dropped, or nothing has come yet, the line says that the session is cut,
+ *       until something has come of each of its lanes: a thread that takes over begins every
+ *       episode of it anew. A cut too many parts an episode, one too few joins two.
  *
  * Nothing here waits: a message that the limiter does not let in is offered again.
  */
@@ -22,18 +28,29 @@ export interface Sink {
   readonly rowBytes: number;
   /** Keeps lanes of a session that an earlier learner had, as long as there are others. */
   reserve(session: Session): void;
-  /** Lanes for a session, from `wanted` on where they are free; the reason, where there are none. */
-  admit(lanes: number, wanted?: number): { readonly firstLane: number } | { readonly refused: string };
-  /** Before its first row; what was reserved for it is its own now. `resume`: it goes on where a thread before left it. Null, or why it cannot be. */
+  /**
+   * Lanes for a session, from `wanted` on where they are free; the reason, where there are none.
+   */
+  admit(
+    lanes: number,
+    wanted?: number,
+  ): { readonly firstLane: number } | { readonly refused: string };
+  /**
+   * Before its first row; what was reserved for it is its own now. `resume`: it goes on where a
+   * thread before left it. Null, or why it cannot be.
+   */
   open(session: Session, resume: boolean): string | null;
   /**
-   * Adds rows and moves the session's mark by as many: all, fewer where they do not fit at once, 0 where the limiter says not yet. Or
-   * says why they are no rows.
+   * Adds rows and moves the session's mark by as many: all, fewer where they do not fit at once, 0
+   * where the limiter says not yet. Or says why they are no rows.
    */
   add(session: Session, bytes: Uint8Array, rows: number): number | string;
   /** Moves the session's mark to `mark`, over rows that are dropped. */
   skip(session: Session, mark: number): void;
-  /** Whether something has come of every lane of it since rows were dropped, or since it was opened: nothing waits to begin anew. */
+  /**
+   * Whether something has come of every lane of it since rows were dropped, or since it was opened:
+   * nothing waits to begin anew.
+   */
   goesOn(session: Session): boolean;
   /** The session adds no more. */
   end(session: Session): void;
@@ -75,25 +92,37 @@ export interface IngestOptions {
 
 export class Ingest {
   readonly counts: IngestCounts = {
-    ...{ messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0 },
+    messages: 0,
+    rows: 0,
+    bytes: 0,
+    duplicates: 0,
+    gaps: 0,
+    stale: 0,
+    refused: 0,
   };
   readonly sessions = new Map<number, Session>();
   /** sessions whose acknowledgement says something new since it was taken from here */
   readonly changed = new Set<Session>();
   /**
-   * and sessions that are refused, with the reason: those that are to be told, and all of them as far as they were told ever, since
-   * when by performance.now()
+   * and sessions that are refused, with the reason: those that are to be told, and all of them as
+   * far as they were told ever, since when by performance.now()
    */
   readonly refusals = new Map<number, string>();
   readonly refused = new Map<number, { readonly why: string; readonly atMs: number }>();
-  /** ms from sending to commit, and versions behind, of the last messages; the newest overwrites the oldest */
+  /**
+   * ms from sending to commit, and versions behind, of the last messages; the newest overwrites the
+   * oldest
+   */
   readonly lags = new Float64Array(LAGS);
   readonly behind = new Float64Array(LAGS);
   /** messages whose lag was */
   measured = 0;
   readonly #given: IngestOptions;
   readonly #header: MessageHeader = emptyHeader();
-  /** the message that the limiter did not let in, whose header is read; and its rows, of which no other view is made where all are needed */
+  /**
+   * the message that the limiter did not let in, whose header is read; and its rows, of which no
+   * other view is made where all are needed
+   */
   #held: Uint8Array | null = null;
   #rows: Uint8Array = new Uint8Array();
 
@@ -154,7 +183,10 @@ export class Ingest {
     const known = this.sessions.get(id);
     const { sink, marks } = this.#given;
     if (layout !== this.#given.layout || (rows > 0 && rowBytes !== sink.rowBytes))
-      return this.#refuse(id, `its rows have another layout than the learner’s: ${this.#given.layoutWords ?? layout}`);
+      return this.#refuse(
+        id,
+        `its rows have another layout than the learner’s: ${this.#given.layoutWords ?? layout}`,
+      );
     // What an ended one sent is read again by a thread that takes over; it was all acknowledged.
     if (known?.restored) return this.#welcome(known);
     if (known) return known.ended ? null : known;
@@ -168,13 +200,17 @@ export class Ingest {
     return this.#open(session, false);
   }
 
-  /** A session that an earlier learner had is there. Its lanes may be another one's by now: then it has others, if there are any. */
+  /**
+   * A session that an earlier learner had is there. Its lanes may be another one's by now: then it
+   * has others, if there are any.
+   */
   #welcome(session: Session): Session | null {
     const { sink, marks } = this.#given;
     const place = sink.admit(session.lanes, session.firstLane);
     if ('refused' in place) return this.#expel(session, place.refused);
     if (place.firstLane !== session.firstLane) {
-      // What stands in these lanes is not its episode. First: a thread that ends in between leaves a cut too many at most.
+      // What stands in these lanes is not its episode. First: a thread that ends in between leaves
+      // a cut too many at most.
       this.#cut(session, true);
       session.firstLane = place.firstLane;
       marks.move(session.line, place.firstLane);

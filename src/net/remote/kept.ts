@@ -1,9 +1,12 @@
 /**
  * Messages of a host that are not acknowledged: each keeps its bytes until it is.
  *
- *   U1  A row's number never changes, and a message holds the same rows whenever it is sent: [first, first + rows).
- *   U2  They follow each other: the first begins at or below what was acknowledged, the last ends where the next one begins.
- *   U3  They go out in order, and are sent again in order: none while one before it is under way or has to be sent again.
+ *   U1  A row's number never changes, and a message holds the same rows whenever it is sent:
+ *       [first, first + rows).
+ *   U2  They follow each other: the first begins at or below what was acknowledged, the last ends
+ *       where the next one begins.
+ *   U3  They go out in order, and are sent again in order: none while one before it is under way or
+ *       has to be sent again.
  */
 import { errorOf } from '../../base/plain-error.ts';
 import { HEADER_BYTES, type MessageHeader, resealMessage, sealMessage } from './message.ts';
@@ -25,7 +28,10 @@ interface Kept {
 
 /** Buffers that wait to be used again. */
 const MOST_FREE = 32;
-/** Messages that are kept at most: each has its price, however few rows it brings. Behind so many, rows wait for each other. */
+/**
+ * Messages that are kept at most: each has its price, however few rows it brings. Behind so many,
+ * rows wait for each other.
+ */
 const MOST_KEPT = 1024;
 
 export interface KeptOptions {
@@ -77,7 +83,10 @@ export class KeptMessages {
     return this.#in.unsent === 0 && this.#in.again === 0;
   }
 
-  /** A new message of the rows that `take` puts in place, about `waiting`. How many; 0: there were none. */
+  /**
+   * A new message of the rows that `take` puts in place, about `waiting`. How many; 0: there were
+   * none.
+   */
   send(
     take: (out: Uint8Array, most: number) => number,
     waiting: number,
@@ -95,7 +104,14 @@ export class KeptMessages {
     const bytes = room.subarray(0, HEADER_BYTES + rows * rowBytes);
     sealMessage(bytes, { ...header, first: this.next, rows, base: this.acknowledged });
     const kept: Kept = {
-      ...{ first: this.next, rows, bytes, room, state: 'unsent', again: false, foreign: false, gone: false },
+      first: this.next,
+      rows,
+      bytes,
+      room,
+      state: 'unsent',
+      again: false,
+      foreign: false,
+      gone: false,
     };
     this.next += rows;
     this.#all.push(kept);

@@ -1,4 +1,7 @@
-/** Names of what a run has on the server. {run} is the hash tag of clusters: all of it lies on one node. */
+/**
+ * Names of what a run has on the server. {run} is the hash tag of clusters: all of it lies on one
+ * node.
+ */
 import { checkCount, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
@@ -33,9 +36,12 @@ export interface Keys {
 
 /** Letters, digits and . _ -: they go into keys, channels and rules of access as they are. */
 export function checkRun(run: unknown): string {
-  if (typeof run !== 'string') throw typeError(`run must be the run's name, a string, got ${shown(run)}`);
+  if (typeof run !== 'string')
+    throw typeError(`run must be the run's name, a string, got ${shown(run)}`);
   if (!/^[A-Za-z0-9._-]{1,100}$/.test(run))
-    throw rangeError(`run must be 1 to 100 letters, digits, dots, dashes or underlines, got ${shown(run)}`);
+    throw rangeError(
+      `run must be 1 to 100 letters, digits, dots, dashes or underlines, got ${shown(run)}`,
+    );
   return run;
 }
 

@@ -1,4 +1,7 @@
-/** What a host is told of the learner's buffer, so that it makes one of the same layout; numbers and names, no code. */
+/**
+ * What a host is told of the learner's buffer, so that it makes one of the same layout; numbers and
+ * names, no code.
+ */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
 import { unavailableError } from '../../base/errors.ts';
@@ -14,23 +17,40 @@ export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
   if (buffer instanceof ReplayBuffer) {
     const { fields, rowBytes } = buffer.layout;
     const each = Object.entries(fields).map(([name, { key, dtype, shape, offset, bytes }]) => ({
-      ...{ name, key, dtype, shape, offset, bytes },
+      name,
+      key,
+      dtype,
+      shape,
+      offset,
+      bytes,
     }));
     const { offPolicy, nonFinite } = buffer.share();
     return JSON.stringify({ of: 'rows', offPolicy, nonFinite, rowBytes, fields: each });
   }
   const { fields, placeBytes } = buffer.layout;
   const each = fields.map(({ key, dtype, shape, observation, offset, bytes }) => ({
-    ...{ key, dtype, shape, observation, offset, bytes },
+    key,
+    dtype,
+    shape,
+    observation,
+    offset,
+    bytes,
   }));
-  return JSON.stringify({ of: 'steps', nonFinite: buffer.share().nonFinite, placeBytes, fields: each });
+  return JSON.stringify({
+    of: 'steps',
+    nonFinite: buffer.share().nonFinite,
+    placeBytes,
+    fields: each,
+  });
 }
 
 export const layoutSum = (text: string): number => crc32(Buffer.from(text));
 
 /** For an error's text: the fields with their dtypes and shapes. */
 export function layoutInWords(text: string): string {
-  const { fields } = JSON.parse(text) as { fields: { key: string; dtype: string; shape: number[] }[] };
+  const { fields } = JSON.parse(text) as {
+    fields: { key: string; dtype: string; shape: number[] }[];
+  };
   return fields.map(({ key, dtype, shape }) => `${key} ${dtype}[${shape.join(', ')}]`).join(', ');
 }
 
@@ -49,10 +69,15 @@ interface StepsTold {
 }
 
 /**
- * A buffer of this layout that takes no more than `bytes`, and whose limiter lets nobody write over what was not taken out. Steps:
- * of so many lanes. Rejects with ERR_HOTSLOT_UNAVAILABLE where this version of Hotslot lays it out in another way.
+ * A buffer of this layout that takes no more than `bytes`, and whose limiter lets nobody write over
+ * what was not taken out. Steps: of so many lanes. Rejects with ERR_HOTSLOT_UNAVAILABLE where this
+ * version of Hotslot lays it out in another way.
  */
-export function bufferLike(text: string, bytes: number, lanes: number): ReplayBuffer | TrajectoryBuffer {
+export function bufferLike(
+  text: string,
+  bytes: number,
+  lanes: number,
+): ReplayBuffer | TrajectoryBuffer {
   let made: ReplayBuffer | TrajectoryBuffer;
   let there: string;
   try {
@@ -60,7 +85,11 @@ export function bufferLike(text: string, bytes: number, lanes: number): ReplayBu
     const told = JSON.parse(text) as RowsTold | StepsTold;
     made = told.of === 'rows' ? rowsLike(told, bytes) : stepsLike(told, bytes, lanes);
   } catch (error) {
-    throw unavailableError(`the run's layout cannot be made here: ${(error as Error).message}`, undefined, error);
+    throw unavailableError(
+      `the run's layout cannot be made here: ${(error as Error).message}`,
+      undefined,
+      error,
+    );
   }
   const here = layoutText(made);
   if (here === text) return made;
@@ -71,26 +100,51 @@ export function bufferLike(text: string, bytes: number, lanes: number): ReplayBu
   );
 }
 
-function rowsLike({ offPolicy, nonFinite, rowBytes, fields }: RowsTold, bytes: number): ReplayBuffer {
+function rowsLike(
+  { offPolicy, nonFinite, rowBytes, fields }: RowsTold,
+  bytes: number,
+): ReplayBuffer {
   const capacity = Math.max(2, Math.floor(bytes / rowBytes));
   const limiter = gate(capacity - 1);
   if (!offPolicy) {
-    const specs = Object.fromEntries(fields.map(({ name, dtype, shape }) => [name, { dtype, shape }]));
-    return ReplayBuffer.create({ ...{ capacity, limiter, nonFinite }, fields: specs as Record<string, FieldSpec> });
+    const specs = Object.fromEntries(
+      fields.map(({ name, dtype, shape }) => [name, { dtype, shape }]),
+    );
+    return ReplayBuffer.create({
+      capacity,
+      limiter,
+      nonFinite,
+      fields: specs as Record<string, FieldSpec>,
+    });
   }
   const size = (of: string) => fields.find(({ name }) => name === of)?.shape[0] ?? 0;
   const dims = { obsDim: size('obs'), actionDim: size('actions'), criticDim: size('critic') };
-  return ReplayBuffer.offPolicy({ capacity, ...dims, limiter, nonFinite }) as unknown as ReplayBuffer;
+  return ReplayBuffer.offPolicy({
+    capacity,
+    ...dims,
+    limiter,
+    nonFinite,
+  }) as unknown as ReplayBuffer;
 }
 
-function stepsLike({ nonFinite, placeBytes, fields }: StepsTold, bytes: number, lanes: number): TrajectoryBuffer {
+function stepsLike(
+  { nonFinite, placeBytes, fields }: StepsTold,
+  bytes: number,
+  lanes: number,
+): TrajectoryBuffer {
   // All steps that the limiter lets in may be of one lane, and each may bring a final observation.
   const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
   const steps = Math.floor(perLane / 2) - lanes - 1;
-  const specs = fields.map(({ key, dtype, shape, observation }) => [key, { dtype, shape, observation }]);
+  const specs = fields.map(({ key, dtype, shape, observation }) => [
+    key,
+    { dtype, shape, observation },
+  ]);
   const limiter = gate(Math.max(1, steps));
   return TrajectoryBuffer.create({
-    ...{ capacity: perLane * lanes, lanes, limiter, nonFinite },
+    capacity: perLane * lanes,
+    lanes,
+    limiter,
+    nonFinite,
     fields: Object.fromEntries(specs) as StepFields,
   }) as TrajectoryBuffer;
 }

@@ -1,6 +1,6 @@
 /**
- * What the learner says to the whole run, by the thread of its first stream: that it has the run, what hosts need to know, the newest
- * weights, and how it all goes.
+ * What the learner says to the whole run, by the thread of its first stream: that it has the run,
+ * what hosts need to know, the newest weights, and how it all goes.
  */
 import { randomInt } from 'node:crypto';
 import { stateError } from '../../base/errors.ts';
@@ -16,18 +16,28 @@ const STATUS_LIFE_MS = 10_000;
 const LONGEST_MS = 1000;
 /** Behind a call that failed. */
 const AGAIN_MS = 100;
-/** Of two that take a run in the same second each has an epoch of its own: with one lease's value both would have it. */
+/**
+ * Of two that take a run in the same second each has an epoch of its own: with one lease's value
+ * both would have it.
+ */
 const SPREAD = 2 ** 20;
 
 /**
- * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner
- * has it. A connection that is lost meanwhile is waited for, unless all is `over`: the lease of the same epoch is the same lease.
+ * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with
+ * ERR_HOTSLOT_STATE_BUSY while another learner has it. A connection that is lost meanwhile is
+ * waited for, unless all is `over`: the lease of the same epoch is the same lease.
  */
-export async function takeRun(link: Link, keys: Keys, run: string, over: () => boolean = () => false): Promise<number> {
+export async function takeRun(
+  link: Link,
+  keys: Keys,
+  run: string,
+  over: () => boolean = () => false,
+): Promise<number> {
   for (let epoch = 0; ; )
     try {
       const least = (await epochOf(link, keys.info)) + 1;
-      if (epoch < least) epoch = Math.max(least, Math.floor(Date.now() / 1000) * SPREAD) + randomInt(SPREAD);
+      if (epoch < least)
+        epoch = Math.max(least, Math.floor(Date.now() / 1000) * SPREAD) + randomInt(SPREAD);
       const holder = await link.lease(keys.learner, `${epoch}`, LEASE_MS);
       if (holder === `${epoch}`) return epoch;
       throw stateError(
@@ -99,7 +109,10 @@ export class Leader {
         continue;
       }
       const due = this.#connected
-        ? Math.min(this.#storing ? LONGEST_MS : (weights?.dueMs ?? LONGEST_MS), this.#renewAt - performance.now())
+        ? Math.min(
+            this.#storing ? LONGEST_MS : (weights?.dueMs ?? LONGEST_MS),
+            this.#renewAt - performance.now(),
+          )
         : LONGEST_MS;
       await bell.parkAsync(seen, Math.max(1, Math.min(due, LONGEST_MS)));
     }
@@ -121,10 +134,14 @@ export class Leader {
     if (performance.now() >= this.#renewAt) {
       const mine = `${info.epoch}`;
       const holder = await link.lease(keys.learner, mine, LEASE_MS);
-      // A server that came back with what it once had shows the lease of an earlier learner, until that has run out.
+      // A server that came back with what it once had shows the lease of an earlier learner, until
+      // that has run out.
       const isEarlier = Number(holder) < info.epoch;
       if (holder !== mine && !isEarlier)
-        throw stateError('BUSY', `another learner has taken the run '${run}' while this one could not be heard`);
+        throw stateError(
+          'BUSY',
+          `another learner has taken the run '${run}' while this one could not be heard`,
+        );
       this.#renewAt = performance.now() + (isEarlier ? LONGEST_MS : RENEW_MS);
     }
     if (!this.#announced) {

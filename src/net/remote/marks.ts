@@ -1,12 +1,16 @@
 /**
- * How far each session's rows have come, in shared memory: a line for each session, which stays for as long as the learner does. A
- * thread that takes over begins with what stands here. One thread at a time writes; a line counts once its number is below COUNT.
+ * How far each session's rows have come, in shared memory: a line for each session, which stays for
+ * as long as the learner does. A thread that takes over begins with what stands here. One thread at
+ * a time writes; a line counts once its number is below COUNT.
  */
 
 import { allocateShared, checkShared, type Place } from '../../shm/memory.ts';
 import type { Mark } from '../../store/rows/packed.ts';
 
-/** Of 64 bytes each. Forgetting one would let rows of a host that was frozen come twice, so that there is an end. */
+/**
+ * Of 64 bytes each. Forgetting one would let rows of a host that was frozen come twice, so that
+ * there is an end.
+ */
 export const MOST_SESSIONS = 65_536;
 
 const LINE_WORDS = 8;
@@ -16,7 +20,10 @@ const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cu
 const COUNT = 0;
 const LOST = 1;
 
-/** Values of the word `state`. `restored`: from a checkpoint, and nothing has been heard of it since. */
+/**
+ * Values of the word `state`. `restored`: from a checkpoint, and nothing has been heard of it
+ * since.
+ */
 export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
 
 export interface SharedMarks extends Place {
@@ -31,7 +38,10 @@ export interface SavedMark {
   readonly state: number;
   readonly firstLane: number;
   readonly lanes: number;
-  /** rows were dropped, and since then nothing has come of one of its lanes at least; older checkpoints do not say it */
+  /**
+   * rows were dropped, and since then nothing has come of one of its lanes at least; older
+   * checkpoints do not say it
+   */
   readonly cut?: boolean;
 }
 
@@ -42,15 +52,26 @@ export class Marks {
   constructor(shared: SharedMarks) {
     checkShared(KIND, shared, shared?.memory, 'marks are made by Marks.create()');
     this.shared = shared;
-    this.#words = new BigUint64Array(shared.memory, shared.offset, (MOST_SESSIONS + 1) * LINE_WORDS);
+    this.#words = new BigUint64Array(
+      shared.memory,
+      shared.offset,
+      (MOST_SESSIONS + 1) * LINE_WORDS,
+    );
   }
 
   static create(saved: readonly SavedMark[] = []): Marks {
-    const place = allocateShared('the marks of remote collectors', (MOST_SESSIONS + 1) * LINE_WORDS * 8, 64);
+    const place = allocateShared(
+      'the marks of remote collectors',
+      (MOST_SESSIONS + 1) * LINE_WORDS * 8,
+      64,
+    );
     const marks = new Marks({ kind: KIND, ...place });
     for (const each of saved) {
       const line = marks.admit(each.session, each.mark, each.firstLane, each.lanes);
-      marks.#state(line, each.state === SessionState.ended ? SessionState.ended : SessionState.restored);
+      marks.#state(
+        line,
+        each.state === SessionState.ended ? SessionState.ended : SessionState.restored,
+      );
       marks.cut(line, each.cut === true);
     }
     return marks;
@@ -64,7 +85,9 @@ export class Marks {
   get lost(): number {
     return Number(Atomics.load(this.#words, LOST));
   }
-  /** Before the mark moves over them: who takes over in between counts them again rather than never. */
+  /**
+   * Before the mark moves over them: who takes over in between counts them again rather than never.
+   */
   lose(rows: number): void {
     Atomics.add(this.#words, LOST, BigInt(rows));
   }
@@ -88,7 +111,11 @@ export class Marks {
 
   /** What moves with rows of a line, to be kept and its value changed. */
   of(line: number): { words: BigUint64Array; index: number; value: number } & Mark {
-    return { words: this.#words, index: (line + 1) * LINE_WORDS + Word.mark, value: this.read(line).mark };
+    return {
+      words: this.#words,
+      index: (line + 1) * LINE_WORDS + Word.mark,
+      value: this.read(line).mark,
+    };
   }
   end(line: number): void {
     this.#state(line, SessionState.ended);
@@ -117,7 +144,15 @@ export class Marks {
     const word = (name: keyof typeof Word) => Number(Atomics.load(this.#words, at + Word[name]));
     const [session, mark, nak] = [word('session'), word('mark'), word('nak')];
     const cut = word('cut') !== 0;
-    return { session, mark, nak, state: word('state'), firstLane: word('firstLane'), lanes: word('lanes'), cut };
+    return {
+      session,
+      mark,
+      nak,
+      state: word('state'),
+      firstLane: word('firstLane'),
+      lanes: word('lanes'),
+      cut,
+    };
   }
 
   /** All of them, while nobody writes. */

@@ -1,12 +1,13 @@
 /**
- * The one message that goes from hosts to the learner: 64 bytes, little endian, then rows as they lie in a batch of the buffer.
+ * The one message that goes from hosts to the learner: 64 bytes, little endian, then rows as they
+ * lie in a batch of the buffer.
  *
  *    0  u32 'HSR1' · u16 version · u16 flags
  *    8  u64 session: random for each host that is opened, below 2⁵³
- *   16  u64 first: number of the first row
- *   24  u64 base: the oldest row that this host still keeps
- *   32  u32 rows · u32 bytes of a row · u32 crc32 of the layout · u32 oldest version of the weights that the rows were acted by
- *   48  f64 time sent, ms since 1970 · u32 crc32 of all the other bytes · u32 lanes of the host; 0 for rows without an order
+ *   16 u64 first: number of the first row 24 u64 base: the oldest row that this host still keeps 32
+ *   u32 rows · u32 bytes of a row · u32 crc32 of the layout · u32 oldest version of the weights
+ *   that the rows were acted by 48 f64 time sent, ms since 1970 · u32 crc32 of all the other bytes
+ *   · u32 lanes of the host; 0 for rows without an order
  */
 import { endianness } from 'node:os';
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -14,7 +15,10 @@ import { unavailableError } from '../../base/errors.ts';
 import { PROTOCOL } from './keys.ts';
 
 export const HEADER_BYTES = 64;
-/** No message is longer, but one of a single row, or of two: a step that ended its episode goes with what was seen behind it. */
+/**
+ * No message is longer, but one of a single row, or of two: a step that ended its episode goes with
+ * what was seen behind it.
+ */
 export const MOST_BYTES = 8 * 2 ** 20;
 const MAGIC = 0x31525348;
 
@@ -41,16 +45,28 @@ export interface MessageHeader {
 }
 
 export const emptyHeader = (): MessageHeader => ({
-  ...{ flags: 0, session: 0, first: 0, base: 0, rows: 0, rowBytes: 0, layout: 0, version: 0, sent: 0, lanes: 0 },
+  flags: 0,
+  session: 0,
+  first: 0,
+  base: 0,
+  rows: 0,
+  rowBytes: 0,
+  layout: 0,
+  version: 0,
+  sent: 0,
+  lanes: 0,
 });
 
 /** Rows go as they lie in memory. Throws where their bytes would be the other way round. */
 export function checkEndian(): void {
   if (endianness() !== 'LE')
-    throw unavailableError('collectors on other machines need little-endian ones: rows go as they lie in memory');
+    throw unavailableError(
+      'collectors on other machines need little-endian ones: rows go as they lie in memory',
+    );
 }
 
-const whole = (view: DataView, at: number) => view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;
+const whole = (view: DataView, at: number) =>
+  view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;
 function setWhole(view: DataView, at: number, value: number): void {
   view.setUint32(at, value >>> 0, true);
   view.setUint32(at + 4, Math.floor(value / 2 ** 32), true);
@@ -59,9 +75,12 @@ function setWhole(view: DataView, at: number, value: number): void {
 const SUM = 56;
 const sumOf = (bytes: Uint8Array) => crc32(bytes.subarray(SUM + 4), crc32(bytes.subarray(0, SUM)));
 
-const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+const viewOf = (bytes: Uint8Array) =>
+  new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** Writes the header in front of the rows, which are in their place, `bytes` from HEADER_BYTES on. */
+/**
+ * Writes the header in front of the rows, which are in their place, `bytes` from HEADER_BYTES on.
+ */
 export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>): void {
   const view = viewOf(bytes);
   view.setUint32(0, MAGIC, true);
@@ -80,8 +99,8 @@ export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>):
 }
 
 /**
- * Of a message that is sent again: what the host keeps by now, and when. `foreign`: its version was another learner's, older than any
- * of this one.
+ * Of a message that is sent again: what the host keeps by now, and when. `foreign`: its version was
+ * another learner's, older than any of this one.
  */
 export function resealMessage(
   bytes: Uint8Array,
@@ -100,8 +119,9 @@ const view = viewOf(head);
 const [beforeSum, behindSum] = [head.subarray(0, SUM), head.subarray(SUM + 4)];
 
 /**
- * Reads a header into `into`. Null, or why this is no message of this protocol; `session` is 0 then unless it is known. Looks at
- * lengths before it believes in them, and at the sum last. `rows`: what lies behind the header.
+ * Reads a header into `into`. Null, or why this is no message of this protocol; `session` is 0 then
+ * unless it is known. Looks at lengths before it believes in them, and at the sum last. `rows`:
+ * what lies behind the header.
  */
 export function readMessage(
   bytes: Uint8Array,
@@ -125,12 +145,15 @@ export function readMessage(
   into.sent = view.getFloat64(48, true);
   into.lanes = view.getUint32(60, true);
   const { rows: count, rowBytes, first, base } = into;
-  if (rows.length !== count * rowBytes) return `${count} rows of ${rowBytes} bytes in ${rows.length}`;
-  if (rows.length > MOST_BYTES && count > 2) return `${bytes.length} bytes are more than a message has`;
+  if (rows.length !== count * rowBytes)
+    return `${count} rows of ${rowBytes} bytes in ${rows.length}`;
+  if (rows.length > MOST_BYTES && count > 2)
+    return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
   if (into.flags & BYE && count > 0) return `a goodbye with ${count} rows`;
   if (!Number.isFinite(into.sent)) return 'a time that is none';
-  if (!Number.isSafeInteger(first + count) || base > first) return `rows from ${first} on of a host that keeps ${base}`;
+  if (!Number.isSafeInteger(first + count) || base > first)
+    return `rows from ${first} on of a host that keeps ${base}`;
   const sum = crc32(rows, crc32(behindSum, crc32(beforeSum)));
   if (view.getUint32(SUM, true) !== sum) return 'the sum of its bytes is another one';
   into.session = session;

@@ -1,8 +1,14 @@
-/** What collectors of this machine have added and no message has taken yet: a buffer like the learner's, which is emptied. */
+/**
+ * What collectors of this machine have added and no message has taken yet: a buffer like the
+ * learner's, which is emptied.
+ */
 
 import type { BellBoard } from '../../shm/bell.ts';
 import { stepsOutgoing } from '../../store/lanes/outgoing.ts';
-import { insideOfTrajectories, type TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import {
+  insideOfTrajectories,
+  type TrajectoryBuffer,
+} from '../../store/lanes/trajectory-buffer.ts';
 import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 export interface Outbox {
@@ -23,12 +29,17 @@ export const outboxOf = (buffer: ReplayBuffer | TrajectoryBuffer): Outbox => {
   return stepsOutbox(buffer);
 };
 
-/** The limiter of bufferLike() lets in no row over one that was not taken, so that what is read is whole. */
+/**
+ * The limiter of bufferLike() lets in no row over one that was not taken, so that what is read is
+ * whole.
+ */
 function rowsOutbox(buffer: ReplayBuffer): Outbox {
   const { bells, ledger } = insideOfBuffer(buffer);
   let taken = 0;
   return {
-    ...{ rowBytes: buffer.rowBytes, lanes: 0, bells },
+    rowBytes: buffer.rowBytes,
+    lanes: 0,
+    bells,
     waiting: () => buffer.ptr - taken,
     take(out, most) {
       const rows = Math.min(most, buffer.ptr - taken);
@@ -44,7 +55,9 @@ function rowsOutbox(buffer: ReplayBuffer): Outbox {
 function stepsOutbox(buffer: TrajectoryBuffer): Outbox {
   const outgoing = stepsOutgoing(buffer);
   return {
-    ...{ rowBytes: outgoing.rowBytes, lanes: buffer.lanes, bells: insideOfTrajectories(buffer).bells },
+    rowBytes: outgoing.rowBytes,
+    lanes: buffer.lanes,
+    bells: insideOfTrajectories(buffer).bells,
     waiting: () => outgoing.waiting(),
     take(out, most) {
       const { rows, steps } = outgoing.take(out, most);

@@ -18,10 +18,14 @@ export function checkPlain(options: unknown): unknown {
 /** The first part that JSON does not bring back as it was; null where there is none. */
 function oddIn(before: unknown, after: unknown, path: string): string | null {
   if (typeof before !== 'object' || before === null) return Object.is(before, after) ? null : path;
-  if (typeof after !== 'object' || after === null || Array.isArray(before) !== Array.isArray(after)) return path;
+  if (typeof after !== 'object' || after === null || Array.isArray(before) !== Array.isArray(after))
+    return path;
   if (!Array.isArray(before) && Object.getPrototypeOf(before) !== Object.prototype) return path;
   for (const [name, part] of Object.entries(before)) {
-    const odd = part === undefined ? null : oddIn(part, (after as Record<string, unknown>)[name], `${path}.${name}`);
+    const odd =
+      part === undefined
+        ? null
+        : oddIn(part, (after as Record<string, unknown>)[name], `${path}.${name}`);
     if (odd !== null) return odd;
   }
   return null;

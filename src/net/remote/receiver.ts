@@ -1,20 +1,28 @@
 /**
- * The learner's end of one stream, in a thread of its own: reads, commits, acknowledges. It may end at any moment: what it knows is
- * in the marks, and whoever takes over reads the stream from its beginning.
+ * The learner's end of one stream, in a thread of its own: reads, commits, acknowledges. It may end
+ * at any moment: what it knows is in the marks, and whoever takes over reads the stream from its
+ * beginning.
  *
  *   R1  Only what was looked at is trimmed, and only by ids of the same connection.
- *   R2  After every connection the stream is read from the first message that is there, and everything is said again.
- *   R3  Behind another run of the server, once all was decided on that lay there (R5), every session is asked for what is not
- *       acknowledged.
- *   R4  An acknowledgement is said until its write was confirmed, and what it is of is trimmed before: the server never has more than
- *       what may be on the way.
- *   R5  A beat counts when all was decided on that lay in the stream when the last one had counted, and all of that was said (looked.ts).
- *       What a host sent before two such beats and is not acknowledged is not there. It does not matter whether the stream ever ends.
+ *   R2  After every connection the stream is read from the first message that is there, and
+ *       everything is said again.
+ *   R3  Behind another run of the server, once all was decided on that lay there (R5), every
+ *       session is asked for what is not acknowledged.
+ *   R4  An acknowledgement is said until its write was confirmed, and what it is of is trimmed
+ *       before: the server never has more than what may be on the way.
+ *   R5  A beat counts when all was decided on that lay in the stream when the last one had counted,
+ *       and all of that was said (looked.ts). What a host sent before two such beats and is not
+ *       acknowledged is not there. It does not matter whether the stream ever ends.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../../base/clock.ts';
 import type { Spans } from '../../engine/trace/spans.ts';
-import { HEARTBEAT_MS, heartbeatField, writeAcknowledgement, writeHeartbeat } from './acknowledgement.ts';
+import {
+  HEARTBEAT_MS,
+  heartbeatField,
+  writeAcknowledgement,
+  writeHeartbeat,
+} from './acknowledgement.ts';
 import type { Ingest } from './ingest.ts';
 import { type Keys, sessionName } from './keys.ts';
 import { BEFORE_FIRST, type Entry, type Link, LinkError, type ServerFacts } from './link.ts';
@@ -43,7 +51,8 @@ const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
 
 /** What is no link's error does not go away either. */
-const howOf = (error: unknown): LinkError['how'] => (error instanceof LinkError ? error.how : 'denied');
+const howOf = (error: unknown): LinkError['how'] =>
+  error instanceof LinkError ? error.how : 'denied';
 
 export class Receiver {
   /** where it says what it did, for traces */
@@ -132,7 +141,8 @@ export class Receiver {
   async #round(): Promise<void> {
     const { link, keys, shard } = this.#given;
     const connection = this.#connection;
-    // Where nothing is left to trim the first message is the next one, whatever its id: the server's clock may have been set back.
+    // Where nothing is left to trim the first message is the next one, whatever its id: the
+    // server's clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
     const [look, beginMs] = [this.#looked.number, nowMs()];
     let entries: readonly Entry[];
@@ -201,14 +211,19 @@ export class Receiver {
     const [rows, size] = [counts.rows, counts.bytes];
     const taken = ingest.take(bytes);
     const all = { messages: Number(taken), rows: counts.rows - rows, bytes: counts.bytes - size };
-    if (taken || all.rows > 0) this.spans?.write({ name: 'remote/commit', beginMs, endMs: nowMs(), ...all });
+    if (taken || all.rows > 0)
+      this.spans?.write({ name: 'remote/commit', beginMs, endMs: nowMs(), ...all });
     return taken;
   }
 
   /** Everything was said, or so long has passed. */
   async settled(ms: number): Promise<void> {
     const end = performance.now() + ms;
-    while (this.#connected && (this.#saying || this.#given.ingest.changed.size > 0) && performance.now() < end) {
+    while (
+      this.#connected &&
+      (this.#saying || this.#given.ingest.changed.size > 0) &&
+      performance.now() < end
+    ) {
       this.#say();
       await wait(1);
     }
@@ -226,16 +241,26 @@ export class Receiver {
   async #sayAll(): Promise<void> {
     const { link, keys, shard, ingest, epoch } = this.#given;
     const { changed, refusals } = ingest;
-    while (this.#connected && (changed.size > 0 || refusals.size > 0 || this.#done !== this.#trimmed)) {
+    while (
+      this.#connected &&
+      (changed.size > 0 || refusals.size > 0 || this.#done !== this.#trimmed)
+    ) {
       const sessions = [...changed];
       const refused = [...refusals];
       changed.clear();
       refusals.clear();
       const connection = this.#connection;
       const fields: Record<string, string> = {};
-      for (const session of sessions) fields[sessionName(session.id)] = this.#acknowledgement(session);
+      for (const session of sessions)
+        fields[sessionName(session.id)] = this.#acknowledgement(session);
       for (const [id, why] of refused)
-        fields[sessionName(id)] = writeAcknowledgement({ epoch, row: 0, window: 0, nak: 0, refused: why });
+        fields[sessionName(id)] = writeAcknowledgement({
+          epoch,
+          row: 0,
+          window: 0,
+          nak: 0,
+          refused: why,
+        });
       const done = this.#done;
       const { over, number } = this.#looked;
       try {
@@ -288,7 +313,8 @@ export class Receiver {
     const { link, keys, epoch, shard } = this.#given;
     if (!this.#connected) return;
     // R5
-    if (!this.#saying && this.#given.ingest.changed.size === 0) this.#looked.tell(this.#looked.number);
+    if (!this.#saying && this.#given.ingest.changed.size === 0)
+      this.#looked.tell(this.#looked.number);
     const { told } = this.#looked;
     if (told) this.#count++;
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });

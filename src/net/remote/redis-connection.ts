@@ -1,6 +1,7 @@
 /**
- * One connection to Redis or Valkey, from its first byte to its last. It never connects again: each has a client of its own, and
- * what was under way goes with it, so that nothing is ever sent twice behind anyone's back.
+ * One connection to Redis or Valkey, from its first byte to its last. It never connects again: each
+ * has a client of its own, and what was under way goes with it, so that nothing is ever sent twice
+ * behind anyone's back.
  */
 import { isIP } from 'node:net';
 import type { createClient } from '@redis/client';
@@ -11,18 +12,27 @@ import { explain, isFinal } from './redis-refusal.ts';
 
 type Library = typeof import('@redis/client');
 export type Argument = string | Buffer;
-/** The server answers a PING within this, and gets one as often. A connection that takes longer to make is given up. */
+/**
+ * The server answers a PING within this, and gets one as often. A connection that takes longer to
+ * make is given up.
+ */
 export const SILENCE_MS = 5000;
-/** Of a line that counts as alive: what is on the way may take so long before the server can answer. */
+/**
+ * Of a line that counts as alive: what is on the way may take so long before the server can answer.
+ */
 const SLOWEST_BYTES_PER_MS = 512;
 
 /** The package, where it is installed. */
-export async function loadLibrary(load: () => Promise<Library> = () => import('@redis/client')): Promise<Library> {
+export async function loadLibrary(
+  load: () => Promise<Library> = () => import('@redis/client'),
+): Promise<Library> {
   try {
     return await load();
   } catch (error) {
     const missing = (error as { code?: string }).code === 'ERR_MODULE_NOT_FOUND';
-    const what = missing ? 'is not installed here' : `cannot be loaded: ${(error as Error).message}`;
+    const what = missing
+      ? 'is not installed here'
+      : `cannot be loaded: ${(error as Error).message}`;
     throw unavailableError(
       `collectors on other machines need the package @redis/client, which ${what}: npm install @redis/client`,
       undefined,
@@ -39,14 +49,21 @@ export interface ConnectionOptions {
 }
 
 /**
- * Replies in the server's words: they had no effect, and may have one soon. Where somebody gave a message the last id that there is, a
- * stream takes no other until the learner has come to that one.
+ * Replies in the server's words: they had no effect, and may have one soon. Where somebody gave a
+ * message the last id that there is, a stream takes no other until the learner has come to that
+ * one.
  */
 const FULL = /^(OOM|MISCONF|BUSY|NOREPLICAS)\b|has exhausted the last possible ID/;
-/** Another connection may meet a server that takes it: one that has loaded its data, or the primary after a failover. */
+/**
+ * Another connection may meet a server that takes it: one that has loaded its data, or the primary
+ * after a failover.
+ */
 const ELSEWHERE = /^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED)\b/;
 
-/** What is asked for when TLS begins (SNI). An address has none; the certificate is held against it all the same. */
+/**
+ * What is asked for when TLS begins (SNI). An address has none; the certificate is held against it
+ * all the same.
+ */
 export const serverName = (host: string) => (isIP(host) === 0 ? { servername: host } : {});
 
 /** Names of clients have no spaces. */
@@ -93,7 +110,11 @@ export class RedisConnection {
     const { address, library, name, silenceMs } = options;
     const { tls, ca, host, port, path, database, username } = address;
     const password = address.password();
-    const common = { connectTimeout: silenceMs, reconnectStrategy: false, signal: this.#socket.signal } as const;
+    const common = {
+      connectTimeout: silenceMs,
+      reconnectStrategy: false,
+      signal: this.#socket.signal,
+    } as const;
     const secured = {
       tls: true,
       host,
@@ -103,14 +124,22 @@ export class RedisConnection {
       rejectUnauthorized: true,
     } as const;
     const plain = path === '' ? { tls: false as const, host, port } : { tls: false as const, path };
-    // Of one class for all: createClient() makes one with hundreds of methods for each client whose options differ, such as its name,
-    // which takes tens of ms, and with it a thousand hosts minutes.
+    // Of one class for all: createClient() makes one with hundreds of methods for each client whose
+    // options differ, such as its name, which takes tens of ms, and with it a thousand hosts
+    // minutes.
     this.#client = library.RedisClient.factory({ RESP: 3 })({
       socket: { ...common, ...(tls ? { ...secured, ...(ca !== undefined && { ca }) } : plain) },
       ...(password !== undefined && { username: username ?? 'default', password }),
       name: clientName(name),
-      ...{ RESP: 3, database, disableOfflineQueue: true, disableClientInfo: true, maintNotifications: 'disabled' },
-      // The client's own limit is for how long a call waits to be written, which is the window's business.
+      ...{
+        RESP: 3,
+        database,
+        disableOfflineQueue: true,
+        disableClientInfo: true,
+        maintNotifications: 'disabled',
+      },
+      // The client's own limit is for how long a call waits to be written, which is the window's
+      // business.
       commandOptions: { timeout: 0 },
     }) as ReturnType<typeof createClient>;
     let told!: (cause: LinkError) => void;
@@ -127,13 +156,17 @@ export class RedisConnection {
   async open(): Promise<void> {
     const { silenceMs, address, library } = this.#options;
     const hint = address.tls ? ', or speaks no TLS' : '';
-    const late = new LinkError('lost', `${address.shown} did not answer within ${silenceMs} ms${hint}`);
+    const late = new LinkError(
+      'lost',
+      `${address.shown} did not answer within ${silenceMs} ms${hint}`,
+    );
     const timer = setTimeout(() => this.end(late), silenceMs);
     try {
       await this.#client.connect();
       this.#opened = true;
     } catch (error) {
-      const refusal = this.#cause ?? explain(error as Error, error instanceof library.ErrorReply, address);
+      const refusal =
+        this.#cause ?? explain(error as Error, error instanceof library.ErrorReply, address);
       this.end(isFinal(refusal) ? new LinkError('lost', refusal.message) : refusal);
       throw refusal;
     } finally {
@@ -143,7 +176,9 @@ export class RedisConnection {
     if (this.#cause !== null) throw this.#cause;
   }
 
-  /** Asks the server again and again whether it is there, and ends the connection where it is not. */
+  /**
+   * Asks the server again and again whether it is there, and ends the connection where it is not.
+   */
   watch(): void {
     const { silenceMs } = this.#options;
     this.#timer = setTimeout(async () => {
@@ -167,7 +202,10 @@ export class RedisConnection {
     }
   }
 
-  async subscribe(channels: readonly string[], notice: (channel: string, text: string) => void): Promise<void> {
+  async subscribe(
+    channels: readonly string[],
+    notice: (channel: string, text: string) => void,
+  ): Promise<void> {
     try {
       await this.#client.subscribe([...channels], (text, channel) => notice(channel, text));
     } catch (error) {
@@ -181,7 +219,8 @@ export class RedisConnection {
     this.#cause = cause;
     clearTimeout(this.#timer);
     this.#client.destroy();
-    // A socket that is still connecting is not the client's yet. For one that is, it would be work for nothing.
+    // A socket that is still connecting is not the client's yet. For one that is, it would be work
+    // for nothing.
     if (!this.#opened) this.#socket.abort();
     this.#told(cause);
   }
@@ -195,10 +234,17 @@ export class RedisConnection {
   }
 
   #silent(ms: number): LinkError {
-    return new LinkError('lost', `${this.#options.address.shown} has been silent for ${Math.round(ms)} ms`);
+    return new LinkError(
+      'lost',
+      `${this.#options.address.shown} has been silent for ${Math.round(ms)} ms`,
+    );
   }
   #lost(error: Error): LinkError {
     const { code, message } = error as { code?: string; message: string };
-    return new LinkError('lost', `${this.#options.address.shown} is lost: ${message || code}`, error);
+    return new LinkError(
+      'lost',
+      `${this.#options.address.shown} is lost: ${message || code}`,
+      error,
+    );
   }
 }

@@ -3,7 +3,12 @@
 /** Sends one command; those of one turn stand one behind the other. */
 type Call = (args: readonly string[]) => Promise<string | null>;
 
-export async function leaseKey(call: Call, key: string, value: string, lifeMs: string): Promise<string> {
+export async function leaseKey(
+  call: Call,
+  key: string,
+  value: string,
+  lifeMs: string,
+): Promise<string> {
   for (;;) {
     if ((await call(['SET', key, value, 'NX', 'PX', lifeMs])) !== null) return value;
     const [, holder] = await Promise.all([call(['WATCH', key]), call(['GET', key])]);
@@ -13,7 +18,8 @@ export async function leaseKey(call: Call, key: string, value: string, lifeMs: s
       await call(['UNWATCH']);
       return holder;
     }
-    // Ours, and prolonged only if it is still ours then: nothing is done where the key has changed since.
+    // Ours, and prolonged only if it is still ours then: nothing is done where the key has changed
+    // since.
     const sent = [['MULTI'], ['PEXPIRE', key, lifeMs], ['EXEC']].map((args) => call(args));
     const [, queued, done] = await Promise.allSettled(sent);
     // EXEC of a refused command says less than its refusal.

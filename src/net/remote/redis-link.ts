@@ -1,14 +1,28 @@
 /**
- * The link over Redis or Valkey. Three connections at most: one for calls, one for notices, and one for reading, which blocks; when
- * one of them is lost all are, so that a connection is one thing to whoever uses the link.
+ * The link over Redis or Valkey. Three connections at most: one for calls, one for notices, and one
+ * for reading, which blocks; when one of them is lost all are, so that a connection is one thing to
+ * whoever uses the link.
  */
 import { setTimeout } from 'node:timers/promises';
 import { checkCount, checkOurs, OURS } from '../../base/checks.ts';
 import { stateError, unavailableError } from '../../base/errors.ts';
 import { type AddressOptions, checkAddress } from './address.ts';
-import { type Entry, type Fields, type Link, LinkError, type LinkEvents, type ServerFacts } from './link.ts';
+import {
+  type Entry,
+  type Fields,
+  type Link,
+  LinkError,
+  type LinkEvents,
+  type ServerFacts,
+} from './link.ts';
 import { HEADER_BYTES, MOST_BYTES } from './message.ts';
-import { type Argument, type ConnectionOptions, loadLibrary, RedisConnection, SILENCE_MS } from './redis-connection.ts';
+import {
+  type Argument,
+  type ConnectionOptions,
+  loadLibrary,
+  RedisConnection,
+  SILENCE_MS,
+} from './redis-connection.ts';
 import { leaseKey } from './redis-lease.ts';
 import { checkVersion, isFinal, type Refusal } from './redis-refusal.ts';
 import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
@@ -16,7 +30,10 @@ import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
 /** Patience grows to 16 times as much, which is still a timer of Node's. */
 const MOST_SILENCE_MS = 2 ** 26;
 
-/** Pauses between attempts to connect: doubled from the first to the last, half as much more or less. */
+/**
+ * Pauses between attempts to connect: doubled from the first to the last, half as much more or
+ * less.
+ */
 const FIRST_PAUSE_MS = 50;
 const LAST_PAUSE_MS = 1000;
 /** Of a value that is read, as far as is known before: a piece of the weights. */
@@ -27,9 +44,15 @@ export interface RedisLinkOptions extends AddressOptions {
   readonly name: string;
   /** as long as a server may say nothing; tests are in more of a hurry */
   readonly silenceMs?: number;
-  /** of a row, where messages are read: one that is longer than two rows, and than any of more, is read as an empty one */
+  /**
+   * of a row, where messages are read: one that is longer than two rows, and than any of more, is
+   * read as an empty one
+   */
   readonly rowBytes?: number;
-  /** false: the server is not asked what it is. A thousand hosts that come back at once have no use for it, and may not ask. */
+  /**
+   * false: the server is not asked what it is. A thousand hosts that come back at once have no use
+   * for it, and may not ask.
+   */
   readonly facts?: boolean;
 }
 
@@ -39,7 +62,14 @@ export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLin
   const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS, 1, MOST_SILENCE_MS);
   const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, 2 * (options.rowBytes ?? 0));
   const { name, facts = true } = options;
-  return new RedisLink(OURS, { library: await loadLibrary(), address, name, silenceMs, messageBytes, facts });
+  return new RedisLink(OURS, {
+    library: await loadLibrary(),
+    address,
+    name,
+    silenceMs,
+    messageBytes,
+    facts,
+  });
 }
 
 /** What the link has while it is connected. */
@@ -62,7 +92,10 @@ export class RedisLink implements Link {
   #all: (RedisConnection | ReplyReader)[] = [];
   #kept: Promise<void> | null = null;
   #leases: Promise<unknown> = Promise.resolve();
-  /** beyond what a read waits; grows while replies take longer, so that a slow line gets them at last */
+  /**
+   * beyond what a read waits; grows while replies take longer, so that a slow line gets them at
+   * last
+   */
   #patienceMs: number;
 
   constructor(key: typeof OURS, options: Options) {
@@ -72,7 +105,8 @@ export class RedisLink implements Link {
   }
 
   connect(events: LinkEvents): Promise<ServerFacts> {
-    if (this.#kept !== null) throw stateError('BUSY', 'this link was told to connect before: open another one');
+    if (this.#kept !== null)
+      throw stateError('BUSY', 'this link was told to connect before: open another one');
     return new Promise((resolve, reject) => {
       this.#kept = this.#keep(events, resolve, reject);
     });
@@ -110,7 +144,9 @@ export class RedisLink implements Link {
       // Not for each attempt: only where something else is the matter now.
       if (cause.message !== told) events.lost?.(cause);
       told = cause.message;
-      await setTimeout(pause * (0.5 + Math.random()), undefined, { signal: closing }).catch(() => {});
+      await setTimeout(pause * (0.5 + Math.random()), undefined, { signal: closing }).catch(
+        () => {},
+      );
       pause = Math.min(pause * 2, LAST_PAUSE_MS);
     }
     refused(this.#absent());
@@ -134,7 +170,8 @@ export class RedisLink implements Link {
       this.#lines = { calls, reader: null, readsUntil: 0, lost };
       return { server, over };
     } catch (error) {
-      if (error instanceof LinkError && error.how === 'denied') throw unavailableError(error.message);
+      if (error instanceof LinkError && error.how === 'denied')
+        throw unavailableError(error.message);
       throw error;
     }
   }
@@ -143,7 +180,10 @@ export class RedisLink implements Link {
     if (this.#closing.signal.aborted) throw this.#absent();
     return this.#opened(new RedisConnection(this.#options), lost);
   }
-  async #opened<L extends RedisConnection | ReplyReader>(line: L, lost: (cause: LinkError) => void): Promise<L> {
+  async #opened<L extends RedisConnection | ReplyReader>(
+    line: L,
+    lost: (cause: LinkError) => void,
+  ): Promise<L> {
     this.#all.push(line);
     line.ended.then(lost);
     await line.open();
@@ -167,13 +207,17 @@ export class RedisLink implements Link {
 
   #drop(cause: Refusal): void {
     this.#lines = null;
-    for (const line of this.#all) line.end(cause instanceof LinkError ? cause : new LinkError('lost', cause.message));
+    for (const line of this.#all)
+      line.end(cause instanceof LinkError ? cause : new LinkError('lost', cause.message));
     this.#all = [];
   }
 
   #absent(): LinkError {
     const { address } = this.#options;
-    return new LinkError('lost', `${address.shown} is ${this.#closing.signal.aborted ? 'closed' : 'not connected'}`);
+    return new LinkError(
+      'lost',
+      `${address.shown} is ${this.#closing.signal.aborted ? 'closed' : 'not connected'}`,
+    );
   }
 
   #call<T>(args: readonly Argument[], typeMapping?: object, weight?: number): Promise<T> {
@@ -185,7 +229,12 @@ export class RedisLink implements Link {
     await this.#call(['XADD', stream, '*', 'm', bufferOf(message)], undefined, message.length);
   }
 
-  async read(stream: string, after: string, most: number, waitMs: number): Promise<readonly Entry[]> {
+  async read(
+    stream: string,
+    after: string,
+    most: number,
+    waitMs: number,
+  ): Promise<readonly Entry[]> {
     const lines = this.#lines;
     if (lines === null) throw this.#absent();
     lines.reader ??= this.#opened(new ReplyReader(this.#options), lines.lost);
@@ -213,8 +262,11 @@ export class RedisLink implements Link {
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
     const next = sequence === LAST ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
-    // Behind the last number that there is nothing can be: a stream that somebody gave it takes no message any more until it is another one.
-    await this.#call(ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next]);
+    // Behind the last number that there is nothing can be: a stream that somebody gave it takes no
+    // message any more until it is another one.
+    await this.#call(
+      ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next],
+    );
   }
 
   async notify(channel: string, text: string): Promise<void> {
@@ -228,14 +280,21 @@ export class RedisLink implements Link {
       await this.#call(args, undefined, value.length);
       return;
     }
-    const calls = [['HSET', key, ...Object.entries(value).flat()], ...life.map((ms) => ['PEXPIRE', key, ms])];
+    const calls = [
+      ['HSET', key, ...Object.entries(value).flat()],
+      ...life.map((ms) => ['PEXPIRE', key, ms]),
+    ];
     await Promise.all(calls.map((args) => this.#call(args)));
   }
 
   load(key: string): Promise<Uint8Array | null>;
   load(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
-  async load(key: string, fields?: readonly string[]): Promise<Uint8Array | null | readonly (string | null)[]> {
-    if (fields === undefined) return await this.#call<Buffer | null>(['GET', key], BYTES, VALUE_BYTES);
+  async load(
+    key: string,
+    fields?: readonly string[],
+  ): Promise<Uint8Array | null | readonly (string | null)[]> {
+    if (fields === undefined)
+      return await this.#call<Buffer | null>(['GET', key], BYTES, VALUE_BYTES);
     if (fields.length === 1) return [await this.#call<string | null>(['HGET', key, fields[0]!])];
     return await this.#call<(string | null)[]>(['HMGET', key, ...fields]);
   }
@@ -260,4 +319,5 @@ const BYTES = { ['$'.charCodeAt(0)]: Buffer };
 /** of both numbers of an id */
 const LAST = 2n ** 64n - 1n;
 
-const bufferOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length);
+const bufferOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer =>
+  Buffer.from(buffer, byteOffset, length);

@@ -1,6 +1,7 @@
 /**
- * Why no connection could be made, in words that hold no secret: a server that does not know a command may repeat what was sent,
- * password and all. What trying again does not change is ERR_HOTSLOT_UNAVAILABLE, anything else a LinkError.
+ * Why no connection could be made, in words that hold no secret: a server that does not know a
+ * command may repeat what was sent, password and all. What trying again does not change is
+ * ERR_HOTSLOT_UNAVAILABLE, anything else a LinkError.
  */
 import { type CodedError, unavailableError } from '../../base/errors.ts';
 import type { Address } from './address.ts';
@@ -10,7 +11,8 @@ export type Refusal = LinkError | CodedError;
 
 const REPLY = /^(WRONGPASS|NOAUTH|NOPERM|DENIED)\b/;
 const REPLIES: Readonly<Record<string, string>> = {
-  WRONGPASS: 'does not know this user and password: look at url, username and password or HOTSLOT_REDIS_PASSWORD',
+  WRONGPASS:
+    'does not know this user and password: look at url, username and password or HOTSLOT_REDIS_PASSWORD',
   NOAUTH: 'wants a password: pass password, or set HOTSLOT_REDIS_PASSWORD in the environment',
   NOPERM: 'does not allow this user what collectors need: look at its rules',
   DENIED: 'takes nobody from other machines, as it has no password (protected-mode): give it one',
@@ -35,7 +37,9 @@ export function explain(error: Error, isReply: boolean, address: Address): Refus
     const [, word] = REPLY.exec(message) ?? [];
     if (word !== undefined) return unavailableError(`${shown} ${REPLIES[word]}`);
     if (/unknown command/i.test(message))
-      return unavailableError(`${shown} does not know HELLO, so that it is older than Redis 6: ${NEEDS}`);
+      return unavailableError(
+        `${shown} does not know HELLO, so that it is older than Redis 6: ${NEEDS}`,
+      );
     return new LinkError('lost', `${shown} refuses the connection: ${redacted(message, address)}`);
   }
   if (CERTIFICATE.test(code))
@@ -43,7 +47,9 @@ export function explain(error: Error, isReply: boolean, address: Address): Refus
       `${shown} shows a certificate that does not hold (${code}: ${message}); ca takes the authority's own certificate`,
     );
   if (HANDSHAKE.test(code))
-    return unavailableError(`${shown} speaks no TLS of version 1.2 or newer (${code}): look at url`);
+    return unavailableError(
+      `${shown} speaks no TLS of version 1.2 or newer (${code}): look at url`,
+    );
   return new LinkError('lost', `${shown} cannot be reached: ${message || code}`, error);
 }
 

@@ -1,6 +1,7 @@
 /**
- * Collectors on other machines, as the learner has them: their rows come into its buffer, once each, and its weights go to them. Threads
- * do it (remote-thread.ts), one for each stream; this opener starts them, replaces those that end, and tells how it goes.
+ * Collectors on other machines, as the learner has them: their rows come into its buffer, once
+ * each, and its weights go to them. Threads do it (remote-thread.ts), one for each stream; this
+ * opener starts them, replaces those that end, and tells how it goes.
  */
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
@@ -40,8 +41,9 @@ export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (MessageThrea
 export class RemoteCollectors implements AsyncDisposable {
   readonly run: string;
   /**
-   * Resolves when it was closed; rejects with what ended it: another learner that took the run, a server that refuses this one.
-   * Nobody has to look at it: a failure that is not handled ends the process like any unhandled rejection.
+   * Resolves when it was closed; rejects with what ended it: another learner that took the run, a
+   * server that refuses this one. Nobody has to look at it: a failure that is not handled ends the
+   * process like any unhandled rejection.
    */
   readonly done: Promise<void>;
   readonly #task: Omit<RemoteThreadTask, 'shard' | 'epoch' | 'held' | 'marks'>;
@@ -67,9 +69,10 @@ export class RemoteCollectors implements AsyncDisposable {
   }
 
   /**
-   * Takes the run and begins to receive. Resolves when hosts can join. Rejects with TypeError or RangeError for options;
-   * ERR_HOTSLOT_STATE_BUSY while another learner has the run; ERR_HOTSLOT_UNAVAILABLE for a server that is too old, credentials or a
-   * certificate that are wrong, and where `@redis/client` is not installed.
+   * Takes the run and begins to receive. Resolves when hosts can join. Rejects with TypeError or
+   * RangeError for options; ERR_HOTSLOT_STATE_BUSY while another learner has the run;
+   * ERR_HOTSLOT_UNAVAILABLE for a server that is too old, credentials or a certificate that are
+   * wrong, and where `@redis/client` is not installed.
    */
   static async open(options: RemoteCollectorsOptions): Promise<RemoteCollectors> {
     checkKeys('RemoteCollectors.open', options, OPTIONS);
@@ -79,7 +82,8 @@ export class RemoteCollectors implements AsyncDisposable {
       await orAborted(first.start(), options.signal);
       await orAborted(Promise.all(others.map((thread) => thread.start())), options.signal);
       if (remote.#failure) throw remote.#failure;
-      // Rows come in from now on: had they before, nobody would know how far where open() was given up.
+      // Rows come in from now on: had they before, nobody would know how far where open() was given
+      // up.
       remote.#opened = true;
       remote.#tell('release');
       return remote;
@@ -92,10 +96,20 @@ export class RemoteCollectors implements AsyncDisposable {
   private constructor(key: unknown, given: RemoteCollectorsOptions) {
     checkOurs(key, 'RemoteCollectors', 'RemoteCollectors.open()');
     checkEndian();
-    const { url, buffer, mailbox, insecure, password, ca, options, maxVersionLag = Number.POSITIVE_INFINITY } = given;
+    const {
+      url,
+      buffer,
+      mailbox,
+      insecure,
+      password,
+      ca,
+      options,
+      maxVersionLag = Number.POSITIVE_INFINITY,
+    } = given;
     const { signal, onWait = () => {} } = given;
     checkSignal(signal);
-    if (typeof onWait !== 'function') throw typeError(`onWait must be a function, got ${shown(onWait)}`);
+    if (typeof onWait !== 'function')
+      throw typeError(`onWait must be a function, got ${shown(onWait)}`);
     this.#onWait = onWait;
     checkAddress({ url, insecure, password, ca });
     this.run = checkRun(given.run);
@@ -113,7 +127,9 @@ export class RemoteCollectors implements AsyncDisposable {
     );
     this.#task = {
       address: { url, insecure, password, ca },
-      ...{ run: this.run, shards, maxVersionLag },
+      run: this.run,
+      shards,
+      maxVersionLag,
       info: {
         layout: layoutText(buffer),
         weights: mailbox?.length ?? 0,
@@ -144,17 +160,25 @@ export class RemoteCollectors implements AsyncDisposable {
     return this.#reports.statistics();
   }
 
-  /** How those do whose rows come in, or what keeps them from coming, in words; null before that is known. */
+  /**
+   * How those do whose rows come in, or what keeps them from coming, in words; null before that is
+   * known.
+   */
   waitingFor(): string | null {
     return this.#reports.waitingFor();
   }
 
-  /** Ends receiving; hosts wait for the next learner of the run. What they have not sent stays theirs. Twice is fine. */
+  /**
+   * Ends receiving; hosts wait for the next learner of the run. What they have not sent stays
+   * theirs. Twice is fine.
+   */
   close(): Promise<void> {
     return this.#closing.once(async () => {
       clearInterval(this.#telling);
       this.#leave();
-      await Promise.all(this.#threads.map((thread) => thread.stop((running) => tell(running, 'stop'))));
+      await Promise.all(
+        this.#threads.map((thread) => thread.stop((running) => tell(running, 'stop'))),
+      );
       this.#reports.close();
       this.#end();
     });
@@ -188,11 +212,15 @@ export class RemoteCollectors implements AsyncDisposable {
             }
           });
         }),
-      lost: (reason, supervised) => void supervised.replace(reason, (latest) => this.#again(shard, latest)),
+      lost: (reason, supervised) =>
+        void supervised.replace(reason, (latest) => this.#again(shard, latest)),
     });
   }
 
-  /** A thread ended by itself: what it said ends everything; one that was ended by force is replaced. */
+  /**
+   * A thread ended by itself: what it said ends everything; one that was ended by force is
+   * replaced.
+   */
   #again(shard: number, reason: Error): boolean {
     if (this.#closing.begun) return false;
     const now = performance.now();
@@ -208,11 +236,15 @@ export class RemoteCollectors implements AsyncDisposable {
 
   /** For checkpoints: no row comes in until release(). */
   async #hold(): Promise<HeldPool> {
-    if (this.#held) throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
+    if (this.#held)
+      throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;
     const asked = this.#threads.flatMap(({ running }) => running ?? []);
     const still = asked.map((thread) =>
-      Promise.race([thread.ended, new Promise<void>((resolve) => this.#still.set(thread, resolve))]),
+      Promise.race([
+        thread.ended,
+        new Promise<void>((resolve) => this.#still.set(thread, resolve)),
+      ]),
     );
     this.#tell('hold');
     await Promise.all(still);

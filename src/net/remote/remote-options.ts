@@ -24,7 +24,10 @@ export interface RemoteCollectorsOptions extends RemoteServerOptions {
   readonly transitBytes?: number | undefined;
   /** ms between two versions that go out, at least; 200 by default */
   readonly weightsEveryMs?: number | undefined;
-  /** rows that were acted by weights of more versions ago are counted and dropped; Infinity by default */
+  /**
+   * rows that were acted by weights of more versions ago are counted and dropped; Infinity by
+   * default
+   */
   readonly maxVersionLag?: number | undefined;
   /** what Checkpoint.restore() gave as collectors */
   readonly resume?: unknown;
@@ -35,6 +38,20 @@ export interface RemoteCollectorsOptions extends RemoteServerOptions {
 }
 
 export const OPTIONS = [
-  ...['url', 'run', 'buffer', 'mailbox', 'options', 'seed', 'shards', 'transitBytes', 'weightsEveryMs'],
-  ...['maxVersionLag', 'insecure', 'password', 'ca', 'resume', 'signal', 'onWait'],
+  'url',
+  'run',
+  'buffer',
+  'mailbox',
+  'options',
+  'seed',
+  'shards',
+  'transitBytes',
+  'weightsEveryMs',
+  'maxVersionLag',
+  'insecure',
+  'password',
+  'ca',
+  'resume',
+  'signal',
+  'onWait',
 ];

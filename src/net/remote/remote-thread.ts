@@ -1,4 +1,7 @@
-/** A thread of the learner's: one stream's receiver, and of the first one what leads the run. Known to remote-collectors.ts only. */
+/**
+ * A thread of the learner's: one stream's receiver, and of the first one what leads the run. Known
+ * to remote-collectors.ts only.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { unavailableError } from '../../base/errors.ts';
 import { toPlain } from '../../base/plain-error.ts';
@@ -8,7 +11,11 @@ import { BELL_WORDS, Bell, type BellBoard } from '../../shm/bell.ts';
 import type { Place } from '../../shm/memory.ts';
 import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
 import type { SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
-import { type SharedWeightMailbox, versionsOf, WeightMailbox } from '../../store/weights/weight-mailbox.ts';
+import {
+  type SharedWeightMailbox,
+  versionsOf,
+  WeightMailbox,
+} from '../../store/weights/weight-mailbox.ts';
 import { type AddressOptions, checkAddress } from './address.ts';
 import type { RunInfo } from './info.ts';
 import { Ingest, type IngestCounts } from './ingest.ts';
@@ -57,7 +64,9 @@ export type RemoteThreadIsTold = 'hold' | 'release' | 'stop' | { readonly status
 
 export interface RemoteReport {
   readonly counts: IngestCounts;
-  /** ms from sending to commit of the last messages, and versions that they were behind; unsorted */
+  /**
+   * ms from sending to commit of the last messages, and versions that they were behind; unsorted
+   */
   readonly lags: Float64Array;
   readonly behind: Float64Array;
   readonly gatedMs: number;
@@ -126,7 +135,11 @@ async function perform(task: RemoteThreadTask): Promise<void> {
   const { shard, run } = task;
   const transitBytes = task.transitBytes / task.shards;
   const keys = keysOf(run);
-  const link = await openRedisLink({ ...task.address, name: `hotslot learner ${run}`, rowBytes: task.rowBytes });
+  const link = await openRedisLink({
+    ...task.address,
+    name: `hotslot learner ${run}`,
+    rowBytes: task.rowBytes,
+  });
   const told = new Told(task.held, () => void link.close());
   let parts: { receiver: Receiver; leader: Leader | null } | null = null;
   let server: ServerFacts | null = null;
@@ -157,14 +170,27 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
     const info: RunInfo = { ...task.info, epoch };
     const ingest = new Ingest({
-      ...{ marks: new Marks(task.marks), sink, layout: layoutSum(info.layout), maxVersionLag: task.maxVersionLag },
+      marks: new Marks(task.marks),
+      sink,
+      layout: layoutSum(info.layout),
+      maxVersionLag: task.maxVersionLag,
       layoutWords: layoutInWords(info.layout).slice(0, 500),
       version: () => mailbox?.published ?? 0,
       now: Date.now,
     });
-    const receiver = new Receiver({ link, keys, shard, epoch, ingest, sink, transitBytes, held: told.held });
+    const receiver = new Receiver({
+      link,
+      keys,
+      shard,
+      epoch,
+      ingest,
+      sink,
+      transitBytes,
+      held: told.held,
+    });
     receiver.spans = new Spans(task.spans[shard] as Place);
-    const weights = mailbox && new WeightsOut({ link, keys, mailbox, epoch, everyMs: task.weightsEveryMs });
+    const weights =
+      mailbox && new WeightsOut({ link, keys, mailbox, epoch, everyMs: task.weightsEveryMs });
     const bell = claimed ?? new Bell(new Int32Array(new SharedArrayBuffer(4 * BELL_WORDS)));
     const leader = shard === 0 ? new Leader({ link, keys, run, info, weights, bell }) : null;
     parts = { receiver, leader };
@@ -203,8 +229,13 @@ function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): Remo
   const sums = hosts.sums();
   return {
     report: {
-      ...{ counts: { ...counts }, gatedMs, connected, sums, hosts: hosts.status() },
-      ...{ lags: lags.slice(0, seen), behind: behind.slice(0, seen) },
+      counts: { ...counts },
+      gatedMs,
+      connected,
+      sums,
+      hosts: hosts.status(),
+      lags: lags.slice(0, seen),
+      behind: behind.slice(0, seen),
     },
   };
 }

@@ -1,7 +1,8 @@
 /**
- * Replies of Redis and Valkey (RESP2), as their bytes come: a reply may be cut anywhere. Bulk bytes are copied once, to where they
- * stay. Nothing off the wire is trusted: lengths have limits, and room is made for bytes that came, not for those that are announced. Of
- * a value that nobody wants, or that is too long, nothing is kept, and it is empty: what comes behind it is still to be had.
+ * Replies of Redis and Valkey (RESP2), as their bytes come: a reply may be cut anywhere. Bulk bytes
+ * are copied once, to where they stay. Nothing off the wire is trusted: lengths have limits, and
+ * room is made for bytes that came, not for those that are announced. Of a value that nobody wants,
+ * or that is too long, nothing is kept, and it is empty: what comes behind it is still to be had.
  */
 
 /** A refusal, in the server's words. */
@@ -31,8 +32,8 @@ interface Level {
 
 export interface ParserOptions {
   /**
-   * How deep the value stands, and behind how many others there: room for its bytes, of any length; null for new room; 'none' where
-   * nobody wants it.
+   * How deep the value stands, and behind how many others there: room for its bytes, of any length;
+   * null for new room; 'none' where nobody wants it.
    */
   readonly room: (depth: number, index: number) => Uint8Array | null | 'none';
   /** bytes of a value that is kept, at most */
@@ -58,7 +59,9 @@ export class ReplyParser {
     this.#given = given;
   }
 
-  /** Takes what came; keeps none of it. Throws for what is no reply: the rest makes no sense then. */
+  /**
+   * Takes what came; keeps none of it. Throws for what is no reply: the rest makes no sense then.
+   */
   feed(chunk: Buffer): void {
     for (let at = 0; at < chunk.length; ) {
       if (this.#left > 0) {

@@ -1,6 +1,7 @@
 /**
- * The connection that messages are read by, without a client: their bytes go from the socket to memory that is used again and again, so
- * that a hundred megabytes a second leave nothing to be collected. It never connects again.
+ * The connection that messages are read by, without a client: their bytes go from the socket to
+ * memory that is used again and again, so that a hundred megabytes a second leave nothing to be
+ * collected. It never connects again.
  */
 import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectSecured } from 'node:tls';
@@ -23,7 +24,10 @@ const CHUNK_BYTES = 2 ** 18;
 /** Rooms that wait for messages, and how large one is that does: those of one row may be larger. */
 const MOST_ROOMS = 8;
 const MOST_ROOM_BYTES = HEADER_BYTES + MOST_BYTES;
-/** Where a message stands in a reply: streams, stream, entries, entry, fields; behind its field's name. */
+/**
+ * Where a message stands in a reply: streams, stream, entries, entry, fields; behind its field's
+ * name.
+ */
 const DEPTH = 5;
 const INDEX = 1;
 
@@ -32,7 +36,8 @@ interface Waiting {
   reject(error: LinkError | Error): void;
 }
 
-const ascii = (reply: Reply | undefined) => (reply instanceof Uint8Array ? Buffer.from(reply).toString('latin1') : '');
+const ascii = (reply: Reply | undefined) =>
+  reply instanceof Uint8Array ? Buffer.from(reply).toString('latin1') : '';
 const nothing = new Uint8Array();
 
 export class ReplyReader {
@@ -46,7 +51,10 @@ export class ReplyReader {
   #cause: LinkError | null = null;
   /** why there is no connection, before it is one */
   #failed: Error | null = null;
-  /** Rooms without a message; those of the reply that comes; and those of replies that somebody reads. */
+  /**
+   * Rooms without a message; those of the reply that comes; and those of replies that somebody
+   * reads.
+   */
   readonly #free: Uint8Array[] = [];
   #filled: Uint8Array[] = [];
   #lent: Uint8Array[] = [];
@@ -109,7 +117,8 @@ export class ReplyReader {
     const password = address.password();
     const user = password === undefined ? [] : ['AUTH', address.username ?? 'default', password];
     try {
-      const late = () => this.end(new LinkError('lost', `${address.shown} did not answer within ${silenceMs} ms`));
+      const late = () =>
+        this.end(new LinkError('lost', `${address.shown} did not answer within ${silenceMs} ms`));
       const calls = [
         this.#send(['HELLO', '2', ...user, 'SETNAME', clientName(name)]),
         ...(address.database === 0 ? [] : [this.#send(['SELECT', `${address.database}`])]),
@@ -124,8 +133,8 @@ export class ReplyReader {
   }
 
   /**
-   * Messages that XREAD of `args` brings, which the server may wait for. Their bytes are the caller's until it reads again. Ends the
-   * connection unless the reply is there within `ms`.
+   * Messages that XREAD of `args` brings, which the server may wait for. Their bytes are the
+   * caller's until it reads again. Ends the connection unless the reply is there within `ms`.
    */
   async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
     for (const room of this.#lent)
@@ -201,7 +210,8 @@ export class ReplyReader {
 
   #lost(): LinkError {
     const { shown } = this.#options.address;
-    if (this.#failed === null) return new LinkError('lost', `${shown} is lost: it closed the connection`);
+    if (this.#failed === null)
+      return new LinkError('lost', `${shown} is lost: it closed the connection`);
     const { code, message } = this.#failed as { code?: string; message: string };
     return new LinkError('lost', `${shown} is lost: ${message || code}`, this.#failed);
   }

@@ -1,11 +1,16 @@
-/** What the learner's threads report, put together: for callers, for the status that others read, and in words. */
+/**
+ * What the learner's threads report, put together: for callers, for the status that others read,
+ * and in words.
+ */
 
 import type { RemoteSpread, RemoteStatus } from '../../run/collectors/remote-status.ts';
 import type { CollectorStatistics } from '../../run/collectors/statistics.ts';
 import type { RemoteReport } from './remote-thread.ts';
 
 /** What collectors on other machines count, and how their rows come in. */
-export interface RemoteStatistics extends CollectorStatistics, Omit<RemoteStatus, 'time' | 'epoch' | 'run' | 'hosts'> {
+export interface RemoteStatistics
+  extends CollectorStatistics,
+    Omit<RemoteStatus, 'time' | 'epoch' | 'run' | 'hosts'> {
   /** that are there, and that have not been heard of for ten seconds */
   hosts: number;
   silent: number;
@@ -36,11 +41,15 @@ export class Reports {
   readonly #of: (RemoteReport | null)[];
   /** counted by threads that ended */
   readonly #before: RemoteReport['counts'][] = [];
-  /** Of a stream whose thread was replaced: what the one before knew of hosts, which holds until this one has asked them all. */
+  /**
+   * Of a stream whose thread was replaced: what the one before knew of hosts, which holds until
+   * this one has asked them all.
+   */
   readonly #held = new Map<number, Sums>();
   /**
-   * What threads that ended had heard of hosts, by session. The next thread may hear nothing of one, because it has gone or because
-   * it cannot be reached just now: for each host what is more counts.
+   * What threads that ended had heard of hosts, by session. The next thread may hear nothing of
+   * one, because it has gone or because it cannot be reached just now: for each host what is more
+   * counts.
    */
   readonly #heard = new Map<number, Counted>();
   readonly #moments: Moment[] = [];
@@ -74,7 +83,8 @@ export class Reports {
     const { rows, bytes } = this.#counts();
     const gatedMs = this.#sum((each) => each.gatedMs);
     this.#moments.push({ at: now, rows, bytes, gatedMs });
-    while (this.#moments.length > 2 && now - (this.#moments[0] as Moment).at > RATE_MS) this.#moments.shift();
+    while (this.#moments.length > 2 && now - (this.#moments[0] as Moment).at > RATE_MS)
+      this.#moments.shift();
   }
 
   statistics(): RemoteStatistics {
@@ -87,7 +97,8 @@ export class Reports {
       ...told,
       ...this.#counted(),
       meanReturn: recent > 0 ? sum(({ returns }) => returns) / recent : Number.NaN,
-      ...{ recent, version: Number.isFinite(oldest) ? oldest : 0 },
+      recent,
+      version: Number.isFinite(oldest) ? oldest : 0,
       hosts: hosts.filter(({ state }) => state === 'live').length,
       silent: hosts.filter(({ state }) => state === 'silent').length,
       connected: this.connected,
@@ -107,8 +118,11 @@ export class Reports {
   waitingFor(): string | null {
     const all = this.#all();
     if (all.length === 0 || this.#closed) return null;
-    if (!all.every(({ connected }) => connected)) return 'rows: the server of the collector hosts is not there';
-    const hosts = all.flatMap((report) => report.hosts).filter(({ state }) => state === 'live' || state === 'silent');
+    if (!all.every(({ connected }) => connected))
+      return 'rows: the server of the collector hosts is not there';
+    const hosts = all
+      .flatMap((report) => report.hosts)
+      .filter(({ state }) => state === 'live' || state === 'silent');
     if (hosts.length === 0) return 'rows: no collector host has come yet';
     const silent = hosts.filter(({ state }) => state === 'silent');
     const longest = Math.max(0, ...silent.map(({ silentMs }) => silentMs));
@@ -119,15 +133,25 @@ export class Reports {
   status(run: string, epoch: number): RemoteStatus {
     const counts = this.#counts();
     const [first, last] = [this.#moments[0], this.#moments.at(-1)];
-    const ms = first && last ? Math.max(1, last.at - first.at) : Math.max(1, performance.now() - this.#since);
-    const rate = (of: (moment: Moment) => number) => (first && last ? (of(last) - of(first)) / ms : 0);
+    const ms =
+      first && last
+        ? Math.max(1, last.at - first.at)
+        : Math.max(1, performance.now() - this.#since);
+    const rate = (of: (moment: Moment) => number) =>
+      first && last ? (of(last) - of(first)) / ms : 0;
     const all = this.#all();
     return {
-      ...{ time: Date.now(), epoch, run, rows: counts.rows },
+      time: Date.now(),
+      epoch,
+      run,
+      rows: counts.rows,
       rowsPerSecond: Math.max(0, 1000 * rate(({ rows }) => rows)),
       bytesPerSecond: Math.max(0, 1000 * rate(({ bytes }) => bytes)),
-      ...{ duplicates: counts.duplicates, gaps: counts.gaps, stale: counts.stale },
-      ...{ refused: counts.refused, lost: counts.lost },
+      duplicates: counts.duplicates,
+      gaps: counts.gaps,
+      stale: counts.stale,
+      refused: counts.refused,
+      lost: counts.lost,
       lag: spreadOf(all.map(({ lags }) => lags)),
       gated: Math.min(
         1,
@@ -157,7 +181,10 @@ export class Reports {
         number,
       ];
       const { steps: s, episodes: e, waits: w } = this.#heard.get(session) ?? NOTHING;
-      yield [session, { steps: Math.max(steps, s), episodes: Math.max(episodes, e), waits: Math.max(waits, w) }];
+      yield [
+        session,
+        { steps: Math.max(steps, s), episodes: Math.max(episodes, e), waits: Math.max(waits, w) },
+      ];
     }
   }
   #counted(): Counted {
@@ -177,16 +204,23 @@ export class Reports {
   }
   #counts() {
     const of = (name: keyof RemoteReport['counts']) =>
-      this.#before.reduce((sum, counts) => sum + counts[name], 0) + this.#sum(({ counts }) => counts[name]);
+      this.#before.reduce((sum, counts) => sum + counts[name], 0) +
+      this.#sum(({ counts }) => counts[name]);
     return {
-      ...{ rows: of('rows'), bytes: of('bytes'), duplicates: of('duplicates'), gaps: of('gaps') },
-      ...{ stale: of('stale'), refused: of('refused'), lost: this.#lost() },
+      rows: of('rows'),
+      bytes: of('bytes'),
+      duplicates: of('duplicates'),
+      gaps: of('gaps'),
+      stale: of('stale'),
+      refused: of('refused'),
+      lost: this.#lost(),
     };
   }
 }
 
 function spreadOf(all: readonly Float64Array[]): RemoteSpread {
   const sorted = Float64Array.from(all.flatMap((each) => [...each])).sort();
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
+  const at = (share: number) =>
+    sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
   return { p50: at(0.5), p99: at(0.99) };
 }

@@ -1,4 +1,7 @@
-/** The marks of remote collectors in a checkpoint: with them, a learner that goes on takes no row twice. */
+/**
+ * The marks of remote collectors in a checkpoint: with them, a learner that goes on takes no row
+ * twice.
+ */
 import { shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Marks, MOST_SESSIONS, type SavedMark } from './marks.ts';
@@ -29,6 +32,8 @@ export function checkResumed(resume: unknown, shards: number): readonly SavedMar
     );
   // A host stays at its stream: what lies there would be taken by a thread that has not its mark.
   if (before !== shards)
-    throw rangeError(`shards must be ${shown(before)}, as they were of what resume is of, got ${shards}`);
+    throw rangeError(
+      `shards must be ${shown(before)}, as they were of what resume is of, got ${shards}`,
+    );
   return marks;
 }

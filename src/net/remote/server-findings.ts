@@ -1,4 +1,7 @@
-/** What is well with a server that is to carry rows, what is not, and what to do: from what doctor.ts saw of it. */
+/**
+ * What is well with a server that is to carry rows, what is not, and what to do: from what
+ * doctor.ts saw of it.
+ */
 import type { ServerSeen } from './doctor.ts';
 
 export interface ServerFinding {
@@ -33,8 +36,16 @@ const LUA_FIXED: Readonly<Record<string, readonly string[]>> = {
 
 export function findingsOf(seen: ServerSeen): readonly ServerFinding[] {
   return [
-    ...[server(seen), mode(seen), transport(seen), roundTrip(seen), throughput(seen)],
-    ...[memory(seen), persistence(seen), users(seen), scripts(seen), backlog(seen)],
+    server(seen),
+    mode(seen),
+    transport(seen),
+    roundTrip(seen),
+    throughput(seen),
+    memory(seen),
+    persistence(seen),
+    users(seen),
+    scripts(seen),
+    backlog(seen),
   ].filter((finding) => finding !== null);
 }
 
@@ -53,14 +64,19 @@ function server({ server: name, version: text, shown, user }: ServerSeen): Serve
   const version = versionOf(text);
   if (version === null || name === 'valkey') return { ...finding, ok: true };
   if (before(version, OLDEST))
-    return { ...finding, ok: false, advice: `${name} ${text} is too old: install 6.2 or newer, or Valkey` };
+    return {
+      ...finding,
+      ok: false,
+      advice: `${name} ${text} is too old: install 6.2 or newer, or Valkey`,
+    };
   if (!before(version, BLOCKING[0]) && before(version, BLOCKING[1])) {
     const advice =
       'CVE-2026-23479: who may log in may break out of its blocking reads; install 8.6.3, or a release that its distributor mended';
     return { ...finding, ok: true, advice };
   }
   if (before(version, KEY_RULES)) {
-    const advice = 'the users of hotslot acl need 7.0 or newer: here a collector can read what it can write';
+    const advice =
+      'the users of hotslot acl need 7.0 or newer: here a collector can read what it can write';
     return { ...finding, ok: true, advice };
   }
   return { ...finding, ok: true };
@@ -71,21 +87,52 @@ function mode({ mode: set, role }: ServerSeen): ServerFinding | null {
   const facts = { mode: set, role };
   if (set === 'cluster' || set === 'sentinel') {
     const text =
-      set === 'cluster' ? 'it is one of a cluster' : 'it watches over other servers and keeps nothing itself';
-    return { check: 'mode', ok: false, text, advice: 'give the url of a server that stands alone', facts };
+      set === 'cluster'
+        ? 'it is one of a cluster'
+        : 'it watches over other servers and keeps nothing itself';
+    return {
+      check: 'mode',
+      ok: false,
+      text,
+      advice: 'give the url of a server that stands alone',
+      facts,
+    };
   }
   if (role === 'master' || role === null) return null;
-  return { check: 'mode', ok: false, text: `it is a ${role}`, advice: 'give the url of its master', facts };
+  return {
+    check: 'mode',
+    ok: false,
+    text: `it is a ${role}`,
+    advice: 'give the url of its master',
+    facts,
+  };
 }
 
 function transport({ tls, local }: ServerSeen): ServerFinding {
-  const text = tls ? 'with TLS' : local ? 'plain text, on this machine alone' : 'plain text over the network';
-  const advice = 'anyone on the way reads rows and passwords: give the server a certificate and use rediss://';
-  return { check: 'transport', ok: true, text, ...(tls || local ? {} : { advice }), facts: { tls, local } };
+  const text = tls
+    ? 'with TLS'
+    : local
+      ? 'plain text, on this machine alone'
+      : 'plain text over the network';
+  const advice =
+    'anyone on the way reads rows and passwords: give the server a certificate and use rediss://';
+  return {
+    check: 'transport',
+    ok: true,
+    text,
+    ...(tls || local ? {} : { advice }),
+    facts: { tls, local },
+  };
 }
 
 function roundTrip({ roundTrip: found }: ServerSeen): ServerFinding {
-  if (found === null) return { check: 'round trip', ok: true, text: 'not measured: this user may not PING', facts: {} };
+  if (found === null)
+    return {
+      check: 'round trip',
+      ok: true,
+      text: 'not measured: this user may not PING',
+      facts: {},
+    };
   const { p50, p99, pings } = found;
   const text = `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms of ${pings}`;
   return { check: 'round trip', ok: true, text, facts: { p50, p99, pings } };
@@ -99,32 +146,52 @@ function throughput({ bytesPerSecond: found }: ServerSeen): ServerFinding {
 
 function memory({ maxmemory, eviction }: ServerSeen): ServerFinding {
   const facts = { maxmemory, eviction };
-  if (maxmemory === null || eviction === null) return { check: 'memory', ok: true, text: UNSEEN, facts };
-  const bound = maxmemory === 0 ? 'no bound (maxmemory 0)' : `${(maxmemory / 1e6).toFixed(0)} MB at most`;
+  if (maxmemory === null || eviction === null)
+    return { check: 'memory', ok: true, text: UNSEEN, facts };
+  const bound =
+    maxmemory === 0 ? 'no bound (maxmemory 0)' : `${(maxmemory / 1e6).toFixed(0)} MB at most`;
   const finding = { check: 'memory', text: `${bound}, ${eviction}`, facts };
   if (eviction !== 'noeviction') {
-    const advice = 'a full server would drop rows and leases on its own: set maxmemory-policy noeviction';
+    const advice =
+      'a full server would drop rows and leases on its own: set maxmemory-policy noeviction';
     return { ...finding, ok: maxmemory === 0, advice };
   }
   if (maxmemory > 0) return { ...finding, ok: true };
   return {
     ...finding,
     ok: true,
-    advice: 'set maxmemory to what it may take: twice the transitBytes of its runs, and their weights, is plenty',
+    advice:
+      'set maxmemory to what it may take: twice the transitBytes of its runs, and their weights, is plenty',
   };
 }
 
 function persistence({ save, appendOnly }: ServerSeen): ServerFinding {
   const facts = { save, appendOnly };
-  if (save === null && appendOnly === null) return { check: 'persistence', ok: true, text: UNSEEN, facts };
-  const snapshots = save === null ? 'snapshots unknown' : save === '' ? 'no snapshots' : `snapshots (save ${save})`;
-  const log = appendOnly === null ? 'log unknown' : appendOnly ? 'a log of all writes (appendonly yes)' : 'no log';
+  if (save === null && appendOnly === null)
+    return { check: 'persistence', ok: true, text: UNSEEN, facts };
+  const snapshots =
+    save === null ? 'snapshots unknown' : save === '' ? 'no snapshots' : `snapshots (save ${save})`;
+  const log =
+    appendOnly === null
+      ? 'log unknown'
+      : appendOnly
+        ? 'a log of all writes (appendonly yes)'
+        : 'no log';
   const set = [...(save ? ['save ""'] : []), ...(appendOnly ? ['appendonly no'] : [])];
   const advice = `rows are sent again where they are lost, so that the disk only costs time: set ${set.join(' and ')}`;
-  return { check: 'persistence', ok: true, text: `${snapshots}, ${log}`, ...(set.length > 0 ? { advice } : {}), facts };
+  return {
+    check: 'persistence',
+    ok: true,
+    text: `${snapshots}, ${log}`,
+    ...(set.length > 0 ? { advice } : {}),
+    facts,
+  };
 }
 
-/** A door that stands open on a network must be closed first; on this machine it is for its owner to judge. */
+/**
+ * A door that stands open on a network must be closed first; on this machine it is for its owner to
+ * judge.
+ */
 function users({ open, protectedMode, local }: ServerSeen): ServerFinding {
   const guard = protectedMode === null ? '' : `, protected mode ${protectedMode ? 'on' : 'off'}`;
   const facts = { open, protectedMode };
@@ -133,7 +200,8 @@ function users({ open, protectedMode, local }: ServerSeen): ServerFinding {
     check: 'users',
     ok: local,
     text: `anyone who reaches it, as the default user has no password${guard}`,
-    advice: 'hotslot acl --run NAME makes users; then ACL SETUSER default off, or give it a password',
+    advice:
+      'hotslot acl --run NAME makes users; then ACL SETUSER default off, or give it a password',
     facts,
   };
 }
@@ -159,6 +227,13 @@ function scripts({ mayRunScripts, server: name, version: text }: ServerSeen): Se
 function backlog({ backlog: set }: ServerSeen): ServerFinding | null {
   if (set === null) return null;
   const text = `${set} connections may wait to be taken (tcp-backlog)`;
-  const advice = 'for hundreds of hosts that come at once: tcp-backlog 1024, and net.core.somaxconn as high';
-  return { check: 'backlog', ok: true, text, ...(set < 1024 ? { advice } : {}), facts: { backlog: set } };
+  const advice =
+    'for hundreds of hosts that come at once: tcp-backlog 1024, and net.core.somaxconn as high';
+  return {
+    check: 'backlog',
+    ok: true,
+    text,
+    ...(set < 1024 ? { advice } : {}),
+    facts: { backlog: set },
+  };
 }

@@ -1,4 +1,6 @@
-/** A session as the learner's thread knows it; what outlives the thread is its line of the marks. */
+/**
+ * A session as the learner's thread knows it; what outlives the thread is its line of the marks.
+ */
 import { type Marks, SessionState } from './marks.ts';
 
 export class Session {

@@ -1,4 +1,7 @@
-/** Where rows of other machines go: a buffer of rows, or lanes of a buffer of steps, which stay with a session for ever. */
+/**
+ * Where rows of other machines go: a buffer of rows, or lanes of a buffer of steps, which stay with
+ * a session for ever.
+ */
 
 import type { Bell } from '../../shm/bell.ts';
 import { endsEpisode, laneOf, rowBytesOf } from '../../store/lanes/packed-rows.ts';
@@ -22,7 +25,8 @@ const MOST_BYTES = 2 ** 20;
 
 const nothing = new Uint8Array();
 /** Mostly it is all of them, and no other view is left to be collected. */
-const firstOf = (bytes: Uint8Array, length: number) => (length < bytes.length ? bytes.subarray(0, length) : bytes);
+const firstOf = (bytes: Uint8Array, length: number) =>
+  length < bytes.length ? bytes.subarray(0, length) : bytes;
 
 export function sinkOf(shared: SharedReplayBuffer | SharedTrajectoryBuffer): OpenSink {
   return shared.kind === 'hotslot.ReplayBuffer' ? rowsSink(shared) : stepsSink(shared);
@@ -109,12 +113,15 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       reserved.set(line, { firstLane, lanes });
     },
     admit(lanes, wanted) {
-      if (lanes === 0) return { refused: 'it has no lanes, and the learner’s buffer keeps steps in order' };
+      if (lanes === 0)
+        return { refused: 'it has no lanes, and the learner’s buffer keeps steps in order' };
       const taken = [...writers.values()];
       const ends = (one: Lanes) => one.firstLane + one.lanes;
-      const isFree = (first: number) => taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
+      const isFree = (first: number) =>
+        taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
       if (wanted !== undefined && isFree(wanted)) return { firstLane: wanted };
-      // Who has not come back loses its lanes to who is there, and gets others where there are some.
+      // Who has not come back loses its lanes to who is there, and gets others where there are
+      // some.
       for (const others of [[...taken, ...reserved.values()], taken]) {
         const firstLane = firstFree(others, lanes);
         if (firstLane + lanes <= buffer.lanes) return { firstLane };

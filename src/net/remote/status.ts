@@ -1,6 +1,7 @@
 /**
- * What a learner says of its collector hosts, for whoever looks from outside: JSON at the run's key `status`. It comes off the wire,
- * and parts of it came from hosts before: whoever reads it believes in no length and no type, and in no text that a terminal obeys.
+ * What a learner says of its collector hosts, for whoever looks from outside: JSON at the run's key
+ * `status`. It comes off the wire, and parts of it came from hosts before: whoever reads it
+ * believes in no length and no type, and in no text that a terminal obeys.
  */
 import { shown } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -11,14 +12,21 @@ import type {
   RemoteStatus,
 } from '../../run/collectors/remote-status.ts';
 
-const STATES = ['live', 'silent', 'ended', 'refused', 'failed'] as const satisfies readonly RemoteHostState[];
+const STATES = [
+  'live',
+  'silent',
+  'ended',
+  'refused',
+  'failed',
+] as const satisfies readonly RemoteHostState[];
 
 /** No learner has more sessions, and no status needs more bytes. */
 const MOST_HOSTS = 65_536;
 const MOST_BYTES = 32 * 2 ** 20;
 const MOST_LETTERS = 1000;
 
-export const writeStatus = (status: RemoteStatus): Uint8Array => new TextEncoder().encode(JSON.stringify(status));
+export const writeStatus = (status: RemoteStatus): Uint8Array =>
+  new TextEncoder().encode(JSON.stringify(status));
 
 /** Throws RangeError for what is no status. */
 export function readStatus(bytes: Uint8Array): RemoteStatus {
@@ -37,12 +45,22 @@ export function readStatus(bytes: Uint8Array): RemoteStatus {
   const hosts = from('hosts');
   if (!Array.isArray(hosts) || hosts.length > MOST_HOSTS) throw wrong(`hosts is ${shown(hosts)}`);
   return {
-    ...{ time: number('time'), epoch: number('epoch'), run: text('run') },
-    ...{ rows: number('rows'), rowsPerSecond: number('rowsPerSecond'), bytesPerSecond: number('bytesPerSecond') },
-    ...{ duplicates: number('duplicates'), gaps: number('gaps'), stale: number('stale') },
-    ...{ refused: number('refused'), lost: number('lost') },
-    ...{ lag: spread('lag'), gated: number('gated', 1), windowFull: number('windowFull', 1) },
-    ...{ versionLag: spread('versionLag'), streamBytes: number('streamBytes') },
+    time: number('time'),
+    epoch: number('epoch'),
+    run: text('run'),
+    rows: number('rows'),
+    rowsPerSecond: number('rowsPerSecond'),
+    bytesPerSecond: number('bytesPerSecond'),
+    duplicates: number('duplicates'),
+    gaps: number('gaps'),
+    stale: number('stale'),
+    refused: number('refused'),
+    lost: number('lost'),
+    lag: spread('lag'),
+    gated: number('gated', 1),
+    windowFull: number('windowFull', 1),
+    versionLag: spread('versionLag'),
+    streamBytes: number('streamBytes'),
     hosts: hosts.map(readHost),
   };
 }
@@ -52,12 +70,21 @@ function readHost(found: unknown, at: number): RemoteHostStatus {
   const state = STATES.find((each) => each === from('state'));
   if (state === undefined) throw wrong(`hosts[${at}].state is ${shown(from('state'))}`);
   return {
-    ...{ session: number('session'), host: text('host'), pid: number('pid'), since: number('since') },
-    ...{ workers: number('workers'), steps: number('steps'), episodes: number('episodes') },
+    session: number('session'),
+    host: text('host'),
+    pid: number('pid'),
+    since: number('since'),
+    workers: number('workers'),
+    steps: number('steps'),
+    episodes: number('episodes'),
     // A return may be below zero.
-    ...{ meanReturn: numberOrNull('meanReturn', Number.NEGATIVE_INFINITY), version: number('version') },
-    ...{ rows: number('rows'), waiting: number('waiting'), silentMs: number('silentMs') },
-    ...{ state, why: text('why') },
+    meanReturn: numberOrNull('meanReturn', Number.NEGATIVE_INFINITY),
+    version: number('version'),
+    rows: number('rows'),
+    waiting: number('waiting'),
+    silentMs: number('silentMs'),
+    state,
+    why: text('why'),
   };
 }
 
@@ -77,7 +104,8 @@ export function reader(found: unknown, path: string) {
     from(name) === null ? null : number(name, Number.MAX_VALUE, least);
   const text = (name: string): string => {
     const value = from(name);
-    if (typeof value !== 'string' || value.length > MOST_LETTERS) throw wrong(`${path}${name} is ${shown(value)}`);
+    if (typeof value !== 'string' || value.length > MOST_LETTERS)
+      throw wrong(`${path}${name} is ${shown(value)}`);
     return plain(value);
   };
   return { from, number, numberOrNull, text };

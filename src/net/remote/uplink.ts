@@ -1,11 +1,12 @@
 /**
- * What a host does with its rows: they go into messages, and a message is kept until its rows are acknowledged (kept.ts) by the learner
- * (heard.ts).
+ * What a host does with its rows: they go into messages, and a message is kept until its rows are
+ * acknowledged (kept.ts) by the learner (heard.ts).
  *
- *   U4  A message is sent again only when a reply to it was lost, or was "full"; and all that are kept when the learner asks (its
- *       count of questions grew), when another learner has the run, or when the learner has looked through all that lay in
- *       its stream twice since all of them were replied to. Never on a timer: what was replied to is there. So a connection that comes and goes
- *       cannot fill the server with copies.
+ *   U4  A message is sent again only when a reply to it was lost, or was "full"; and all that are
+ *       kept when the learner asks (its count of questions grew), when another learner has the run,
+ *       or when the learner has looked through all that lay in its stream twice since all of them
+ *       were replied to. Never on a timer: what was replied to is there. So a connection that comes
+ *       and goes cannot fill the server with copies.
  *
  * One loop does all of it; whatever happens rings its bell, on the outbox's own board.
  */
@@ -82,7 +83,9 @@ export class Uplink {
     // An ending step and what was seen behind it go together.
     this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
     this.kept = new KeptMessages({
-      ...{ rowBytes: outbox.rowBytes, rowsPerMessage: this.#rowsPerMessage, now },
+      rowBytes: outbox.rowBytes,
+      rowsPerMessage: this.#rowsPerMessage,
+      now,
       append: (bytes) => link.append(keys.stream(shard), bytes),
       settled: (error) => {
         this.#heard.moved();
@@ -96,7 +99,16 @@ export class Uplink {
     this.bell = bell;
     const failed = (error: unknown) => this.#failed(error);
     const { session, meets = async () => true } = given;
-    this.#heard = new Heard({ link, keys, session, shard, kept: this.kept, failed, meets, ring: () => bell.ring() });
+    this.#heard = new Heard({
+      link,
+      keys,
+      session,
+      shard,
+      kept: this.kept,
+      failed,
+      meets,
+      ring: () => bell.ring(),
+    });
   }
 
   /** What keeps it from sending; 'rows': nothing does, there are none. */
@@ -127,7 +139,10 @@ export class Uplink {
     this.#heard.hear(text);
   }
 
-  /** Resolves when all was acknowledged after close(), or soon after stop(); rejects when the session is refused. */
+  /**
+   * Resolves when all was acknowledged after close(), or soon after stop(); rejects when the
+   * session is refused.
+   */
   async run(): Promise<void> {
     // What is waited for holds no process by itself.
     const hold = setInterval(() => {}, 2 ** 30);
@@ -142,7 +157,12 @@ export class Uplink {
           this.#fill();
         }
         this.#countFull();
-        if (this.#closing && this.epoch > 0 && this.kept.count === 0 && this.#given.outbox.waiting() === 0) {
+        if (
+          this.#closing &&
+          this.epoch > 0 &&
+          this.kept.count === 0 &&
+          this.#given.outbox.waiting() === 0
+        ) {
           await this.#say(BYE).catch(() => {}); // its lanes stay taken then
           return;
         }
@@ -167,7 +187,8 @@ export class Uplink {
   #parkMs(): number {
     const now = performance.now();
     const ends = [now + PARK_MS];
-    if (this.#waits === 'rows' && this.#since !== null) ends.push(this.#since + this.#given.flushMs);
+    if (this.#waits === 'rows' && this.#since !== null)
+      ends.push(this.#since + this.#given.flushMs);
     if (this.#waits === 'room') ends.push(this.#fullUntil);
     const { pollAt } = this.#heard;
     if (this.#isWaited() && pollAt > now) ends.push(pollAt);
@@ -204,12 +225,27 @@ export class Uplink {
   #header(flags: number) {
     const { session, layout, outbox, now } = this.#given;
     const { rowBytes, lanes } = outbox;
-    return { ...emptyHeader(), flags, session, rowBytes, layout, lanes, version: this.#floor, sent: now() };
+    return {
+      ...emptyHeader(),
+      flags,
+      session,
+      rowBytes,
+      layout,
+      lanes,
+      version: this.#floor,
+      sent: now(),
+    };
   }
 
   #maySend(): boolean {
     const full = performance.now() < this.#fullUntil;
-    this.#waits = !this.#connected ? 'server' : this.epoch === 0 ? 'learner' : full ? 'room' : 'rows';
+    this.#waits = !this.#connected
+      ? 'server'
+      : this.epoch === 0
+        ? 'learner'
+        : full
+          ? 'room'
+          : 'rows';
     return this.#waits === 'rows';
   }
 
@@ -234,7 +270,10 @@ export class Uplink {
     }
   }
 
-  /** How many rows wait: whatever is collected behind them is acted by this version, or another one that comes later. */
+  /**
+   * How many rows wait: whatever is collected behind them is acted by this version, or another one
+   * that comes later.
+   */
   #lookAt(): number {
     const { outbox, version } = this.#given;
     if (this.#versionsOf !== this.epoch) {
@@ -250,7 +289,8 @@ export class Uplink {
     const isKnown = outbox.lanes === 0 ? this.#floors.length < MOST_FLOORS : waiting === 0;
     if (isKnown && now !== (this.#floors.at(-1)?.version ?? this.#floor))
       this.#floors.push({ from: next + waiting, version: now });
-    while (this.#floors[0] && this.#floors[0].from <= next) this.#floor = this.#floors.shift()!.version;
+    while (this.#floors[0] && this.#floors[0].from <= next)
+      this.#floor = this.#floors.shift()!.version;
     return waiting;
   }
 
@@ -262,7 +302,8 @@ export class Uplink {
   }
 
   #failed(error: unknown): void {
-    if (!(error instanceof LinkError) || error.how === 'denied') this.#failure ??= errorOf(coded(error));
+    if (!(error instanceof LinkError) || error.how === 'denied')
+      this.#failure ??= errorOf(coded(error));
     else if (error.how === 'full') {
       this.#fullUntil = performance.now() + this.#fullWait;
       this.#fullWait = Math.min(2 * this.#fullWait, LONGEST_FULL_MS);

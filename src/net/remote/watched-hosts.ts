@@ -1,6 +1,7 @@
 /**
- * Hosts as the learner knows them: what each says of itself, read once a second, and what came of it. Who is there is judged by
- * performance.now(): a wall clock that jumps would end hosts that live, and keep dead ones.
+ * Hosts as the learner knows them: what each says of itself, read once a second, and what came of
+ * it. Who is there is judged by performance.now(): a wall clock that jumps would end hosts that
+ * live, and keep dead ones.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
@@ -41,11 +42,16 @@ export class WatchedHosts {
   async read(): Promise<number> {
     const now = performance.now();
     const sessions = [...this.#ingest.sessions.values()].filter(({ ended }) => !ended);
-    const there = sessions.filter((session) => !this.#known.has(session.id) || now - this.#heard(session) < FORGET_MS);
-    const refused = this.#refused().filter(({ id, since }) => !this.#known.get(id)?.stat && now - since < FORGET_MS);
+    const there = sessions.filter(
+      (session) => !this.#known.has(session.id) || now - this.#heard(session) < FORGET_MS,
+    );
+    const refused = this.#refused().filter(
+      ({ id, since }) => !this.#known.get(id)?.stat && now - since < FORGET_MS,
+    );
     const asked = [...there, ...refused];
     for (const { id } of [...sessions, ...refused])
-      if (!this.#known.has(id)) this.#known.set(id, { stat: null, since: now, saidMs: Number.NEGATIVE_INFINITY });
+      if (!this.#known.has(id))
+        this.#known.set(id, { stat: null, since: now, saidMs: Number.NEGATIVE_INFINITY });
     if (!this.#reading) {
       this.#reading = true;
       try {
@@ -71,29 +77,57 @@ export class WatchedHosts {
   /** The newest first; refused ones behind the others. */
   status(): RemoteHostStatus[] {
     const now = performance.now();
-    const all = [...this.#ingest.sessions.values()].reverse().filter(({ id }) => !this.#ingest.refused.has(id));
+    const all = [...this.#ingest.sessions.values()]
+      .reverse()
+      .filter(({ id }) => !this.#ingest.refused.has(id));
     let ended = 0;
     const taken = all
       .filter((session) => !session.ended || ++ended <= MOST_ENDED)
       .map((session) => {
         const { id, rows, version } = session;
         const watched = this.#known.get(id);
-        const told = { ...this.#told(id), since: watched?.since ?? now, silentMs: now - this.#heard(session) };
-        return { ...told, version, rows, state: this.#stateOf(session, now), why: watched?.stat?.failed ?? '' };
+        const told = {
+          ...this.#told(id),
+          since: watched?.since ?? now,
+          silentMs: now - this.#heard(session),
+        };
+        return {
+          ...told,
+          version,
+          rows,
+          state: this.#stateOf(session, now),
+          why: watched?.stat?.failed ?? '',
+        };
       });
     const refused = this.#refused().map(({ id, since, why }) => {
       const { rows = 0, version = 0 } = this.#ingest.sessions.get(id) ?? {};
-      return { ...this.#told(id), since, silentMs: now - since, version, rows, state: 'refused' as const, why };
+      return {
+        ...this.#told(id),
+        since,
+        silentMs: now - since,
+        version,
+        rows,
+        state: 'refused' as const,
+        why,
+      };
     });
     const calendar = Date.now() - now;
-    return [...taken, ...refused].map((host) => ({ ...host, since: Math.round(calendar + host.since) }));
+    return [...taken, ...refused].map((host) => ({
+      ...host,
+      since: Math.round(calendar + host.since),
+    }));
   }
 
   #told(id: number) {
     const stat = this.#known.get(id)?.stat;
     return {
-      ...{ session: id, host: stat?.host ?? '?', pid: stat?.pid ?? 0, workers: stat?.workers ?? 0 },
-      ...{ steps: stat?.steps ?? 0, episodes: stat?.episodes ?? 0, meanReturn: stat?.meanReturn ?? null },
+      session: id,
+      host: stat?.host ?? '?',
+      pid: stat?.pid ?? 0,
+      workers: stat?.workers ?? 0,
+      steps: stat?.steps ?? 0,
+      episodes: stat?.episodes ?? 0,
+      meanReturn: stat?.meanReturn ?? null,
       waiting: stat?.waiting ?? 0,
     };
   }
@@ -105,8 +139,9 @@ export class WatchedHosts {
   }
 
   /**
-   * Sums of what hosts say, those that have gone since included. `looked`: they are of every host that is there. `counted` is what
-   * only grows, by hosts: session, steps, episodes, waits, and the next one's.
+   * Sums of what hosts say, those that have gone since included. `looked`: they are of every host
+   * that is there. `counted` is what only grows, by hosts: session, steps, episodes, waits, and the
+   * next one's.
    */
   sums() {
     const now = performance.now();

@@ -1,6 +1,7 @@
 /**
- * Weights on their way to hosts: a version in pieces of 4 MiB, and a text that says which version is the newest. Whoever reads takes
- * the newest or nothing: pieces of an older one go away after a while, and the sum is of all of them.
+ * Weights on their way to hosts: a version in pieces of 4 MiB, and a text that says which version
+ * is the newest. Whoever reads takes the newest or nothing: pieces of an older one go away after a
+ * while, and the sum is of all of them.
  */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -10,7 +11,10 @@ import type { Link } from './link.ts';
 
 /** Longer values break a connection that takes notices too. */
 const PIECE_BYTES = 4 * 2 ** 20;
-/** Weights that are longer come less often than they could: so many bytes a second leave the learner. */
+/**
+ * Weights that are longer come less often than they could: so many bytes a second leave the
+ * learner.
+ */
 const BYTES_A_SECOND = 20 * 2 ** 20;
 /** What the versions on the server may take together, by and large. */
 const KEPT_BYTES = 256 * 2 ** 20;
@@ -29,9 +33,16 @@ interface Newest {
 const writeNewest = ({ epoch, version, bytes, sum }: Newest) =>
   new TextEncoder().encode(`${epoch}:${version}:${bytes}:${sum}`);
 function readNewest(from: Uint8Array | null): Newest | null {
-  const found = /^(\d{1,16}):(\d{1,10}):(\d{1,11}):(\d{1,10})$/.exec(from === null ? '' : text.decode(from));
+  const found = /^(\d{1,16}):(\d{1,10}):(\d{1,11}):(\d{1,10})$/.exec(
+    from === null ? '' : text.decode(from),
+  );
   if (found === null) return null;
-  const [epoch, version, bytes, sum] = found.slice(1).map(Number) as [number, number, number, number];
+  const [epoch, version, bytes, sum] = found.slice(1).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+  ];
   return { epoch, version, bytes, sum };
 }
 
@@ -48,7 +59,13 @@ export class WeightsOut {
   #storedAt = Number.NEGATIVE_INFINITY;
   #fresh = true;
 
-  constructor(given: { link: Link; keys: Keys; mailbox: WeightMailbox; epoch: number; everyMs: number }) {
+  constructor(given: {
+    link: Link;
+    keys: Keys;
+    mailbox: WeightMailbox;
+    epoch: number;
+    everyMs: number;
+  }) {
     this.#link = given.link;
     this.#keys = given.keys;
     this.#mailbox = given.mailbox;
@@ -74,7 +91,10 @@ export class WeightsOut {
     return published > this.#version ? this.#everyMs - since : this.#lifeMs / 2 - since;
   }
 
-  /** Stores the newest version and tells of it. Rejects as the link does; nothing is lost then but time. */
+  /**
+   * Stores the newest version and tells of it. Rejects as the link does; nothing is lost then but
+   * time.
+   */
   async store(): Promise<void> {
     const newer = this.#mailbox.read(this.#weights, 0);
     if (newer === 0) return;
@@ -103,7 +123,8 @@ export class WeightsIn {
   readonly #bytes: Uint8Array;
   readonly #weights: Float32Array;
   /** what each of the mailbox's last versions is, which counts by itself */
-  readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] = [];
+  readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] =
+    [];
   #newest: Newest | null = null;
 
   constructor(given: { link: Link; keys: Keys; mailbox: WeightMailbox }) {
@@ -114,21 +135,29 @@ export class WeightsIn {
     this.#bytes = new Uint8Array(this.#weights.buffer);
   }
 
-  /** The learner's version that the mailbox's is. 0: none, one that nobody should have any more, or of another epoch than `epoch`. */
+  /**
+   * The learner's version that the mailbox's is. 0: none, one that nobody should have any more, or
+   * of another epoch than `epoch`.
+   */
   versionOf(own: number, epoch?: number): number {
     const known = this.#versions[own % KEPT_VERSIONS];
     return known?.own === own && (epoch === undefined || known.epoch === epoch) ? known.version : 0;
   }
 
-  /** The newest version in the mailbox, where there is a newer one. Whether there was. Rejects as the link does. */
+  /**
+   * The newest version in the mailbox, where there is a newer one. Whether there was. Rejects as
+   * the link does.
+   */
   async fetch(): Promise<boolean> {
     for (;;) {
       const newest = readNewest(await this.#link.load(this.#keys.newest));
       if (newest === null || newest.bytes !== this.#bytes.length || this.#has(newest)) return false;
       if (!(await this.#pieces(newest))) {
-        // A piece is gone, or of a later version: start again with the newest, unless that is still this one.
+        // A piece is gone, or of a later version: start again with the newest, unless that is still
+        // this one.
         const now = readNewest(await this.#link.load(this.#keys.newest));
-        if (now === null || (now.epoch === newest.epoch && now.version === newest.version)) return false;
+        if (now === null || (now.epoch === newest.epoch && now.version === newest.version))
+          return false;
         continue;
       }
       this.#newest = newest;
@@ -147,7 +176,8 @@ export class WeightsIn {
     const bytes = this.#bytes;
     for (let from = 0, i = 0; from < bytes.length; from += PIECE_BYTES, i++) {
       const piece = await this.#link.load(this.#keys.weights(version, i));
-      if (piece === null || piece.length !== Math.min(PIECE_BYTES, bytes.length - from)) return false;
+      if (piece === null || piece.length !== Math.min(PIECE_BYTES, bytes.length - from))
+        return false;
       bytes.set(piece, from);
     }
     return crc32(bytes) === sum;

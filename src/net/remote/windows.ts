@@ -1,9 +1,14 @@
-/** How many bytes each session may have on the way: an equal share of what all may have together. */
+/**
+ * How many bytes each session may have on the way: an equal share of what all may have together.
+ */
 import type { Ingest } from './ingest.ts';
 import type { Session } from './session.ts';
 
 const MOST_WINDOW = 8 * 2 ** 20;
-/** Of a session that nobody has counted yet: many may come at once, and none of them knows of the others. */
+/**
+ * Of a session that nobody has counted yet: many may come at once, and none of them knows of the
+ * others.
+ */
 const FIRST_WINDOW = 2 ** 16;
 
 export class Windows {

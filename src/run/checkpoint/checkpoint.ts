@@ -1,6 +1,7 @@
 /**
- * A run that can be stopped at any moment and gone on with: what its parts are between two ticks, in a folder that holds the last
- * whole checkpoint whatever happens to a later one. docs/checkpoints.md says what is kept, docs/design.md why so.
+ * A run that can be stopped at any moment and gone on with: what its parts are between two ticks,
+ * in a folder that holds the last whole checkpoint whatever happens to a later one.
+ * docs/checkpoints.md says what is kept, docs/design.md why so.
  */
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
@@ -17,12 +18,20 @@ import { checkFit, checkFresh, give } from './give.ts';
 import { type CheckpointContents, contentsOf } from './inspect.ts';
 import { filesOf, type Lineage, lineageOf, remember } from './lineage.ts';
 import { readManifest } from './manifest.ts';
-import type { CheckpointEvents, CheckpointOptions, RestoredCheckpoint, SavedCheckpoint } from './options.ts';
+import type {
+  CheckpointEvents,
+  CheckpointOptions,
+  RestoredCheckpoint,
+  SavedCheckpoint,
+} from './options.ts';
 import { checkParts, type KnownParts } from './parts.ts';
 import { type Taken, take } from './take.ts';
 import { writeTaken } from './write.ts';
 
-/** A save that is asked for: by a call, or by `every` alone, which waits for a hot tick's end until close(). */
+/**
+ * A save that is asked for: by a call, or by `every` alone, which waits for a hot tick's end until
+ * close().
+ */
 interface Asked {
   patient: boolean;
 }
@@ -33,7 +42,9 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   readonly #folder: Folder;
   readonly #run: string;
   #lineage: Lineage | null;
-  /** files of those before, where it is not known whether the newest manifest's name is on the disk */
+  /**
+   * files of those before, where it is not known whether the newest manifest's name is on the disk
+   */
   #doubted: ReadonlySet<string> = new Set();
   #saves: number;
   #saving: Promise<SavedCheckpoint> | null = null;
@@ -44,11 +55,12 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   readonly #closing = new Closing();
 
   /**
-   * Opens a folder to save these parts into; it is made where it is not there. Nothing is written yet but its lock and, where it
-   * is empty, a mark: one checkpoint at a time has a folder, over all processes. A folder that holds another run's checkpoint is refused: restore() it first, or
-   * name another. Throws TypeError or RangeError for parts that are none, for a folder that holds something else, and for a
-   * checkpoint that cannot be read; ERR_HOTSLOT_STATE_BUSY while another has the folder; ERR_HOTSLOT_UNAVAILABLE in the system's
-   * words.
+   * Opens a folder to save these parts into; it is made where it is not there. Nothing is written
+   * yet but its lock and, where it is empty, a mark: one checkpoint at a time has a folder, over
+   * all processes. A folder that holds another run's checkpoint is refused: restore() it first, or
+   * name another. Throws TypeError or RangeError for parts that are none, for a folder that holds
+   * something else, and for a checkpoint that cannot be read; ERR_HOTSLOT_STATE_BUSY while another
+   * has the folder; ERR_HOTSLOT_UNAVAILABLE in the system's words.
    */
   static async open(folder: string | URL, options: CheckpointOptions): Promise<Checkpoint> {
     checkKeys('Checkpoint.open', options, [...partKeys, 'every']);
@@ -75,13 +87,18 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Gives these parts what the folder's checkpoint holds, and tells what else there is. They must be just made, and as those that
-   * were saved: each difference is named. Their device may be another, of another family. Null, and nothing is changed, where the
-   * folder is not there or holds no checkpoint yet. Throws, changing nothing that counts: RangeError for parts that do not fit and
-   * for a checkpoint that is damaged, incomplete or of a newer format; ERR_HOTSLOT_STATE_BUSY for parts that were used already, and
-   * while the folder is being saved into; ERR_HOTSLOT_UNAVAILABLE in the system's words.
+   * Gives these parts what the folder's checkpoint holds, and tells what else there is. They must
+   * be just made, and as those that were saved: each difference is named. Their device may be
+   * another, of another family. Null, and nothing is changed, where the folder is not there or
+   * holds no checkpoint yet. Throws, changing nothing that counts: RangeError for parts that do not
+   * fit and for a checkpoint that is damaged, incomplete or of a newer format;
+   * ERR_HOTSLOT_STATE_BUSY for parts that were used already, and while the folder is being saved
+   * into; ERR_HOTSLOT_UNAVAILABLE in the system's words.
    */
-  static async restore(folder: string | URL, parts: CheckpointOptions): Promise<RestoredCheckpoint | null> {
+  static async restore(
+    folder: string | URL,
+    parts: CheckpointOptions,
+  ): Promise<RestoredCheckpoint | null> {
     checkKeys('Checkpoint.restore', parts, [...partKeys, 'every']);
     const known = checkParts('Checkpoint.restore', parts);
     const place = new Folder('Checkpoint.restore', folder);
@@ -100,7 +117,10 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
   }
 
-  /** What a folder's checkpoint holds, in numbers; throws as restore() does. Null where it holds none. */
+  /**
+   * What a folder's checkpoint holds, in numbers; throws as restore() does. Null where it holds
+   * none.
+   */
   static async inspect(folder: string | URL): Promise<CheckpointContents | null> {
     const place = new Folder('Checkpoint.inspect', folder);
     return (await place.holdsOne()) ? contentsOf(place, await readManifest(place)) : null;
@@ -122,10 +142,12 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Saves. The pipeline comes to the end of the ticks that it has begun and stands still while its parts are looked at, and so do a
-   * pool's collectors; rows are copied and written while all go on. Resolves when it is on the disk. A call while another is under
-   * way saves once more behind it. Rejects with ERR_HOTSLOT_UNAVAILABLE where the disk refuses; the checkpoint before is as it
-   * was. With manual ticks call it between afterTick() and the next sample: otherwise ERR_HOTSLOT_STATE_TICK.
+   * Saves. The pipeline comes to the end of the ticks that it has begun and stands still while its
+   * parts are looked at, and so do a pool's collectors; rows are copied and written while all go
+   * on. Resolves when it is on the disk. A call while another is under way saves once more behind
+   * it. Rejects with ERR_HOTSLOT_UNAVAILABLE where the disk refuses; the checkpoint before is as it
+   * was. With manual ticks call it between afterTick() and the next sample: otherwise
+   * ERR_HOTSLOT_STATE_TICK.
    */
   async save(): Promise<SavedCheckpoint> {
     this.#checkOpen();
@@ -136,8 +158,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Ends saving by itself, waits for a save that is under way, and lets go of the folder. One of `every` that waits for a tick's end
-   * is given up. Twice is fine. Saves nothing.
+   * Ends saving by itself, waits for a save that is under way, and lets go of the folder. One of
+   * `every` that waits for a tick's end is given up. Twice is fine. Saves nothing.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
@@ -162,7 +184,10 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const turn = async () => {
       // One that is called for is told to its caller.
       if (this.#next) await this.#next.promise.catch(() => {});
-      else await this.#queue({ patient: true }).catch((error: unknown) => this.#failed(errorOf(error)));
+      else
+        await this.#queue({ patient: true }).catch((error: unknown) =>
+          this.#failed(errorOf(error)),
+        );
       if (!this.#closing.begun) wait();
     };
     const wait = () => {
@@ -176,10 +201,16 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     if (!this.#tell('error', error)) process.emitWarning(error.message, 'CheckpointWarning');
   }
 
-  /** Whether anybody listens. What a listener throws is nobody's to catch, and changes nothing here: a save on the disk is one. */
+  /**
+   * Whether anybody listens. What a listener throws is nobody's to catch, and changes nothing here:
+   * a save on the disk is one.
+   */
   #tell<E extends keyof CheckpointEvents>(event: E, ...told: CheckpointEvents[E]): boolean {
     try {
-      return this.emit(event, ...(told as Parameters<EventEmitter.EventListener<CheckpointEvents, E>>));
+      return this.emit(
+        event,
+        ...(told as Parameters<EventEmitter.EventListener<CheckpointEvents, E>>),
+      );
     } catch (error) {
       queueMicrotask(() => {
         throw error;
@@ -196,7 +227,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
     const before = this.#saving;
     const { pipeline } = this.#known;
-    // Before this returns: a run makes no more requests once its save was called for. One that queues lets the run go on until its turn.
+    // Before this returns: a run makes no more requests once its save was called for. One that
+    // queues lets the run go on until its turn.
     const release = pipeline && !before ? insideOf(pipeline).control.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
@@ -233,7 +265,13 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       this.#doubted = new Set([...this.#doubted, ...filesOf(before?.manifest)]);
       await this.#folder.flush();
       this.#doubted = new Set();
-      const saved = { save, tick: taken.tick, bytes, seconds: (nowMs() - begin) / 1000, stillSeconds };
+      const saved = {
+        save,
+        tick: taken.tick,
+        bytes,
+        seconds: (nowMs() - begin) / 1000,
+        stillSeconds,
+      };
       this.#tell('saved', saved);
       return saved;
     } catch (error) {
@@ -245,7 +283,11 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
         : before
           ? `; the checkpoint of tick ${before.manifest.tick} is as it was`
           : '';
-      throw unavailableError(`saving into '${this.folder}' failed: ${message}${still}`, undefined, error);
+      throw unavailableError(
+        `saving into '${this.folder}' failed: ${message}${still}`,
+        undefined,
+        error,
+      );
     } finally {
       this.#saves = save;
       for (const held of (taken as Taken | null)?.held ?? []) await held.drop();
@@ -255,7 +297,10 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
   }
 
-  /** Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves while the parts are looked at. */
+  /**
+   * Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves
+   * while the parts are looked at.
+   */
   async #still(save: number, patient: boolean): Promise<{ taken: Taken; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;
     const ending = patient ? this.#ending.signal : null;
@@ -277,7 +322,9 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     };
     try {
       if (!pipeline) await others();
-      const taken = await (pipeline ? insideOf(pipeline).control.use(look, { patient: ending, others }) : look());
+      const taken = await (pipeline
+        ? insideOf(pipeline).control.use(look, { patient: ending, others })
+        : look());
       return { taken, stillSeconds };
     } finally {
       (pool as HeldPool | null)?.release();

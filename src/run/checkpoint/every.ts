@@ -8,10 +8,13 @@ const MOST_MS = 2 ** 31 - 1;
 
 /** Milliseconds. Throws unless it is a number with a unit: '500 ms', '60 s', '5min', '1 h'. */
 export function parseEvery(every: unknown): number {
-  if (typeof every !== 'string') throw typeError(`every must be a text such as '60 s', got ${shown(every)}`);
+  if (typeof every !== 'string')
+    throw typeError(`every must be a text such as '60 s', got ${shown(every)}`);
   const [, number, unit] = /^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h)\s*$/.exec(every) ?? [];
   const ms = Number(number) * (units[unit ?? ''] ?? Number.NaN);
-  if (Number.isNaN(ms)) throw rangeError(`every must be a number of ms, s, min or h, such as '60 s', got '${every}'`);
-  if (ms < LEAST_MS || ms > MOST_MS) throw rangeError(`every must be from 10 ms to 24 days, got '${every}'`);
+  if (Number.isNaN(ms))
+    throw rangeError(`every must be a number of ms, s, min or h, such as '60 s', got '${every}'`);
+  if (ms < LEAST_MS || ms > MOST_MS)
+    throw rangeError(`every must be from 10 ms to 24 days, got '${every}'`);
   return ms;
 }

@@ -1,4 +1,6 @@
-/** What has to be the same where a part is restored, in words and numbers that a person can compare. */
+/**
+ * What has to be the same where a part is restored, in words and numbers that a person can compare.
+ */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
 import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
@@ -31,19 +33,31 @@ export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
 
 /** A class's name is what a bundler makes of it: one that stays is the learner's own to tell. */
 export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): PlainRecord {
-  const entries = Object.entries(state).map(([name, { dtype, shape }]) => [name, kindOf(dtype, shape)]);
+  const entries = Object.entries(state).map(([name, { dtype, shape }]) => [
+    name,
+    kindOf(dtype, shape),
+  ]);
   const { settings } = learner;
-  const kind = typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');
+  const kind =
+    typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');
   const told = settings === undefined ? {} : { settings: plain(settings) };
   return { kind, ...told, state: Object.fromEntries(entries) as PlainRecord };
 }
 
 /** Of every part but the learner, whose state is told with it. */
-export function factsOf({ buffer, limiter, mailbox, pipeline }: KnownParts): Record<string, PlainRecord> {
+export function factsOf({
+  buffer,
+  limiter,
+  mailbox,
+  pipeline,
+}: KnownParts): Record<string, PlainRecord> {
   const facts: Record<string, PlainRecord> = {};
   if (buffer) {
     const sampler = samplerOf(buffer);
-    facts.buffer = { ...bufferFacts(buffer), ...(sampler ? { priorities: samplerFacts(sampler) } : {}) };
+    facts.buffer = {
+      ...bufferFacts(buffer),
+      ...(sampler ? { priorities: samplerFacts(sampler) } : {}),
+    };
   }
   if (limiter) {
     const { samplesPerInsert, minSize, errorBuffer, gateAdd } = limiter;

@@ -1,4 +1,7 @@
-/** The folder of a checkpoint: its lock, its files with their checksums, and what no manifest names any more. */
+/**
+ * The folder of a checkpoint: its lock, its files with their checksums, and what no manifest names
+ * any more.
+ */
 import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -22,7 +25,10 @@ export interface FileFacts {
   readonly crc32: number;
 }
 
-/** A file that is written, and neither flushed nor named. One of the two is called; drop() of one that is placed does nothing. */
+/**
+ * A file that is written, and neither flushed nor named. One of the two is called; drop() of one
+ * that is placed does nothing.
+ */
 export interface HeldFile {
   place(): Promise<FileFacts>;
   drop(): Promise<void>;
@@ -61,7 +67,11 @@ export class Folder {
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') return null;
-      throw unavailableError(`'${this.path}' cannot be read as a folder: ${message}`, undefined, error);
+      throw unavailableError(
+        `'${this.path}' cannot be read as a folder: ${message}`,
+        undefined,
+        error,
+      );
     }
   }
 
@@ -71,7 +81,9 @@ export class Folder {
     if (names.includes(MANIFEST)) return true;
     const other = names.find((name) => name !== LOCK && !isOurs(name));
     if (other !== undefined)
-      throw rangeError(`'${this.path}' is not a checkpoint: it holds '${other}'; name an empty folder, or a new one`);
+      throw rangeError(
+        `'${this.path}' is not a checkpoint: it holds '${other}'; name an empty folder, or a new one`,
+      );
     // Without the mark they are somebody's, or of a checkpoint whose manifest is lost.
     const lone = names.find((name) => ours.test(name));
     if (lone !== undefined && !names.includes(BEGUN))
@@ -86,7 +98,8 @@ export class Folder {
       await makeFolder(this.path);
     } catch (error) {
       const { syscall, message } = error as NodeJS.ErrnoException;
-      const not = syscall === 'mkdir' ? 'cannot be made' : 'is made, and its name cannot be flushed';
+      const not =
+        syscall === 'mkdir' ? 'cannot be made' : 'is made, and its name cannot be flushed';
       throw unavailableError(`'${this.path}' ${not}: ${message}`, undefined, error);
     }
   }
@@ -97,7 +110,10 @@ export class Folder {
     return writeWhole(`'${path}'`, path, async () => {});
   }
 
-  /** Nobody else saves there until unlock(). `reads`: others may read too, and a folder that cannot be written needs no lock. */
+  /**
+   * Nobody else saves there until unlock(). `reads`: others may read too, and a folder that cannot
+   * be written needs no lock.
+   */
   lock({ reads = false } = {}): void {
     const lock = systemFiles().lockFile(join(this.path, LOCK), new Uint8Array(1), reads);
     if (lock === null)
@@ -114,8 +130,9 @@ export class Folder {
   }
 
   /**
-   * Writes a file as a whole; what is put is summed at once, and written behind what was put before. Its bytes are on the disk when
-   * this resolves, its name when the manifest is written behind it; the manifest's, when flush() resolves.
+   * Writes a file as a whole; what is put is summed at once, and written behind what was put
+   * before. Its bytes are on the disk when this resolves, its name when the manifest is written
+   * behind it; the manifest's, when flush() resolves.
    */
   async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
     if (file === MANIFEST) await this.flush();
@@ -144,16 +161,27 @@ export class Folder {
     try {
       await flushFolder(this.path);
     } catch (error) {
-      throw unavailableError(`'${this.path}' cannot be flushed: ${(error as Error).message}`, undefined, error);
+      throw unavailableError(
+        `'${this.path}' cannot be flushed: ${(error as Error).message}`,
+        undefined,
+        error,
+      );
     }
   }
 
-  /** Throws unless the file is as it was written. `use` sees the bytes first, in order, of a file of the right length. */
-  async read({ file, bytes, crc32: expected }: FileFacts, use: (piece: Uint8Array) => void): Promise<void> {
+  /**
+   * Throws unless the file is as it was written. `use` sees the bytes first, in order, of a file of
+   * the right length.
+   */
+  async read(
+    { file, bytes, crc32: expected }: FileFacts,
+    use: (piece: Uint8Array) => void,
+  ): Promise<void> {
     const path = join(this.path, file);
     let sum = 0;
     await reading(`'${path}'`, path, async ({ size, read }: Reading) => {
-      if (size !== bytes) throw rangeError(`'${path}' is damaged: it has ${size} bytes, ${bytes} were written`);
+      if (size !== bytes)
+        throw rangeError(`'${path}' is damaged: it has ${size} bytes, ${bytes} were written`);
       const pieces = [0, 1].map(() => new Uint8Array(Math.min(PIECE, size)));
       const begin = (at: number) => {
         const part = pieces[(at / PIECE) % 2]!.subarray(0, Math.max(0, size - at));
@@ -171,10 +199,14 @@ export class Folder {
         use(part);
       }
     });
-    if (sum !== expected) throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
+    if (sum !== expected)
+      throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
   }
 
-  /** Removes what is this package's and not in `keep`. What cannot be removed stays until the next time. */
+  /**
+   * Removes what is this package's and not in `keep`. What cannot be removed stays until the next
+   * time.
+   */
   async clean(keep: ReadonlySet<string>): Promise<void> {
     for (const name of (await this.names()) ?? [])
       if (isOurs(name) && !keep.has(name)) await unlink(join(this.path, name)).catch(() => {});

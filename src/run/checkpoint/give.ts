@@ -1,4 +1,7 @@
-/** Gives fresh parts what a checkpoint holds. Everything is read and checked before anything is changed. */
+/**
+ * Gives fresh parts what a checkpoint holds. Everything is read and checked before anything is
+ * changed.
+ */
 
 import { join } from 'node:path';
 import { deserialize } from 'node:v8';
@@ -20,7 +23,11 @@ import { loadSegments } from './segment-reader.ts';
 import type { Segment } from './segments.ts';
 
 /** Throws, naming all of them, where parts are not what the checkpoint's were. */
-export async function checkFit(known: KnownParts, manifest: Manifest, folder: Folder): Promise<void> {
+export async function checkFit(
+  known: KnownParts,
+  manifest: Manifest,
+  folder: Folder,
+): Promise<void> {
   const odd: string[] = [];
   const here = factsOf(known);
   for (const name of partNames) {
@@ -30,21 +37,38 @@ export async function checkFit(known: KnownParts, manifest: Manifest, folder: Fo
     if (given && !there) odd.push(`${name} is not in the checkpoint`);
     else if (!given && there) odd.push(`${name} is in the checkpoint and was not given`);
     else if (given && there) {
-      odd.push(...differences(name === 'learner' ? await ofLearner(known, there.is) : here[name], there.is, name));
+      odd.push(
+        ...differences(
+          name === 'learner' ? await ofLearner(known, there.is) : here[name],
+          there.is,
+          name,
+        ),
+      );
     }
   }
-  if (odd.length > 0) throw rangeError(`the checkpoint in '${folder.path}' does not fit these parts: ${few(odd)}`);
+  if (odd.length > 0)
+    throw rangeError(`the checkpoint in '${folder.path}' does not fit these parts: ${few(odd)}`);
 }
 
-/** An entry of our learners' states that checkpoints of earlier versions do not have: loadState() does without. */
+/**
+ * An entry of our learners' states that checkpoints of earlier versions do not have: loadState()
+ * does without.
+ */
 const added = /ptimiser\.options$/;
 
 /** Checkpoints before settings were told have none. */
 async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<PlainRecord> {
-  const { settings, state, ...facts } = learnerFacts(learner!, await learner!.state()) as Record<string, PlainRecord>;
+  const { settings, state, ...facts } = learnerFacts(learner!, await learner!.state()) as Record<
+    string,
+    PlainRecord
+  >;
   const known = (there.state ?? {}) as PlainRecord;
   const entries = Object.entries(state!).filter(([name]) => !added.test(name) || name in known);
-  return { ...facts, ...(settings && there.settings ? { settings } : {}), state: Object.fromEntries(entries) };
+  return {
+    ...facts,
+    ...(settings && there.settings ? { settings } : {}),
+    state: Object.fromEntries(entries),
+  };
 }
 
 const MOST_TOLD = 12;
@@ -55,7 +79,8 @@ const few = (texts: readonly string[]) =>
 
 /** Throws ERR_HOTSLOT_STATE_BUSY for a part that was used already. */
 export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: KnownParts): void {
-  const used = (what: string) => stateError('BUSY', `${what}: restore into parts that were just made`);
+  const used = (what: string) =>
+    stateError('BUSY', `${what}: restore into parts that were just made`);
   if (buffer && buffer.ptr > 0) throw used(`the buffer has had ${buffer.ptr} rows`);
   if (limiter && limiter.inserts + limiter.samples > 0) throw used('the limiter has counted rows');
   if (mailbox && mailbox.begun > 0) throw used(`the mailbox has had ${mailbox.begun} versions`);
@@ -75,7 +100,11 @@ export interface Restored {
   readonly segments: readonly Segment[];
 }
 
-export async function give(known: KnownParts, manifest: Manifest, folder: Folder): Promise<Restored> {
+export async function give(
+  known: KnownParts,
+  manifest: Manifest,
+  folder: Folder,
+): Promise<Restored> {
   const { buffer, ledger, limiter, mailbox, pipeline, learner, collectors } = known;
   const { parts } = manifest;
   const arrays = (await tensorsOf(folder, manifest, 'run')) ?? {};
@@ -83,18 +112,25 @@ export async function give(known: KnownParts, manifest: Manifest, folder: Folder
   const learned = await tensorsOf(folder, manifest, 'learner');
   const kept = await plainOf(folder, manifest);
   const lanes = arrays.lanes?.data as LaneStates | undefined;
-  const segments = ledger && lanes ? await loadSegments(folder, manifest.segments, ledger, lanes) : [];
-  // The learner may refuse, and so may collectors, and then the parts can still be restored into; nothing behind them can.
+  const segments =
+    ledger && lanes ? await loadSegments(folder, manifest.segments, ledger, lanes) : [];
+  // The learner may refuse, and so may collectors, and then the parts can still be restored into;
+  // nothing behind them can.
   if (learner && learned) {
     await learner.loadState(learned);
     // Read back: what was enqueued is done, whatever stream the first update is on.
     await learner.state();
   }
-  if (collectors && parts.collectors) await (collectors as CheckpointCollectors).loadState(kept.collectors);
+  if (collectors && parts.collectors)
+    await (collectors as CheckpointCollectors).loadState(kept.collectors);
   if (ledger && lanes) ledger.restore(lanes);
   const binding = insideOfBinding(known);
   if (binding && tree && buffer && 'lanes' in buffer) {
-    const { largest, stale, odd } = parts.buffer as unknown as { largest: number; stale: number; odd: number };
+    const { largest, stale, odd } = parts.buffer as unknown as {
+      largest: number;
+      stale: number;
+      odd: number;
+    };
     const leaves = tree.leaves!.data as Float64Array;
     const saved = { leaves, known: tree.known!.data as BigUint64Array, largest, stale, odd };
     restoreTree(binding.tree, binding.leaves, buffer.lanes, saved);
@@ -104,21 +140,38 @@ export async function give(known: KnownParts, manifest: Manifest, folder: Folder
     insideOfLimiter(limiter).restore(inserts, samples);
   }
   if (mailbox && arrays.weights)
-    versionsOf(mailbox).restore(parts.mailbox!.version as number, arrays.weights.data as Float32Array);
+    versionsOf(mailbox).restore(
+      parts.mailbox!.version as number,
+      arrays.weights.data as Float32Array,
+    );
   if (pipeline) await resume(known, manifest, arrays);
   return { collectors: kept.collectors, extra: kept.extra, segments };
 }
 
-async function resume({ pipeline }: KnownParts, { parts }: Manifest, arrays: NamedTensors): Promise<void> {
-  const { tick, sequence, beta, applied, updates, prepared } = parts.pipeline as unknown as Record<string, number>;
+async function resume(
+  { pipeline }: KnownParts,
+  { parts }: Manifest,
+  arrays: NamedTensors,
+): Promise<void> {
+  const { tick, sequence, beta, applied, updates, prepared } = parts.pipeline as unknown as Record<
+    string,
+    number
+  >;
   const array = <T>(name: string) => (arrays[name] as TensorData).data as T;
   const home = Array.from({ length: updates as number }, (_, i) => ({
     ids: array<Float64Array>(`updates.${i}.ids`),
     priorities: array<Float32Array>(`updates.${i}.priorities`),
   }));
   await insideOf(pipeline!).positions.resume({
-    ...{ tick: tick!, sequence: sequence!, beta: beta!, applied: applied!, updates: home },
-    prepared: typeof prepared === 'number' ? { tick: prepared, bytes: array<Uint8Array>('prepared') } : null,
+    tick: tick!,
+    sequence: sequence!,
+    beta: beta!,
+    applied: applied!,
+    updates: home,
+    prepared:
+      typeof prepared === 'number'
+        ? { tick: prepared, bytes: array<Uint8Array>('prepared') }
+        : null,
   });
 }
 
@@ -127,16 +180,24 @@ const insideOfBinding = ({ buffer }: KnownParts) => {
   return sampler && insideOfSampler(sampler).binding;
 };
 
-const fileOf = ({ files }: Manifest, kind: string) => files.find(({ file }) => file.startsWith(`${kind}-`));
+const fileOf = ({ files }: Manifest, kind: string) =>
+  files.find(({ file }) => file.startsWith(`${kind}-`));
 
-async function tensorsOf(folder: Folder, manifest: Manifest, kind: string): Promise<NamedTensors | null> {
+async function tensorsOf(
+  folder: Folder,
+  manifest: Manifest,
+  kind: string,
+): Promise<NamedTensors | null> {
   const facts = fileOf(manifest, kind);
   if (facts === undefined) return null;
   await folder.read(facts, () => {});
   return (await readSafetensors(join(folder.path, facts.file))).tensors;
 }
 
-export async function plainOf(folder: Folder, manifest: Manifest): Promise<{ collectors?: unknown; extra?: unknown }> {
+export async function plainOf(
+  folder: Folder,
+  manifest: Manifest,
+): Promise<{ collectors?: unknown; extra?: unknown }> {
   const facts = fileOf(manifest, 'plain');
   if (facts === undefined) return {};
   const bytes = Buffer.alloc(facts.bytes);

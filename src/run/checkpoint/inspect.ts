@@ -19,11 +19,22 @@ export interface CheckpointContents {
   files: { path: string; bytes: number }[];
 }
 
-export function contentsOf(folder: Folder, { save, tick, time, parts, files, segments }: Manifest): CheckpointContents {
-  const all = [...files, ...segments].map(({ file, bytes }) => ({ path: join(folder.path, file), bytes }));
+export function contentsOf(
+  folder: Folder,
+  { save, tick, time, parts, files, segments }: Manifest,
+): CheckpointContents {
+  const all = [...files, ...segments].map(({ file, bytes }) => ({
+    path: join(folder.path, file),
+    bytes,
+  }));
   const learner = files.find(({ file }) => file.startsWith('learner-'));
   return {
-    ...{ folder: folder.path, save, tick, time, parts, files: all },
+    folder: folder.path,
+    save,
+    tick,
+    time,
+    parts,
+    files: all,
     bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
     learnerFile: learner ? join(folder.path, learner.file) : null,
   };

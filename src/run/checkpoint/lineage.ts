@@ -1,4 +1,7 @@
-/** Which folder's files hold what these parts are: a save goes on from them only where they came from there, or went there. */
+/**
+ * Which folder's files hold what these parts are: a save goes on from them only where they came
+ * from there, or went there.
+ */
 import { resolve } from 'node:path';
 import { insideOfTrajectories } from '../../store/lanes/trajectory-buffer.ts';
 import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -12,10 +15,16 @@ export interface Lineage {
   readonly manifest: Manifest;
   readonly segments: readonly Segment[];
 }
-/** By what of the parts lasts, the buffer's memory or another part; then by folder, of which each keeps its latest. */
+/**
+ * By what of the parts lasts, the buffer's memory or another part; then by folder, of which each
+ * keeps its latest.
+ */
 const lineages = new WeakMap<object, Map<string, Lineage>>();
 
-/** Null unless these parts came from this very save or went to it: a folder's copy that went on elsewhere is another. */
+/**
+ * Null unless these parts came from this very save or went to it: a folder's copy that went on
+ * elsewhere is another.
+ */
 export function lineageOf(known: KnownParts, manifest: Manifest): Lineage | null {
   const text = JSON.stringify(manifest);
   const all = lineages.get(anchorOf(known))?.values() ?? [];
@@ -34,10 +43,24 @@ export function filesOf(manifest: Manifest | undefined): ReadonlySet<string> {
 }
 
 /** Threads' objects of one buffer are one. */
-function anchorOf({ buffer, pipeline, learner, mailbox, limiter, collectors, extra }: KnownParts): object {
+function anchorOf({
+  buffer,
+  pipeline,
+  learner,
+  mailbox,
+  limiter,
+  collectors,
+  extra,
+}: KnownParts): object {
   if (buffer instanceof ReplayBuffer) return insideOfBuffer(buffer).memory.buffer;
   if (buffer) return insideOfTrajectories(buffer).memory.buffer;
-  const other = pipeline ?? learner ?? mailbox?.share().memory ?? limiter?.share().memory ?? collectors ?? extra;
+  const other =
+    pipeline ??
+    learner ??
+    mailbox?.share().memory ??
+    limiter?.share().memory ??
+    collectors ??
+    extra;
   return typeof other === 'object' && other !== null ? other : onlyExtra;
 }
 /** Of a checkpoint of nothing but a text or a function. */

@@ -1,4 +1,7 @@
-/** The one file that says what a checkpoint is: written last, beside, and put in the place of the one before. */
+/**
+ * The one file that says what a checkpoint is: written last, beside, and put in the place of the
+ * one before.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -7,7 +10,13 @@ import { rangeError, unavailableError } from '../../base/errors.ts';
 import { type FileFacts, type Folder, MANIFEST } from './folder.ts';
 
 /** Numbers and texts, as JSON has them. */
-export type Plain = string | number | boolean | null | readonly Plain[] | { readonly [key: string]: Plain };
+export type Plain =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Plain[]
+  | { readonly [key: string]: Plain };
 export type PlainRecord = { readonly [key: string]: Plain };
 
 /** What is known of a part: `is` must be the same where it is restored. */
@@ -52,18 +61,29 @@ const sumOf = (body: unknown) => crc32(Buffer.from(JSON.stringify(body)));
 export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileFacts> {
   // Through text and back: what is summed is what will be read.
   const body: unknown = JSON.parse(JSON.stringify(manifest));
-  const text = JSON.stringify({ format: FORMAT, version: VERSION, checksum: sumOf(body), body }, null, 1);
+  const text = JSON.stringify(
+    { format: FORMAT, version: VERSION, checksum: sumOf(body), body },
+    null,
+    1,
+  );
   return folder.write(MANIFEST, (put) => put(Buffer.from(`${text}\n`)));
 }
 
-/** Throws, in a sentence, for what is no manifest, is damaged, newer, or has a part that this version does not know. */
+/**
+ * Throws, in a sentence, for what is no manifest, is damaged, newer, or has a part that this
+ * version does not know.
+ */
 export async function readManifest(folder: Folder): Promise<Manifest> {
   const path = join(folder.path, MANIFEST);
   let text: string;
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw unavailableError(`'${path}' cannot be read: ${(error as Error).message}`, undefined, error);
+    throw unavailableError(
+      `'${path}' cannot be read: ${(error as Error).message}`,
+      undefined,
+      error,
+    );
   }
   let whole: { format?: unknown; version?: unknown; checksum?: unknown; body?: Manifest };
   try {
@@ -100,10 +120,16 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
 }
 
 const oddOf = (name: PartName, facts: PartFacts | undefined): string[] =>
-  Object.keys(facts ?? {}).filter((key) => key !== 'is' && !(told[name] as readonly string[]).includes(key));
+  Object.keys(facts ?? {}).filter(
+    (key) => key !== 'is' && !(told[name] as readonly string[]).includes(key),
+  );
 
 /** Where two descriptions differ, a text for each place. */
-export function differences(here: Plain | undefined, there: Plain | undefined, at: string): string[] {
+export function differences(
+  here: Plain | undefined,
+  there: Plain | undefined,
+  at: string,
+): string[] {
   if (isRecord(here) && isRecord(there)) {
     const keys = [...new Set([...Object.keys(here), ...Object.keys(there)])];
     return keys.flatMap((key) => differences(here[key], there[key], `${at}.${key}`));

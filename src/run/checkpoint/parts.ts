@@ -12,9 +12,15 @@ import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts'
 import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { holders, type RunningCollectors } from '../collectors/pool-hold.ts';
 
-/** A learner of hotslot/learner, or one of your own: everything that its later updates depend on, and back. */
+/**
+ * A learner of hotslot/learner, or one of your own: everything that its later updates depend on,
+ * and back.
+ */
 export interface CheckpointLearner {
-  /** the algorithm's name, which must be the same where it is restored; default: its class's, which bundlers change */
+  /**
+   * the algorithm's name, which must be the same where it is restored; default: its class's, which
+   * bundlers change
+   */
   readonly kind?: string;
   /** what must be the same too, such as its discount: anything that JSON takes */
   readonly settings?: object;
@@ -22,7 +28,10 @@ export interface CheckpointLearner {
   loadState(state: NamedTensors): void | Promise<void>;
 }
 
-/** What steps environments in your own thread, and says where it is: anything that structured cloning takes. */
+/**
+ * What steps environments in your own thread, and says where it is: anything that structured
+ * cloning takes.
+ */
 export interface CheckpointCollectors {
   state(): unknown;
   loadState(state: unknown): void | Promise<void>;
@@ -33,15 +42,23 @@ export interface CheckpointParts {
   buffer?: ReplayBuffer | TrajectoryBuffer;
   /** weights, moments, generators, counts */
   learner?: CheckpointLearner;
-  /** ticks, sequences, priorities that are not in the tree yet, a batch that waits for its caller */
+  /**
+   * ticks, sequences, priorities that are not in the tree yet, a batch that waits for its caller
+   */
   pipeline?: ReplayPipeline;
   /** its counts; the buffer's own, where it has one, need not be named */
   limiter?: RateLimiter;
   /** its newest version */
   mailbox?: WeightMailbox;
-  /** what they say of themselves. Of a pool or of remote ones, saved only: open them anew with `resume` from what restore() gives */
+  /**
+   * what they say of themselves. Of a pool or of remote ones, saved only: open them anew with
+   * `resume` from what restore() gives
+   */
   collectors?: RunningCollectors | CheckpointCollectors;
-  /** whatever else the run needs, or a function that gives it, called between two ticks: anything that structured cloning takes */
+  /**
+   * whatever else the run needs, or a function that gives it, called between two ticks: anything
+   * that structured cloning takes
+   */
   extra?: unknown;
 }
 
@@ -58,20 +75,36 @@ export interface KnownParts {
 }
 
 /** By whose priorities the buffer's steps are drawn; null where by nobody's. */
-export function samplerOf(buffer: CheckpointParts['buffer'] | undefined): PrioritizedSampler | null {
+export function samplerOf(
+  buffer: CheckpointParts['buffer'] | undefined,
+): PrioritizedSampler | null {
   if (buffer === undefined || buffer instanceof ReplayBuffer) return null;
   return insideOfTrajectories(buffer as TrajectoryBuffer).reader.sampler;
 }
 
 export function checkParts(what: string, given: object): KnownParts {
   const { every: _, ...rest } = given as CheckpointParts & { every?: unknown };
-  checkKeys(what, rest, ['buffer', 'learner', 'pipeline', 'limiter', 'mailbox', 'collectors', 'extra']);
+  checkKeys(what, rest, [
+    'buffer',
+    'learner',
+    'pipeline',
+    'limiter',
+    'mailbox',
+    'collectors',
+    'extra',
+  ]);
   const { buffer, learner, pipeline, mailbox, collectors } = rest;
   const must = (name: string, value: unknown, is: boolean, kind: string) => {
-    if (value !== undefined && !is) throw typeError(`${what}: ${name} must be ${kind}, got ${shown(value)}`);
+    if (value !== undefined && !is)
+      throw typeError(`${what}: ${name} must be ${kind}, got ${shown(value)}`);
   };
   const ofRows = buffer instanceof ReplayBuffer;
-  must('buffer', buffer, ofRows || buffer instanceof TrajectoryBuffer, 'a ReplayBuffer or a TrajectoryBuffer');
+  must(
+    'buffer',
+    buffer,
+    ofRows || buffer instanceof TrajectoryBuffer,
+    'a ReplayBuffer or a TrajectoryBuffer',
+  );
   must('pipeline', pipeline, pipeline instanceof ReplayPipeline, 'a ReplayPipeline');
   must('mailbox', mailbox, mailbox instanceof WeightMailbox, 'a WeightMailbox');
   must('limiter', rest.limiter, rest.limiter instanceof RateLimiter, 'a RateLimiter');
@@ -86,9 +119,15 @@ export function checkParts(what: string, given: object): KnownParts {
     'a CollectorPool, RemoteCollectors, or an object with state() and loadState()',
   );
   if (Object.values(rest).every((part) => part === undefined))
-    throw typeError(`${what}: name what is to be kept: buffer, learner, pipeline, limiter, mailbox, collectors, extra`);
+    throw typeError(
+      `${what}: name what is to be kept: buffer, learner, pipeline, limiter, mailbox, collectors, extra`,
+    );
   const limiter = rest.limiter ?? buffer?.limiter ?? undefined;
-  if (rest.limiter && buffer?.limiter && rest.limiter.share().memory !== buffer.limiter.share().memory)
+  if (
+    rest.limiter &&
+    buffer?.limiter &&
+    rest.limiter.share().memory !== buffer.limiter.share().memory
+  )
     throw rangeError(`${what}: the limiter is not the buffer's`);
   if (buffer && pipeline && insideOf(pipeline).buffer.share().memory !== buffer.share().memory)
     throw rangeError(`${what}: the pipeline draws from another buffer`);

@@ -1,11 +1,17 @@
-/** Reads a buffer's segments back: files that are believed when their checksums are right, places that may be cut anywhere. */
+/**
+ * Reads a buffer's segments back: files that are believed when their checksums are right, places
+ * that may be cut anywhere.
+ */
 
 import { rangeError } from '../../base/errors.ts';
 import type { LaneStates, Ledger } from '../../store/rows/ledger.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import type { Segment } from './segments.ts';
 
-/** Puts what files hold to its places in a buffer that nobody uses yet, and gives what a later save goes on from. */
+/**
+ * Puts what files hold to its places in a buffer that nobody uses yet, and gives what a later save
+ * goes on from.
+ */
 export async function loadSegments(
   folder: Folder,
   files: readonly FileFacts[],
@@ -23,9 +29,12 @@ export async function loadSegments(
     const [from, to] = [states[lane * numbers] as number, states[lane * numbers + 1] as number];
     let reached = from;
     for (const segment of segments)
-      if ((segment.from[lane] as number) <= reached) reached = Math.max(reached, segment.to[lane] as number);
+      if ((segment.from[lane] as number) <= reached)
+        reached = Math.max(reached, segment.to[lane] as number);
     if (reached < to)
-      throw rangeError(`'${folder.path}' is damaged: no segment has place ${reached} of lane ${lane}, up to ${to}`);
+      throw rangeError(
+        `'${folder.path}' is damaged: no segment has place ${reached} of lane ${lane}, up to ${to}`,
+      );
   }
   return segments;
 }
@@ -86,7 +95,10 @@ class SegmentReader {
     return { ...this.#facts, from: this.#from, to: this.#to };
   }
 
-  /** The ranges are not believed yet: only the checksum at the end says that they are what was written. */
+  /**
+   * The ranges are not believed yet: only the checksum at the end says that they are what was
+   * written.
+   */
   #begin(): void {
     const { lanes, placeBytes } = this.#ledger;
     const numbers = new Float64Array(this.#head.buffer);
@@ -94,16 +106,20 @@ class SegmentReader {
     let places = 0;
     for (let lane = 0; lane < lanes; lane++) {
       const [from, to] = [this.#from[lane] as number, this.#to[lane] as number];
-      if (!Number.isSafeInteger(from) || !Number.isSafeInteger(to) || from < 0 || to < from) places = Number.NaN;
+      if (!Number.isSafeInteger(from) || !Number.isSafeInteger(to) || from < 0 || to < from)
+        places = Number.NaN;
       places += to - from;
     }
     if (this.#head.length + places * placeBytes !== this.#facts.bytes)
-      throw rangeError(`'${this.#facts.file}' is damaged: its ranges do not fit its ${this.#facts.bytes} bytes`);
+      throw rangeError(
+        `'${this.#facts.file}' is damaged: its ranges do not fit its ${this.#facts.bytes} bytes`,
+      );
     this.#place = this.#from[0] as number;
   }
 
   #nextLane(): void {
-    while (this.#place >= (this.#to[this.#lane] as number)) this.#place = this.#from[++this.#lane] as number;
+    while (this.#place >= (this.#to[this.#lane] as number))
+      this.#place = this.#from[++this.#lane] as number;
   }
   #put(bytes: Uint8Array, count: number): void {
     this.#nextLane();

@@ -1,6 +1,7 @@
 /**
- * A buffer's places as files that never change: each holds a range of every lane, by absolute number, and a save writes only
- * what came since the last. Places that writers overtake meanwhile are dropped from the old end.
+ * A buffer's places as files that never change: each holds a range of every lane, by absolute
+ * number, and a save writes only what came since the last. Places that writers overtake meanwhile
+ * are dropped from the old end.
  *
  * A file: float64 `from` of each lane, float64 `to` of each lane, then the places, lane by lane.
  */
@@ -51,7 +52,8 @@ export class Segments {
   constructor(ledger: Ledger, segments: readonly Segment[] = []) {
     this.#ledger = ledger;
     this.#segments = segments;
-    const piece = () => new Uint8Array(Math.max(1, Math.floor(PIECE / ledger.placeBytes)) * ledger.placeBytes);
+    const piece = () =>
+      new Uint8Array(Math.max(1, Math.floor(PIECE / ledger.placeBytes)) * ledger.placeBytes);
     this.#pieces = [piece(), piece()];
   }
 
@@ -72,14 +74,20 @@ export class Segments {
       for (const planned of this.#parts(ranges)) {
         const part = this.#left(planned, from);
         if (part === null) continue;
-        const { filled, flushed } = this.#write(folder, `segment-${save}.${files.length}.rows`, part, from);
+        const { filled, flushed } = this.#write(
+          folder,
+          `segment-${save}.${files.length}.rows`,
+          part,
+          from,
+        );
         files.push(flushed);
         written += (part.to[0] as number) - (part.from[0] as number);
         await filled;
         await files.at(-2);
       }
     };
-    // What fits in memory is copied in one go: whoever writes faster than the disk cannot overtake it piece by piece.
+    // What fits in memory is copied in one go: whoever writes faster than the disk cannot overtake
+    // it piece by piece.
     const sweeper = new Sweeper(this.#ledger);
     let tries = 0;
     const sweepOnce = async () => {
@@ -88,14 +96,20 @@ export class Segments {
       if (swept === null) return setTimeout(1);
       [from[0], to[0]] = [swept.lowest, swept.to];
       const ranges = { from: Float64Array.of(swept.from), to: to.slice() };
-      const file = this.#writeHeld(folder, `segment-${save}.${files.length}.rows`, ranges, swept.parts);
+      const file = this.#writeHeld(
+        folder,
+        `segment-${save}.${files.length}.rows`,
+        ranges,
+        swept.parts,
+      );
       files.push(file);
       await file; // the next sweep goes to the same memory
     };
     const end = to[0] as number;
     try {
       await write({ from: begin, to });
-      // A full ring stays full: for what was overtaken at the old end, what came meanwhile at the new one.
+      // A full ring stays full: for what was overtaken at the old end, what came meanwhile at the
+      // new one.
       while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
         const target = (from[0] as number) + perLane;
         if (written > MOST_LAPS * perLane) throw tooFast();
@@ -124,7 +138,9 @@ export class Segments {
     };
   }
 
-  /** Those that still hold something, but for small ones when there are many: they are written anew. */
+  /**
+   * Those that still hold something, but for small ones when there are many: they are written anew.
+   */
   #kept(from: Float64Array): Segment[] {
     const kept = this.#segments.filter((segment) => holdsSome(segment, from));
     const all = kept.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -134,20 +150,32 @@ export class Segments {
     return kept.length - first > SMALL_ONES ? kept.slice(0, first) : kept;
   }
 
-  /** Pieces of a range that fit a file each: the same share of every lane, so that the oldest come first. */
+  /**
+   * Pieces of a range that fit a file each: the same share of every lane, so that the oldest come
+   * first.
+   */
   #parts({ from, to }: Ranges): Ranges[] {
     const { lanes, placeBytes } = this.#ledger;
-    const places = from.reduce((sum, begin, lane) => sum + Math.max(0, (to[lane] as number) - begin), 0);
+    const places = from.reduce(
+      (sum, begin, lane) => sum + Math.max(0, (to[lane] as number) - begin),
+      0,
+    );
     const count = Math.ceil((places * placeBytes) / MOST);
     const cut = (share: number) =>
       Float64Array.from({ length: lanes }, (_, lane) => {
         const begin = from[lane] as number;
         return begin + Math.floor(Math.max(0, (to[lane] as number) - begin) * share);
       });
-    return Array.from({ length: count }, (_, i) => ({ from: cut(i / count), to: cut((i + 1) / count) }));
+    return Array.from({ length: count }, (_, i) => ({
+      from: cut(i / count),
+      to: cut((i + 1) / count),
+    }));
   }
 
-  /** Without what writers went over already, to which `lowest` is raised; null where nothing is left. */
+  /**
+   * Without what writers went over already, to which `lowest` is raised; null where nothing is
+   * left.
+   */
   #left({ from, to }: Ranges, lowest: Float64Array): Ranges | null {
     const left = from.map((begin, lane) => {
       const end = to[lane] as number;
@@ -158,7 +186,10 @@ export class Segments {
     return holdsSome({ to }, left) ? { from: left, to } : null;
   }
 
-  /** Raises `lowest` to what is whole, where writers overtook: it is so, and the pieces are free, when the file is filled. */
+  /**
+   * Raises `lowest` to what is whole, where writers overtook: it is so, and the pieces are free,
+   * when the file is filled.
+   */
   #write(
     folder: Folder,
     file: string,
@@ -171,14 +202,20 @@ export class Segments {
     const flushed = folder.write(file, async (put) => {
       await put(bytesOf(from));
       await put(bytesOf(to));
-      for (let lane = 0; lane < lanes; lane++) await this.#writeLane(put, { from, to, lane, lowest });
+      for (let lane = 0; lane < lanes; lane++)
+        await this.#writeLane(put, { from, to, lane, lowest });
       filled();
     });
     const segment = flushed.then((facts) => ({ ...facts, from, to }));
     return { filled: Promise.race([full, segment]), flushed: segment };
   }
 
-  async #writeHeld(folder: Folder, file: string, { from, to }: Ranges, parts: readonly Uint8Array[]): Promise<Segment> {
+  async #writeHeld(
+    folder: Folder,
+    file: string,
+    { from, to }: Ranges,
+    parts: readonly Uint8Array[],
+  ): Promise<Segment> {
     const facts = await folder.write(file, async (put) => {
       for (const part of [bytesOf(from), bytesOf(to), ...parts]) await put(part);
     });
@@ -198,7 +235,8 @@ export class Segments {
       const count = Math.min(atOnce, end - place);
       const part = piece.subarray(0, count * placeBytes);
       const whole = this.#ledger.read(lane, place, count, part);
-      if (whole > place) lowest[lane] = Math.max(lowest[lane] as number, Math.min(whole, place + count));
+      if (whole > place)
+        lowest[lane] = Math.max(lowest[lane] as number, Math.min(whole, place + count));
       const written = put(part);
       await before;
       before = written;
@@ -208,10 +246,14 @@ export class Segments {
   }
 }
 
-const tooFast = () => unavailableError('rows are overwritten faster than they can be written to the disk');
+const tooFast = () =>
+  unavailableError('rows are overwritten faster than they can be written to the disk');
 
 function column(states: LaneStates, numbers: number, which: number): Float64Array {
-  return Float64Array.from({ length: states.length / numbers }, (_, lane) => states[lane * numbers + which] as number);
+  return Float64Array.from(
+    { length: states.length / numbers },
+    (_, lane) => states[lane * numbers + which] as number,
+  );
 }
 /** Whether it reaches beyond these places in any lane. */
 const holdsSome = ({ to }: { to: Float64Array }, from: Float64Array): boolean =>

@@ -1,6 +1,7 @@
 /**
- * The newest places of a full ring, copied in one go: what a save comes back to where writers go round the ring faster than files
- * are written, and would overtake whatever is copied piece by piece.
+ * The newest places of a full ring, copied in one go: what a save comes back to where writers go
+ * round the ring faster than files are written, and would overtake whatever is copied piece by
+ * piece.
  */
 
 import { nowMs } from '../../base/clock.ts';
@@ -11,7 +12,10 @@ const SOON_MS = 2;
 /** Bytes of either half of a sweep, at most: what is there at once, and what is waited for. */
 const MOST_HALF = 28 << 20;
 
-/** Places [from, to), in two parts, which follow on [lowest, from) where that is less. The parts are the next sweep's too. */
+/**
+ * Places [from, to), in two parts, which follow on [lowest, from) where that is less. The parts are
+ * the next sweep's too.
+ */
 export interface Swept {
   readonly lowest: number;
   readonly from: number;
@@ -30,14 +34,18 @@ export class Sweeper {
     this.#most = Math.min(ledger.perLane, Math.floor(MOST_HALF / ledger.placeBytes));
   }
 
-  /** Whether what a sweep up to `target` would copy at once fits, as far as writers have come by now. */
+  /**
+   * Whether what a sweep up to `target` would copy at once fits, as far as writers have come by
+   * now.
+   */
   fits(reached: number, target: number): boolean {
     return Math.min(Math.max(target, this.#newest()) - reached, this.#ledger.perLane) <= this.#most;
   }
 
   /**
-   * Copies places from `reached` on, or from the oldest that is there, up to as many as make the ring full without those that were
-   * overtaken meanwhile. Null when writers were too fast even for this: another time may do.
+   * Copies places from `reached` on, or from the oldest that is there, up to as many as make the
+   * ring full without those that were overtaken meanwhile. Null when writers were too fast even for
+   * this: another time may do.
    */
   sweep(reached: number): Swept | null {
     const { perLane, placeBytes } = this.#ledger;

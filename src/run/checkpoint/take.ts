@@ -1,4 +1,7 @@
-/** Takes the parts as they are while nothing moves: everything but the buffer's places, which can be copied afterwards. */
+/**
+ * Takes the parts as they are while nothing moves: everything but the buffer's places, which can be
+ * copied afterwards.
+ */
 import { serialize } from 'node:v8';
 import { fillSafetensors } from '../../base/arrays/safetensors.ts';
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
@@ -29,7 +32,12 @@ export interface Taken {
 }
 
 /** `pool`: what the collectors of a pool say, which stand still too. */
-export async function take(known: KnownParts, folder: Folder, save: number, pool: unknown): Promise<Taken> {
+export async function take(
+  known: KnownParts,
+  folder: Folder,
+  save: number,
+  pool: unknown,
+): Promise<Taken> {
   const begun: unknown[] = [];
   try {
     return await taken(known, folder, save, pool, begun);
@@ -41,13 +49,20 @@ export async function take(known: KnownParts, folder: Folder, save: number, pool
 }
 
 /** `begun`: what goes on by itself once it was begun. */
-async function taken(known: KnownParts, folder: Folder, save: number, pool: unknown, begun: unknown[]): Promise<Taken> {
+async function taken(
+  known: KnownParts,
+  folder: Folder,
+  save: number,
+  pool: unknown,
+  begun: unknown[],
+): Promise<Taken> {
   const { buffer, ledger, limiter, mailbox, pipeline, learner, collectors, extra } = known;
   const facts = factsOf(known);
   const parts: Partial<Record<PartName, PartFacts>> = {};
   const arrays: Record<string, TensorData> = {};
   const held: HeldFile[] = [];
-  // All of this in one turn of the caller's thread: it may go on with something else at the first await.
+  // All of this in one turn of the caller's thread: it may go on with something else at the first
+  // await.
   const state = learner?.state();
   if (state instanceof Promise) state.catch(() => {}); // told when it is awaited
   begun.push(state);
@@ -56,7 +71,12 @@ async function taken(known: KnownParts, folder: Folder, save: number, pool: unkn
   if (position) {
     const { updates, prepared, ...where } = position;
     tick = where.tick;
-    parts.pipeline = { is: facts.pipeline!, ...where, updates: updates.length, prepared: prepared?.tick ?? null };
+    parts.pipeline = {
+      is: facts.pipeline!,
+      ...where,
+      updates: updates.length,
+      prepared: prepared?.tick ?? null,
+    };
     for (const [i, { ids, priorities }] of updates.entries()) {
       arrays[`updates.${i}.ids`] = tensor('float64', ids);
       arrays[`updates.${i}.priorities`] = tensor('float32', priorities);
@@ -66,7 +86,11 @@ async function taken(known: KnownParts, folder: Folder, save: number, pool: unkn
   const lanes = ledger?.states() ?? null;
   if (limiter) {
     const ahead = pipeline ? insideOf(pipeline).positions.countedAhead : 0;
-    parts.limiter = { is: facts.limiter!, inserts: limiter.inserts, samples: limiter.samples - ahead };
+    parts.limiter = {
+      is: facts.limiter!,
+      inserts: limiter.inserts,
+      samples: limiter.samples - ahead,
+    };
   }
   if (mailbox) {
     const weights = new Float32Array(mailbox.length);
@@ -89,12 +113,19 @@ async function taken(known: KnownParts, folder: Folder, save: number, pool: unkn
     const sampler = samplerOf(buffer);
     const binding = sampler && insideOfSampler(sampler).binding;
     if (binding && 'lanes' in buffer) {
-      const { leaves, known: reached, ...told } = treeParts(binding.tree, binding.leaves, buffer.lanes);
+      const {
+        leaves,
+        known: reached,
+        ...told
+      } = treeParts(binding.tree, binding.leaves, buffer.lanes);
       parts.buffer = { is: facts.buffer!, ...told };
-      // Its pipeline stands still, and a copy would double it. Drawn by hand it may change while it is written.
+      // Its pipeline stands still, and a copy would double it. Drawn by hand it may change while it
+      // is written.
       const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];
       const tree = { leaves: tensor('float64', kept), known: tensor('uint64', upTo) };
-      held.push(await folder.writeHeld(`priorities-${save}.safetensors`, fillSafetensors('save', tree)));
+      held.push(
+        await folder.writeHeld(`priorities-${save}.safetensors`, fillSafetensors('save', tree)),
+      );
     } else parts.buffer = { is: facts.buffer! };
   }
   try {
@@ -107,16 +138,27 @@ async function taken(known: KnownParts, folder: Folder, save: number, pool: unkn
   }
 }
 
-const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({ dtype, shape: [data.length], data });
+const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({
+  dtype,
+  shape: [data.length],
+  data,
+});
 
 /** They are written while the learner goes on, and may be what it works on. */
 const copied = (tensors: NamedTensors): NamedTensors =>
-  Object.fromEntries(Object.entries(tensors).map(([name, { data, ...is }]) => [name, { ...is, data: data.slice() }]));
+  Object.fromEntries(
+    Object.entries(tensors).map(([name, { data, ...is }]) => [name, { ...is, data: data.slice() }]),
+  );
 
 /** What is no promise is looked at at once: its arrays may be the caller's, which goes on. */
-async function serialised(kept: readonly (readonly [string, unknown])[]): Promise<Uint8Array | null> {
+async function serialised(
+  kept: readonly (readonly [string, unknown])[],
+): Promise<Uint8Array | null> {
   const bytes = await Promise.all(
-    kept.map(async ([name, value]) => [name, bytesOf(name)(isPromise(value) ? await value : value)] as const),
+    kept.map(
+      async ([name, value]) =>
+        [name, bytesOf(name)(isPromise(value) ? await value : value)] as const,
+    ),
   );
   return bytes.length === 0 ? null : serialize(Object.fromEntries(bytes));
 }
@@ -128,6 +170,8 @@ const bytesOf = (name: string) => (value: unknown) => {
   try {
     return serialize(value);
   } catch (error) {
-    throw typeError(`${name} cannot be kept: ${(error as Error).message}; give what structured cloning takes`);
+    throw typeError(
+      `${name} cannot be kept: ${(error as Error).message}; give what structured cloning takes`,
+    );
   }
 };

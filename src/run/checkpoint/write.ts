@@ -35,10 +35,15 @@ export async function writeTaken(
     }
   }
   for (const held of taken.held) files.push(await held.place());
-  const put = async (kind: string, fill: Parameters<Folder['write']>[1], ending = 'safetensors') => {
+  const put = async (
+    kind: string,
+    fill: Parameters<Folder['write']>[1],
+    ending = 'safetensors',
+  ) => {
     files.push(await folder.write(`${kind}-${save}.${ending}`, fill));
   };
-  if (taken.learner) await put('learner', fillSafetensors('learner', taken.learner, { format: 'pt' }));
+  if (taken.learner)
+    await put('learner', fillSafetensors('learner', taken.learner, { format: 'pt' }));
   if (Object.keys(arrays).length > 0) await put('run', fillSafetensors('run', arrays));
   const { plain } = taken;
   if (plain) await put('plain', (to) => to(plain), 'v8');
@@ -46,5 +51,9 @@ export async function writeTaken(
   const time = new Date().toISOString();
   const manifest: Manifest = { run, save, tick: taken.tick, time, parts, files, segments: kept };
   const { bytes: last } = await writeManifest(folder, manifest);
-  return { manifest, segments, bytes: bytes + last + files.reduce((sum, file) => sum + file.bytes, 0) };
+  return {
+    manifest,
+    segments,
+    bytes: bytes + last + files.reduce((sum, file) => sum + file.bytes, 0),
+  };
 }

@@ -1,7 +1,8 @@
 /**
- * Environment workers that add to a buffer and act by the mailbox's weights: one long task per piscina thread.
- * The opener and its collectors meet in shared memory only, and they are stopped like everything else: stop word, bells,
- * acknowledgement; a thread is terminated only when it does not answer.
+ * Environment workers that add to a buffer and act by the mailbox's weights: one long task per
+ * piscina thread. The opener and its collectors meet in shared memory only, and they are stopped
+ * like everything else: stop word, bells, acknowledgement; a thread is terminated only when it does
+ * not answer.
  */
 
 import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
@@ -37,8 +38,9 @@ export let threadsOf: (pool: CollectorPool) => readonly NonNullable<TaskThread['
 
 export class CollectorPool implements AsyncDisposable {
   /**
-   * Resolves when every collector has stopped; rejects with the first failure, which stops the others too. Nobody has to
-   * look at it: a failure that is not handled ends the process like any unhandled rejection.
+   * Resolves when every collector has stopped; rejects with the first failure, which stops the
+   * others too. Nobody has to look at it: a failure that is not handled ends the process like any
+   * unhandled rejection.
    */
   readonly done: Promise<void>;
   readonly workers: number;
@@ -46,7 +48,10 @@ export class CollectorPool implements AsyncDisposable {
   readonly #statistics: StatisticsPages;
   readonly #hold: PoolHold;
   readonly #control: Int32Array;
-  /** on the limiter's board, one per worker; claimed and released by the opener, so that a lost thread leaks none */
+  /**
+   * on the limiter's board, one per worker; claimed and released by the opener, so that a lost
+   * thread leaks none
+   */
   readonly #bells: Bell[] = [];
   readonly #release: () => void;
   readonly #opener: Bell;
@@ -66,8 +71,9 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Starts the workers and resolves when every collector is made. Rejects with the cause when a module cannot be loaded,
-   * or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no bell left for a worker.
+   * Starts the workers and resolves when every collector is made. Rejects with the cause when a
+   * module cannot be loaded, or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no
+   * bell left for a worker.
    */
   static async open<C extends AnyCollector = CollectorFactory>(
     options: CollectorPoolOptions<C>,
@@ -96,22 +102,35 @@ export class CollectorPool implements AsyncDisposable {
       'signal',
     ]);
     checkSignal(options.signal);
-    const { entry, buffer, mailbox, workers = 1, seed = 0, restart = 0, resume, options: given } = options;
-    if (!(entry instanceof URL)) throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
+    const {
+      entry,
+      buffer,
+      mailbox,
+      workers = 1,
+      seed = 0,
+      restart = 0,
+      resume,
+      options: given,
+    } = options;
+    if (!(entry instanceof URL))
+      throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
     if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
       throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
       throw typeError('mailbox must be a WeightMailbox');
     checkCount('workers', workers, 1, 64);
     if (buffer instanceof TrajectoryBuffer && workers > buffer.lanes)
-      throw rangeError(`workers must be at most the buffer's lanes, a lane each; got ${workers} for ${buffer.lanes}`);
+      throw rangeError(
+        `workers must be at most the buffer's lanes, a lane each; got ${workers} for ${buffer.lanes}`,
+      );
     checkCount('seed', seed, 0);
     this.#restartsLeft = checkCount('restart', restart, 0);
     this.#module = moduleOf(entry, given);
     this.workers = workers;
     this.#statistics = StatisticsPages.create(workers);
     const saved = checkResume(resume, workers);
-    for (const [worker, { statistics }] of saved.entries()) this.#statistics.restore(worker, statistics);
+    for (const [worker, { statistics }] of saved.entries())
+      this.#statistics.restore(worker, statistics);
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
@@ -123,7 +142,10 @@ export class CollectorPool implements AsyncDisposable {
       const bell = board.claim();
       if (bell === null) {
         this.#release();
-        throw stateError('BUSY', `the rate limiter has no bell left for collector ${worker}: close another pool first`);
+        throw stateError(
+          'BUSY',
+          `the rate limiter has no bell left for collector ${worker}: close another pool first`,
+        );
       }
       this.#bells.push(bell);
     }
@@ -143,10 +165,15 @@ export class CollectorPool implements AsyncDisposable {
     };
     const pages = this.#statistics;
     this.#hold = new PoolHold({ control: this.#control, workers, ring, pages });
-    // For checkpoints: collectors say where they are, and those that do stand still until release().
+    // For checkpoints: collectors say where they are, and those that do stand still until
+    // release().
     holders.set(this, () => this.#hold.take());
     const workersNow = () => this.#statistics.each();
-    watchedCollectors.set(this, { failure: () => this.#failure, workers: workersNow, remote: () => null });
+    watchedCollectors.set(this, {
+      failure: () => this.#failure,
+      workers: workersNow,
+      remote: () => null,
+    });
     this.#threads = Array.from({ length: workers }, () => new TaskThread(THREAD, warnOfLate));
     const tasks = Array.from({ length: workers }, (_, worker) =>
       this.#run({
@@ -158,7 +185,8 @@ export class CollectorPool implements AsyncDisposable {
     );
     this.#settled = Promise.allSettled(tasks);
     this.#watch = setInterval(() => this.#nameStuck(), 1000).unref();
-    // A failure belongs to open() until that has resolved, and to `done` from then on: never to nobody, never to both.
+    // A failure belongs to open() until that has resolved, and to `done` from then on: never to
+    // nobody, never to both.
     this.done = new Promise((resolve, reject) => {
       Promise.all(tasks).then(
         () => resolve(),
@@ -175,15 +203,17 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Episodes that collectors tell of, from the first read on, one after the other; ends when the pool closes. Each worker's
-   * last 256 are kept for a reader that is slower; `missed` says how many went by before one. Rejects with the signal's reason,
-   * and with the failure of a collector.
+   * Episodes that collectors tell of, from the first read on, one after the other; ends when the
+   * pool closes. Each worker's last 256 are kept for a reader that is slower; `missed` says how
+   * many went by before one. Rejects with the signal's reason, and with the failure of a collector.
    */
   episodes(options: { signal?: AbortSignal } = {}): AsyncGenerator<Episode, void> {
     checkKeys('episodes', options, ['signal']);
     checkSignal(options.signal);
     return episodesOf({
-      ...{ pages: this.#statistics, workers: this.workers, signal: options.signal },
+      pages: this.#statistics,
+      workers: this.workers,
+      signal: options.signal,
       over: () =>
         this.#settled.then(() => {
           if (this.#failure) throw this.#failure;
@@ -205,7 +235,10 @@ export class CollectorPool implements AsyncDisposable {
     return this.close();
   }
 
-  /** Stop word first, bells after: a collector that read its bell before the stop word cannot sleep through it. */
+  /**
+   * Stop word first, bells after: a collector that read its bell before the stop word cannot sleep
+   * through it.
+   */
   #stop(): void {
     Atomics.store(this.#control, STOP, 1);
     Atomics.notify(this.#control, STOP);
@@ -266,5 +299,8 @@ const causeOf = (error: unknown): unknown =>
 /** A timer or a socket that a collector left behind ends nothing. */
 function warnOfLate(error: unknown): void {
   const message = (error as Error)?.message ?? String(error);
-  process.emitWarning(`the thread of a collector that has ended failed: ${message}`, 'CollectorWarning');
+  process.emitWarning(
+    `the thread of a collector that has ended failed: ${message}`,
+    'CollectorWarning',
+  );
 }

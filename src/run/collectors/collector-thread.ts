@@ -1,4 +1,7 @@
-/** A worker's one long task: make the collector, then collect, add and read weights until the stop word says so. */
+/**
+ * A worker's one long task: make the collector, then collect, add and read weights until the stop
+ * word says so.
+ */
 import { setTimeout } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
 import { nowMs } from '../../base/clock.ts';
@@ -13,7 +16,13 @@ import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
 import { insideOfLimiter, type RateLimiter } from '../../store/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../../store/weights/weight-mailbox.ts';
-import type { BufferField, Collected, Collector, CollectorContext, CollectorFactory } from './collector.ts';
+import type {
+  BufferField,
+  Collected,
+  Collector,
+  CollectorContext,
+  CollectorFactory,
+} from './collector.ts';
 import { HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
@@ -58,7 +67,10 @@ export interface CollectorThrew {
   readonly thrown: unknown;
 }
 
-/** Resolves when the stop word was seen; rejects with whatever the user's module throws, in an object. */
+/**
+ * Resolves when the stop word was seen; rejects with whatever the user's module throws, in an
+ * object.
+ */
 export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
   try {
     await collect(setup);
@@ -80,9 +92,20 @@ async function collect(setup: CollectorSetup): Promise<void> {
   const { limiter, writer, fields, add } = await attached(setup);
   try {
     const before = { restarts, stepsBefore: report.stepsSoFar, state: resume?.state };
-    const collector = await factory({ worker, workers, seed, ...before, options, writer, fields, report });
+    const collector = await factory({
+      worker,
+      workers,
+      seed,
+      ...before,
+      options,
+      writer,
+      fields,
+      report,
+    });
     if (typeof collector?.collect !== 'function') {
-      throw typeError(`the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`);
+      throw typeError(
+        `the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`,
+      );
     }
     Atomics.add(control, READY, 1);
     new Bell(control.subarray(OPENER_BELL)).ring();
@@ -94,12 +117,16 @@ async function collect(setup: CollectorSetup): Promise<void> {
       await collector.close?.();
     }
   } finally {
-    // A collector that is made anew takes the same lanes again. Of a thread that ends they are taken back.
+    // A collector that is made anew takes the same lanes again. Of a thread that ends they are
+    // taken back.
     writer?.close();
   }
 }
 
-/** Where what collect() brings goes: rows to the buffer itself, steps through a writer of this worker's lanes. */
+/**
+ * Where what collect() brings goes: rows to the buffer itself, steps through a writer of this
+ * worker's lanes.
+ */
 interface Sink {
   limiter: RateLimiter | null;
   writer: TrajectoryWriter | null;
@@ -108,7 +135,13 @@ interface Sink {
   add: (collected: object) => number;
 }
 
-async function attached({ buffer: shared, worker, workers, restarts, resume }: CollectorSetup): Promise<Sink> {
+async function attached({
+  buffer: shared,
+  worker,
+  workers,
+  restarts,
+  resume,
+}: CollectorSetup): Promise<Sink> {
   if (shared.kind === 'hotslot.ReplayBuffer') {
     const buffer = ReplayBuffer.attach(shared);
     const fields = byKey(Object.values(buffer.layout.fields));
@@ -125,24 +158,34 @@ async function attached({ buffer: shared, worker, workers, restarts, resume }: C
 const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorContext['fields'] =>
   Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, { dtype, shape }]));
 
-/** Claims once what has the lanes is gone: a thread that ends gives them back, but a little after the pool was told. */
+/**
+ * Claims once what has the lanes is gone: a thread that ends gives them back, but a little after
+ * the pool was told.
+ */
 async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
   for (const end = nowMs() + FREED_MS; ; await setTimeout(1)) {
     try {
       return claim();
     } catch (error) {
-      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY' || nowMs() > end) throw error;
+      if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_BUSY' || nowMs() > end)
+        throw error;
     }
   }
 }
 
 /** A worker's part of the lanes: in order, and as even as it gets. */
-function lanesOf(all: number, worker: number, workers: number): { firstLane: number; lanes: number } {
+function lanesOf(
+  all: number,
+  worker: number,
+  workers: number,
+): { firstLane: number; lanes: number } {
   const firstLane = Math.floor((worker * all) / workers);
   return { firstLane, lanes: Math.floor(((worker + 1) * all) / workers) - firstLane };
 }
 
-/** Awaits what collect() promises and nothing else; posts and allocates nothing on its own account. */
+/**
+ * Awaits what collect() promises and nothing else; posts and allocates nothing on its own account.
+ */
 async function loop(
   collector: Collector,
   setup: CollectorSetup & Pick<Sink, 'limiter' | 'add'>,
@@ -150,14 +193,16 @@ async function loop(
 ): Promise<void> {
   const { control, limiter, add } = setup;
   const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
-  const bell = setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
+  const bell =
+    setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
   let rows: Collected = setup.resume?.rows ?? null;
   let told = 0;
   let stop: StopWord | null = null;
   for (;;) {
-    // The bell before the stop word and the offer: either they see the change or the park returns at once.
+    // The bell before the stop word and the offer: either they see the change or the park returns
+    // at once.
     const seen = bell?.read() ?? 0;
     if (Atomics.load(control, STOP) !== 0) return;
     const hold = Atomics.load(control, HOLD);
@@ -211,7 +256,10 @@ async function standStill(
   try {
     port.postMessage(await answer());
   } catch (error) {
-    port.postMessage({ hold, refused: (error as Error)?.message ?? String(error) } satisfies HoldAnswer);
+    port.postMessage({
+      hold,
+      refused: (error as Error)?.message ?? String(error),
+    } satisfies HoldAnswer);
     return;
   }
   if (!collector.state) return;
@@ -225,7 +273,10 @@ const isPromise = (given: Collected | Promise<Collected>): given is Promise<Coll
 /** Ends what a collector waits for when the opener has set the stop word. */
 class StopWord {
   #stopped = false;
-  /** of the promise that is waited for now: a race with one lasting promise would keep something of every collect() */
+  /**
+   * of the promise that is waited for now: a race with one lasting promise would keep something of
+   * every collect()
+   */
   #end = () => {};
 
   constructor(control: Int32Array) {

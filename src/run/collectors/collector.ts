@@ -1,4 +1,7 @@
-/** What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the pool decides the thread. */
+/**
+ * What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the
+ * pool decides the thread.
+ */
 import { shown } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
 import { typeError } from '../../base/errors.ts';
@@ -6,33 +9,46 @@ import type { StepFields, Steps } from '../../store/lanes/schema.ts';
 import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
 
 /**
- * What one collect() brings: rows to add, for a TrajectoryBuffer one step of each lane of the writer; null when there are none
- * this time, or the collector added them itself.
+ * What one collect() brings: rows to add, for a TrajectoryBuffer one step of each lane of the
+ * writer; null when there are none this time, or the collector added them itself.
  */
 export type Collected<R extends object = object> = R | null;
 
 /** A collector steps its environments and hands out what they saw. */
 export interface Collector<R extends object = object> {
   /**
-   * Steps every environment once and returns the rows to add, or a promise of them for environments behind a socket, a child
-   * process or a browser. The arrays stay the collector's own: they are read until the buffer took them, and only then
-   * collect() is called again.
+   * Steps every environment once and returns the rows to add, or a promise of them for environments
+   * behind a socket, a child process or a browser. The arrays stay the collector's own: they are
+   * read until the buffer took them, and only then collect() is called again.
    */
   collect(): Collected<R> | Promise<Collected<R>>;
   /**
-   * Everything that it goes on from, such as its environments and generators: what structured cloning takes, or a promise of it.
-   * Asked for between two collect() when a checkpoint is taken; a run that goes on from there hands it to the factory as
-   * `context.state`. Without it a collector that goes on begins other episodes.
+   * Everything that it goes on from, such as its environments and generators: what structured
+   * cloning takes, or a promise of it. Asked for between two collect() when a checkpoint is taken;
+   * a run that goes on from there hands it to the factory as `context.state`. Without it a
+   * collector that goes on begins other episodes.
    */
   state?(): unknown;
-  /** A newer version of the learner's weights, before the next collect(). The array is reused: copy what must last. */
+  /**
+   * A newer version of the learner's weights, before the next collect(). The array is reused: copy
+   * what must last.
+   */
   load?(weights: Float32Array, version: number): void;
-  /** Called once, when the pool stops; also while a promise of collect() is still open. The writer still writes then. */
+  /**
+   * Called once, when the pool stops; also while a promise of collect() is still open. The writer
+   * still writes then.
+   */
   close?(): void | Promise<void>;
 }
 
-/** What a collector is told when it is made. `W`: its writer, where it is known what the pool writes to. */
-export interface CollectorContext<O = unknown, W extends TrajectoryWriter | null = TrajectoryWriter | null> {
+/**
+ * What a collector is told when it is made. `W`: its writer, where it is known what the pool writes
+ * to.
+ */
+export interface CollectorContext<
+  O = unknown,
+  W extends TrajectoryWriter | null = TrajectoryWriter | null,
+> {
   /** 0 … workers − 1 */
   readonly worker: number;
   readonly workers: number;
@@ -42,13 +58,16 @@ export interface CollectorContext<O = unknown, W extends TrajectoryWriter | null
   readonly restarts: number;
   /** environment steps that this worker had reported before it was made */
   readonly stepsBefore: number;
-  /** what this worker's collector said by its state() when the run was saved; undefined in a new one */
+  /**
+   * what this worker's collector said by its state() when the run was saved; undefined in a new one
+   */
   readonly state?: unknown;
   /** what the pool was opened with, cloned */
   readonly options: O;
   /**
-   * For a TrajectoryBuffer: the pen of this collector's lanes, `writer.lanes` of them from `writer.firstLane` on. The pool adds what
-   * collect() returns through it, and closes it. null for a ReplayBuffer.
+   * For a TrajectoryBuffer: the pen of this collector's lanes, `writer.lanes` of them from
+   * `writer.firstLane` on. The pool adds what collect() returns through it, and closes it. null for
+   * a ReplayBuffer.
    */
   readonly writer: W;
   /** what the pool's buffer stores, by the names that collect() gives columns by */
@@ -71,7 +90,10 @@ export interface CollectorReport {
   episode(episodeReturn: number, length?: number): void;
 }
 
-/** The default export of a collector's module. May be async: it is awaited before the first collect(). */
+/**
+ * The default export of a collector's module. May be async: it is awaited before the first
+ * collect().
+ */
 export type CollectorFactory<
   O = unknown,
   R extends object = object,
@@ -86,17 +108,20 @@ type DefineSteps<O, S extends StepFields> = (
 ) => CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>;
 
 /**
- * For TypeScript: `export default defineCollector<Options>()((context) => …)` types `context.options` and the rows, and
- * `CollectorPool.open<typeof collector>()` then wants those options, and a buffer that takes such rows. With the fields of a
- * TrajectoryBuffer, `defineCollector<Options, typeof fields>()`, `context.writer` is there and what collect() returns has to be
- * steps of them. Gives the factory back.
+ * For TypeScript: `export default defineCollector<Options>()((context) => …)` types
+ * `context.options` and the rows, and `CollectorPool.open<typeof collector>()` then wants those
+ * options, and a buffer that takes such rows. With the fields of a TrajectoryBuffer,
+ * `defineCollector<Options, typeof fields>()`, `context.writer` is there and what collect() returns
+ * has to be steps of them. Gives the factory back.
  */
 export function defineCollector<O = unknown>(): DefineRows<O>;
 export function defineCollector<O, S extends StepFields>(): DefineSteps<O, S>;
 export function defineCollector(): <F>(factory: F) => F {
   return (factory) => {
     if (typeof factory !== 'function')
-      throw typeError(`defineCollector()() takes a function that makes a collector, got ${shown(factory)}`);
+      throw typeError(
+        `defineCollector()() takes a function that makes a collector, got ${shown(factory)}`,
+      );
     return factory;
   };
 }

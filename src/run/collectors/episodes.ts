@@ -1,4 +1,7 @@
-/** Episodes of a pool's collectors as something to iterate over, read from shared memory now and then. */
+/**
+ * Episodes of a pool's collectors as something to iterate over, read from shared memory now and
+ * then.
+ */
 import type { Episode, StatisticsPages } from './statistics.ts';
 
 /** How often it is looked for new ones. */
@@ -7,13 +10,24 @@ const LOOK_MS = 50;
 interface Source {
   pages: StatisticsPages;
   workers: number;
-  /** resolves when no more will come; rejects with why. Asked for by who reads: nobody else hears of it */
+  /**
+   * resolves when no more will come; rejects with why. Asked for by who reads: nobody else hears of
+   * it
+   */
   over: () => Promise<unknown>;
   signal: AbortSignal | undefined;
 }
 
-export async function* episodesOf({ pages, workers, over, signal }: Source): AsyncGenerator<Episode, void> {
-  const readers = Array.from({ length: workers }, (_, worker) => ({ next: pages.ended(worker), missed: 0 }));
+export async function* episodesOf({
+  pages,
+  workers,
+  over,
+  signal,
+}: Source): AsyncGenerator<Episode, void> {
+  const readers = Array.from({ length: workers }, (_, worker) => ({
+    next: pages.ended(worker),
+    missed: 0,
+  }));
   let ended: { failed?: { error: unknown } } | null = null;
   let wake = () => {};
   const end = (how: { failed?: { error: unknown } }) => {

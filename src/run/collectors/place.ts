@@ -10,8 +10,8 @@ const ours = ['dist/src/', 'dist/actors/', 'src/', 'actors/'].map((folder) => ro
 const foreign = [...ours, '/node_modules/piscina/', 'node:'];
 
 /**
- * ' (file:line:column)' of the frame in `module`, or else of the first that is not of this package. A rejected value
- * of an environment has no such frame: then ' (file)', the module that gave it.
+ * ' (file:line:column)' of the frame in `module`, or else of the first that is not of this package.
+ * A rejected value of an environment has no such frame: then ' (file)', the module that gave it.
  */
 export function placeOf(error: unknown, module: URL): string {
   const stack = (error as Error | null)?.stack;
@@ -24,9 +24,14 @@ export function placeOf(error: unknown, module: URL): string {
   return ` (${place ?? basename(module.pathname)})`;
 }
 
-/** The module that users know of: train()'s collectors are this package's, and their environments are not. */
+/**
+ * The module that users know of: train()'s collectors are this package's, and their environments
+ * are not.
+ */
 export function moduleOf(entry: URL, options: unknown): URL {
   const { environment } = (options ?? {}) as { environment?: unknown };
   const own = ours.some((folder) => entry.pathname.startsWith(folder));
-  return own && typeof environment === 'string' && URL.canParse(environment) ? new URL(environment) : entry;
+  return own && typeof environment === 'string' && URL.canParse(environment)
+    ? new URL(environment)
+    : entry;
 }

@@ -1,6 +1,6 @@
 /**
- * A pool whose collectors stand still between two collect(), for as long as a checkpoint is taken: each says where it is, in a
- * message, and waits. Those that have no state() neither say nor wait.
+ * A pool whose collectors stand still between two collect(), for as long as a checkpoint is taken:
+ * each says where it is, in a message, and waits. Those that have no state() neither say nor wait.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { shown } from '../../base/checks.ts';
@@ -39,7 +39,10 @@ export interface RunningCollectors {
   close(): Promise<void>;
 }
 
-/** How collectors that a checkpoint may keep are made to stand still; each kind enters itself when it is opened. */
+/**
+ * How collectors that a checkpoint may keep are made to stand still; each kind enters itself when
+ * it is opened.
+ */
 export const holders = new WeakMap<object, () => Promise<HeldPool>>();
 
 export class PoolHold {
@@ -52,7 +55,12 @@ export class PoolHold {
   /** answers of the hold under way, by worker */
   #heard: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
 
-  constructor(given: { control: Int32Array; workers: number; ring: () => void; pages: StatisticsPages }) {
+  constructor(given: {
+    control: Int32Array;
+    workers: number;
+    ring: () => void;
+    pages: StatisticsPages;
+  }) {
     this.#control = given.control;
     this.#workers = given.workers;
     this.#ring = given.ring;
@@ -77,7 +85,8 @@ export class PoolHold {
 
   /** One at a time. Rejects where a collector's state() throws, or gives what cannot be cloned. */
   async take(): Promise<HeldPool> {
-    if (this.#held) throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
+    if (this.#held)
+      throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;
     const hold = Atomics.add(this.#control, HOLD, 1) + 1;
     let released = false;
@@ -102,7 +111,10 @@ export class PoolHold {
     return { state: { kind: KIND, workers } satisfies SavedPool, late, release };
   }
 
-  /** Behind the stop word: nobody stands still any more. The word changes, or who looked at the stop word before it would sleep. */
+  /**
+   * Behind the stop word: nobody stands still any more. The word changes, or who looked at the stop
+   * word before it would sleep.
+   */
   stop(): void {
     this.#change(2);
   }
@@ -123,12 +135,15 @@ export class PoolHold {
       this.#heard = (worker, answer) => {
         if (answer !== null && answer.hold !== hold) return;
         if (answer !== null && 'refused' in answer)
-          return end(unavailableError(`collector ${worker} cannot say where it is: ${answer.refused}`));
+          return end(
+            unavailableError(`collector ${worker} cannot say where it is: ${answer.refused}`),
+          );
         saved.set(worker, answer?.saved ?? null);
         if (saved.size >= this.#workers) end();
       };
       // Those whose thread is over say nothing more.
-      for (let worker = 0; worker < this.#workers; worker++) if (!this.#ports.has(worker)) this.#heard(worker, null);
+      for (let worker = 0; worker < this.#workers; worker++)
+        if (!this.#ports.has(worker)) this.#heard(worker, null);
       this.#ring();
     });
   }
@@ -139,8 +154,12 @@ export function checkResume(resume: unknown, workers: number): readonly SavedWor
   if (resume === undefined || resume === null) return [];
   const { kind, workers: saved } = resume as SavedPool;
   if (kind !== KIND || !Array.isArray(saved))
-    throw typeError(`resume must be what Checkpoint.restore() gave as collectors of a pool, got ${shown(resume)}`);
+    throw typeError(
+      `resume must be what Checkpoint.restore() gave as collectors of a pool, got ${shown(resume)}`,
+    );
   if (saved.length !== workers)
-    throw rangeError(`resume is of ${saved.length} workers, got workers: ${workers}: as many go on as there were`);
+    throw rangeError(
+      `resume is of ${saved.length} workers, got workers: ${workers}: as many go on as there were`,
+    );
   return saved;
 }

@@ -14,7 +14,9 @@ export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = Po
 interface PoolOptions<B> {
   /** module whose default export is a CollectorFactory */
   entry: URL;
-  /** where they add: rows, or steps of the lanes, which the workers share out among them in order */
+  /**
+   * where they add: rows, or steps of the lanes, which the workers share out among them in order
+   */
   buffer: B;
   /** where the learner's weights come from */
   mailbox?: WeightMailbox;
@@ -30,14 +32,24 @@ interface PoolOptions<B> {
   signal?: AbortSignal;
 }
 
-/** Handed to every collector; must survive structured cloning. May be left out where collectors do without. */
+/**
+ * Handed to every collector; must survive structured cloning. May be left out where collectors do
+ * without.
+ */
 type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
-type RowsFrom<C extends AnyCollector> = Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
-/** A buffer that takes such rows, or such steps; only the latter where the collectors want a writer. */
-type BufferFor<R extends object, W> = (null extends W ? RowsBufferFor<R> : never) | StepsBufferFor<R>;
+type RowsFrom<C extends AnyCollector> =
+  Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
+/**
+ * A buffer that takes such rows, or such steps; only the latter where the collectors want a writer.
+ */
+type BufferFor<R extends object, W> =
+  | (null extends W ? RowsBufferFor<R> : never)
+  | StepsBufferFor<R>;
 type RowsBufferFor<R extends object> = object extends R
   ? ReplayBuffer
   : ReplayBuffer & { readonly add: (rows: R) => number };
 type StepsBufferFor<R extends object> = object extends R
   ? TrajectoryBuffer
-  : TrajectoryBuffer & { readonly writer: (options: { lanes: number }) => { readonly add: (step: R) => number } };
+  : TrajectoryBuffer & {
+      readonly writer: (options: { lanes: number }) => { readonly add: (step: R) => number };
+    };

@@ -50,7 +50,10 @@ export interface RemoteStatus {
   readonly stale: number;
   /** messages that were none of this run */
   readonly refused: number;
-  /** rows that no host has any more; of steps, final observations count too, as rows that are on their way */
+  /**
+   * rows that no host has any more; of steps, final observations count too, as rows that are on
+   * their way
+   */
   readonly lost: number;
   /** ms from sending to the buffer */
   readonly lag: RemoteSpread;
@@ -60,7 +63,9 @@ export interface RemoteStatus {
   readonly windowFull: number;
   /** how many versions the rows' weights are behind */
   readonly versionLag: RemoteSpread;
-  /** that hosts have sent and that are not acknowledged: on the server, or waiting for the limiter */
+  /**
+   * that hosts have sent and that are not acknowledged: on the server, or waiting for the limiter
+   */
   readonly streamBytes: number;
   readonly hosts: readonly RemoteHostStatus[];
 }

@@ -1,6 +1,6 @@
 /**
- * What collectors count, a page of shared memory per worker. Each worker writes its own page only; readers get numbers for
- * people, at most a moment old.
+ * What collectors count, a page of shared memory per worker. Each worker writes its own page only;
+ * readers get numbers for people, at most a moment old.
  */
 import { nowMs } from '../../base/clock.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -86,7 +86,10 @@ export class StatisticsPages {
 
   constructor(share: StatisticsShare) {
     this.#share = share;
-    this.#writers = Array.from({ length: share.workers }, (_, worker) => new StatisticsWriter(share, worker));
+    this.#writers = Array.from(
+      { length: share.workers },
+      (_, worker) => new StatisticsWriter(share, worker),
+    );
   }
 
   static create(workers: number): StatisticsPages {
@@ -110,8 +113,15 @@ export class StatisticsPages {
     return this.writer(worker).episodes.head;
   }
 
-  /** A worker's episodes from number `from` on, oldest first; what comes next, and how many were missed since the last one. */
-  episodes(worker: number, from: number, before = 0): { next: number; missed: number; episodes: Episode[] } {
+  /**
+   * A worker's episodes from number `from` on, oldest first; what comes next, and how many were
+   * missed since the last one.
+   */
+  episodes(
+    worker: number,
+    from: number,
+    before = 0,
+  ): { next: number; missed: number; episodes: Episode[] } {
     const episodes: Episode[] = [];
     let told = -before;
     const { next, missed } = this.writer(worker).episodes.read(from, (episode, soFar) => {
@@ -143,19 +153,29 @@ export class StatisticsPages {
   /** Worker by worker. */
   each(): WorkerStatistics[] {
     return this.#writers.map(({ page, episodes }) => ({
-      ...{ steps: page[STEPS] as number, episodes: episodes.head, waits: page[WAITS] as number },
+      steps: page[STEPS] as number,
+      episodes: episodes.head,
+      waits: page[WAITS] as number,
       version: page[VERSION] as number,
       busyMs: (page[SINCE] as number) > 0 ? Math.max(0, nowMs() - (page[SINCE] as number)) : 0,
     }));
   }
 
   read(): CollectorStatistics {
-    const sum = { steps: 0, episodes: 0, meanReturn: 0, recent: 0, waits: 0, version: Number.POSITIVE_INFINITY };
+    const sum = {
+      steps: 0,
+      episodes: 0,
+      meanReturn: 0,
+      recent: 0,
+      waits: 0,
+      version: Number.POSITIVE_INFINITY,
+    };
     let returns = 0;
     for (const { page, episodes: ring } of this.#writers) {
       const episodes = ring.head;
       const recent = Math.min(episodes, REMEMBERED);
-      for (let n = episodes - recent; n < episodes; n++) returns += ring.values[ring.at(n)] as number;
+      for (let n = episodes - recent; n < episodes; n++)
+        returns += ring.values[ring.at(n)] as number;
       sum.steps += page[STEPS] as number;
       sum.episodes += episodes;
       sum.recent += recent;

@@ -1,4 +1,7 @@
-/** What a monitor sees of collectors that run, here or on other machines; each kind enters itself when it is opened. */
+/**
+ * What a monitor sees of collectors that run, here or on other machines; each kind enters itself
+ * when it is opened.
+ */
 import type { RemoteStatus } from './remote-status.ts';
 import type { WorkerStatistics } from './statistics.ts';
 

@@ -5,7 +5,10 @@ import { rangeError } from '../../base/errors.ts';
 import { neighbour } from '../../base/float32.ts';
 import type { Spaces } from './spaces.ts';
 
-/** Copies the actions of `count` environments; throws RangeError for one that the space does not have. */
+/**
+ * Copies the actions of `count` environments; throws RangeError for one that the space does not
+ * have.
+ */
 export function takeActions(
   actions: ArrayLike<number>,
   into: Float32Array | Int32Array,

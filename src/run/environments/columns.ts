@@ -19,21 +19,29 @@ export interface Stepped {
   readonly actions: Float32Array;
 }
 
-/** Of a ReplayBuffer: whichever of these its rows have. Throws for a field that environments do not give. */
-export function rowColumns(fields: Readonly<Record<string, BufferField>>, stepped: Stepped): Columns {
+/**
+ * Of a ReplayBuffer: whichever of these its rows have. Throws for a field that environments do not
+ * give.
+ */
+export function rowColumns(
+  fields: Readonly<Record<string, BufferField>>,
+  stepped: Stepped,
+): Columns {
   const { vector, obs, actions } = stepped;
   const { spaces, count } = vector;
   const { observation } = spaces;
   const over = new Uint8Array(count);
   const dones = () => {
-    for (let i = 0; i < count; i++) over[i] = (vector.terminated[i] as number) | (vector.truncated[i] as number);
+    for (let i = 0; i < count; i++)
+      over[i] = (vector.terminated[i] as number) | (vector.truncated[i] as number);
     return over;
   };
   const given: Record<string, (field: BufferField) => Fill> = {
     obs: (field) => column('obs', field, observation, () => obs),
     nextObs: (field) => column('nextObs', field, observation, () => vector.nextObs),
     actions: (field) => actionColumn(field, spaces, actions),
-    rewards: (field) => column('rewards', field, { size: 1, dtype: 'float32' }, () => vector.rewards),
+    rewards: (field) =>
+      column('rewards', field, { size: 1, dtype: 'float32' }, () => vector.rewards),
     dones: (field) => column('dones', field, flag, dones),
     terminated: (field) => column('terminated', field, flag, () => vector.terminated),
     truncated: (field) => column('truncated', field, flag, () => vector.truncated),
@@ -52,8 +60,8 @@ export function rowColumns(fields: Readonly<Record<string, BufferField>>, steppe
 }
 
 /**
- * The rows that are not skipped, in an array of their own. A column reads arrays that are the environment set's, and another column may
- * read the same ones after it. Only the set writes them.
+ * The rows that are not skipped, in an array of their own. A column reads arrays that are the
+ * environment set's, and another column may read the same ones after it. Only the set writes them.
  */
 function keeping(fill: Fill, skipped: Uint8Array): Fill {
   let kept: TypedArray | undefined;
@@ -70,7 +78,10 @@ function keeping(fill: Fill, skipped: Uint8Array): Fill {
 }
 
 /** Of a TrajectoryBuffer: what its writer takes of a step. */
-export function stepColumns(fields: Readonly<Record<string, BufferField>>, stepped: Stepped): Columns {
+export function stepColumns(
+  fields: Readonly<Record<string, BufferField>>,
+  stepped: Stepped,
+): Columns {
   const { vector, obs, actions } = stepped;
   const { spaces } = vector;
   const { observation } = spaces;
@@ -97,13 +108,20 @@ const flag = { size: 1, dtype: 'uint8' } as const;
 const isFloat = (dtype: DType): boolean => dtype.includes('float');
 
 /** What environments give as `from`, in the array that the field wants. */
-function column(name: string, field: BufferField, from: { size: number; dtype: DType }, read: () => TypedArray): Fill {
+function column(
+  name: string,
+  field: BufferField,
+  from: { size: number; dtype: DType },
+  read: () => TypedArray,
+): Fill {
   const { dtype, shape } = field;
   if (elementCount(shape) !== from.size)
     throw rangeError(`the buffer's ${name} are [${shape}], environments give ${from.size} numbers`);
   if (dtype === from.dtype || (dtype === 'bool' && from === flag)) return read;
   if (!isFloat(dtype) && from !== flag)
-    throw typeError(`the buffer's ${name} are ${dtype}, which do not hold what environments give: ${from.dtype}`);
+    throw typeError(
+      `the buffer's ${name} are ${dtype}, which do not hold what environments give: ${from.dtype}`,
+    );
   let floats: Float32Array | undefined;
   if (dtype === 'float16' || dtype === 'bfloat16') {
     const [round, infinity] = dtype === 'float16' ? [toFloat16, 0x7c00] : [toBfloat16, 0x7f80];
@@ -115,8 +133,11 @@ function column(name: string, field: BufferField, from: { size: number; dtype: D
       }
       const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
       // The buffer decides about numbers that are not finite.
-      const over = bits.findIndex((one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]));
-      if (over >= 0) throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
+      const over = bits.findIndex(
+        (one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]),
+      );
+      if (over >= 0)
+        throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
       return bits;
     };
   }
@@ -137,7 +158,8 @@ function narrowed(name: string, size: number, read: () => TypedArray): Fill {
 function actionColumn(field: BufferField, spaces: Spaces, actions: Float32Array): Fill {
   const { action } = spaces;
   const { dtype, shape } = field;
-  if (action.kind === 'box') return column('actions', field, { size: action.size, dtype: 'float32' }, () => actions);
+  if (action.kind === 'box')
+    return column('actions', field, { size: action.size, dtype: 'float32' }, () => actions);
   if (elementCount(shape) !== 1)
     throw rangeError(`the buffer's actions are [${shape}], these are ${described(spaces)}`);
   const most: Partial<Record<DType, number>> = {
@@ -149,7 +171,8 @@ function actionColumn(field: BufferField, spaces: Spaces, actions: Float32Array)
   };
   if (dtype === 'int64' || dtype === 'uint64' || dtype === 'float16' || dtype === 'bfloat16')
     throw typeError(`the buffer's actions are ${dtype}: take int32, or one that is smaller`);
-  if (action.n > (most[dtype] ?? action.n)) throw rangeError(`${action.n} actions do not fit ${shown(dtype)}`);
+  if (action.n > (most[dtype] ?? action.n))
+    throw rangeError(`${action.n} actions do not fit ${shown(dtype)}`);
   return dtype === 'float32' ? () => actions : copied(dtype, () => actions);
 }
 

@@ -1,4 +1,7 @@
-/** Environments that are stepped together: what collectors and evaluations know of them, whoever steps them. */
+/**
+ * Environments that are stepped together: what collectors and evaluations know of them, whoever
+ * steps them.
+ */
 import type { TypedArray } from '../../base/dtype.ts';
 import type { Spaces } from './spaces.ts';
 
@@ -31,7 +34,10 @@ export interface SteppedSet {
   readonly going: number;
   /** Begins the first episode of each. A promise where an environment gives one. */
   begin(): void | Promise<void>;
-  /** One step of each that has an episode under way; count × size numbers. A promise where an environment gives one. */
+  /**
+   * One step of each that has an episode under way; count × size numbers. A promise where an
+   * environment gives one.
+   */
   step(actions: ArrayLike<number>): void | Promise<void>;
 }
 

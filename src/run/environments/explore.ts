@@ -6,19 +6,34 @@ import type { Spaces } from './spaces.ts';
 
 /** Acts for many environments at once: MlpPolicy, SacPolicy, Td3Policy, or yours. */
 export interface Policy {
-  /** newer weights, as the learner publishes them; copy what must last. Until the first come, actions are random. */
+  /**
+   * newer weights, as the learner publishes them; copy what must last. Until the first come,
+   * actions are random.
+   */
   load?(weights: Float32Array): unknown;
-  /** for n observations, one behind the other, an action of each: an index, or the numbers of a box. Read before the next call. */
+  /**
+   * for n observations, one behind the other, an action of each: an index, or the numbers of a box.
+   * Read before the next call.
+   */
   act(obs: Float32Array, n: number): ArrayLike<number>;
 }
 
-/** What is done besides what the policy says. Steps are those of all workers together, a worker's times their number. */
+/**
+ * What is done besides what the policy says. Steps are those of all workers together, a worker's
+ * times their number.
+ */
 export interface Explore {
   /** so many steps at first are random; default 0 */
   randomSteps?: number;
-  /** a random action is kept for so many steps: gets further in environments that answer slowly. Default 1 */
+  /**
+   * a random action is kept for so many steps: gets further in environments that answer slowly.
+   * Default 1
+   */
   hold?: number;
-  /** of Discrete actions: the share of random ones falls from `from` (default 1) to `to` over so many steps */
+  /**
+   * of Discrete actions: the share of random ones falls from `from` (default 1) to `to` over so
+   * many steps
+   */
   epsilon?: { from?: number; to: number; steps: number };
 }
 
@@ -35,7 +50,9 @@ export function checkExplore(explore: Explore, spaces: Spaces): void {
       throw rangeError(`explore.epsilon.${name} must be a number from 0 to 1, got ${shown(share)}`);
   checkCount('explore.epsilon.steps', steps, 0);
   if (spaces.action.kind !== 'discrete')
-    throw typeError('explore.epsilon is for discrete actions: of boxes the policy itself brings noise');
+    throw typeError(
+      'explore.epsilon is for discrete actions: of boxes the policy itself brings noise',
+    );
 }
 
 /** Chooses actions of `count` environments; the array is the same each time. */
@@ -56,7 +73,13 @@ export class Explorer {
   constructor(
     spaces: Spaces,
     count: number,
-    made: { policy: Policy | null; explore: Explore; random: Random; workers: number; steps: number },
+    made: {
+      policy: Policy | null;
+      explore: Explore;
+      random: Random;
+      workers: number;
+      steps: number;
+    },
   ) {
     const { policy, explore, random, workers, steps } = made;
     checkExplore(explore, spaces);
@@ -95,13 +118,16 @@ export class Explorer {
     const { hold = 1 } = this.#explore;
     for (let i = 0; i < n; i++) {
       // Held ones count as one draw each: the share of random steps stays what was asked for.
-      if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share))) this.#draw(i);
+      if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share)))
+        this.#draw(i);
       else this.#actions[i] = chosen[i] as number;
     }
     return this.#actions;
   }
 
-  /** A random action of environment i, every one of the space as likely, or the one that is kept. */
+  /**
+   * A random action of environment i, every one of the space as likely, or the one that is kept.
+   */
   #draw(i: number): void {
     const { action } = this.#spaces;
     const { size } = action;
@@ -110,7 +136,10 @@ export class Explorer {
       if (action.kind === 'discrete') this.#held[i] = this.#random.below(action.n);
       else
         for (let j = 0; j < size; j++)
-          this.#held[i * size + j] = this.#random.between(action.low[j] as number, action.high[j] as number);
+          this.#held[i * size + j] = this.#random.between(
+            action.low[j] as number,
+            action.high[j] as number,
+          );
     }
     this.#left[i]!--;
     for (let at = i * size; at < (i + 1) * size; at++) this.#actions[at] = this.#held[at] as number;

@@ -9,7 +9,10 @@ type Make = (context: EnvironmentContext) => AnyEnvironment | Promise<AnyEnviron
 export type EnvironmentMaker = Make | EnvironmentSets;
 type Made = new (context: EnvironmentContext) => AnyEnvironment;
 
-/** The module's default export: a class, a function that gives an environment or a promise of one, or what opens many. */
+/**
+ * The module's default export: a class, a function that gives an environment or a promise of one,
+ * or what opens many.
+ */
 export async function environmentMaker(module: string): Promise<EnvironmentMaker> {
   const { default: made } = (await import(module)) as { default?: Make | Made | EnvironmentSets };
   if (opensSets(made)) return made;

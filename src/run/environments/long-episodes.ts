@@ -1,7 +1,10 @@
 /** Warns of an episode that does not end: an evaluation waits for the ends of its episodes. */
 const LONG_STEPS = 100_000;
 
-/** Counts the steps that environments take together, and calls `warn` once, with the first environment whose episode is long. */
+/**
+ * Counts the steps that environments take together, and calls `warn` once, with the first
+ * environment whose episode is long.
+ */
 export class LongEpisodes {
   readonly #warn: (environment: number) => void;
   /** the step before which each environment's episode began; Infinity: it has none */

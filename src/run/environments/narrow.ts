@@ -17,15 +17,18 @@ export class Narrowing {
   }
 
   /**
-   * Copies observations of `size` numbers each. Throws a RangeError for a finite number that float32 has not. Emits one process
-   * warning, ObservationWarning, for whole numbers that it rounds.
+   * Copies observations of `size` numbers each. Throws a RangeError for a finite number that
+   * float32 has not. Emits one process warning, ObservationWarning, for whole numbers that it
+   * rounds.
    */
   copy(from: TypedArray, to: Float32Array, size: number): void {
     to.set(from as never);
     if (from instanceof Float64Array) {
       const at = to.findIndex((value, i) => !Number.isFinite(value) && Number.isFinite(from[i]));
       if (at >= 0)
-        throw rangeError(`${this.#place(at, size)} is ${from[at]}, which float32 has not: scale it, or clip it`);
+        throw rangeError(
+          `${this.#place(at, size)} is ${from[at]}, which float32 has not: scale it, or clip it`,
+        );
     } else if (!this.#warned && (from instanceof Int32Array || from instanceof Uint32Array)) {
       const at = from.findIndex((value, i) => (value > EXACT || value < -EXACT) && to[i] !== value);
       if (at < 0) return;

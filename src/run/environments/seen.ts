@@ -1,13 +1,17 @@
 /**
- * What a policy sees of environments: the last observations of each, as floats. A policy may write into what it sees, as one does that
- * scales in place: frames that are shown again are kept apart from it.
+ * What a policy sees of environments: the last observations of each, as floats. A policy may write
+ * into what it sees, as one does that scales in place: frames that are shown again are kept apart
+ * from it.
  */
 import type { TypedArray } from '../../base/dtype.ts';
 import type { SteppedSet } from './environment-set.ts';
 import { Narrowing } from './narrow.ts';
 
 export class Seen {
-  /** [count, stack, size]: oldest first. With one float32 observation each, the environments' own array. */
+  /**
+   * [count, stack, size]: oldest first. With one float32 observation each, the environments' own
+   * array.
+   */
   readonly obs: Float32Array;
   readonly #set: SteppedSet;
   readonly #stack: number;
@@ -21,7 +25,8 @@ export class Seen {
     this.#set = set;
     this.#stack = stack;
     const { obs } = set;
-    this.obs = stack === 1 && obs instanceof Float32Array ? obs : new Float32Array(stack * obs.length);
+    this.obs =
+      stack === 1 && obs instanceof Float32Array ? obs : new Float32Array(stack * obs.length);
     this.#frames = new Float32Array(stack === 1 ? 0 : this.obs.length);
     this.#floats = stack === 1 || obs instanceof Float32Array ? null : new Float32Array(obs.length);
   }
@@ -34,11 +39,16 @@ export class Seen {
   /** Behind a step. */
   look(): void {
     const { skipped, terminated, truncated } = this.#set;
-    // An episode begins with the step that ended the one before, or with one that does nothing else.
-    this.#look(skipped ? (i) => skipped[i] === 1 : (i) => terminated[i] === 1 || truncated[i] === 1);
+    // An episode begins with the step that ended the one before, or with one that does nothing
+    // else.
+    this.#look(
+      skipped ? (i) => skipped[i] === 1 : (i) => terminated[i] === 1 || truncated[i] === 1,
+    );
   }
 
-  /** Before an episode's first observation stands that one, as a view of a TrajectoryBuffer has it. */
+  /**
+   * Before an episode's first observation stands that one, as a view of a TrajectoryBuffer has it.
+   */
   #look(isFirst: (environment: number) => boolean): void {
     const { count } = this.#set;
     let obs: TypedArray = this.#set.obs;
@@ -57,7 +67,8 @@ export class Seen {
     for (let i = 0; i < count; i++) {
       const newest = obs.subarray(i * size, (i + 1) * size) as never;
       const from = i * all;
-      if (isFirst(i)) for (let frame = 0; frame < this.#stack; frame++) frames.set(newest, from + frame * size);
+      if (isFirst(i))
+        for (let frame = 0; frame < this.#stack; frame++) frames.set(newest, from + frame * size);
       else {
         frames.copyWithin(from, from + size, from + all);
         frames.set(newest, from + all - size);

@@ -1,4 +1,7 @@
-/** What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's `Box` and `Discrete`, as plain objects. */
+/**
+ * What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's
+ * `Box` and `Discrete`, as plain objects.
+ */
 
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { arrayOf, type DType, elementCount, type TypedArray } from '../../base/dtype.ts';
@@ -17,7 +20,15 @@ export interface Box {
 }
 
 /** Numbers that a JavaScript array holds as they are. */
-export type ObservationDType = 'float32' | 'float64' | 'int8' | 'uint8' | 'int16' | 'uint16' | 'int32' | 'uint32';
+export type ObservationDType =
+  | 'float32'
+  | 'float64'
+  | 'int8'
+  | 'uint8'
+  | 'int16'
+  | 'uint16'
+  | 'int32'
+  | 'uint32';
 
 /** One of the actions 0 … n − 1. */
 export interface Discrete {
@@ -49,7 +60,16 @@ export interface BoxActions {
   readonly high: readonly number[];
 }
 
-const stored: readonly DType[] = ['float32', 'float64', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32'];
+const stored: readonly DType[] = [
+  'float32',
+  'float64',
+  'int8',
+  'uint8',
+  'int16',
+  'uint16',
+  'int32',
+  'uint32',
+];
 /** Each number of an action has ends of its own in memory. */
 const MOST_ACTION_NUMBERS = 2 ** 24;
 const isDiscrete = (space: object): space is Discrete => 'n' in space;
@@ -57,15 +77,22 @@ const isDiscrete = (space: object): space is Discrete => 'n' in space;
 /** Throws TypeError or RangeError naming the space and what it lacks. */
 export function spacesOf(environment: { observationSpace: unknown; actionSpace: unknown }): Spaces {
   if (typeof environment !== 'object' || environment === null)
-    throw typeError(`an environment must be an object with reset() and step(), got ${shown(environment)}`);
+    throw typeError(
+      `an environment must be an object with reset() and step(), got ${shown(environment)}`,
+    );
   const { observationSpace, actionSpace } = environment;
   const seen = boxed('observationSpace', observationSpace);
   const dtype = seen.dtype ?? 'float32';
   if (!stored.includes(dtype))
-    throw rangeError(`observationSpace.dtype must be one of ${stored.join(', ')}, got ${shown(dtype)}`);
+    throw rangeError(
+      `observationSpace.dtype must be one of ${stored.join(', ')}, got ${shown(dtype)}`,
+    );
   const { shape } = seen;
   checkEnds('observationSpace', seen, elementCount(shape));
-  return { observation: { shape, size: elementCount(shape), dtype }, action: actionsOf(actionSpace) };
+  return {
+    observation: { shape, size: elementCount(shape), dtype },
+    action: actionsOf(actionSpace),
+  };
 }
 
 function actionsOf(space: unknown): Spaces['action'] {
@@ -79,7 +106,9 @@ function actionsOf(space: unknown): Spaces['action'] {
   const { shape } = box;
   const size = elementCount(shape);
   if (size > MOST_ACTION_NUMBERS)
-    throw rangeError(`actionSpace.shape [${shape}] has ${size} numbers; it can have ${MOST_ACTION_NUMBERS}`);
+    throw rangeError(
+      `actionSpace.shape [${shape}] has ${size} numbers; it can have ${MOST_ACTION_NUMBERS}`,
+    );
   const { low, high } = ends('actionSpace', box, size);
   for (let i = 0; i < size; i++)
     if (!(Math.abs(low[i] as number) < OPEN && Math.abs(high[i] as number) < OPEN))
@@ -112,20 +141,26 @@ function boxed(name: string, space: unknown, also = ''): Box {
 /** Each number's ends. */
 function ends(name: string, box: Box, size: number): { low: number[]; high: number[] } {
   const { low, high } = checkEnds(name, box, size);
-  const each = (end: End): number[] => (typeof end === 'number' ? Array(size).fill(end) : Array.from(end));
+  const each = (end: End): number[] =>
+    typeof end === 'number' ? Array(size).fill(end) : Array.from(end);
   return { low: each(low), high: each(high) };
 }
 
 type End = number | ArrayLike<number>;
 
-/** Makes no arrays: an observation may have millions of numbers, and its ends are only looked at. */
+/**
+ * Makes no arrays: an observation may have millions of numbers, and its ends are only looked at.
+ */
 function checkEnds(name: string, box: Box, size: number): { low: End; high: End } {
   const checked = (end: 'low' | 'high', otherwise: number): End => {
     const value = box[end] ?? otherwise;
     if (typeof value === 'number') return value;
     if (typeof value !== 'object' || typeof value.length !== 'number')
-      throw typeError(`${name}.${end} must be a number or an array of ${size}, got ${shown(value)}`);
-    if (value.length !== size) throw rangeError(`${name}.${end} must hold ${size} numbers, got ${value.length}`);
+      throw typeError(
+        `${name}.${end} must be a number or an array of ${size}, got ${shown(value)}`,
+      );
+    if (value.length !== size)
+      throw rangeError(`${name}.${end} must hold ${size} numbers, got ${value.length}`);
     return value;
   };
   const [low, high] = [checked('low', -Infinity), checked('high', Infinity)];
@@ -133,7 +168,9 @@ function checkEnds(name: string, box: Box, size: number): { low: End; high: End 
   const all = typeof low === 'number' && typeof high === 'number' ? 1 : size;
   for (let i = 0; i < all; i++)
     if (!(at(low, i) < at(high, i)))
-      throw rangeError(`${name}: low must be below high, got ${at(low, i)} and ${at(high, i)} for number ${i}`);
+      throw rangeError(
+        `${name}: low must be below high, got ${at(low, i)} and ${at(high, i)} for number ${i}`,
+      );
   return { low, high };
 }
 
@@ -148,10 +185,13 @@ export function checkSameSpaces(one: Spaces, other: Spaces, which: string): void
 /** In few words. */
 export function described({ observation, action }: Spaces): string {
   const sizes = (shape: readonly number[]) => shape.join('×') || 'one number';
-  const acts = action.kind === 'discrete' ? `${action.n} actions` : `actions ${sizes(action.shape)}`;
+  const acts =
+    action.kind === 'discrete' ? `${action.n} actions` : `actions ${sizes(action.shape)}`;
   return `observations ${sizes(observation.shape)} ${observation.dtype}, ${acts}`;
 }
 
 /** Zeros for `count` observations. */
-export const observationArray = ({ observation: { dtype, size } }: Spaces, count: number): TypedArray =>
-  arrayOf(dtype, count * size);
+export const observationArray = (
+  { observation: { dtype, size } }: Spaces,
+  count: number,
+): TypedArray => arrayOf(dtype, count * size);

@@ -1,6 +1,6 @@
 /**
- * A collector of environments: it makes them, acts for all at once, begins their episodes anew, and brings their steps as the
- * columns that the pool's buffer has. In a CollectorPool's thread.
+ * A collector of environments: it makes them, acts for all at once, begins their episodes anew, and
+ * brings their steps as the columns that the pool's buffer has. In a CollectorPool's thread.
  */
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -27,10 +27,15 @@ export interface PolicyContext<O = unknown> {
 
 export interface VectorCollectorOptions<O = unknown> {
   /** makes one environment; or what opens all of a worker's at once, such as `gymnasium()` */
-  make: ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>) | EnvironmentSets;
+  make:
+    | ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>)
+    | EnvironmentSets;
   /** per worker; default 1. For a TrajectoryBuffer each of the worker's lanes has one. */
   environments?: number;
-  /** observations of each environment that the policy sees at once, oldest first: [environments, stack, …]; default 1 */
+  /**
+   * observations of each environment that the policy sees at once, oldest first: [environments,
+   * stack, …]; default 1
+   */
   stack?: number;
   /** makes what acts; default: random actions */
   policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
@@ -46,15 +51,20 @@ const RESTARTS = 2 ** 21;
 const SEEDS = 2 ** 31;
 
 /**
- * The default export of a collector's module: `export default vectorCollector({ make: () => new MyEnvironment(), … })`. Rows get
- * `obs nextObs actions rewards dones truncated terminated`, whichever the ReplayBuffer has, or steps of `obs` and `actions` for a
- * TrajectoryBuffer. What environments give is checked; errors say which one, and in which step.
+ * The default export of a collector's module: `export default vectorCollector({ make: () => new
+ * MyEnvironment(), … })`. Rows get `obs nextObs actions rewards dones truncated terminated`,
+ * whichever the ReplayBuffer has, or steps of `obs` and `actions` for a TrajectoryBuffer. What
+ * environments give is checked; errors say which one, and in which step.
  */
-export function vectorCollector<O = unknown>(options: VectorCollectorOptions<O>): CollectorFactory<O, object> {
+export function vectorCollector<O = unknown>(
+  options: VectorCollectorOptions<O>,
+): CollectorFactory<O, object> {
   checkKeys('vectorCollector', options, ['make', 'environments', 'stack', 'policy', 'explore']);
   const { make, environments, policy } = options;
   if (typeof make !== 'function' && !opensSets(make))
-    throw typeError(`make must be a function that makes an environment, or of gymnasium(); got ${shown(make)}`);
+    throw typeError(
+      `make must be a function that makes an environment, or of gymnasium(); got ${shown(make)}`,
+    );
   if (policy !== undefined && typeof policy !== 'function')
     throw typeError(`policy must be a function that makes a policy, got ${shown(policy)}`);
   checkCount('stack', options.stack ?? 1, 1, 2 ** 16);
@@ -68,7 +78,8 @@ async function open<O>(
 ): Promise<Collector> {
   const { worker, workers, restarts, stepsBefore, options, writer, fields, report } = context;
   // What is made anew does not play the same episodes again.
-  const seed = restarts === 0 ? context.seed : new Random(context.seed, RESTARTS + restarts).below(SEEDS);
+  const seed =
+    restarts === 0 ? context.seed : new Random(context.seed, RESTARTS + restarts).below(SEEDS);
   if (writer !== null && environments !== undefined && environments !== writer.lanes)
     throw rangeError(
       `this worker has ${writer.lanes} lanes of the buffer, an environment each; environments: ${environments} is for a ReplayBuffer`,
@@ -79,7 +90,9 @@ async function open<O>(
   try {
     const seeds = Array.from({ length: count }, (_, i) => seedsOf(seed, first + i));
     const name = (i: number) => `environment ${first + i}`;
-    const long = new LongEpisodes(count, (i) => process.emitWarning(longEpisode(name(i)), 'CollectorWarning'));
+    const long = new LongEpisodes(count, (i) =>
+      process.emitWarning(longEpisode(name(i)), 'CollectorWarning'),
+    );
     const vector = set.play({
       nextSeed(i) {
         long.begins(i);
@@ -90,10 +103,17 @@ async function open<O>(
     });
     const { spaces } = vector;
     const random = actionsOf(seed, worker);
-    const policy = (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
+    const policy =
+      (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
     if (policy !== null && typeof policy.act !== 'function')
       throw typeError(`policy must make something with act(obs, n), it made ${shown(policy)}`);
-    const explorer = new Explorer(spaces, count, { policy, explore, random, workers, steps: stepsBefore });
+    const explorer = new Explorer(spaces, count, {
+      policy,
+      explore,
+      random,
+      workers,
+      steps: stepsBefore,
+    });
     const obs = observationArray(spaces, count);
     const actions = new Float32Array(count * spaces.action.size);
     const stepped = { vector, obs, actions };
@@ -103,7 +123,10 @@ async function open<O>(
     seen.begin();
     // The first worker warns for all of them.
     const stepping = worker === 0 ? () => long.step() : () => {};
-    return collectorOf(stepped, columns, seen, explorer, report, { stepping, close: () => set.close() });
+    return collectorOf(stepped, columns, seen, explorer, report, {
+      stepping,
+      close: () => set.close(),
+    });
   } catch (error) {
     await Promise.resolve(set.close()).catch(() => {});
     throw error;

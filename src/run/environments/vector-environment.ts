@@ -1,6 +1,7 @@
 /**
- * Several environments of one kind, stepped together: their observations lie in one array, one behind the other. An episode that
- * is over begins anew at once, and its last observation is kept beside. What an environment gives is checked as it is copied.
+ * Several environments of one kind, stepped together: their observations lie in one array, one
+ * behind the other. An episode that is over begins anew at once, and its last observation is kept
+ * beside. What an environment gives is checked as it is copied.
  */
 import { checkCount, shown } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -35,7 +36,12 @@ class VectorEnvironment implements SteppedSet {
   #closed = false;
 
   /** Nothing is reset yet. */
-  constructor(environments: readonly AnyEnvironment[], spaces: Spaces, limits: Float64Array, hooks: EpisodeHooks) {
+  constructor(
+    environments: readonly AnyEnvironment[],
+    spaces: Spaces,
+    limits: Float64Array,
+    hooks: EpisodeHooks,
+  ) {
     this.#environments = environments as readonly Actable[];
     this.#hooks = hooks;
     this.#limits = limits;
@@ -68,7 +74,9 @@ class VectorEnvironment implements SteppedSet {
     return this.#each((i) => {
       if (this.#rests[i] === 1) return;
       const environment = this.#environments[i] as Actable;
-      const step = environment.step(discrete ? (this.#actions[i] as number) : (this.#parts[i] as Float32Array));
+      const step = environment.step(
+        discrete ? (this.#actions[i] as number) : (this.#parts[i] as Float32Array),
+      );
       return isPromise(step) ? step.then((step) => this.#arrive(i, step)) : this.#arrive(i, step);
     });
   }
@@ -131,17 +139,21 @@ class VectorEnvironment implements SteppedSet {
       return;
     }
     const first = (this.#environments[i] as Actable).reset(seed);
-    if (isPromise(first)) return first.then((first) => this.#copy(i, bare(first), this.obs, 'reset()'));
+    if (isPromise(first))
+      return first.then((first) => this.#copy(i, bare(first), this.obs, 'reset()'));
     this.#copy(i, bare(first), this.obs, 'reset()');
   }
 
   /**
-   * `last`: of a step that terminated. What it shows need not be finite: the buffer stores 0 for it, since nothing is learned from it.
+   * `last`: of a step that terminated. What it shows need not be finite: the buffer stores 0 for
+   * it, since nothing is learned from it.
    */
   #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string, last = false): void {
     const { size, shape } = this.spaces.observation;
     if (typeof obs !== 'object' || obs === null || typeof obs.length !== 'number')
-      throw typeError(`${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${shown(obs)}`);
+      throw typeError(
+        `${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${shown(obs)}`,
+      );
     if (obs.length !== size)
       throw rangeError(
         `${this.#name(i)}: ${by} gave an observation of ${obs.length} numbers, its space is [${shape}]${this.#when(i)}`,
@@ -172,7 +184,9 @@ class VectorEnvironment implements SteppedSet {
   }
 
   #noFlag(i: number, key: string, value: unknown): Error {
-    return typeError(`${this.#name(i)}: ${key} must be a boolean, got ${shown(value)}${this.#when(i)}`);
+    return typeError(
+      `${this.#name(i)}: ${key} must be a boolean, got ${shown(value)}${this.#when(i)}`,
+    );
   }
   #name = (i: number): string => this.#hooks.name?.(i) ?? `environment ${i}`;
   #when(i: number): string {
@@ -182,7 +196,9 @@ class VectorEnvironment implements SteppedSet {
 
 /** Closes every environment, also when one of them throws; throws the first error then. */
 export async function closeAll(environments: readonly AnyEnvironment[]): Promise<void> {
-  const ends = await Promise.allSettled(environments.map(async (environment) => environment.close?.()));
+  const ends = await Promise.allSettled(
+    environments.map(async (environment) => environment.close?.()),
+  );
   const failed = ends.find((end) => end.status === 'rejected');
   if (failed) throw failed.reason;
 }

@@ -1,4 +1,7 @@
-/** The learners that train() knows: each by what it is told, the environment's spaces, and the policy that acts by it in threads. */
+/**
+ * The learners that train() knows: each by what it is told, the environment's spaces, and the
+ * policy that acts by it in threads.
+ */
 import { shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
@@ -10,7 +13,9 @@ import { DqnLearner, type DqnOptions } from '../../learn/dqn/dqn.ts';
 import { DqnPolicy, type QNetworkOptions, qNetworkKeys } from '../../learn/dqn/policy.ts';
 import { described, type Spaces } from '../environments/spaces.ts';
 
-/** Options of learners that follow from the environment, are train()'s own, or cannot be had here. */
+/**
+ * Options of learners that follow from the environment, are train()'s own, or cannot be had here.
+ */
 const elsewhere = [
   'obsDim',
   'actionDim',
@@ -59,7 +64,10 @@ const algorithms = ['dqn', 'td3', 'sac'] as const;
 /** Bytes of images become 0 to 1. */
 const BYTE = 1 / 255;
 
-/** Throws for a learner that the environment's spaces do not fit. `stack`: observations that it sees at once. */
+/**
+ * Throws for a learner that the environment's spaces do not fit. `stack`: observations that it sees
+ * at once.
+ */
 export function planOf(
   choice: LearnerChoice,
   spaces: Spaces,
@@ -95,30 +103,50 @@ export function planOf(
   const obsDim = stack * observation.size;
   const common = { seed, obsDim, batchSize: choice.batchSize ?? (name === 'dqn' ? 128 : 256) };
   if (action.kind === 'discrete') {
-    const options = { hidden: [120, 84], ...given, ...image, ...common, actions: action.n } as DqnOptions;
+    const options = {
+      hidden: [120, 84],
+      ...given,
+      ...image,
+      ...common,
+      actions: action.n,
+    } as DqnOptions;
     const network = actorOf(options as never, qNetworkKeys);
     return {
       policy: { algorithm: name, network, scale },
-      ...{ obsDim, batchSize: common.batchSize, cycle: 1 },
+      obsDim,
+      batchSize: common.batchSize,
+      cycle: 1,
       make: (device) => new DqnLearner(device, options),
     };
   }
   const box = { actionDim: action.size, actionLow: action.low, actionHigh: action.high };
   const options = { ...given, ...common, ...box } as unknown as SacOptions & Td3Options;
   const { actorEvery = name === 'td3' ? 2 : 1 } = options;
-  const { targetEvery = name === 'td3' && options.targetActor !== false ? actorEvery : 1 } = options;
+  const { targetEvery = name === 'td3' && options.targetActor !== false ? actorEvery : 1 } =
+    options;
   return {
-    policy: { algorithm: name, network: actorOf(options, name === 'sac' ? sacPolicyKeys : actorKeys), scale },
-    ...{ obsDim, batchSize: common.batchSize, cycle: lcm(actorEvery, targetEvery) },
-    make: (device) => (name === 'sac' ? new SacLearner(device, options) : new Td3Learner(device, options)),
+    policy: {
+      algorithm: name,
+      network: actorOf(options, name === 'sac' ? sacPolicyKeys : actorKeys),
+      scale,
+    },
+    obsDim,
+    batchSize: common.batchSize,
+    cycle: lcm(actorEvery, targetEvery),
+    make: (device) =>
+      name === 'sac' ? new SacLearner(device, options) : new Td3Learner(device, options),
   };
 }
 
 /**
- * Stacked images lie one behind the other, as channels. Throws for bytes that look like [height, width, channels], as Gymnasium's
- * renderings have them: convolutions over them would learn, but from rows of a picture as its channels.
+ * Stacked images lie one behind the other, as channels. Throws for bytes that look like [height,
+ * width, channels], as Gymnasium's renderings have them: convolutions over them would learn, but
+ * from rows of a picture as its channels.
  */
-function imageOf({ shape, dtype }: Spaces['observation'], stack: number): readonly [number, number, number] {
+function imageOf(
+  { shape, dtype }: Spaces['observation'],
+  stack: number,
+): readonly [number, number, number] {
   const [channels, height, width] = shape.length === 2 ? [1, ...shape] : shape;
   if (shape.length < 2 || shape.length > 3)
     throw rangeError(

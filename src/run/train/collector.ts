@@ -1,4 +1,6 @@
-/** The collectors of train(): environments of the user's module, and a policy of the learner's kind. */
+/**
+ * The collectors of train(): environments of the user's module, and a policy of the learner's kind.
+ */
 import type { CollectorContext } from '../collectors/collector.ts';
 import { opensSets } from '../environments/environment-set.ts';
 import type { Explore } from '../environments/explore.ts';
@@ -18,7 +20,8 @@ export interface TrainCollectorOptions {
 }
 
 export default async function trainCollector(context: CollectorContext<TrainCollectorOptions>) {
-  const { environment, environmentOptions, environments, stack, policy, noise, explore } = context.options;
+  const { environment, environmentOptions, environments, stack, policy, noise, explore } =
+    context.options;
   const make = await environmentMaker(environment);
   const factory = vectorCollector<TrainCollectorOptions>({
     make: opensSets(make)

@@ -15,7 +15,10 @@ import { MadeSet } from '../environments/vector-environment.ts';
 const MOST_EPISODES = 2 ** 24;
 
 export interface EvaluateOptions {
-  /** they are stepped together, the policy acts for all at once; they stay open. Or what was opened of `gymnasium()` */
+  /**
+   * they are stepped together, the policy acts for all at once; they stay open. Or what was opened
+   * of `gymnasium()`
+   */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
   policy: Policy;
   /** observations of each environment that the policy sees at once, oldest first; default 1 */
@@ -46,8 +49,9 @@ const SLICE_MS = 8;
 const warned = new WeakSet<object>();
 
 /**
- * Plays `episodes` episodes to their ends. Episode k begins with the same seed whatever the number of environments. Other work of
- * the thread goes on in between. Emits one process warning, EvaluationWarning, when an episode has not ended after 100,000 steps.
+ * Plays `episodes` episodes to their ends. Episode k begins with the same seed whatever the number
+ * of environments. Other work of the thread goes on in between. Emits one process warning,
+ * EvaluationWarning, when an episode has not ended after 100,000 steps.
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
@@ -100,9 +104,12 @@ function setOf(
   episodes: number,
   name: (environment: number) => string,
 ): EnvironmentSet {
-  if (typeof (environments as EnvironmentSet | null)?.play === 'function') return environments as EnvironmentSet;
+  if (typeof (environments as EnvironmentSet | null)?.play === 'function')
+    return environments as EnvironmentSet;
   if (!Array.isArray(environments) || environments.length === 0)
-    throw typeError(`environments must be an array with an environment at least, got ${shown(environments)}`);
+    throw typeError(
+      `environments must be an array with an environment at least, got ${shown(environments)}`,
+    );
   return new MadeSet(environments.slice(0, episodes), name);
 }
 

@@ -1,4 +1,7 @@
-/** Evaluations of a training: greedy episodes by the newest weights that it has published, in environments beside its collectors'. */
+/**
+ * Evaluations of a training: greedy episodes by the newest weights that it has published, in
+ * environments beside its collectors'.
+ */
 
 import { Random } from '../../base/random.ts';
 import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
@@ -25,7 +28,11 @@ export class Evaluator {
   readonly #random: Random;
   #version = 0;
 
-  constructor({ learner, seed, noise, stack }: TrainPlan, mailbox: WeightMailbox, environments: EnvironmentSet) {
+  constructor(
+    { learner, seed, noise, stack }: TrainPlan,
+    mailbox: WeightMailbox,
+    environments: EnvironmentSet,
+  ) {
     this.weights = new Float32Array(mailbox.length);
     this.policy = policyOf(learner.policy, { greedy: true, seed, noise });
     this.#mailbox = mailbox;
@@ -45,7 +52,10 @@ export class Evaluator {
     this.policy.load(this.weights);
   }
 
-  /** Of the newest weights, or once more of those before; null when there are none yet, and when the signal ended it. */
+  /**
+   * Of the newest weights, or once more of those before; null when there are none yet, and when the
+   * signal ended it.
+   */
   async evaluate(
     episodes: number,
     newest: boolean,
@@ -75,7 +85,10 @@ export class Evaluator {
 const MAX_ENVIRONMENTS = 10;
 
 /** The environments that an evaluator steps. */
-export async function openEvaluated(make: EnvironmentMaker, given: TrainOptions): Promise<EnvironmentSet> {
+export async function openEvaluated(
+  make: EnvironmentMaker,
+  given: TrainOptions,
+): Promise<EnvironmentSet> {
   const { environmentOptions: options, workers = 1, environments = 1, evaluation, signal } = given;
   const { episodes = 10, confirm = 100 } = evaluation ?? {};
   const count = Math.min(MAX_ENVIRONMENTS, Math.max(episodes, confirm));

@@ -1,4 +1,7 @@
-/** How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a width gets lines that stay, or none. */
+/**
+ * How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a
+ * width gets lines that stay, or none.
+ */
 import { checkKeys, shown } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 
@@ -12,14 +15,24 @@ export interface Display {
 const LIVE_MS = 150;
 const LINE_MS = 1000;
 
-/** A line that reaches the last column would wrap, and so would the ^C that a terminal writes behind it. */
+/**
+ * A line that reaches the last column would wrap, and so would the ^C that a terminal writes behind
+ * it.
+ */
 export function cut(line: string, columns: number): string {
   const most = columns - 3;
   return line.length <= most ? line : `${line.slice(0, Math.max(0, most - 1))}…`;
 }
 
-/** Shows the progress until the work is over. The live lines are gone then: what is printed next stands alone. */
-export async function showProgress<T>(work: Promise<T>, display: Display, out = process.stdout): Promise<T> {
+/**
+ * Shows the progress until the work is over. The live lines are gone then: what is printed next
+ * stands alone.
+ */
+export async function showProgress<T>(
+  work: Promise<T>,
+  display: Display,
+  out = process.stdout,
+): Promise<T> {
   checkKeys('showProgress', display, ['live', 'line']);
   const { live, line } = display;
   for (const [name, made] of Object.entries({ live, line }))

@@ -1,4 +1,7 @@
-/** A batch's observations as the learner takes them: stacks and bytes become rows of floats, on the device. */
+/**
+ * A batch's observations as the learner takes them: stacks and bytes become rows of floats, on the
+ * device.
+ */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { convert } from '../../learn/convert.ts';
 import type { TrainPlan } from './plan.ts';
@@ -13,7 +16,9 @@ export class ObservationRows {
   constructor(device: Device, { converted, sampleCount, learner }: TrainPlan) {
     this.#scale = learner.policy.scale;
     const shape = [sampleCount, learner.obsDim];
-    this.#rows = converted ? { obs: device.allocate({ shape }), nextObs: device.allocate({ shape }) } : null;
+    this.#rows = converted
+      ? { obs: device.allocate({ shape }), nextObs: device.allocate({ shape }) }
+      : null;
   }
 
   /** Enqueues the conversion: launches only. */

@@ -11,36 +11,58 @@ import type { LearnerChoice } from './algorithms.ts';
 import type { CurvePoint, TrainParts } from './progress.ts';
 
 export interface TrainOptions {
-  /** module whose default export is the environment's class, or a function that makes one; each thread loads it */
+  /**
+   * module whose default export is the environment's class, or a function that makes one; each
+   * thread loads it
+   */
   environment: URL;
   /** what that is given as `options`; cloned */
   environmentOptions?: unknown;
   learner: LearnerChoice;
   /** default 'auto' */
   device?: string;
-  /** of weights, draws, environments and exploration; threads race, so two runs of one seed still differ. Default 0 */
+  /**
+   * of weights, draws, environments and exploration; threads race, so two runs of one seed still
+   * differ. Default 0
+   */
   seed?: number;
   /** collector threads; default 1 */
   workers?: number;
   /** environments of each; default 1 */
   environments?: number;
-  /** environment steps of the whole training, over all runs that resume each other; default 100,000 */
+  /**
+   * environment steps of the whole training, over all runs that resume each other; default 100,000
+   */
   steps?: number;
-  /** seconds of the whole training, over all its runs, as in the result; default: no limit. The last evaluation may take a tenth more. */
+  /**
+   * seconds of the whole training, over all its runs, as in the result; default: no limit. The last
+   * evaluation may take a tenth more.
+   */
   seconds?: number;
-  /** the mean return at which the training is solved, and over; a resumed training that has reached it is over at once */
+  /**
+   * the mean return at which the training is solved, and over; a resumed training that has reached
+   * it is over at once
+   */
   goal?: number;
   /** gradient steps for each environment step; default 1 */
   updatesPerStep?: number;
-  /** gradient steps of a tick; default 1, of a learner that moves parts every so many steps that many */
+  /**
+   * gradient steps of a tick; default 1, of a learner that moves parts every so many steps that
+   * many
+   */
   minibatches?: number;
   /** steps that the buffer holds; default 1,000,000, at most `steps` */
   capacity?: number;
-  /** steps before the first update; default 1,000. They are random, unless `explore` says otherwise. */
+  /**
+   * steps before the first update; default 1,000. They are random, unless `explore` says otherwise.
+   */
   warmUp?: number;
   /** rewards of so many steps in one row; default 1 */
   nStep?: number;
-  /** observations that the learner sees at once, such as the last frames: [stack, …], oldest first; default 1 */
+  /**
+   * observations that the learner sees at once, such as the last frames: [stack, …], oldest first;
+   * default 1
+   */
   stack?: number;
   /** rows that were far off are drawn more often; default false */
   prioritized?: boolean;
@@ -57,11 +79,15 @@ export interface TrainOptions {
     confirm?: number;
   };
   /**
-   * where it is saved, every 60 s unless `every` says otherwise, and at its end. Where the folder holds a checkpoint of such a
-   * training, it goes on from there: its environments begin other episodes.
+   * where it is saved, every 60 s unless `every` says otherwise, and at its end. Where the folder
+   * holds a checkpoint of such a training, it goes on from there: its environments begin other
+   * episodes.
    */
   checkpoint?: { folder: string | URL; every?: string };
-  /** npz file for what the buffer holds when it is over, as its dump() writes it; not where `signal` ended it */
+  /**
+   * npz file for what the buffer holds when it is over, as its dump() writes it; not where `signal`
+   * ended it
+   */
   dump?: string | URL;
   /** ends it, with what has been reached */
   signal?: AbortSignal;
@@ -107,23 +133,35 @@ const others = [
 
 /** Without what is undefined: that is not given. */
 function defined<T extends object>(options: T): T {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T;
+  return Object.fromEntries(
+    Object.entries(options).filter(([, value]) => value !== undefined),
+  ) as T;
 }
 
-/** The options without what is undefined, inside of them too. Throws for what can be said before the environment is known. */
+/**
+ * The options without what is undefined, inside of them too. Throws for what can be said before the
+ * environment is known.
+ */
 export function checkedTrain(given: TrainOptions): TrainOptions {
   checkKeys('train', given, [...Object.keys(counts), ...others]);
   const options = { ...defined(given) };
   for (const name of ['learner', 'explore', 'evaluation'] as const)
-    if (typeof options[name] === 'object' && options[name] !== null) options[name] = defined(options[name]) as never;
+    if (typeof options[name] === 'object' && options[name] !== null)
+      options[name] = defined(options[name]) as never;
   const { environment, signal, goal, seconds, updatesPerStep = 1, noise = 0.1, learner } = options;
-  if (options.noise !== undefined && (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3')
+  if (
+    options.noise !== undefined &&
+    (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3'
+  )
     throw typeError('noise is of td3: sac explores by its own deviations, dqn by explore.epsilon');
   if (!(environment instanceof URL))
     throw typeError(
       `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${shown(environment)}`,
     );
-  for (const [name, [least, most]] of Object.entries(counts) as [keyof typeof counts, readonly [number, number?]][])
+  for (const [name, [least, most]] of Object.entries(counts) as [
+    keyof typeof counts,
+    readonly [number, number?],
+  ][])
     if (options[name] !== undefined) checkCount(name, options[name], least, most);
   checkPositive('updatesPerStep', updatesPerStep);
   if (seconds !== undefined) checkPositive('seconds', seconds);
@@ -141,7 +179,10 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   if (checkpoint !== undefined) {
     checkKeys('checkpoint', checkpoint, ['folder', 'every']);
     if (checkpoint.every !== undefined) parseEvery(checkpoint.every);
-    options.checkpoint = { ...checkpoint, folder: checkPath('checkpoint.folder', checkpoint.folder) };
+    options.checkpoint = {
+      ...checkpoint,
+      folder: checkPath('checkpoint.folder', checkpoint.folder),
+    };
   }
   if (options.dump !== undefined) options.dump = writablePath(options.dump);
   checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
@@ -151,7 +192,9 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     options.environmentOptions = structuredClone(options.environmentOptions);
   } catch (error) {
     const why = (error as Error).message;
-    throw typeError(`environmentOptions go to threads, as a structured clone, and cannot be cloned: ${why}`);
+    throw typeError(
+      `environmentOptions go to threads, as a structured clone, and cannot be cloned: ${why}`,
+    );
   }
   return options;
 }
@@ -162,7 +205,11 @@ function writablePath(path: string | URL): string {
   try {
     accessSync(dirname(to), constants.W_OK);
   } catch (error) {
-    throw unavailableError(`dump: '${to}' cannot be written: ${(error as Error).message}`, undefined, error);
+    throw unavailableError(
+      `dump: '${to}' cannot be written: ${(error as Error).message}`,
+      undefined,
+      error,
+    );
   }
   return to;
 }

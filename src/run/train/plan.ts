@@ -1,4 +1,7 @@
-/** What a training is made of: what follows from its options and the environment's spaces, and the parts that are opened by that. */
+/**
+ * What a training is made of: what follows from its options and the environment's spaces, and the
+ * parts that are opened by that.
+ */
 import { rangeError } from '../../base/errors.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { RateLimiter } from '../../store/rate-limiter.ts';
@@ -11,7 +14,10 @@ import type { TrainOptions } from './options.ts';
 
 export interface TrainPlan
   extends Required<
-    Omit<TrainOptions, 'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint' | 'dump'>
+    Omit<
+      TrainOptions,
+      'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint' | 'dump'
+    >
   > {
   checkpoint: TrainOptions['checkpoint'] | null;
   environmentOptions: unknown;
@@ -54,7 +60,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     ? `, for ${all} environments with windows of ${nStep + stack - 1}`
     : `, two for each of ${all} environments`;
   const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
-  if (ordered && warmUp < least) throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
+  if (ordered && warmUp < least)
+    throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
   // Rows of several steps bring their discounts; a learner takes those or its own.
   const { gamma = 0.99, ...others } = choice ?? {};
   const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
@@ -63,7 +70,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     throw rangeError(
       `minibatches must be a multiple of ${learner.cycle}, so that a tick holds whole cycles; got ${minibatches}`,
     );
-  if (steps <= warmUp) throw rangeError(`steps must be more than warmUp, got ${steps} and ${warmUp}`);
+  if (steps <= warmUp)
+    throw rangeError(`steps must be more than warmUp, got ${steps} and ${warmUp}`);
   const room = Math.max(least, warmUp);
   const { capacity = Math.max(Math.min(1_000_000, steps), room) } = options;
   if (capacity < room)
@@ -71,7 +79,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
       `capacity must be at least ${room}${room === least ? lanes : ', as warmUp says'}; got ${capacity}`,
     );
   const { algorithm } = choice;
-  const epsilon = algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
+  const epsilon =
+    algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
   const explore = { randomSteps: warmUp, ...epsilon, ...options.explore };
   checkExplore(explore, spaces);
   return {

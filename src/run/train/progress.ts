@@ -1,4 +1,7 @@
-/** What train() reports while it goes on and at its end, and how that looks on a terminal and in a file. */
+/**
+ * What train() reports while it goes on and at its end, and how that looks on a terminal and in a
+ * file.
+ */
 
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -44,8 +47,8 @@ export interface TrainResult {
   /** the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
   /**
-   * of the last evaluation that came to its end: `evaluation.confirm` greedy episodes, `evaluation.episodes` when the signal or `seconds`
-   * ended the last one; null without any
+   * of the last evaluation that came to its end: `evaluation.confirm` greedy episodes,
+   * `evaluation.episodes` when the signal or `seconds` ended the last one; null without any
    */
   readonly meanReturn: number | null;
   readonly steps: number;
@@ -101,6 +104,11 @@ export function liveLines(progress: TrainProgress, aims: Aims): string[] {
 
 export function plainLine(progress: TrainProgress, aims: Aims): string {
   const { steps, updates, seconds } = progress;
-  const parts = [`${seconds.toFixed(1).padStart(6)} s`, `${whole(steps)} of ${whole(aims.steps)} steps`];
-  return [...parts, `${whole(updates)} updates`, exploring(progress), greedy(progress, aims)].join('  ');
+  const parts = [
+    `${seconds.toFixed(1).padStart(6)} s`,
+    `${whole(steps)} of ${whole(aims.steps)} steps`,
+  ];
+  return [...parts, `${whole(updates)} updates`, exploring(progress), greedy(progress, aims)].join(
+    '  ',
+  );
 }

@@ -1,9 +1,11 @@
 /**
- * A training that is saved, and goes on from where it was: its options, its parts, and what train() itself counts.
+ * A training that is saved, and goes on from where it was: its options, its parts, and what train()
+ * itself counts.
  *
- * The rule of a resumed training's options: one that the call gives replaces the saved one, with a warning if they differ; one that the
- * call does not give stays as saved. A new option of train() belongs into `savedOptions()`, unless it says where the training runs or
- * who watches it. Options that the saved state does not allow to change are refused by Checkpoint.restore().
+ * The rule of a resumed training's options: one that the call gives replaces the saved one, with a
+ * warning if they differ; one that the call does not give stays as saved. A new option of train()
+ * belongs into `savedOptions()`, unless it says where the training runs or who watches it. Options
+ * that the saved state does not allow to change are refused by Checkpoint.restore().
  */
 
 import { shown } from '../../base/checks.ts';
@@ -20,7 +22,10 @@ import type { TrainOptions } from './options.ts';
 import type { TrainPlan } from './plan.ts';
 import type { CurvePoint } from './progress.ts';
 
-/** A mean return that was confirmed to reach the goal, and the weights that it is of: ticks under way have made newer ones. */
+/**
+ * A mean return that was confirmed to reach the goal, and the weights that it is of: ticks under
+ * way have made newer ones.
+ */
 export interface Solved {
   readonly meanReturn: number;
   readonly weights: Float32Array;
@@ -53,11 +58,22 @@ export class TrainCheckpoint implements AsyncDisposable {
   #checkpoint: Checkpoint | null = null;
 
   /** Gives the parts what the folder holds, if anything. Without a folder nothing is kept. */
-  static async of(plan: TrainPlan, parts: TrainParts, { options, warn }: Resumption): Promise<TrainCheckpoint> {
+  static async of(
+    plan: TrainPlan,
+    parts: TrainParts,
+    { options, warn }: Resumption,
+  ): Promise<TrainCheckpoint> {
     const { checkpoint } = plan;
-    const restored = checkpoint ? await Checkpoint.restore(checkpoint.folder, parts as CheckpointParts) : null;
+    const restored = checkpoint
+      ? await Checkpoint.restore(checkpoint.folder, parts as CheckpointParts)
+      : null;
     if (restored) warn();
-    return new TrainCheckpoint(plan, savedOptions(plan, options), parts as CheckpointParts, restored);
+    return new TrainCheckpoint(
+      plan,
+      savedOptions(plan, options),
+      parts as CheckpointParts,
+      restored,
+    );
   }
 
   private constructor(
@@ -75,7 +91,10 @@ export class TrainCheckpoint implements AsyncDisposable {
   }
 
   /** From here on it is saved; null where it is not. */
-  async begin(collectors: CollectorPool, counts: () => Omit<TrainCounts, 'ticks'>): Promise<Checkpoint | null> {
+  async begin(
+    collectors: CollectorPool,
+    counts: () => Omit<TrainCounts, 'ticks'>,
+  ): Promise<Checkpoint | null> {
     if (this.#where === null) return null;
     const { folder, every = '60 s' } = this.#where;
     const extra = () => ({ ...counts(), options: this.#options });
@@ -99,13 +118,24 @@ const plain = (options: object) => options as Options;
 /** What a checkpoint keeps of the options, with defaults in place. */
 export type SavedOptions = Omit<
   TrainOptions,
-  'environment' | 'environmentOptions' | 'device' | 'checkpoint' | 'dump' | 'signal' | 'display' | 'onPoint' | 'onOpen'
+  | 'environment'
+  | 'environmentOptions'
+  | 'device'
+  | 'checkpoint'
+  | 'dump'
+  | 'signal'
+  | 'display'
+  | 'onPoint'
+  | 'onOpen'
 >;
 
 export interface Resumption {
   /** the call's, and the saved ones that it does not give */
   readonly options: TrainOptions;
-  /** Emits one process warning if the call gives others than the saved ones. For a checkpoint that was restored. */
+  /**
+   * Emits one process warning if the call gives others than the saved ones. For a checkpoint that
+   * was restored.
+   */
   warn(): void;
 }
 
@@ -141,7 +171,8 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
 /** Reads what the folder of `given.checkpoint` keeps. */
 export async function resumptionOf(given: TrainOptions): Promise<Resumption> {
   const { checkpoint } = given;
-  const extra = checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
+  const extra =
+    checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
   const saved = extra?.options;
   // Of another algorithm no option fits, and Checkpoint.restore() says so.
   if (!checkpoint || !saved || saved.learner?.algorithm !== given.learner?.algorithm)
@@ -151,7 +182,9 @@ export async function resumptionOf(given: TrainOptions): Promise<Resumption> {
     const odd = differences(plain(given), plain(saved));
     const { folder } = checkpoint;
     const texts = [
-      ...(odd.length > 0 ? [`options given now replace those saved in '${folder}': ${odd.join(', ')}`] : []),
+      ...(odd.length > 0
+        ? [`options given now replace those saved in '${folder}': ${odd.join(', ')}`]
+        : []),
       ...withoutEffect(learner, savedLearner, folder),
     ];
     if (texts.length > 0) process.emitWarning(`train: ${texts.join('; ')}`, 'CheckpointWarning');
@@ -188,12 +221,16 @@ function withoutRivals(given: Options, saved: Options): Options {
   return left;
 }
 
-/** A text for each entry that both have and that differs. The learner names its own when it loads its state. */
+/**
+ * A text for each entry that both have and that differs. The learner names its own when it loads
+ * its state.
+ */
 function differences(given: Options, saved: Options, at = ''): string[] {
   return Object.entries(given).flatMap(([key, value]) => {
     const before = saved[key];
     if (key === 'learner' || value === undefined || before === undefined) return [];
-    if (isNested(key, value) && isNested(key, before)) return differences(value, before, `${at}${key}.`);
+    if (isNested(key, value) && isNested(key, before))
+      return differences(value, before, `${at}${key}.`);
     return value === before ? [] : [`${at}${key} ${shown(value)} (saved: ${shown(before)})`];
   });
 }

@@ -1,6 +1,7 @@
 /**
- * A training from an environment's module to a curve: buffer, learner, pipeline and collectors are opened, run beside each other,
- * looked at, and closed. What takes longer than this is written out in examples/cartpole-dqn.
+ * A training from an environment's module to a curve: buffer, learner, pipeline and collectors are
+ * opened, run beside each other, looked at, and closed. What takes longer than this is written out
+ * in examples/cartpole-dqn.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { callAfter } from '../../base/clock.ts';
@@ -20,9 +21,28 @@ import { Evaluator, openEvaluated } from './evaluator.ts';
 import { showProgress } from './live-display.ts';
 import { ObservationRows } from './observation-rows.ts';
 import { checkedTrain, type TrainOptions } from './options.ts';
-import { bufferOf, collectorOptions, limiterOf, type TrainPlan, trainPlan, viewOf } from './plan.ts';
-import { type CurvePoint, liveLines, plainLine, type TrainProgress, type TrainResult } from './progress.ts';
-import { type Resumption, resumptionOf, type Solved, TrainCheckpoint, type TrainCounts } from './resume.ts';
+import {
+  bufferOf,
+  collectorOptions,
+  limiterOf,
+  type TrainPlan,
+  trainPlan,
+  viewOf,
+} from './plan.ts';
+import {
+  type CurvePoint,
+  liveLines,
+  plainLine,
+  type TrainProgress,
+  type TrainResult,
+} from './progress.ts';
+import {
+  type Resumption,
+  resumptionOf,
+  type Solved,
+  TrainCheckpoint,
+  type TrainCounts,
+} from './resume.ts';
 
 const COLLECTOR = new URL('./collector.js', import.meta.url);
 /** Between two looks at how far it is. */
@@ -37,9 +57,10 @@ const SMOOTHING = 0.02;
 const FIRST_BETA = 0.4;
 
 /**
- * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. An evaluation under way ends with them and
- * is no point of the curve; the last one may take a tenth of `seconds` more. Rejects when an environment, a collector or an actor
- * fails; everything is closed then, too.
+ * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. An
+ * evaluation under way ends with them and is no point of the curve; the last one may take a tenth
+ * of `seconds` more. Rejects when an environment, a collector or an actor fails; everything is
+ * closed then, too.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const resumption = await resumptionOf(checkedTrain(options));
@@ -109,7 +130,11 @@ class Training {
     await using pipeline = await this.#open(buffer, learner, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
     const evaluator = new Evaluator(plan, mailbox, this.#evaluated);
-    await using kept = await TrainCheckpoint.of(plan, { buffer, learner, pipeline, mailbox }, this.#resumption);
+    await using kept = await TrainCheckpoint.of(
+      plan,
+      { buffer, learner, pipeline, mailbox },
+      this.#resumption,
+    );
     await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
     if (pool === null) return this.#result(evaluator, null, null);
     this.#collected = () => pool.statistics();
@@ -132,7 +157,9 @@ class Training {
     if (ticks <= 0 || seconds <= 0 || reached) {
       this.#seconds = kept.before?.seconds ?? null;
       evaluator.take(reached?.weights);
-      return dumped(this.#result(evaluator, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null));
+      return dumped(
+        this.#result(evaluator, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null),
+      );
     }
     const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
     await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
@@ -146,22 +173,29 @@ class Training {
       stop.abort();
     });
     const running = pipeline.run({ ticks, signal, publishEvery: 1 });
-    // A run that is over, or a collector that failed, ends the look under way and the wait for the next one.
+    // A run that is over, or a collector that failed, ends the look under way and the wait for the
+    // next one.
     const over = new AbortController();
     const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
     ended.catch(() => {});
     try {
       const until = AbortSignal.any([signal, over.signal]);
-      const solved = await this.#watch(evaluator, until, (beta) => plan.prioritized && pipeline.setBeta(beta));
+      const solved = await this.#watch(
+        evaluator,
+        until,
+        (beta) => plan.prioritized && pipeline.setBeta(beta),
+      );
       stop.abort();
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
       // A timer may be a little early; the next run is to find that nothing is left.
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
       // What was confirmed is not judged again.
-      const last = solved === null && !plan.signal.aborted ? await this.#lastLook(evaluator, deadline) : null;
+      const last =
+        solved === null && !plan.signal.aborted ? await this.#lastLook(evaluator, deadline) : null;
       const meanReturn = solved ?? last?.meanReturn ?? Number.NaN;
-      this.#solved = meanReturn >= plan.goal ? { meanReturn, weights: evaluator.weights.slice() } : null;
+      this.#solved =
+        meanReturn >= plan.goal ? { meanReturn, weights: evaluator.weights.slice() } : null;
       await kept.last();
       return await dumped(this.#result(evaluator, solved, last));
     } finally {
@@ -187,23 +221,46 @@ class Training {
     const { workers, seed, signal } = this.plan;
     const options = collectorOptions(this.plan);
     try {
-      return await CollectorPool.open({ entry: COLLECTOR, buffer, mailbox, workers, seed, options, resume, signal });
+      return await CollectorPool.open({
+        entry: COLLECTOR,
+        buffer,
+        mailbox,
+        workers,
+        seed,
+        options,
+        resume,
+        signal,
+      });
     } catch (error) {
       if (signal.aborted) return null;
       throw error;
     }
   }
 
-  /** Null without weights, and when it was ended: an episode that never ends does not keep the training. */
+  /**
+   * Null without weights, and when it was ended: an episode that never ends does not keep the
+   * training.
+   */
   async #lastLook(evaluator: Evaluator, deadline: Deadline): Promise<CurvePoint | null> {
     const { evaluation, seconds, signal } = this.plan;
     const late = new AbortController();
-    using _ = callAfter(Math.max(0, deadline.left) + seconds * 1000 * LAST_LOOK, () => late.abort());
-    return await this.#look(evaluator, evaluation.confirm, this.progress(), AbortSignal.any([signal, late.signal]));
+    using _ = callAfter(Math.max(0, deadline.left) + seconds * 1000 * LAST_LOOK, () =>
+      late.abort(),
+    );
+    return await this.#look(
+      evaluator,
+      evaluation.confirm,
+      this.progress(),
+      AbortSignal.any([signal, late.signal]),
+    );
   }
 
   /** `solved`: what was confirmed; `last`: the last evaluation, when it came to its end. */
-  #result({ weights, policy }: Evaluator, solved: number | null, last: CurvePoint | null): TrainResult {
+  #result(
+    { weights, policy }: Evaluator,
+    solved: number | null,
+    last: CurvePoint | null,
+  ): TrainResult {
     const { goal, signal } = this.plan;
     const { steps, updates, seconds } = this.progress();
     const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
@@ -221,8 +278,15 @@ class Training {
     };
   }
 
-  /** Looks every so many steps until the signal says that it is over; the confirmed mean return, or null. */
-  async #watch(evaluator: Evaluator, signal: AbortSignal, anneal: (beta: number) => void): Promise<number | null> {
+  /**
+   * Looks every so many steps until the signal says that it is over; the confirmed mean return, or
+   * null.
+   */
+  async #watch(
+    evaluator: Evaluator,
+    signal: AbortSignal,
+    anneal: (beta: number) => void,
+  ): Promise<number | null> {
     const { evaluation, goal, steps: all } = this.plan;
     const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
     // A resumed training does not repeat the evaluations before it.
@@ -235,7 +299,13 @@ class Training {
         const point = await this.#look(evaluator, evaluation.episodes, this.progress(), signal);
         // Looking often does not flatter the result: others have to say the same.
         if (point !== null && point.meanReturn >= goal) {
-          const confirmed = await this.#look(evaluator, evaluation.confirm, this.progress(), signal, point);
+          const confirmed = await this.#look(
+            evaluator,
+            evaluation.confirm,
+            this.progress(),
+            signal,
+            point,
+          );
           if (confirmed !== null && confirmed.meanReturn >= goal) return confirmed.meanReturn;
         }
       }
@@ -245,8 +315,9 @@ class Training {
   }
 
   /**
-   * A look becomes a point of the curve; null without weights, or when it was ended. `again`: at the same weights as that one. A later
-   * look at as many steps replaces the one before: collectors may have waited for the learner in between.
+   * A look becomes a point of the curve; null without weights, or when it was ended. `again`: at
+   * the same weights as that one. A later look at as many steps replaces the one before: collectors
+   * may have waited for the learner in between.
    */
   async #look(
     evaluator: Evaluator,
@@ -272,12 +343,22 @@ class Training {
     mailbox: WeightMailbox,
   ) {
     const { device, sampleCount, seed, prioritized: byPriority } = this.plan;
-    const common = { device, sampleCount, mailbox, baseSeed: new Random(seed, STREAM).below(2 ** 31) };
+    const common = {
+      device,
+      sampleCount,
+      mailbox,
+      baseSeed: new Random(seed, STREAM).below(2 ** 31),
+    };
     const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
     const pipeline =
       buffer instanceof ReplayBuffer
         ? await ReplayPipeline.open({ ...common, buffer })
-        : await ReplayPipeline.open({ ...common, ...sampled, buffer, view: viewOf(buffer, this.plan) });
+        : await ReplayPipeline.open({
+            ...common,
+            ...sampled,
+            buffer,
+            view: viewOf(buffer, this.plan),
+          });
     try {
       const update = learner.update.bind(learner) as (...given: unknown[]) => void;
       const weights = publishedOf(learner);

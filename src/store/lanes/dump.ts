@@ -33,7 +33,11 @@ class Rows {
   }
   tensor(rows: number): TensorData {
     const { dtype, shape, elements } = this.#field;
-    return { dtype, shape: [rows, ...shape], data: this.data.subarray(0, rows * elements) as ArrayOf<DType> };
+    return {
+      dtype,
+      shape: [rows, ...shape],
+      data: this.data.subarray(0, rows * elements) as ArrayOf<DType>,
+    };
   }
 }
 
@@ -44,7 +48,10 @@ export async function dumpSteps(buffer: Places, span: Span, path: string | URL):
     const { ptr } = buffer;
     count = buffer.size;
     if (count === 0)
-      throw stateError('EMPTY', 'dump: the trajectory buffer holds no step: there is nothing to write yet');
+      throw stateError(
+        'EMPTY',
+        'dump: the trajectory buffer holds no step: there is nothing to write yet',
+      );
     return columnsOf(buffer, span, ptr);
   });
   return count;
@@ -67,7 +74,10 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
     // The first place may be the final observation of an episode whose steps are gone.
     const first = steps;
     for (let at = from; at < to; at += piece) {
-      const ids = Float64Array.from({ length: Math.min(piece, to - at) }, (_, i) => (at + i) * lanes + l);
+      const ids = Float64Array.from(
+        { length: Math.min(piece, to - at) },
+        (_, i) => (at + i) * lanes + l,
+      );
       const read = placesAt(buffer, ids, ptr);
       for (let i = 0; i < ids.length; i++) {
         if (read.final[i] && steps > first) {
@@ -93,7 +103,9 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   const of = (dtype: DType, data: ArrayOf<DType>): TensorData => ({ dtype, shape: [size], data });
   return Object.fromEntries([
     ...fields.map(({ key }, f) => [key, columns[f]!.tensor(size)] as const),
-    ...fields.flatMap(({ key }, f) => (behind[f] ? [[finalKey(key), behind[f].tensor(ends)] as const] : [])),
+    ...fields.flatMap(({ key }, f) =>
+      behind[f] ? [[finalKey(key), behind[f].tensor(ends)] as const] : [],
+    ),
     ['rewards', of('float32', rewards)],
     ['terminated', of('bool', terminated)],
     ['truncated', of('bool', truncated)],

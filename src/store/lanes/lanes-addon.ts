@@ -1,4 +1,7 @@
-/** The part of rows.node that trajectories call. Arguments are checked in this room before, and memory safety there. */
+/**
+ * The part of rows.node that trajectories call. Arguments are checked in this room before, and
+ * memory safety there.
+ */
 import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import type { LimiterHandle } from '../rate-limiter.ts';
@@ -15,7 +18,10 @@ interface LanesAddon {
   /** steps ever committed, steps there now */
   laneCounts(lanes: LanesHandle, out: Float64Array): void;
   clearLanes(lanes: LanesHandle): void;
-  /** `fields`: offset, bytes, whether it is an observation and what stepKind() gives, of each; `finite`: rewards must be */
+  /**
+   * `fields`: offset, bytes, whether it is an observation and what stepKind() gives, of each;
+   * `finite`: rewards must be
+   */
   openWriter(
     lanes: LanesHandle,
     first: number,
@@ -25,8 +31,9 @@ interface LanesAddon {
     finite: boolean,
   ): WriterHandle;
   /**
-   * 1, 0 when the limiter says not yet, −1 where a number is refused: `odd` is its lane, the field's number (more by as many as there
-   * are fields for a final observation, by twice as many for a reward) and the element.
+   * 1, 0 when the limiter says not yet, −1 where a number is refused: `odd` is its lane, the
+   * field's number (more by as many as there are fields for a final observation, by twice as many
+   * for a reward) and the element.
    */
   addSteps(
     writer: WriterHandle,
@@ -41,8 +48,8 @@ interface LanesAddon {
     odd: Float64Array,
   ): number;
   /**
-   * Rows of packed-rows.ts; 0 when the limiter says not yet, −1 − the first row that is wrong where one is. `words[index]` becomes
-   * `value` behind the last commit.
+   * Rows of packed-rows.ts; 0 when the limiter says not yet, −1 − the first row that is wrong where
+   * one is. `words[index]` becomes `value` behind the last commit.
    */
   addPackedSteps(
     writer: WriterHandle,
@@ -58,7 +65,10 @@ interface LanesAddon {
   laneSpan(lanes: LanesHandle, lane: number, out: Float64Array): void;
   /** of each lane, the place behind its last committed one */
   laneEnds(lanes: LanesHandle, out: Float64Array): void;
-  /** places as rows, from byte `at` of `out` on; `counts` become the rows and the steps among them. False where they were written over. */
+  /**
+   * places as rows, from byte `at` of `out` on; `counts` become the rows and the steps among them.
+   * False where they were written over.
+   */
   packLane(
     lanes: LanesHandle,
     lane: number,
@@ -68,7 +78,10 @@ interface LanesAddon {
     at: number,
     counts: Float64Array,
   ): boolean;
-  /** −1, or the first id that is not there; `fields`: offset, bytes, where in `out`, and whether an observation, of each */
+  /**
+   * −1, or the first id that is not there; `fields`: offset, bytes, where in `out`, and whether an
+   * observation, of each
+   */
   readPlaces(
     lanes: LanesHandle,
     ids: Float64Array,
@@ -79,13 +92,25 @@ interface LanesAddon {
     steps: Uint32Array,
     flags: Uint8Array,
   ): number;
-  openView(lanes: LanesHandle, rule: Float64Array, columns: Float64Array, tree?: Float64Array): ViewHandle;
+  openView(
+    lanes: LanesHandle,
+    rule: Float64Array,
+    columns: Float64Array,
+    tree?: Float64Array,
+  ): ViewHandle;
   /** how its columns lie from here on; the same columns */
   setColumns(view: ViewHandle, columns: Float64Array): void;
   /** how many steps are drawable; their ids, as many as fit */
   viewCount(view: ViewHandle, ids?: Float64Array): number;
   /** rows drawn again, or −1 while nothing can be drawn */
-  sampleView(view: ViewHandle, seed: number, count: number, out: Uint8Array, beta: number, normalise: number): number;
+  sampleView(
+    view: ViewHandle,
+    seed: number,
+    count: number,
+    out: Uint8Array,
+    beta: number,
+    normalise: number,
+  ): number;
   /** −1, or the first row that cannot be had */
   takeView(
     view: ViewHandle,
@@ -97,10 +122,26 @@ interface LanesAddon {
   /** −1, or the first id whose place was never written */
   firstUnwritten(lanes: LanesHandle, ids: Float64Array): number;
   treeBytes(leaves: number, lanes: number): number;
-  formatTree(memory: Float64Array, leaves: number, lanes: number, alpha: number, epsilon: number): void;
-  updateTree(view: ViewHandle, ids: Float64Array, priorities: Float64Array | Float32Array, count: number): void;
+  formatTree(
+    memory: Float64Array,
+    leaves: number,
+    lanes: number,
+    alpha: number,
+    epsilon: number,
+  ): void;
+  updateTree(
+    view: ViewHandle,
+    ids: Float64Array,
+    priorities: Float64Array | Float32Array,
+    count: number,
+  ): void;
   /** facts: largest, total, leaves that are not zero, stale, odd, applied */
-  inspectTree(view: ViewHandle, look: boolean, leaves: Float64Array | undefined, facts: Float64Array): void;
+  inspectTree(
+    view: ViewHandle,
+    look: boolean,
+    leaves: Float64Array | undefined,
+    facts: Float64Array,
+  ): void;
   beginUpdates(memory: Float64Array, sequence: number): void;
   /** false where every leaf is zero */
   drawLeaves(

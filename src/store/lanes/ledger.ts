@@ -1,4 +1,7 @@
-/** What a checkpoint needs of trajectories: their places, and the priorities by which they are drawn. */
+/**
+ * What a checkpoint needs of trajectories: their places, and the priorities by which they are
+ * drawn.
+ */
 import { keptAddon } from '../rows/kept-addon.ts';
 import type { Ledger } from '../rows/ledger.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
@@ -13,7 +16,11 @@ export function lanesLedger(
   // A place's note is copied out in front of its bytes.
   const { noteBytes, stateNumbers: numbers } = rowsAddon().layouts.kept;
   return {
-    ...{ lanes, perLane: laneCapacity, placeBytes: noteBytes + layout.placeBytes, numbers, full: false },
+    lanes,
+    perLane: laneCapacity,
+    placeBytes: noteBytes + layout.placeBytes,
+    numbers,
+    full: false,
     states: () => {
       const states = new Float64Array(lanes * numbers);
       addon.laneStates(memory, states);
@@ -50,7 +57,12 @@ export function treeParts(tree: Float64Array, leaves: number, lanes: number): Tr
 }
 
 /** Into a tree that nobody uses yet. */
-export function restoreTree(tree: Float64Array, leaves: number, lanes: number, saved: TreeParts): void {
+export function restoreTree(
+  tree: Float64Array,
+  leaves: number,
+  lanes: number,
+  saved: TreeParts,
+): void {
   const { largest, stale, odd, words } = treeWords(tree, lanes);
   const into = treeParts(tree, leaves, lanes);
   into.leaves.set(saved.leaves);
@@ -61,7 +73,10 @@ export function restoreTree(tree: Float64Array, leaves: number, lanes: number, s
   keptAddon().adoptTree(tree, leaves, lanes);
 }
 
-/** A tree's words of 64 bits as whole numbers, and where they are: of the header, of each lane, and the leaves. */
+/**
+ * A tree's words of 64 bits as whole numbers, and where they are: of the header, of each lane, and
+ * the leaves.
+ */
 function treeWords(tree: Float64Array, lanes: number) {
   const { largest, stale, odd, bytes } = rowsAddon().layouts.tree;
   const words = new BigUint64Array(tree.buffer, tree.byteOffset, tree.length);

@@ -5,7 +5,14 @@ import { rangeError } from '../../base/errors.ts';
 import { noteActions } from '../../base/loaded-actions.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
 import { actionCheck } from '../rows/action-check.ts';
-import { type Column, checkAdmitted, DataSet, gated, type LoadOptions, pause } from '../rows/data-set.ts';
+import {
+  type Column,
+  checkAdmitted,
+  DataSet,
+  gated,
+  type LoadOptions,
+  pause,
+} from '../rows/data-set.ts';
 import type { NonFiniteNumbers } from '../rows/field-roles.ts';
 import { finalKey, nextKey, type StepField, type StepLayout, type Steps } from './schema.ts';
 import type { TrajectoryWriter } from './trajectory-writer.ts';
@@ -34,7 +41,12 @@ interface Episode {
 }
 
 interface Columns {
-  readonly fields: readonly { field: StepField; now: Column; final: Column | undefined; next: Column | undefined }[];
+  readonly fields: readonly {
+    field: StepField;
+    now: Column;
+    final: Column | undefined;
+    next: Column | undefined;
+  }[];
   readonly rewards: Column;
   readonly terminated: Uint8Array;
   readonly truncated: Uint8Array;
@@ -45,18 +57,39 @@ interface Columns {
 }
 
 /** D4RL's names. */
-const others: Readonly<Record<string, string>> = { obs: 'observations', nextObs: 'next_observations' };
+const others: Readonly<Record<string, string>> = {
+  obs: 'observations',
+  nextObs: 'next_observations',
+};
 /** Steps that are taken from columns at once. */
 const CHUNK = 1024;
 
 const own = (key: string, dtype: DType) => ({ key, dtype, shape: [] });
 
 /** See TrajectoryBuffer.load(). */
-export async function loadSteps(buffer: Lanes, given: unknown, options: LoadOptions): Promise<number> {
+export async function loadSteps(
+  buffer: Lanes,
+  given: unknown,
+  options: LoadOptions,
+): Promise<number> {
   const { fields } = buffer.layout;
-  const made = fields.filter(({ observation }) => observation).flatMap(({ key }) => [finalKey(key), nextKey(key)]);
-  const flags = ['rewards', 'terminated', 'truncated', 'terminals', 'timeouts', 'lane', 'episodeStep'];
-  const data = await DataSet.of(given, options, [...fields.map(({ key }) => key), ...made, ...flags]);
+  const made = fields
+    .filter(({ observation }) => observation)
+    .flatMap(({ key }) => [finalKey(key), nextKey(key)]);
+  const flags = [
+    'rewards',
+    'terminated',
+    'truncated',
+    'terminals',
+    'timeouts',
+    'lane',
+    'episodeStep',
+  ];
+  const data = await DataSet.of(given, options, [
+    ...fields.map(({ key }) => key),
+    ...made,
+    ...flags,
+  ]);
   const columns = columnsOf(data, fields);
   const span = data.span(options);
   const episodes = episodesOf(columns, span);
@@ -68,8 +101,15 @@ export async function loadSteps(buffer: Lanes, given: unknown, options: LoadOpti
   return write(buffer, columns, episodes, count);
 }
 
-/** Numbers that a field cannot hold, or that a writer would refuse, are found before the first step is added. */
-function checkColumns(buffer: Lanes, columns: Columns, { from, to }: { from: number; to: number }): void {
+/**
+ * Numbers that a field cannot hold, or that a writer would refuse, are found before the first step
+ * is added.
+ */
+function checkColumns(
+  buffer: Lanes,
+  columns: Columns,
+  { from, to }: { from: number; to: number },
+): void {
   const { terminated, truncated, fields, rewards } = columns;
   const looks = buffer.share().nonFinite === 'refuse';
   const always = () => true;
@@ -81,7 +121,11 @@ function checkColumns(buffer: Lanes, columns: Columns, { from, to }: { from: num
     now.check(from, to, checked ? always : undefined);
     // Read where an episode ends, and stored as 0 where it terminated.
     next?.check(from, to, checked ? (row) => ended[row] === 1 && terminated[row] === 0 : undefined);
-    final?.check(0, final.rows, checked ? (end) => terminated[ends[end] as number] === 0 : undefined);
+    final?.check(
+      0,
+      final.rows,
+      checked ? (end) => terminated[ends[end] as number] === 0 : undefined,
+    );
   }
 }
 
@@ -96,7 +140,11 @@ function checkActions(
   const check = actionCheck(actionSpace, fields) ?? noteActions(buffer);
   if (!found) return;
   for (let at = from; at < to; at += CHUNK)
-    check(found.now.take(at, Math.min(at + CHUNK, to)), found.field.elements, (row) => `row ${at + row}`);
+    check(
+      found.now.take(at, Math.min(at + CHUNK, to)),
+      found.field.elements,
+      (row) => `row ${at + row}`,
+    );
 }
 
 function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
@@ -118,7 +166,9 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
         `load: column '${final.name}' must have a row for each of the ${ends} episodes that end, it has ${final.rows}`,
       );
     const next =
-      field.observation && !final ? data.ask(behind(nextKey(field.key)), others[nextKey(field.key)]) : undefined;
+      field.observation && !final
+        ? data.ask(behind(nextKey(field.key)), others[nextKey(field.key)])
+        : undefined;
     return { field, now: now[f]!, final, next };
   });
   const number = (key: string) => {
@@ -126,13 +176,20 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
     return column?.take(0, column.rows);
   };
   return {
-    ...{ fields: each, rewards, terminated, truncated: cut },
-    ...{ lane: number('lane'), episodeStep: number('episodeStep') },
+    fields: each,
+    rewards,
+    terminated,
+    truncated: cut,
+    lane: number('lane'),
+    episodeStep: number('episodeStep'),
     cut: each.some(({ field, final, next }) => field.observation && !final && !next),
   };
 }
 
-/** Where an episode begins is told by the end of the one before, by another lane, or by steps that do not follow on each other. */
+/**
+ * Where an episode begins is told by the end of the one before, by another lane, or by steps that
+ * do not follow on each other.
+ */
 function episodesOf(columns: Columns, { from, to }: { from: number; to: number }): Episode[] {
   const { terminated, truncated, lane, episodeStep, cut } = columns;
   const episodes: Episode[] = [];
@@ -145,7 +202,7 @@ function episodesOf(columns: Columns, { from, to }: { from: number; to: number }
       lane?.[i] === lane?.[i - 1] &&
       (!episodeStep || episodeStep[i] === Number(episodeStep[i - 1]) + 1);
     if (!follows) {
-      open = { ...{ from: i, to: i, end, lane: Number(lane?.[i] ?? -1) }, ...{ ended: 'no', flags: [0, 0] } };
+      open = { from: i, to: i, end, lane: Number(lane?.[i] ?? -1), ended: 'no', flags: [0, 0] };
       episodes.push(open);
     }
     const episode = open as Episode;
@@ -166,7 +223,8 @@ function episodesOf(columns: Columns, { from, to }: { from: number; to: number }
 function place(buffer: Lanes, { lane }: Columns, episodes: readonly Episode[]): void {
   const used = new Float64Array(buffer.lanes);
   for (const episode of episodes) {
-    if (lane === undefined) episode.lane = used.indexOf(used.reduce((least, each) => Math.min(least, each)));
+    if (lane === undefined)
+      episode.lane = used.indexOf(used.reduce((least, each) => Math.min(least, each)));
     else if (episode.lane >= buffer.lanes)
       throw rangeError(
         `load: row ${episode.from} is of lane ${episode.lane}, and the buffer has ${buffer.lanes} lanes`,
@@ -181,11 +239,17 @@ function place(buffer: Lanes, { lane }: Columns, episodes: readonly Episode[]): 
     );
 }
 
-async function write(buffer: Lanes, columns: Columns, episodes: readonly Episode[], count: number): Promise<number> {
+async function write(
+  buffer: Lanes,
+  columns: Columns,
+  episodes: readonly Episode[],
+  count: number,
+): Promise<number> {
   const writers = new Map<number, TrajectoryWriter>();
   let added = 0;
   try {
-    // All of them before the first step: a lane that has a writer is refused while nothing is added.
+    // All of them before the first step: a lane that has a writer is refused while nothing is
+    // added.
     for (const { lane } of episodes)
       if (!writers.has(lane)) writers.set(lane, buffer.writer({ firstLane: lane, lanes: 1 }));
     for (const episode of episodes) {
@@ -193,7 +257,10 @@ async function write(buffer: Lanes, columns: Columns, episodes: readonly Episode
         const to = Math.min(at + CHUNK, episode.to);
         for (const steps of stepsOf(columns, episode, at, to)) {
           if (writers.get(episode.lane)!.add(steps) === 0)
-            throw gated(buffer.limiter?.addWaitingFor(1) ?? 'others add too', `${added} of ${count} steps were added`);
+            throw gated(
+              buffer.limiter?.addWaitingFor(1) ?? 'others add too',
+              `${added} of ${count} steps were added`,
+            );
           added++;
         }
         await pause();
@@ -209,7 +276,10 @@ async function write(buffer: Lanes, columns: Columns, episodes: readonly Episode
   }
 }
 
-/** The steps from `from` to before `to` of an episode, one at a time, as a writer of one lane takes them. */
+/**
+ * The steps from `from` to before `to` of an episode, one at a time, as a writer of one lane takes
+ * them.
+ */
 function* stepsOf(columns: Columns, episode: Episode, from: number, to: number): Generator<Steps> {
   const { fields } = columns;
   const now = fields.map(({ now: column }) => column.take(from, to));
@@ -231,9 +301,17 @@ function* stepsOf(columns: Columns, episode: Episode, from: number, to: number):
 }
 
 /** The observation behind an episode's last step `i`. */
-function finalOf({ fields, cut }: Columns, f: number, { end, ended }: Episode, i: number): ArrayOf<DType> {
+function finalOf(
+  { fields, cut }: Columns,
+  f: number,
+  { end, ended }: Episode,
+  i: number,
+): ArrayOf<DType> {
   const { now, next, final } = fields[f]!;
   // Behind a step that terminated nothing is bootstrapped: the observation may be the step's own.
-  if (cut) return ended === 'truncated' ? now.take(i + 1, i + 2) : (final?.take(end, end + 1) ?? now.take(i, i + 1));
+  if (cut)
+    return ended === 'truncated'
+      ? now.take(i + 1, i + 2)
+      : (final?.take(end, end + 1) ?? now.take(i, i + 1));
   return final ? final.take(end, end + 1) : next!.take(i, i + 1);
 }

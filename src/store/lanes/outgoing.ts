@@ -1,10 +1,11 @@
 /**
  * The steps of a buffer on their way out: every place once, as rows, lane by lane in order.
  *
- * A writer that goes round must not come upon a place that was not taken yet. What keeps it back is the buffer's limiter, with
- * gateAdd, samplesPerInsert 1 and minSize 1, whose samples are counted as steps are taken, never before: then no more than
- * errorBuffer + 1 steps are under way. All of them may be of one lane, each with a final observation; so a lane has to have
- * 2 × (errorBuffer + the steps of one add + 1) places. What was written over all the same is found, and never sent.
+ * A writer that goes round must not come upon a place that was not taken yet. What keeps it back is
+ * the buffer's limiter, with gateAdd, samplesPerInsert 1 and minSize 1, whose samples are counted
+ * as steps are taken, never before: then no more than errorBuffer + 1 steps are under way. All of
+ * them may be of one lane, each with a final observation; so a lane has to have 2 × (errorBuffer +
+ * the steps of one add + 1) places. What was written over all the same is found, and never sent.
  */
 import { checkCount, shown } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
@@ -30,16 +31,17 @@ export interface StepsOutgoing {
   /** Rows that are committed and were not taken yet. */
   waiting(): number;
   /**
-   * Writes up to `most` rows (at least two) to `out`, going round the lanes, and forgets them. The same object each time says how many;
-   * fewer only where nothing is left, or a step waits for room for its final observation too. Throws RangeError, and
-   * ERR_HOTSLOT_STATE_BUSY where a writer was faster than this; that is for good.
+   * Writes up to `most` rows (at least two) to `out`, going round the lanes, and forgets them. The
+   * same object each time says how many; fewer only where nothing is left, or a step waits for room
+   * for its final observation too. Throws RangeError, and ERR_HOTSLOT_STATE_BUSY where a writer was
+   * faster than this; that is for good.
    */
   take(out: Uint8Array, most: number): TakenSteps;
 }
 
 /**
- * From the first step of a buffer on. Throws a RangeError for more lanes than rows can name, ERR_HOTSLOT_STATE_BUSY where a lane has lost
- * its first steps already.
+ * From the first step of a buffer on. Throws a RangeError for more lanes than rows can name,
+ * ERR_HOTSLOT_STATE_BUSY where a lane has lost its first steps already.
  */
 export function stepsOutgoing(buffer: TrajectoryBuffer): StepsOutgoing {
   return new LanesOutgoing(buffer);
@@ -62,7 +64,8 @@ class LanesOutgoing implements StepsOutgoing {
   constructor(buffer: TrajectoryBuffer) {
     const { lanes, laneCapacity, layout } = buffer;
     const { memory } = insideOfTrajectories(buffer);
-    if (lanes > MOST_LANES) throw rangeError(`steps of at most ${MOST_LANES} lanes can go out, got ${lanes}`);
+    if (lanes > MOST_LANES)
+      throw rangeError(`steps of at most ${MOST_LANES} lanes can go out, got ${lanes}`);
     this.rowBytes = rowBytesOf(layout);
     this.#handle = lanesAddon().openLanes(memory);
     this.#lanes = lanes;
@@ -72,7 +75,10 @@ class LanesOutgoing implements StepsOutgoing {
     for (let lane = 0; lane < lanes; lane++) {
       const { from } = spanOf(this.#handle, lane);
       if (from > 0)
-        throw stateError('BUSY', `lane ${lane} has lost its first ${from} places: take them from the start on`);
+        throw stateError(
+          'BUSY',
+          `lane ${lane} has lost its first ${from} places: take them from the start on`,
+        );
     }
   }
 
@@ -84,11 +90,14 @@ class LanesOutgoing implements StepsOutgoing {
   }
 
   take(out: Uint8Array, most: number): TakenSteps {
-    if (!(out instanceof Uint8Array)) throw typeError(`out must be a Uint8Array, got ${shown(out)}`);
+    if (!(out instanceof Uint8Array))
+      throw typeError(`out must be a Uint8Array, got ${shown(out)}`);
     checkCount('most', most, LEAST_ROWS);
     const { rowBytes } = this;
     if (out.length < most * rowBytes)
-      throw rangeError(`out must hold ${most} rows × ${rowBytes} bytes = ${most * rowBytes}, got ${out.length}`);
+      throw rangeError(
+        `out must hold ${most} rows × ${rowBytes} bytes = ${most * rowBytes}, got ${out.length}`,
+      );
     this.#look();
     const taken = this.#taken;
     taken.rows = 0;
@@ -111,7 +120,8 @@ class LanesOutgoing implements StepsOutgoing {
   /** Rows that a lane gives at once: as many as every other that has some. */
   #share(most: number): number {
     let lanes = 0;
-    for (let lane = 0; lane < this.#lanes; lane++) if (this.#ends[lane]! > this.#next[lane]!) lanes++;
+    for (let lane = 0; lane < this.#lanes; lane++)
+      if (this.#ends[lane]! > this.#next[lane]!) lanes++;
     return Math.max(LEAST_ROWS, Math.floor(most / lanes));
   }
 

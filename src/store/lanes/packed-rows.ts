@@ -1,4 +1,7 @@
-/** Steps as rows, one for each place, in which they go from one buffer to another: native/rows/packed_steps.hpp draws them. */
+/**
+ * Steps as rows, one for each place, in which they go from one buffer to another:
+ * native/rows/packed_steps.hpp draws them.
+ */
 
 import { type CodedError, rangeError } from '../../base/errors.ts';
 import { notFinite, packedNumber } from '../rows/field-roles.ts';
@@ -32,7 +35,12 @@ export function laneOf(bytes: Uint8Array, rowBytes: number, row: number): number
 }
 
 /** Why native code refused this row of a writer of so many lanes. */
-export function packedFault(bytes: Uint8Array, layout: StepLayout, row: number, lanes: number): CodedError {
+export function packedFault(
+  bytes: Uint8Array,
+  layout: StepLayout,
+  row: number,
+  lanes: number,
+): CodedError {
   const wrong = wrongKind(bytes, rowBytesOf(layout), row, lanes);
   return wrong === null ? oddNumber(bytes, layout, row) : rangeError(wrong);
 }
@@ -71,8 +79,15 @@ function oddNumber(bytes: Uint8Array, layout: StepLayout, row: number): CodedErr
     if (!(observation || (key === 'actions' && !final))) continue;
     for (let element = 0; element < elements; element++) {
       const value = packedNumber(bytes, from + head + offset, dtype, element);
-      if (!Number.isFinite(value)) return notFinite(final ? finalKey(key) : key, element, value, `row ${row}`, final);
+      if (!Number.isFinite(value))
+        return notFinite(final ? finalKey(key) : key, element, value, `row ${row}`, final);
     }
   }
-  return notFinite('rewards', 0, packedNumber(bytes, from + reward, 'float32', 0), `row ${row}`, false);
+  return notFinite(
+    'rewards',
+    0,
+    packedNumber(bytes, from + reward, 'float32', 0),
+    `row ${row}`,
+    false,
+  );
 }

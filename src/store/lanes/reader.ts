@@ -1,10 +1,20 @@
-/** Reads a trajectory buffer for one thread: native views, a sampler's tree, and the arrays that a sample is made of. */
+/**
+ * Reads a trajectory buffer for one thread: native views, a sampler's tree, and the arrays that a
+ * sample is made of.
+ */
 import { checkCount, shown } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { allocateShared } from '../../shm/memory.ts';
 import { checkBeta, insideOfSampler, PrioritizedSampler } from '../prioritized.ts';
-import { arraysOf, type BatchLayout, columnsOf, placeColumns, viewNumbers, type Weighted } from '../views/columns.ts';
+import {
+  arraysOf,
+  type BatchLayout,
+  columnsOf,
+  placeColumns,
+  viewNumbers,
+  type Weighted,
+} from '../views/columns.ts';
 import { specOf, View, type ViewSpec } from '../views/views.ts';
 import { type LanesHandle, lanesAddon, type ViewHandle } from './lanes-addon.ts';
 import type { FieldColumns } from './samples.ts';
@@ -67,25 +77,44 @@ export class BufferReader {
     return ids.subarray(0, Math.min(ids.length, lanesAddon().viewCount(handle, ids)));
   }
 
-  sample(options: { view: View; word: number; count: number; sampler?: PrioritizedSampler; beta?: number }) {
+  sample(options: {
+    view: View;
+    word: number;
+    count: number;
+    sampler?: PrioritizedSampler;
+    beta?: number;
+  }) {
     const { view, word, count, sampler, beta = 0.4 } = options;
     checkBeta(beta);
     this.checkView(view);
     const open = sampler === undefined ? this.#open(view) : this.#bound(sampler, view);
     const out = this.#columns(open, view, count, sampler === undefined ? 'no' : 'host');
     const normalise = sampler === undefined ? 0 : insideOfSampler(sampler).normalise;
-    const again = lanesAddon().sampleView(open.handle, word, count, new Uint8Array(out), beta, normalise);
+    const again = lanesAddon().sampleView(
+      open.handle,
+      word,
+      count,
+      new Uint8Array(out),
+      beta,
+      normalise,
+    );
     if (again < 0) throw stateError('EMPTY', this.#why(open));
     return arraysOf(open.layout, out, count);
   }
 
-  take(options: { view: View; ids: Float64Array | readonly number[]; goalIds?: Float64Array | readonly number[] }) {
+  take(options: {
+    view: View;
+    ids: Float64Array | readonly number[];
+    goalIds?: Float64Array | readonly number[];
+  }) {
     const { view, goalIds } = options;
     const open = this.#open(view);
     const ids = this.#checkIds('ids', options.ids, 0);
     const goals = goalIds === undefined ? undefined : this.#checkIds('goalIds', goalIds, -1);
     if (goals !== undefined && specOf(view).relabel === null)
-      throw rangeError('goalIds need a view with hindsight: transitions({ relabel: hindsight(…) })');
+      throw rangeError(
+        'goalIds need a view with hindsight: transitions({ relabel: hindsight(…) })',
+      );
     if (goals !== undefined && goals.length !== ids.length)
       throw rangeError(`goalIds must be as many as ids, ${ids.length}, got ${goals.length}`);
     const out = this.#columns(open, view, ids.length, 'no');
@@ -105,7 +134,14 @@ export class BufferReader {
     const { fields } = this.#source.layout;
     const placed = placeColumns(
       fields.map(({ key, dtype, shape }) => ({
-        ...{ key, dtype, shape, kind: 0, field: null, frames: 1, zero: false, goal: null },
+        key,
+        dtype,
+        shape,
+        kind: 0,
+        field: null,
+        frames: 1,
+        zero: false,
+        goal: null,
       })),
       count,
     );
@@ -118,24 +154,44 @@ export class BufferReader {
         observation ? 1 : 0,
       ]),
     );
-    const [rewards, steps, flags] = [new Float32Array(count), new Uint32Array(count), new Uint8Array(3 * count)];
+    const [rewards, steps, flags] = [
+      new Float32Array(count),
+      new Uint32Array(count),
+      new Uint8Array(3 * count),
+    ];
     const wrong = lanesAddon().readPlaces(
       ...([this.#handle, ids, count, table, new Uint8Array(out), rewards, steps, flags] as const),
     );
-    if (wrong >= 0) throw rangeError(`ids[${wrong}] = ${ids[wrong]} is not there: ${this.#whyNot(ids[wrong]!)}`);
+    if (wrong >= 0)
+      throw rangeError(`ids[${wrong}] = ${ids[wrong]} is not there: ${this.#whyNot(ids[wrong]!)}`);
     const flag = (n: number) => flags.slice(n * count, (n + 1) * count);
     const arrays = arraysOf(placed, out, count);
-    return { ...arrays, rewards, terminated: flag(0), truncated: flag(1), episodeStep: steps, final: flag(2), ids };
+    return {
+      ...arrays,
+      rewards,
+      terminated: flag(0),
+      truncated: flag(1),
+      episodeStep: steps,
+      final: flag(2),
+      ids,
+    };
   }
 
-  update(given: Float64Array | readonly number[], priorities: Float32Array | Float64Array | readonly number[]): void {
+  update(
+    given: Float64Array | readonly number[],
+    priorities: Float32Array | Float64Array | readonly number[],
+  ): void {
     const ids = this.#checkIds('ids', given, 0);
     const values = checkPriorities(priorities, ids.length);
     if (this.#sampler === null || this.#drawn === null)
-      throw stateError('EMPTY', 'no prioritized sampler was used with this buffer: sample({ sampler }) first');
+      throw stateError(
+        'EMPTY',
+        'no prioritized sampler was used with this buffer: sample({ sampler }) first',
+      );
     this.#checkFree(this.#sampler);
     const beyond = lanesAddon().firstUnwritten(this.#handle, ids);
-    if (beyond >= 0) throw rangeError(`ids[${beyond}] = ${ids[beyond]} never was: ${this.#whyNot(ids[beyond]!)}`);
+    if (beyond >= 0)
+      throw rangeError(`ids[${beyond}] = ${ids[beyond]} never was: ${this.#whyNot(ids[beyond]!)}`);
     lanesAddon().updateTree(this.#drawn.handle, ids, values, ids.length);
   }
 
@@ -186,15 +242,21 @@ export class BufferReader {
     const { memory, lanes, perLane } = this.#source;
     if (inside.binding !== null) {
       if (inside.binding.memory !== memory || this.#sampler !== sampler)
-        throw rangeError('this sampler belongs to another buffer: a sampler is of the first that used it');
-      if (specOf(inside.binding.view) !== specOf(view) && !equal(specOf(inside.binding.view), specOf(view)))
+        throw rangeError(
+          'this sampler belongs to another buffer: a sampler is of the first that used it',
+        );
+      if (
+        specOf(inside.binding.view) !== specOf(view) &&
+        !equal(specOf(inside.binding.view), specOf(view))
+      )
         throw rangeError(
           'this sampler belongs to another view of this buffer: a sampler is of the first that it drew by',
         );
       this.#checkFree(sampler);
       return this.#drawn!;
     }
-    if (this.#sampler !== null) throw rangeError('this buffer has a prioritized sampler already: use that one');
+    if (this.#sampler !== null)
+      throw rangeError('this buffer has a prioritized sampler already: use that one');
     const leaves = lanes * perLane;
     const bytes = lanesAddon().treeBytes(leaves, lanes);
     const place = allocateShared(`the priorities of ${leaves} steps`, bytes, 64);
@@ -208,7 +270,10 @@ export class BufferReader {
 
   #checkFree(sampler: PrioritizedSampler): void {
     if (insideOfSampler(sampler).running)
-      throw stateError('RUNNING', 'a pipeline draws by this sampler: close it first; the learner gives it priorities');
+      throw stateError(
+        'RUNNING',
+        'a pipeline draws by this sampler: close it first; the learner gives it priorities',
+      );
   }
 
   /** Room for so many rows of the view's columns. */
@@ -223,7 +288,10 @@ export class BufferReader {
       return new ArrayBuffer(bytes);
     } catch (error) {
       const what = `a batch of ${rows} rows asks for ${bytes} bytes`;
-      throw rangeError(`${what}, and the engine refused: ${(error as Error).message}`, 'ERR_HOTSLOT_MEMORY');
+      throw rangeError(
+        `${what}, and the engine refused: ${(error as Error).message}`,
+        'ERR_HOTSLOT_MEMORY',
+      );
     }
   }
 
@@ -242,20 +310,34 @@ export class BufferReader {
     if (lanesAddon().firstUnwritten(this.#handle, ids) >= 0) return `${where} was never written`;
     const flags = new Uint8Array(3);
     const [rewards, steps, none] = [new Float32Array(1), new Uint32Array(1), new Uint8Array(0)];
-    const gone = lanesAddon().readPlaces(this.#handle, ids, 1, new Float64Array(0), none, rewards, steps, flags) >= 0;
+    const gone =
+      lanesAddon().readPlaces(
+        this.#handle,
+        ids,
+        1,
+        new Float64Array(0),
+        none,
+        rewards,
+        steps,
+        flags,
+      ) >= 0;
     if (gone) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
-    return flags[2] === 1 ? `${where} is a final observation` : `${where} lacks what the view needs around it`;
+    return flags[2] === 1
+      ? `${where} is a final observation`
+      : `${where} lacks what the view needs around it`;
   }
 
   #why(open: Open): string {
     const steps = lanesAddon().viewCount(open.handle);
-    if (steps > 0) return `the priorities of all ${steps} drawable steps are zero: nothing can be drawn`;
+    if (steps > 0)
+      return `the priorities of all ${steps} drawable steps are zero: nothing can be drawn`;
     return 'no step is drawable by this view yet: add more, or take a view that needs fewer';
   }
 }
 
 /** Two views that ask for the same are one. */
-const equal = (one: ViewSpec, other: ViewSpec): boolean => JSON.stringify(one) === JSON.stringify(other);
+const equal = (one: ViewSpec, other: ViewSpec): boolean =>
+  JSON.stringify(one) === JSON.stringify(other);
 
 function checkId(name: string, i: number, id: unknown, least: number): void {
   if (Number.isSafeInteger(id) && (id as number) >= least) return;
@@ -265,12 +347,17 @@ function checkId(name: string, i: number, id: unknown, least: number): void {
 function checkPriorities(given: unknown, count: number): Float64Array {
   const typed = given instanceof Float32Array || given instanceof Float64Array;
   if (!typed && !Array.isArray(given))
-    throw typeError(`priorities must be a Float32Array, a Float64Array or an array of numbers, got ${shown(given)}`);
-  if (given.length !== count) throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);
+    throw typeError(
+      `priorities must be a Float32Array, a Float64Array or an array of numbers, got ${shown(given)}`,
+    );
+  if (given.length !== count)
+    throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);
   // Memory that was transferred away has none.
   if (count === 0) return new Float64Array();
-  const values = given instanceof Float64Array ? given : Float64Array.from(given as ArrayLike<number>);
+  const values =
+    given instanceof Float64Array ? given : Float64Array.from(given as ArrayLike<number>);
   const wrong = values.findIndex((value) => !(value >= 0 && value < Number.POSITIVE_INFINITY));
-  if (wrong >= 0) throw rangeError(`priorities[${wrong}] must be finite and at least 0, got ${values[wrong]}`);
+  if (wrong >= 0)
+    throw rangeError(`priorities[${wrong}] must be finite and at least 0, got ${values[wrong]}`);
   return values;
 }

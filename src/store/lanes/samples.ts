@@ -58,7 +58,9 @@ export type SampleOf<S extends StepFields, V> =
   V extends View<StepFields, 'windows'> ? WindowSample<S> : TransitionSample<S>;
 
 /** The dtypes of a batch's columns on a device. */
-export type BatchFields<S extends StepFields, V> = { readonly [K in keyof S]: DTypeOfStep<S[K]> } & {
+export type BatchFields<S extends StepFields, V> = {
+  readonly [K in keyof S]: DTypeOfStep<S[K]>;
+} & {
   readonly rewards: 'float32';
   readonly terminated: 'bool';
   readonly truncated: 'bool';

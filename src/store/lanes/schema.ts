@@ -8,14 +8,21 @@ import { schemaLayout } from '../rows/pack-layout.ts';
 
 /** A field of a step; dtype is float32 unless said. */
 export interface StepFieldSpec extends FieldSpec {
-  /** what the environment shows before the action: stored once per step, and once more at an episode's end */
+  /**
+   * what the environment shows before the action: stored once per step, and once more at an
+   * episode's end
+   */
   readonly observation?: boolean;
 }
 
 /** Fields by name, as `TrajectoryBuffer.create` takes them. */
 export type StepFields = Readonly<Record<string, StepFieldSpec>>;
 
-export type DTypeOfStep<S extends StepFieldSpec> = S extends { readonly dtype: infer D extends DType } ? D : 'float32';
+export type DTypeOfStep<S extends StepFieldSpec> = S extends {
+  readonly dtype: infer D extends DType;
+}
+  ? D
+  : 'float32';
 
 /** The names of the fields that are observations. */
 export type Observations<S extends StepFields> = {
@@ -23,8 +30,12 @@ export type Observations<S extends StepFields> = {
 }[keyof S] &
   string;
 
-/** What add() takes of a dtype: bits, or for floats of two bytes also numbers, which are rounded. */
-export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16' ? ArrayOf<D> | Float32Array : ArrayOf<D>;
+/**
+ * What add() takes of a dtype: bits, or for floats of two bytes also numbers, which are rounded.
+ */
+export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16'
+  ? ArrayOf<D> | Float32Array
+  : ArrayOf<D>;
 
 /** A byte or a boolean for each lane. */
 export type Flags = Uint8Array | readonly boolean[];
@@ -43,7 +54,9 @@ export type Steps<S extends StepFields = StepFields> = string extends keyof S
       readonly skip?: Flags | undefined;
     } & {
       /** L × elements: the observation behind an episode's last step; read where one ends */
-      readonly [K in Observations<S> as `final${Capitalize<K>}`]?: GivenOf<DTypeOfStep<S[K]>> | undefined;
+      readonly [K in Observations<S> as `final${Capitalize<K>}`]?:
+        | GivenOf<DTypeOfStep<S[K]>>
+        | undefined;
     };
 
 export interface StepField {
@@ -66,8 +79,24 @@ export interface StepLayout {
 
 /** Columns that batches make, and what add() takes beside fields. */
 const reserved = [
-  ...['rewards', 'terminated', 'truncated', 'skip', 'discounts', 'steps', 'ids', 'weights', 'probabilities'],
-  ...['priorities', 'mask', 'learn', 'relabelled', 'nextAchieved', 'episodeStep', 'final', 'dones', 'lane'],
+  'rewards',
+  'terminated',
+  'truncated',
+  'skip',
+  'discounts',
+  'steps',
+  'ids',
+  'weights',
+  'probabilities',
+  'priorities',
+  'mask',
+  'learn',
+  'relabelled',
+  'nextAchieved',
+  'episodeStep',
+  'final',
+  'dones',
+  'lane',
 ];
 
 export const capitalised = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
@@ -75,12 +104,14 @@ export const nextKey = (name: string): string => `next${capitalised(name)}`;
 export const finalKey = (name: string): string => `final${capitalised(name)}`;
 
 /**
- * Observations first, since a place that holds a final observation is read no further. Throws TypeError or RangeError naming
- * the field that is not allowed.
+ * Observations first, since a place that holds a final observation is read no further. Throws
+ * TypeError or RangeError naming the field that is not allowed.
  */
 export function stepLayout(fields: StepFields): StepLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
-    throw typeError(`fields must be an object of name → { shape, dtype?, observation? }, got ${shown(fields)}`);
+    throw typeError(
+      `fields must be an object of name → { shape, dtype?, observation? }, got ${shown(fields)}`,
+    );
   const names = Object.keys(fields);
   for (const name of names) {
     const spec: unknown = fields[name];
@@ -90,12 +121,17 @@ export function stepLayout(fields: StepFields): StepLayout {
     const { observation = false } = spec as StepFieldSpec;
     checkFlag(`fields.${name}.observation`, observation);
     if (reserved.includes(name))
-      throw rangeError(`fields.${name}: every step has '${name}' by itself, or a batch makes it: take another name`);
+      throw rangeError(
+        `fields.${name}: every step has '${name}' by itself, or a batch makes it: take another name`,
+      );
     for (const made of observation ? [nextKey(name), finalKey(name)] : [])
-      if (names.includes(made)) throw rangeError(`fields.${made}: observation '${name}' makes a column of that name`);
+      if (names.includes(made))
+        throw rangeError(`fields.${made}: observation '${name}' makes a column of that name`);
     const twin = names.find((other) => other !== name && nextKey(other) === nextKey(name));
     if (observation && twin !== undefined && (fields[twin] as StepFieldSpec | null)?.observation)
-      throw rangeError(`fields.${twin}: observation '${name}' makes ${nextKey(name)} and ${finalKey(name)} too`);
+      throw rangeError(
+        `fields.${twin}: observation '${name}' makes ${nextKey(name)} and ${finalKey(name)} too`,
+      );
   }
   const observes = (name: string) => (fields[name] as StepFieldSpec).observation === true;
   if (!names.some(observes))

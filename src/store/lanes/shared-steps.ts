@@ -1,4 +1,6 @@
-/** How a trajectory buffer goes to another thread, and what is looked at before it is taken there. */
+/**
+ * How a trajectory buffer goes to another thread, and what is looked at before it is taken there.
+ */
 
 import { typeError } from '../../base/errors.ts';
 import { checkRoom } from '../../shm/memory.ts';
@@ -24,14 +26,24 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
   readonly '~types'?: S;
 }
 
-/** Throws unless the memory's header, written once before it was first shared, says what its description does. */
+/**
+ * Throws unless the memory's header, written once before it was first shared, says what its
+ * description does.
+ */
 export function checkHeader(shared: SharedTrajectoryBuffer): void {
   const { lanes: at } = rowsAddon().layouts;
   checkRoom(shared, at.bytes);
   const header = new DataView(shared.memory, shared.offset);
-  const [lanes, placeBytes] = [header.getUint32(at.lanes, true), header.getUint32(at.placeBytes, true)];
+  const [lanes, placeBytes] = [
+    header.getUint32(at.lanes, true),
+    header.getUint32(at.placeBytes, true),
+  ];
   const capacity = lanes * Number(header.getBigUint64(at.perLane, true));
-  if (lanes !== shared.lanes || placeBytes !== shared.layout?.placeBytes || capacity !== shared.capacity)
+  if (
+    lanes !== shared.lanes ||
+    placeBytes !== shared.layout?.placeBytes ||
+    capacity !== shared.capacity
+  )
     throw typeError(
       `the shared memory holds ${lanes} lanes, ${capacity} places of ${placeBytes} bytes, ` +
         `its description says ${shared.lanes}, ${shared.capacity} and ${shared.layout?.placeBytes}`,

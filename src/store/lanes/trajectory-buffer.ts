@@ -1,6 +1,7 @@
 /**
- * Experience that has an order, in shared memory: each environment's steps in a ring of their own. The bytes and who may touch
- * them are drawn in native/rows/lanes.hpp; this file checks arguments, calls it and rings.
+ * Experience that has an order, in shared memory: each environment's steps in a ring of their own.
+ * The bytes and who may touch them are drawn in native/rows/lanes.hpp; this file checks arguments,
+ * calls it and rings.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -16,7 +17,13 @@ import { checkNonFinite, type NonFiniteNumbers, stepKind } from '../rows/field-r
 import type { Ledger } from '../rows/ledger.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../rows/sampler.ts';
-import { type TransitionsOptions, transitionsSpec, View, type WindowsOptions, windowsSpec } from '../views/views.ts';
+import {
+  type TransitionsOptions,
+  transitionsSpec,
+  View,
+  type WindowsOptions,
+  windowsSpec,
+} from '../views/views.ts';
 import { dumpSteps } from './dump.ts';
 import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
 import { lanesLedger } from './ledger.ts';
@@ -63,7 +70,9 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
 
   static {
     insideOfTrajectories = (buffer) => ({
-      ...{ bells: buffer.#bells, memory: buffer.#memory, reader: buffer.#reader },
+      bells: buffer.#bells,
+      memory: buffer.#memory,
+      reader: buffer.#reader,
       ledger: lanesLedger(buffer, buffer.#memory),
     });
   }
@@ -84,14 +93,20 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     this.#bells = BellBoard.over({ memory, offset: offset + bells }, bellCount);
     this.#claims = new Int32Array(memory, offset + bytes, LINE + lanes);
     this.#handle = lanesAddon().openLanes(this.#memory);
-    this.#reader = new BufferReader(this.#handle, { memory, layout, lanes, perLane: this.laneCapacity });
+    this.#reader = new BufferReader(this.#handle, {
+      memory,
+      layout,
+      lanes,
+      perLane: this.laneCapacity,
+    });
   }
 
   /**
-   * `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a lane) of these fields; `rewards` (float32),
-   * `terminated` and `truncated` (bool) are always there. With a limiter, its counts follow this buffer, and it may gate add().
-   * `nonFinite: 'keep'` takes numbers that are NaN or infinite as they are; the default, 'refuse', see a writer's add().
-   * Throws TypeError or RangeError for what is not allowed, ERR_HOTSLOT_MEMORY when it does not fit.
+   * `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a lane) of these fields;
+   * `rewards` (float32), `terminated` and `truncated` (bool) are always there. With a limiter, its
+   * counts follow this buffer, and it may gate add(). `nonFinite: 'keep'` takes numbers that are
+   * NaN or infinite as they are; the default, 'refuse', see a writer's add(). Throws TypeError or
+   * RangeError for what is not allowed, ERR_HOTSLOT_MEMORY when it does not fit.
    */
   static create<const S extends StepFields>(options: {
     capacity: number;
@@ -100,7 +115,13 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     limiter?: RateLimiter;
     nonFinite?: NonFiniteNumbers;
   }): TrajectoryBuffer<S> {
-    checkKeys('TrajectoryBuffer.create', options, ['capacity', 'lanes', 'fields', 'limiter', 'nonFinite']);
+    checkKeys('TrajectoryBuffer.create', options, [
+      'capacity',
+      'lanes',
+      'fields',
+      'limiter',
+      'nonFinite',
+    ]);
     const { limiter = null } = options;
     const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
     const capacity = checkCount('capacity', options.capacity, 2, MAX_DRAW_SIZE);
@@ -121,9 +142,19 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     return new TrajectoryBuffer<S>(OURS, Object.freeze({ kind: KIND, ...place, ...how }));
   }
 
-  /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
-  static attach<S extends StepFields = StepFields>(shared: SharedTrajectoryBuffer<S>): TrajectoryBuffer<S> {
-    checkShared(KIND, shared, shared?.memory, 'TrajectoryBuffer.attach() needs what share() of one returned');
+  /**
+   * The same buffer in another thread (or again in this one). Throws a TypeError unless it came
+   * from share().
+   */
+  static attach<S extends StepFields = StepFields>(
+    shared: SharedTrajectoryBuffer<S>,
+  ): TrajectoryBuffer<S> {
+    checkShared(
+      KIND,
+      shared,
+      shared?.memory,
+      'TrajectoryBuffer.attach() needs what share() of one returned',
+    );
     checkHeader(shared);
     return new TrajectoryBuffer<S>(OURS, shared);
   }
@@ -144,17 +175,25 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Takes lanes for this thread until close(), or its end; all of them by default. Throws ERR_HOTSLOT_STATE_BUSY, and takes none,
-   * where one has a living writer. What a writer before left unfinished stays an unended episode, unless `resume` says that this
-   * one goes on with it: its first step of a lane is the one behind the last that the lane has.
+   * Takes lanes for this thread until close(), or its end; all of them by default. Throws
+   * ERR_HOTSLOT_STATE_BUSY, and takes none, where one has a living writer. What a writer before
+   * left unfinished stays an unended episode, unless `resume` says that this one goes on with it:
+   * its first step of a lane is the one behind the last that the lane has.
    */
-  writer(options: { firstLane?: number; lanes?: number; resume?: boolean } = {}): TrajectoryWriter<S> {
+  writer(
+    options: { firstLane?: number; lanes?: number; resume?: boolean } = {},
+  ): TrajectoryWriter<S> {
     const handle = this.#open();
     checkKeys('writer', options, ['firstLane', 'lanes', 'resume']);
     const { resume = false } = options;
     checkFlag('resume', resume);
     const firstLane = checkCount('firstLane', options.firstLane ?? 0, 0, this.lanes - 1);
-    const lanes = checkCount('lanes', options.lanes ?? this.lanes - firstLane, 1, this.lanes - firstLane);
+    const lanes = checkCount(
+      'lanes',
+      options.lanes ?? this.lanes - firstLane,
+      1,
+      this.lanes - firstLane,
+    );
     const words = this.#claims;
     const at = (lane: number) => LINE + lane;
     const claim = nextClaim(words, 0);
@@ -165,13 +204,26 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     }
     const { nonFinite } = this.#shared;
     const table = this.layout.fields.flatMap((field) => [
-      ...[field.offset, field.bytes, field.observation ? 1 : 0],
+      field.offset,
+      field.bytes,
+      field.observation ? 1 : 0,
       ...stepKind(field, nonFinite),
     ]);
     const finite = nonFinite === 'refuse';
     return new TrajectoryWriter<S>(OURS, {
-      ...{ firstLane, lanes, layout: this.layout, limiter: this.limiter, bells: this.#bells },
-      handle: lanesAddon().openWriter(handle, firstLane, lanes, Uint32Array.from(table), resume, finite),
+      firstLane,
+      lanes,
+      layout: this.layout,
+      limiter: this.limiter,
+      bells: this.#bells,
+      handle: lanesAddon().openWriter(
+        handle,
+        firstLane,
+        lanes,
+        Uint32Array.from(table),
+        resume,
+        finite,
+      ),
       claims: { words, at, claim },
     } satisfies WriterSetup);
   }
@@ -199,8 +251,9 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * `count` drawable steps of a view, with replacement: uniformly, as torch's randint draws ordinals, or by a sampler's priorities.
-   * Typed arrays by column, dense; see docs/trajectories.md. Throws ERR_HOTSLOT_STATE_EMPTY while nothing can be drawn, and
+   * `count` drawable steps of a view, with replacement: uniformly, as torch's randint draws
+   * ordinals, or by a sampler's priorities. Typed arrays by column, dense; see
+   * docs/trajectories.md. Throws ERR_HOTSLOT_STATE_EMPTY while nothing can be drawn, and
    * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
    */
   sample<V extends View>(options: {
@@ -218,8 +271,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * The same for chosen steps. `goalIds`, for views with hindsight: the step whose achieved goal the row gets, −1 for its own.
-   * Throws a RangeError naming the first id that is not drawable.
+   * The same for chosen steps. `goalIds`, for views with hindsight: the step whose achieved goal
+   * the row gets, −1 for its own. Throws a RangeError naming the first id that is not drawable.
    */
   transitionsAt<V extends View>(options: {
     view: V;
@@ -231,16 +284,19 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     return this.#reader.take(options) as SampleOf<S, V>;
   }
 
-  /** What lies at these ids as it was added, final observations too. Throws a RangeError naming the first that is not there. */
+  /**
+   * What lies at these ids as it was added, final observations too. Throws a RangeError naming the
+   * first that is not there.
+   */
   read(ids: Float64Array | readonly number[]): PlacesRead<S> {
     this.#open();
     return this.#reader.read(ids) as PlacesRead<S>;
   }
 
   /**
-   * New priorities |p| of steps, in order: of one id the last counts. Ids that were overwritten meanwhile are left out. Throws
-   * before anything changes: for priorities that are NaN, infinite or negative, for ids that never were, before a sampler was used,
-   * and while a pipeline has it.
+   * New priorities |p| of steps, in order: of one id the last counts. Ids that were overwritten
+   * meanwhile are left out. Throws before anything changes: for priorities that are NaN, infinite
+   * or negative, for ids that never were, before a sampler was used, and while a pipeline has it.
    */
   updatePriorities(
     ids: Float64Array | readonly number[],
@@ -251,16 +307,18 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds the steps of an npz file, or of arrays as readNpz() gives them, by writers of its own; resolves to how many. Columns as
-   * dump() writes them, or D4RL's (docs/offline.md). Rejects before anything is added with RangeError, naming column or lane, with
-   * ERR_HOTSLOT_STATE_BUSY where a lane has a writer or the limiter says not yet.
+   * Adds the steps of an npz file, or of arrays as readNpz() gives them, by writers of its own;
+   * resolves to how many. Columns as dump() writes them, or D4RL's (docs/offline.md). Rejects
+   * before anything is added with RangeError, naming column or lane, with ERR_HOTSLOT_STATE_BUSY
+   * where a lane has a writer or the limiter says not yet.
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     return this.#open() && loadSteps(this as unknown as TrajectoryBuffer, from, options);
   }
   /**
-   * Writes all steps, lane by lane, and final observations as an npz file, as a whole or not at all; resolves to how many steps.
-   * Rejects with ERR_HOTSLOT_STATE_EMPTY without any, and with ERR_HOTSLOT_STATE_BUSY when some are added meanwhile.
+   * Writes all steps, lane by lane, and final observations as an npz file, as a whole or not at
+   * all; resolves to how many steps. Rejects with ERR_HOTSLOT_STATE_EMPTY without any, and with
+   * ERR_HOTSLOT_STATE_BUSY when some are added meanwhile.
    */
   async dump(path: string | URL): Promise<number> {
     const handle = this.#open();

@@ -11,7 +11,13 @@ import { notFinite, numberAt } from '../rows/field-roles.ts';
 import { checkPacked, type Mark } from '../rows/packed.ts';
 import { lanesAddon, type WriterHandle } from './lanes-addon.ts';
 import { packedFault, rowBytesOf, stepsAmong } from './packed-rows.ts';
-import { finalKey, type StepField, type StepFields, type StepLayout, type Steps } from './schema.ts';
+import {
+  finalKey,
+  type StepField,
+  type StepFields,
+  type StepLayout,
+  type Steps,
+} from './schema.ts';
 
 /** What a buffer gives its writer. */
 export interface WriterSetup {
@@ -22,7 +28,11 @@ export interface WriterSetup {
   readonly limiter: RateLimiter | null;
   readonly bells: BellBoard;
   /** the claim of each lane */
-  readonly claims: { readonly words: Int32Array; readonly at: (lane: number) => number; readonly claim: number };
+  readonly claims: {
+    readonly words: Int32Array;
+    readonly at: (lane: number) => number;
+    readonly claim: number;
+  };
 }
 
 export class TrajectoryWriter<S extends StepFields = StepFields> {
@@ -47,17 +57,27 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     this.#setup = setup;
     this.#limiting = setup.limiter && insideOfLimiter(setup.limiter);
     const { fields } = setup.layout;
-    const finals = fields.filter(({ observation }) => observation).map(({ key: name }) => finalKey(name));
-    this.#known = [...fields.map(({ key: name }) => name), ...finals, 'rewards', 'terminated', 'truncated', 'skip'];
+    const finals = fields
+      .filter(({ observation }) => observation)
+      .map(({ key: name }) => finalKey(name));
+    this.#known = [
+      ...fields.map(({ key: name }) => name),
+      ...finals,
+      'rewards',
+      'terminated',
+      'truncated',
+      'skip',
+    ];
   }
 
   /**
-   * Adds one step of each lane, all committed when this returns. Where `terminated` or `truncated` is set the episode ends: the
-   * final observations are read there, and the next step begins an episode. Returns how many lanes this writer has, or 0 when the
-   * limiter gates it and says not yet: nothing was taken then, offer the same again. A final observation that is not finite is stored
-   * as 0 where the episode terminated. Anywhere else a number of an observation, of `actions` or of the rewards that is NaN or
-   * infinite is a RangeError with lane and field, and nothing is added; other fields are stored as they are. Throws TypeError or
-   * RangeError by field.
+   * Adds one step of each lane, all committed when this returns. Where `terminated` or `truncated`
+   * is set the episode ends: the final observations are read there, and the next step begins an
+   * episode. Returns how many lanes this writer has, or 0 when the limiter gates it and says not
+   * yet: nothing was taken then, offer the same again. A final observation that is not finite is
+   * stored as 0 where the episode terminated. Anywhere else a number of an observation, of
+   * `actions` or of the rewards that is NaN or infinite is a RangeError with lane and field, and
+   * nothing is added; other fields are stored as they are. Throws TypeError or RangeError by field.
    */
   add(given: Steps<S>): number {
     this.#checkOpen();
@@ -65,7 +85,8 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const { handle, layout, bells } = this.#setup;
     const values = given as Readonly<Record<string, unknown>>;
     const rewards = values.rewards;
-    if (!(rewards instanceof Float32Array)) throw typeError(`rewards must be a Float32Array, got ${shown(rewards)}`);
+    if (!(rewards instanceof Float32Array))
+      throw typeError(`rewards must be a Float32Array, got ${shown(rewards)}`);
     this.#checkLength('rewards', rewards.length, 1);
     const terminated = this.#flags('terminated', values.terminated);
     const truncated = this.#flags('truncated', values.truncated);
@@ -87,7 +108,16 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const limiter = this.#limiting?.handle;
     const odd = this.#odd;
     const flags = [terminated, truncated, skip] as const;
-    const added = lanesAddon().addSteps(handle, sources, finals, rewards, ...flags, steps, limiter, odd);
+    const added = lanesAddon().addSteps(
+      handle,
+      sources,
+      finals,
+      rewards,
+      ...flags,
+      steps,
+      limiter,
+      odd,
+    );
     if (added < 0) throw this.#refused(sources, finals, rewards);
     if (added > 0) bells.ringAll();
     else {
@@ -98,21 +128,32 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds `rows` rows, each a step or a final observation, of any of this writer's lanes (counted from `firstLane`), in order; all
-   * are committed when this returns, and `mark`, if any, has moved behind them in the same native call, also with no rows. A row is
-   * `u16 lane · u16 kind · f32 reward · the place`, little endian, 8 + layout.placeBytes bytes in all. Kind 0 is a step, 1 one that
-   * terminated its episode, 2 truncated, 3 both, each 8 more where it is its episode's first whatever ran there before; 4 is the
-   * final observation, which comes directly behind a step of its lane that ended, and there only. Of more rows than a lane has
-   * places the last ones stay. Returns `rows`, or 0 when the limiter, which counts steps alone, gates it and says not yet: nothing
-   * was taken then, and the mark is where it was; without a step it never says so. Throws TypeError or RangeError as add() does,
-   * for bytes that are not rows × a row's, and naming the first row that is wrong, while nothing is taken.
+   * Adds `rows` rows, each a step or a final observation, of any of this writer's lanes (counted
+   * from `firstLane`), in order; all are committed when this returns, and `mark`, if any, has moved
+   * behind them in the same native call, also with no rows. A row is `u16 lane · u16 kind · f32
+   * reward · the place`, little endian, 8 + layout.placeBytes bytes in all. Kind 0 is a step, 1 one
+   * that terminated its episode, 2 truncated, 3 both, each 8 more where it is its episode's first
+   * whatever ran there before; 4 is the final observation, which comes directly behind a step of
+   * its lane that ended, and there only. Of more rows than a lane has places the last ones stay.
+   * Returns `rows`, or 0 when the limiter, which counts steps alone, gates it and says not yet:
+   * nothing was taken then, and the mark is where it was; without a step it never says so. Throws
+   * TypeError or RangeError as add() does, for bytes that are not rows × a row's, and naming the
+   * first row that is wrong, while nothing is taken.
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     this.#checkOpen();
     const { handle, layout, bells } = this.#setup;
     checkPacked(bytes, rows, rowBytesOf(layout), mark);
     const limiter = this.#limiting?.handle;
-    const added = lanesAddon().addPackedSteps(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
+    const added = lanesAddon().addPackedSteps(
+      handle,
+      bytes,
+      rows,
+      limiter,
+      mark?.words,
+      mark?.index,
+      mark?.value,
+    );
     if (added < 0) {
       const row = -1 - added;
       throw Object.assign(packedFault(bytes, layout, row, this.lanes), { row });
@@ -123,8 +164,9 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Leaves the episodes that run unended: the next step of each lane begins another. For who knows that steps between are lost.
-   * Only a writer that was opened with `resume` behind it, before that step, still goes on with what was left.
+   * Leaves the episodes that run unended: the next step of each lane begins another. For who knows
+   * that steps between are lost. Only a writer that was opened with `resume` behind it, before that
+   * step, still goes on with what was left.
    */
   cutEpisodes(): void {
     this.#checkOpen();
@@ -136,7 +178,8 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     if (!this.#open) return;
     this.#open = false;
     const { words, at, claim } = this.#setup.claims;
-    for (let lane = this.firstLane; lane < this.firstLane + this.lanes; lane++) giveWord(words, at(lane), claim);
+    for (let lane = this.firstLane; lane < this.firstLane + this.lanes; lane++)
+      giveWord(words, at(lane), claim);
   }
   [Symbol.dispose](): void {
     this.close();
@@ -157,12 +200,18 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const name = `lane ${firstLane + lane}`;
     if (which === 2 * length) return notFinite('rewards', 0, rewards[lane] as number, name, false);
     const { key, dtype, elements } = layout.fields[which % length] as StepField;
-    const values = (which < length ? sources : (finals as readonly TypedArray[]))[which % length] as TypedArray;
+    const values = (which < length ? sources : (finals as readonly TypedArray[]))[
+      which % length
+    ] as TypedArray;
     const value = numberAt(values, dtype, lane * elements + element);
     return notFinite(which < length ? key : finalKey(key), element, value, name, which >= length);
   }
 
-  #final(field: StepField, values: Readonly<Record<string, unknown>>, ending: number): TypedArray | undefined {
+  #final(
+    field: StepField,
+    values: Readonly<Record<string, unknown>>,
+    ending: number,
+  ): TypedArray | undefined {
     if (!field.observation) return undefined;
     const key = finalKey(field.key);
     if (values[key] !== undefined) return this.#elements(field, key, values[key]);

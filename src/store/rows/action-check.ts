@@ -1,4 +1,7 @@
-/** Compares the actions of a data set with the learner's action space. A learner does not notice an action outside of it. */
+/**
+ * Compares the actions of a data set with the learner's action space. A learner does not notice an
+ * action outside of it.
+ */
 import { outsideBox, outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -9,11 +12,16 @@ export type LoadedActions =
   | { readonly low: number | ArrayLike<number>; readonly high: number | ArrayLike<number> };
 
 /** Looks at some actions, `size` numbers each. `name`: of a row. */
-export type ActionCheck = (values: ArrayLike<number | bigint>, size: number, name: (row: number) => string) => void;
+export type ActionCheck = (
+  values: ArrayLike<number | bigint>,
+  size: number,
+  name: (row: number) => string,
+) => void;
 
 /**
- * Throws RangeError for the first of the actions that the space does not have. Undefined without a space. Throws TypeError or RangeError
- * if `space` is neither { n } nor { low, high }, or if the buffer has no field `actions` that it could be compared with.
+ * Throws RangeError for the first of the actions that the space does not have. Undefined without a
+ * space. Throws TypeError or RangeError if `space` is neither { n } nor { low, high }, or if the
+ * buffer has no field `actions` that it could be compared with.
  */
 export function actionCheck(
   space: LoadedActions | undefined,
@@ -23,24 +31,33 @@ export function actionCheck(
   if (typeof space !== 'object' || space === null)
     throw typeError(`load: actionSpace must be { n } or { low, high }, got ${shown(space)}`);
   if (!fields.some(({ key }) => key === 'actions'))
-    throw typeError("load: actionSpace is compared with the field 'actions', and this buffer has none: leave it out");
+    throw typeError(
+      "load: actionSpace is compared with the field 'actions', and this buffer has none: leave it out",
+    );
   checkKeys('load: actionSpace', space, 'n' in space ? ['n'] : ['low', 'high']);
-  const of = 'n' in space ? () => outsideIndices(checkCount('load: actionSpace.n', space.n)) : sized(space);
+  const of =
+    'n' in space ? () => outsideIndices(checkCount('load: actionSpace.n', space.n)) : sized(space);
   return (values, size, name) => {
     const wrong = of(size);
     for (let at = 0; at < values.length; at++) {
       const why = wrong(Number(values[at]), at % size);
-      if (why !== undefined) throw rangeError(`load: actions of ${name(Math.floor(at / size))} ${why}`);
+      if (why !== undefined)
+        throw rangeError(`load: actions of ${name(Math.floor(at / size))} ${why}`);
     }
   };
 }
 
 /** For a box whose ends are one number for all, or a number for each of an action's `size`. */
-function sized(ends: { readonly low: number | ArrayLike<number>; readonly high: number | ArrayLike<number> }) {
+function sized(ends: {
+  readonly low: number | ArrayLike<number>;
+  readonly high: number | ArrayLike<number>;
+}) {
   const side = (key: 'low' | 'high', size: number): number[] => {
     const given = ends[key];
     if (typeof given !== 'number' && given?.length !== size)
-      throw rangeError(`load: actionSpace.${key} must be a number or ${size} of them, got ${shown(given)}`);
+      throw rangeError(
+        `load: actionSpace.${key} must be a number or ${size} of them, got ${shown(given)}`,
+      );
     return Array.from({ length: size }, (_, j) => {
       const value = typeof given === 'number' ? given : given[j];
       if (typeof value !== 'number' || Number.isNaN(value))

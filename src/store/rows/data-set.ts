@@ -1,4 +1,7 @@
-/** Columns of a data set, of an npz file or in memory: found by name, checked by shape, taken piece by piece in a field's dtype. */
+/**
+ * Columns of a data set, of an npz file or in memory: found by name, checked by shape, taken piece
+ * by piece in a field's dtype.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { NpzArrays } from '../../base/arrays/npz.ts';
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
@@ -15,9 +18,14 @@ import { rowsAddon } from './rows-addon.ts';
 export interface LoadOptions {
   /** what a column is called there, by the name that it has here: `{ obs: 'observations' }` */
   readonly columns?: Readonly<Record<string, string>>;
-  /** which rows, counted in the file from 0: from `from`, 0 unless said, to before `to`; default all */
+  /**
+   * which rows, counted in the file from 0: from `from`, 0 unless said, to before `to`; default all
+   */
   readonly rows?: { readonly from?: number; readonly to?: number };
-  /** the learner's, `{ n }` or `{ low, high }`: a row whose `actions` it does not have is refused. Default: any are taken */
+  /**
+   * the learner's, `{ n }` or `{ low, high }`: a row whose `actions` it does not have is refused.
+   * Default: any are taken
+   */
   readonly actionSpace?: LoadedActions;
 }
 
@@ -32,7 +40,8 @@ export interface Wanted {
 /** Bytes that are converted and added at once. */
 const PIECE_BYTES = 1 << 22;
 /** Rows of which a piece is made. */
-export const pieceOf = (rowBytes: number): number => Math.max(1, Math.floor(PIECE_BYTES / rowBytes));
+export const pieceOf = (rowBytes: number): number =>
+  Math.max(1, Math.floor(PIECE_BYTES / rowBytes));
 
 /** One column, as the field wants it. */
 export class Column {
@@ -58,7 +67,10 @@ export class Column {
     this.#elements = elements;
   }
 
-  /** Rows `from` to before `to` in the field's dtype. Throws for the first number that it cannot hold. */
+  /**
+   * Rows `from` to before `to` in the field's dtype. Throws for the first number that it cannot
+   * hold.
+   */
   take(from: number, to: number): ArrayOf<DType> {
     const { data, dtype } = this.#tensor;
     const piece = data.subarray(from * this.#elements, to * this.#elements) as ArrayOf<DType>;
@@ -72,8 +84,8 @@ export class Column {
   }
 
   /**
-   * Throws what take() would throw for any of these rows; with `finite` also for a row that holds a number that is NaN or infinite and
-   * must not.
+   * Throws what take() would throw for any of these rows; with `finite` also for a row that holds a
+   * number that is NaN or infinite and must not.
    */
   check(from: number, to: number, finite?: (row: number) => boolean): void {
     const { dtype } = this.#tensor;
@@ -84,11 +96,21 @@ export class Column {
     for (let at = from; at < to; at += piece) {
       const values = this.take(at, Math.min(at + piece, to));
       const odd = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
-      if (!looks || (wanted === 'float32' && rowsAddon().firstNotFinite(values, 0, values.length) < 0)) continue;
+      if (
+        !looks ||
+        (wanted === 'float32' && rowsAddon().firstNotFinite(values, 0, values.length) < 0)
+      )
+        continue;
       for (let i = 0; i < values.length; i++) {
         const row = at + Math.floor(i / this.#elements);
         if (odd(i) && finite(row))
-          throw notFinite(key, i % this.#elements, numberAt(values, wanted, i), `row ${row} of '${this.name}'`, false);
+          throw notFinite(
+            key,
+            i % this.#elements,
+            numberAt(values, wanted, i),
+            `row ${row} of '${this.name}'`,
+            false,
+          );
       }
     }
   }
@@ -115,23 +137,31 @@ export class DataSet {
     checkKeys('load: columns', columns, known);
     checkKeys('load: rows', rows, ['from', 'to']);
     for (const [key, name] of Object.entries(columns))
-      if (typeof name !== 'string') throw typeError(`load: columns.${key} must be a column's name, got ${shown(name)}`);
+      if (typeof name !== 'string')
+        throw typeError(`load: columns.${key} must be a column's name, got ${shown(name)}`);
     const source = await sourceOf(from);
     const { tensors, foreign } = source;
     for (const [key, name] of Object.entries(columns))
       if (!Object.hasOwn(tensors, name) && !foreign.has(name))
-        throw rangeError(`load: columns.${key} names '${name}', and there is none; there are ${listed(tensors)}`);
+        throw rangeError(
+          `load: columns.${key} names '${name}', and there is none; there are ${listed(tensors)}`,
+        );
     return new DataSet({ tensors: withMinari(tensors, columns), foreign }, columns);
   }
 
-  /** The column of a field: by the name that was given for it, by the field's own, or by the other. */
+  /**
+   * The column of a field: by the name that was given for it, by the field's own, or by the other.
+   */
   find(wanted: Wanted, other?: string): Column | undefined {
     const name = [this.#names[wanted.key], wanted.key, other].find(
-      (each) => each !== undefined && (Object.hasOwn(this.#tensors, each) || this.#foreign.has(each)),
+      (each) =>
+        each !== undefined && (Object.hasOwn(this.#tensors, each) || this.#foreign.has(each)),
     );
     const refusal = name === undefined ? undefined : this.#foreign.get(name);
     if (refusal) throw refusal;
-    return name === undefined ? undefined : new Column(name, this.#tensors[name] as TensorData, wanted);
+    return name === undefined
+      ? undefined
+      : new Column(name, this.#tensors[name] as TensorData, wanted);
   }
 
   /** The same, of as many rows as those before. */
@@ -171,7 +201,9 @@ export class DataSet {
 
 const listed = (tensors: NamedTensors): string => {
   const names = Object.keys(tensors);
-  return names.length === 0 ? 'none at all' : names.slice(0, 20).join(', ') + (names.length > 20 ? ', …' : '');
+  return names.length === 0
+    ? 'none at all'
+    : names.slice(0, 20).join(', ') + (names.length > 20 ? ', …' : '');
 };
 
 type Source = Pick<NpzArrays, 'tensors' | 'foreign'>;
@@ -185,18 +217,26 @@ async function sourceOf(from: unknown): Promise<Source> {
   }
   const { checkTensors, recordOf } = await import('../../base/arrays/tensors.ts');
   if (typeof from !== 'object' || from === null)
-    throw typeError(`load takes a path, a file: URL or an object of arrays as readNpz() gives it, got ${shown(from)}`);
+    throw typeError(
+      `load takes a path, a file: URL or an object of arrays as readNpz() gives it, got ${shown(from)}`,
+    );
   return { tensors: recordOf(checkTensors('load', from as NamedTensors)), foreign: new Map() };
 }
 
 /** Writes columns as an npz file. */
-export async function writeColumns(path: string | URL, columns: () => NamedTensors | Promise<NamedTensors>) {
+export async function writeColumns(
+  path: string | URL,
+  columns: () => NamedTensors | Promise<NamedTensors>,
+) {
   const to = checkPath('dump', path);
   const { writeNpz } = await import('../../base/arrays/npz.ts');
   await writeNpz(to, await columns());
 }
 
-/** Throws unless a limiter takes so many rows now: nobody may be there to sample the rows that it waits for. */
+/**
+ * Throws unless a limiter takes so many rows now: nobody may be there to sample the rows that it
+ * waits for.
+ */
 export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
   const waits = rows > 0 ? limiter?.addWaitingFor(rows) : null;
   if (waits) throw gated(waits, 'no row was added');

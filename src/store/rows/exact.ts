@@ -6,8 +6,9 @@ import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from '../../base/flo
 export type Exact = { readonly data: ArrayOf<DType> } | { readonly lost: number };
 
 /**
- * Files of float64 are rounded to float32, as everybody does with them; what is finite has to stay so. Every other pair of dtypes
- * keeps each number as it is, or says which one it cannot keep. Of the same dtype the array itself is given.
+ * Files of float64 are rounded to float32, as everybody does with them; what is finite has to stay
+ * so. Every other pair of dtypes keeps each number as it is, or says which one it cannot keep. Of
+ * the same dtype the array itself is given.
  */
 export function exactly(data: ArrayOf<DType>, from: DType, to: DType): Exact {
   if (from === to) return { data };
@@ -62,7 +63,8 @@ function narrowed(values: Values, to: DType): Exact {
   for (let i = 0; i < values.length; i++) {
     const value = values[i] as number | bigint;
     data[i] = Number(value);
-    if (!same(data[i] as number, value) || (to === 'bool' && (data[i] as number) > 1)) return { lost: i };
+    if (!same(data[i] as number, value) || (to === 'bool' && (data[i] as number) > 1))
+      return { lost: i };
   }
   return { data };
 }

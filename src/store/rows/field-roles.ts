@@ -1,6 +1,7 @@
 /**
- * The roles of fields, by their names, and which of their numbers must be finite. A loss that meets a NaN makes every weight NaN, so a
- * buffer looks at what learners read before it takes a row (native/rows/finite.hpp). Fields with other names are the user's.
+ * The roles of fields, by their names, and which of their numbers must be finite. A loss that meets
+ * a NaN makes every weight NaN, so a buffer looks at what learners read before it takes a row
+ * (native/rows/finite.hpp). Fields with other names are the user's.
  */
 import { shown } from '../../base/checks.ts';
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -11,12 +12,29 @@ import { fromBfloat16, fromFloat16 } from '../../base/float16.ts';
 export type NonFiniteNumbers = 'refuse' | 'keep';
 
 /** By number in native/rows/finite.hpp. */
-const Role = { own: 0, value: 1, next: 2, terminated: 3, dones: 4, truncated: 5, discounts: 6 } as const;
+const Role = {
+  own: 0,
+  value: 1,
+  next: 2,
+  terminated: 3,
+  dones: 4,
+  truncated: 5,
+  discounts: 6,
+} as const;
 
 const roles: Readonly<Record<string, number>> = {
-  ...{ obs: Role.value, criticObs: Role.value, critic: Role.value, actions: Role.value, rewards: Role.value },
-  ...{ nextObs: Role.next, nextCriticObs: Role.next, nextCritic: Role.next },
-  ...{ terminated: Role.terminated, dones: Role.dones, truncated: Role.truncated, discounts: Role.discounts },
+  obs: Role.value,
+  criticObs: Role.value,
+  critic: Role.value,
+  actions: Role.value,
+  rewards: Role.value,
+  nextObs: Role.next,
+  nextCriticObs: Role.next,
+  nextCritic: Role.next,
+  terminated: Role.terminated,
+  dones: Role.dones,
+  truncated: Role.truncated,
+  discounts: Role.discounts,
 };
 const floats: Partial<Record<DType, number>> = { float16: 1, bfloat16: 2, float32: 3, float64: 4 };
 
@@ -25,15 +43,32 @@ interface Field {
   readonly dtype: DType;
 }
 
-const kindOf = ({ dtype }: Field, role: number): number[] => [dtypes[dtype].bytes, floats[dtype] ?? 0, role];
+const kindOf = ({ dtype }: Field, role: number): number[] => [
+  dtypes[dtype].bytes,
+  floats[dtype] ?? 0,
+  role,
+];
 
 /** [bytes of an element, kind of floats, role] of a row's field. */
 export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
-  kindOf(field, nonFinite === 'keep' || !Object.hasOwn(roles, field.key) ? Role.own : (roles[field.key] as number));
+  kindOf(
+    field,
+    nonFinite === 'keep' || !Object.hasOwn(roles, field.key)
+      ? Role.own
+      : (roles[field.key] as number),
+  );
 
 /** The same of a step's field. */
-export const stepKind = (field: Field & { readonly observation: boolean }, nonFinite: NonFiniteNumbers): number[] =>
-  kindOf(field, nonFinite === 'refuse' && (field.observation || field.key === 'actions') ? Role.value : Role.own);
+export const stepKind = (
+  field: Field & { readonly observation: boolean },
+  nonFinite: NonFiniteNumbers,
+): number[] =>
+  kindOf(
+    field,
+    nonFinite === 'refuse' && (field.observation || field.key === 'actions')
+      ? Role.value
+      : Role.own,
+  );
 
 /** Throws TypeError if it is neither. */
 export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
@@ -45,11 +80,18 @@ export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
 export function numberAt(values: TypedArray, dtype: DType, at: number): number {
   const piece = values.subarray(at, at + 1);
   if (dtype === 'float16') return fromFloat16(piece as Uint16Array)[0] as number;
-  return dtype === 'bfloat16' ? (fromBfloat16(piece as Uint16Array)[0] as number) : Number(piece[0]);
+  return dtype === 'bfloat16'
+    ? (fromBfloat16(piece as Uint16Array)[0] as number)
+    : Number(piece[0]);
 }
 
 /** Element `element` of a value that lies at `offset` of packed bytes. */
-export function packedNumber(bytes: Uint8Array, offset: number, dtype: DType, element: number): number {
+export function packedNumber(
+  bytes: Uint8Array,
+  offset: number,
+  dtype: DType,
+  element: number,
+): number {
   const item = dtypes[dtype].bytes;
   const value = arrayOf(dtype, 1);
   const from = offset + element * item;
@@ -57,8 +99,17 @@ export function packedNumber(bytes: Uint8Array, offset: number, dtype: DType, el
   return numberAt(value as TypedArray, dtype, 0);
 }
 
-/** The error of a refused value. `which`: its row or lane; `ends`: it is in a next observation of an episode that goes on or was cut. */
-export function notFinite(key: string, element: number, value: number, which: string, ends: boolean): CodedError {
+/**
+ * The error of a refused value. `which`: its row or lane; `ends`: it is in a next observation of an
+ * episode that goes on or was cut.
+ */
+export function notFinite(
+  key: string,
+  element: number,
+  value: number,
+  which: string,
+  ends: boolean,
+): CodedError {
   const why = ends ? ', and the episode did not terminate there' : '';
   return rangeError(
     `${key} of ${which} holds ${value} as number ${element}${why}: learners need finite numbers. ` +

@@ -1,9 +1,12 @@
-/** What TypeScript knows of a buffer's rows: the names that add() and batches use, and the dtype of each. */
+/**
+ * What TypeScript knows of a buffer's rows: the names that add() and batches use, and the dtype of
+ * each.
+ */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 
 /**
- * Fields with their dtypes, e.g. `{ obs: 'float32'; action: 'int64' }`; one that may be absent is optional. `Fields` itself:
- * nothing is known of them.
+ * Fields with their dtypes, e.g. `{ obs: 'float32'; action: 'int64' }`; one that may be absent is
+ * optional. `Fields` itself: nothing is known of them.
  */
 export type Fields = Readonly<Record<string, DType | undefined>>;
 
@@ -48,25 +51,42 @@ export type SchemaRows = Readonly<Record<string, ArrayOf<DType>>>;
 /** n flags: 0 or 1, or booleans. */
 export type RowFlags = Float32Array | Uint8Array | readonly boolean[];
 
-/** The fields of n off-policy transitions, without the flags of their ends; lengths in elements, D = obsDim, A = actionDim. */
+/**
+ * The fields of n off-policy transitions, without the flags of their ends; lengths in elements, D =
+ * obsDim, A = actionDim.
+ */
 interface TransitionRows {
   /** n × D */
   readonly obs: Float32Array;
-  /** n × D: what the environment returned, after an automatic reset the new episode's first observation */
+  /**
+   * n × D: what the environment returned, after an automatic reset the new episode's first
+   * observation
+   */
   readonly nextObs: Float32Array;
   /** n × A */
   readonly actions: Float32Array;
   /** n */
   readonly rewards: Float32Array;
   /** n: rows that are not zero (or true) take next_obs and next_critic from the terminal fields */
-  readonly terminalMask?: Uint8Array | Int8Array | Uint8ClampedArray | readonly boolean[] | undefined;
+  readonly terminalMask?:
+    | Uint8Array
+    | Int8Array
+    | Uint8ClampedArray
+    | readonly boolean[]
+    | undefined;
   /** n × D, needed with terminalMask; rows the mask leaves out are not read */
   readonly terminalNextObs?: Float32Array | undefined;
 }
 
-/** n off-policy transitions with the two flags that replay buffers have after Gym: a row terminated where it is done and not truncated. */
+/**
+ * n off-policy transitions with the two flags that replay buffers have after Gym: a row terminated
+ * where it is done and not truncated.
+ */
 export interface OffPolicyRows extends TransitionRows {
-  /** n: terminated or truncated, as 0 or 1. Not `terminated`: a target of γ · (1 − dones) is wrong where an episode was cut. */
+  /**
+   * n: terminated or truncated, as 0 or 1. Not `terminated`: a target of γ · (1 − dones) is wrong
+   * where an episode was cut.
+   */
   readonly dones: Float32Array;
   /** n: truncated, as 0 or 1 */
   readonly truncated: Float32Array;
@@ -74,7 +94,10 @@ export interface OffPolicyRows extends TransitionRows {
   readonly terminated?: RowFlags | undefined;
 }
 
-/** The same with Gymnasium's two flags; the buffer makes `dones` of them. Where both are set, the row terminated. */
+/**
+ * The same with Gymnasium's two flags; the buffer makes `dones` of them. Where both are set, the
+ * row terminated.
+ */
 export interface TerminatedRows extends TransitionRows {
   /** n: the episode ended by itself, nothing follows */
   readonly terminated: RowFlags;

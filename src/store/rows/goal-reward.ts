@@ -1,4 +1,7 @@
-/** Rewards of goals that are reached or not, over windows of steps: what the kernel `goal_reward` makes on a device. */
+/**
+ * Rewards of goals that are reached or not, over windows of steps: what the kernel `goal_reward`
+ * makes on a device.
+ */
 import { checkCount, checkKeys, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
@@ -22,17 +25,20 @@ export interface GoalRewardOptions {
 const known = ['achieved', 'goal', 'steps', 'n', 'dims', 'gamma', 'threshold'] as const;
 
 /**
- * For each row Σ gamma^j · r_j over its first `steps` steps, where r_j is 0 if what was achieved then is no further from the goal
- * than `threshold` (Euclidean), and −1 if it is, or is NaN. A fresh array of as many rewards as `steps` has rows.
+ * For each row Σ gamma^j · r_j over its first `steps` steps, where r_j is 0 if what was achieved
+ * then is no further from the goal than `threshold` (Euclidean), and −1 if it is, or is NaN. A
+ * fresh array of as many rewards as `steps` has rows.
  *
- * In float32 from left to right: squares of the differences are added up and compared with threshold², and powers of gamma are
- * repeated products. The kernel `goal_reward` takes the same steps, so both give the same bits. Throws TypeError for arrays of
- * another kind, RangeError for other lengths and for numbers outside what is said above.
+ * In float32 from left to right: squares of the differences are added up and compared with
+ * threshold², and powers of gamma are repeated products. The kernel `goal_reward` takes the same
+ * steps, so both give the same bits. Throws TypeError for arrays of another kind, RangeError for
+ * other lengths and for numbers outside what is said above.
  */
 export function goalReward(options: GoalRewardOptions): Float32Array {
   checkKeys('goalReward', options, known);
   const { achieved, goal, steps, n, dims } = options;
-  if (!(steps instanceof Int32Array)) throw typeError(`goalReward: steps must be an Int32Array, got ${shown(steps)}`);
+  if (!(steps instanceof Int32Array))
+    throw typeError(`goalReward: steps must be an Int32Array, got ${shown(steps)}`);
   checkCount('goalReward: n', n);
   checkCount('goalReward: dims', dims);
   const rows = steps.length;
@@ -44,7 +50,8 @@ export function goalReward(options: GoalRewardOptions): Float32Array {
   const rewards = new Float32Array(rows);
   for (let i = 0; i < rows; i++) {
     const k = steps[i] as number;
-    if (k < 0 || k > n) throw rangeError(`goalReward: steps[${i}] must be within [0, ${n}], got ${k}`);
+    if (k < 0 || k > n)
+      throw rangeError(`goalReward: steps[${i}] must be within [0, ${n}], got ${k}`);
     let sum = 0;
     for (let j = 0; j < k; j++) {
       const at = (i * n + j) * dims;
@@ -70,18 +77,27 @@ function powersOf(gamma: number, n: number): Float32Array {
   return powers;
 }
 
-function checkFloats(name: string, values: Float32Array, rows: number, shape: readonly number[]): void {
+function checkFloats(
+  name: string,
+  values: Float32Array,
+  rows: number,
+  shape: readonly number[],
+): void {
   if (!(values instanceof Float32Array))
     throw typeError(`goalReward: ${name} must be a Float32Array, got ${shown(values)}`);
   const wanted = shape.reduce((product, each) => product * each, rows);
   if (values.length !== wanted) {
     const sizes = [`${rows} rows`, ...shape].join(' × ');
-    throw rangeError(`goalReward: ${name} must hold ${sizes} = ${wanted} elements, got ${values.length}`);
+    throw rangeError(
+      `goalReward: ${name} must hold ${sizes} = ${wanted} elements, got ${values.length}`,
+    );
   }
 }
 
 function checkWithin(name: string, value: number, most: number): number {
-  if (typeof value !== 'number') throw typeError(`goalReward: ${name} must be a number, got ${shown(value)}`);
-  if (!(value >= 0 && value <= most)) throw rangeError(`goalReward: ${name} must be within [0, ${most}], got ${value}`);
+  if (typeof value !== 'number')
+    throw typeError(`goalReward: ${name} must be a number, got ${shown(value)}`);
+  if (!(value >= 0 && value <= most))
+    throw rangeError(`goalReward: ${name} must be within [0, ${most}], got ${value}`);
   return value;
 }

@@ -1,6 +1,6 @@
 /**
- * What a checkpoint needs of a buffer, whichever it is: rings of places, which never change from when they are committed until
- * they are written over. A buffer of rows is one ring.
+ * What a checkpoint needs of a buffer, whichever it is: rings of places, which never change from
+ * when they are committed until they are written over. A buffer of rows is one ring.
  */
 
 import { keptAddon } from './kept-addon.ts';
@@ -19,19 +19,32 @@ export interface Ledger {
   /** a full ring has no gaps: what is dropped at its old end is made up for at the new one */
   readonly full: boolean;
   states(): LaneStates;
-  /** Copies places to `out`. Returns the lowest that is whole: those before it in `out` were written over meanwhile. */
+  /**
+   * Copies places to `out`. Returns the lowest that is whole: those before it in `out` were written
+   * over meanwhile.
+   */
   read(lane: number, from: number, count: number, out: Uint8Array): number;
   /** Into a buffer that nobody uses yet: nothing of it counts before restore(). */
   put(lane: number, from: number, count: number, bytes: Uint8Array): void;
   restore(states: LaneStates): void;
 }
 
-/** One ring, of rows. What a writer may have begun on shows when it is read (R4 of native/rows/rows.hpp). */
-export function rowsLedger(buffer: { capacity: number; rowBytes: number; ptr: number }, memory: Float64Array): Ledger {
+/**
+ * One ring, of rows. What a writer may have begun on shows when it is read (R4 of
+ * native/rows/rows.hpp).
+ */
+export function rowsLedger(
+  buffer: { capacity: number; rowBytes: number; ptr: number },
+  memory: Float64Array,
+): Ledger {
   const { capacity, rowBytes } = buffer;
   const addon = keptAddon();
   return {
-    ...{ lanes: 1, perLane: capacity, placeBytes: rowBytes, numbers: 2, full: true },
+    lanes: 1,
+    perLane: capacity,
+    placeBytes: rowBytes,
+    numbers: 2,
+    full: true,
     states: () => {
       const { ptr } = buffer;
       return Float64Array.of(Math.max(0, ptr - capacity), ptr);

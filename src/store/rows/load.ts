@@ -47,7 +47,10 @@ const others: Readonly<Record<string, string>> = {
 /** See ReplayBuffer.load(). */
 export async function loadRows(
   buffer: Rows,
-  { offPolicy, look }: { offPolicy: boolean; look(rows: object, name: (row: number) => string): void },
+  {
+    offPolicy,
+    look,
+  }: { offPolicy: boolean; look(rows: object, name: (row: number) => string): void },
   given: unknown,
   options: LoadOptions,
 ): Promise<number> {
@@ -65,14 +68,19 @@ export async function loadRows(
   const actions = fields.find(({ key }) => key === 'actions');
   const checkActions = actionCheck(options.actionSpace, fields) ?? noteActions(buffer);
   const piece = pieceOf(buffer.rowBytes);
-  // Numbers that their field cannot hold, or that are not finite, are found before the first row is added.
+  // Numbers that their field cannot hold, or that are not finite, are found before the first row is
+  // added.
   for (let at = from; at < to; at += piece) {
     const rows = taken(plan, at, Math.min(at + piece, to));
     if (rows !== null) {
       const name = (row: number) => `row ${at + rows.placeOf(row)} of what is loaded`;
       look(rows.arrays, name);
       if (actions)
-        checkActions((rows.arrays as { actions: ArrayOf<DType> }).actions, elementCount(actions.shape), name);
+        checkActions(
+          (rows.arrays as { actions: ArrayOf<DType> }).actions,
+          elementCount(actions.shape),
+          name,
+        );
     }
     await pause();
   }
@@ -135,9 +143,15 @@ function plain(data: DataSet, fields: readonly FieldLayout[]): Plan {
   return { fields: taking(fields, (_, i) => taker(columns[i] as Column)) };
 }
 
-const taking = (fields: readonly FieldLayout[], take: (field: FieldLayout, i: number) => Take): Plan['fields'] =>
+const taking = (
+  fields: readonly FieldLayout[],
+  take: (field: FieldLayout, i: number) => Take,
+): Plan['fields'] =>
   Object.fromEntries(
-    fields.map((field, i) => [field.key, { take: take(field, i), elements: elementCount(field.shape) }]),
+    fields.map((field, i) => [
+      field.key,
+      { take: take(field, i), elements: elementCount(field.shape) },
+    ]),
   );
 
 /** Off-policy rows, in this buffer's own names or in D4RL's. */
@@ -145,7 +159,9 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
   const field = (key: string) => fields.find((each) => each.key === key) as FieldLayout;
   const here = fields.filter(({ key }) => !/^(next|dones|truncated)/.test(key));
   const found = new Map(here.map((each) => [each.key, data.need(each, others[each.key])] as const));
-  const takes: Record<string, Take> = Object.fromEntries([...found].map(([key, column]) => [key, taker(column)]));
+  const takes: Record<string, Take> = Object.fromEntries(
+    [...found].map(([key, column]) => [key, taker(column)]),
+  );
   const ends = endsOf(data, field);
   Object.assign(takes, ends.takes);
   let missing = false;
@@ -164,20 +180,27 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
   return { ...all, left: leftOut(data.rows, ends) };
 }
 
-/** The observations of the rows behind. Nothing is bootstrapped from where an episode terminated: there it is the row's own. */
+/**
+ * The observations of the rows behind. Nothing is bootstrapped from where an episode terminated:
+ * there it is the row's own.
+ */
 function behind(column: Column, terminated: RowEnds['terminated'], elements: number): Take {
   return (from, to) => {
     const rows = column.take(from, to).slice() as Float32Array;
     const last = Math.min(to + 1, column.rows);
     const next = column.take(from + 1, last) as Float32Array;
     terminated(from, to).forEach((over, i) => {
-      if (!over && from + i + 1 < last) rows.set(next.subarray(i * elements, (i + 1) * elements), i * elements);
+      if (!over && from + i + 1 < last)
+        rows.set(next.subarray(i * elements, (i + 1) * elements), i * elements);
     });
     return rows;
   };
 }
 
-/** Rows whose next observation nobody knows: the last of an episode that was cut, and of a file that ends within one. */
+/**
+ * Rows whose next observation nobody knows: the last of an episode that was cut, and of a file that
+ * ends within one.
+ */
 const leftOut =
   (rows: number, { terminated, truncated }: RowEnds): NonNullable<Plan['left']> =>
   (from, to) => {
@@ -192,7 +215,8 @@ export async function dumpRows(buffer: Rows, path: string | URL): Promise<number
   await writeColumns(path, async () => {
     const { ptr } = buffer;
     count = Math.min(ptr, buffer.capacity);
-    if (count === 0) throw stateError('EMPTY', 'dump: the replay buffer is empty: there is nothing to write yet');
+    if (count === 0)
+      throw stateError('EMPTY', 'dump: the replay buffer is empty: there is nothing to write yet');
     return gathered(buffer, ptr, count);
   });
   return count;

@@ -1,6 +1,7 @@
 /**
- * Minari's columns as D4RL's, which load() knows: `terminations` and `truncations` become `terminals` and `timeouts`. Minari keeps one
- * observation more than steps for each episode. Those columns are split into the observations of the steps and the next ones.
+ * Minari's columns as D4RL's, which load() knows: `terminations` and `truncations` become
+ * `terminals` and `timeouts`. Minari keeps one observation more than steps for each episode. Those
+ * columns are split into the observations of the steps and the next ones.
  */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
@@ -10,15 +11,22 @@ import { rangeError } from '../../base/errors.ts';
 const renamed = { terminations: 'terminals', truncations: 'timeouts' } as const;
 const OBSERVATIONS = 'observations';
 
-/** Steps that end an episode: 1 each. The last step of the data ends one too: Minari has an observation after it. */
+/**
+ * Steps that end an episode: 1 each. The last step of the data ends one too: Minari has an
+ * observation after it.
+ */
 function endsOf(flags: readonly TensorData[]): Uint8Array {
   const ends = new Uint8Array(flags[0]?.shape[0] ?? 0);
-  for (const { data } of flags) for (let row = 0; row < ends.length; row++) if (Number(data[row]) !== 0) ends[row] = 1;
+  for (const { data } of flags)
+    for (let row = 0; row < ends.length; row++) if (Number(data[row]) !== 0) ends[row] = 1;
   if (ends.length > 0) ends[ends.length - 1] = 1;
   return ends;
 }
 
-/** The name of the next observations of a column, which is what load() looks for. `columns`: names by key, as the caller gave them. */
+/**
+ * The name of the next observations of a column, which is what load() looks for. `columns`: names
+ * by key, as the caller gave them.
+ */
 function nextOf(name: string, columns: Readonly<Record<string, string>>): string {
   if (name === OBSERVATIONS && !Object.values(columns).includes(name)) return 'next_observations';
   const key = Object.keys(columns).find((each) => columns[each] === name) ?? name;
@@ -26,12 +34,20 @@ function nextOf(name: string, columns: Readonly<Record<string, string>>): string
 }
 
 /** The record itself if it has no column of Minari's; otherwise one with D4RL's columns added. */
-export function withMinari(tensors: NamedTensors, columns: Readonly<Record<string, string>>): NamedTensors {
-  const names = Object.keys(renamed).filter((name) => Object.hasOwn(tensors, name)) as (keyof typeof renamed)[];
+export function withMinari(
+  tensors: NamedTensors,
+  columns: Readonly<Record<string, string>>,
+): NamedTensors {
+  const names = Object.keys(renamed).filter((name) =>
+    Object.hasOwn(tensors, name),
+  ) as (keyof typeof renamed)[];
   const flags = names.map((name) => tensors[name] as TensorData);
   const steps = flags[0]?.shape[0];
   // Lengths that differ are named when the columns are compared with each other.
-  if (steps === undefined || flags.some(({ shape, data }) => shape[0] !== steps || data.length !== steps))
+  if (
+    steps === undefined ||
+    flags.some(({ shape, data }) => shape[0] !== steps || data.length !== steps)
+  )
     return tensors;
   const made: Record<string, TensorData> = Object.assign(Object.create(null), tensors);
   for (const name of names)
@@ -64,7 +80,10 @@ function rowsOf({ dtype, shape, data }: TensorData, ends: Uint8Array, behind: nu
   for (let step = 0, episode = 0; step < ends.length; ) {
     const last = ends.indexOf(1, step) + 1;
     const begin = step + episode + behind;
-    (made as Uint8Array).set(from.subarray(begin * elements, (begin + last - step) * elements), step * elements);
+    (made as Uint8Array).set(
+      from.subarray(begin * elements, (begin + last - step) * elements),
+      step * elements,
+    );
     [step, episode] = [last, episode + 1];
   }
   return { dtype, shape: [ends.length, ...each], data: made };

@@ -24,10 +24,15 @@ export interface PackLayout {
   readonly rowBytes: number;
 }
 
-/** Longest row; a batch of them must still have a byte count that fits every device's copy calls. */
+/**
+ * Longest row; a batch of them must still have a byte count that fits every device's copy calls.
+ */
 const MAX_ROW_BYTES = 2 ** 31 - 1;
 
-/** Bytes from one row to the next in memory: native/rows/rows.hpp says why. Whatever leaves the memory is packed. */
+/**
+ * Bytes from one row to the next in memory: native/rows/rows.hpp says why. Whatever leaves the
+ * memory is packed.
+ */
 export function rowStride(rowBytes: number): number {
   return rowsAddon().rowStride(rowBytes);
 }
@@ -59,14 +64,24 @@ function place(drafts: readonly Draft[]): PackLayout {
 }
 
 /**
- * The layout UniLab packs off-policy transitions in: float32 fields side by side, the critic's last.
- * Throws TypeError or RangeError for dimensions that are no positive whole numbers (criticDim may be 0).
+ * The layout UniLab packs off-policy transitions in: float32 fields side by side, the critic's
+ * last. Throws TypeError or RangeError for dimensions that are no positive whole numbers (criticDim
+ * may be 0).
  */
-export function offPolicyLayout(dims: { obsDim: number; actionDim: number; criticDim?: number }): PackLayout {
+export function offPolicyLayout(dims: {
+  obsDim: number;
+  actionDim: number;
+  criticDim?: number;
+}): PackLayout {
   const obs = [checkCount('obsDim', dims.obsDim)];
   const actions = [checkCount('actionDim', dims.actionDim)];
   const criticDim = dims.criticDim === undefined ? 0 : checkCount('criticDim', dims.criticDim, 0);
-  const float32 = (name: string, shape: number[], key = name): Draft => ({ name, key, dtype: 'float32', shape });
+  const float32 = (name: string, shape: number[], key = name): Draft => ({
+    name,
+    key,
+    dtype: 'float32',
+    shape,
+  });
   const drafts = [
     float32('obs', obs),
     float32('next_obs', obs, 'nextObs'),
@@ -75,13 +90,15 @@ export function offPolicyLayout(dims: { obsDim: number; actionDim: number; criti
     float32('dones', []),
     float32('truncated', []),
   ];
-  if (criticDim > 0) drafts.push(float32('critic', [criticDim]), float32('next_critic', [criticDim], 'nextCritic'));
+  if (criticDim > 0)
+    drafts.push(float32('critic', [criticDim]), float32('next_critic', [criticDim], 'nextCritic'));
   return place(drafts);
 }
 
 /**
- * A layout of any named fields, in the order given: each aligned to its item size, the row padded to the largest one.
- * Throws TypeError for a missing or malformed schema, RangeError for dimensions that are no positive whole numbers.
+ * A layout of any named fields, in the order given: each aligned to its item size, the row padded
+ * to the largest one. Throws TypeError for a missing or malformed schema, RangeError for dimensions
+ * that are no positive whole numbers.
  */
 export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
@@ -103,7 +120,10 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
   );
 }
 
-/** A layout that came from another thread names fields as place() lays them, or throws: native code reads and writes there. */
+/**
+ * A layout that came from another thread names fields as place() lays them, or throws: native code
+ * reads and writes there.
+ */
 export function checkFields(fields: readonly FieldLayout[], rowBytes: number): void {
   if (fields.length === 0) throw typeError('the layout names no fields');
   for (const { key, dtype, shape, offset, bytes } of fields) {
@@ -112,6 +132,8 @@ export function checkFields(fields: readonly FieldLayout[], rowBytes: number): v
     for (const dim of shape) checkCount(`a dimension of field ${key}`, dim);
     checkCount(`where field ${key} begins`, offset, 0, rowBytes);
     if (bytes !== elementCount(shape) * item || offset % item !== 0 || offset + bytes > rowBytes)
-      throw rangeError(`field ${key}, ${bytes} bytes at ${offset}, does not lie in a row of ${rowBytes} bytes`);
+      throw rangeError(
+        `field ${key}, ${bytes} bytes at ${offset}, does not lie in a row of ${rowBytes} bytes`,
+      );
   }
 }

@@ -4,8 +4,9 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 
 /**
- * A word of shared memory that says how far somebody's rows have come: `words[index]` becomes `value` in the same native call
- * that commits the rows, behind the commit. A thread that ends in between leaves both or neither.
+ * A word of shared memory that says how far somebody's rows have come: `words[index]` becomes
+ * `value` in the same native call that commits the rows, behind the commit. A thread that ends in
+ * between leaves both or neither.
  */
 export interface Mark {
   /** over a SharedArrayBuffer */
@@ -15,17 +16,30 @@ export interface Mark {
   readonly value: number;
 }
 
-/** Throws TypeError or RangeError unless `bytes` are `rows` rows, and `mark` is a place of shared memory. */
-export function checkPacked(bytes: unknown, rows: number, rowBytes: number, mark: Mark | undefined): void {
-  if (!(bytes instanceof Uint8Array)) throw typeError(`bytes must be a Uint8Array, got ${shown(bytes)}`);
+/**
+ * Throws TypeError or RangeError unless `bytes` are `rows` rows, and `mark` is a place of shared
+ * memory.
+ */
+export function checkPacked(
+  bytes: unknown,
+  rows: number,
+  rowBytes: number,
+  mark: Mark | undefined,
+): void {
+  if (!(bytes instanceof Uint8Array))
+    throw typeError(`bytes must be a Uint8Array, got ${shown(bytes)}`);
   checkCount('rows', rows, 0);
   if (bytes.length !== rows * rowBytes)
-    throw rangeError(`bytes must hold ${rows} rows × ${rowBytes} bytes = ${rows * rowBytes}, got ${bytes.length}`);
+    throw rangeError(
+      `bytes must hold ${rows} rows × ${rowBytes} bytes = ${rows * rowBytes}, got ${bytes.length}`,
+    );
   if (mark === undefined) return;
   checkKeys('mark', mark, ['words', 'index', 'value']);
   const { words, index, value } = mark;
   if (!(words instanceof BigUint64Array && isShared(words.buffer)))
-    throw typeError(`mark.words must be a BigUint64Array over a SharedArrayBuffer, got ${shown(words)}`);
+    throw typeError(
+      `mark.words must be a BigUint64Array over a SharedArrayBuffer, got ${shown(words)}`,
+    );
   checkCount('mark.index', index, 0, words.length - 1);
   checkCount('mark.value', value, 0);
 }

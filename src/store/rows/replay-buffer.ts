@@ -1,6 +1,7 @@
 /**
- * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in any thread. The bytes
- * and who may touch them are drawn in native/rows/rows.hpp; this file checks arguments, calls it and rings.
+ * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in
+ * any thread. The bytes and who may touch them are drawn in native/rows/rows.hpp; this file checks
+ * arguments, calls it and rings.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -30,7 +31,13 @@ import { checkFields, offPolicyLayout, type PackLayout, schemaLayout } from './p
 import { checkPacked, type Mark } from './packed.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
-import { checkOut, checkSample, MAX_DRAW_SIZE, type Sample, type SampleOptions } from './sampler.ts';
+import {
+  checkOut,
+  checkSample,
+  MAX_DRAW_SIZE,
+  type Sample,
+  type SampleOptions,
+} from './sampler.ts';
 import { KIND, type SharedReplayBuffer } from './shared-rows.ts';
 
 /** indices into rows are 32 bits wide */
@@ -43,7 +50,10 @@ export type { SharedReplayBuffer };
 export let insideOfBuffer: (buffer: ReplayBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
-  /** header and rows, for native code that gathers by itself (rows::open); keep it referenced as long as it does */
+  /**
+   * header and rows, for native code that gathers by itself (rows::open); keep it referenced as
+   * long as it does
+   */
   readonly memory: Float64Array;
   /** where row 0 begins in it */
   readonly rowsAt: number;
@@ -52,11 +62,15 @@ export let insideOfBuffer: (buffer: ReplayBuffer) => {
   readonly committed: Int64;
   /** for checkpoints */
   readonly ledger: Ledger;
-  /** For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed. */
+  /**
+   * For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed.
+   */
   setCounters(ptr: number): void;
 };
 
-/** `F`: its fields with their dtypes; `R`: what add() takes. create() and offPolicy() infer both. */
+/**
+ * `F`: its fields with their dtypes; `R`: what add() takes. create() and offPolicy() infer both.
+ */
 export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
   readonly capacity: number;
   readonly layout: PackLayout;
@@ -98,22 +112,31 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     this.rowBytes = layout.rowBytes;
     this.limiter = limiter;
     this.#limiting = limiter && insideOfLimiter(limiter);
-    this.#memory = new Float64Array(memory, offset, rowsAddon().rowsBytes(capacity, layout.rowBytes) / 8);
+    this.#memory = new Float64Array(
+      memory,
+      offset,
+      rowsAddon().rowsBytes(capacity, layout.rowBytes) / 8,
+    );
     const { bells, bellCount } = rowsAddon().layouts.rows;
     this.#bells = BellBoard.over({ memory, offset: offset + bells }, bellCount);
     this.#shared = shared;
     this.#input = new RowInput(layout, capacity, shared.offPolicy);
     const fields = Object.values(layout.fields);
     this.#arrayDtype = fields.every((field) => field.dtype === 'float32') ? 'float32' : 'uint8';
-    const table = fields.flatMap((field) => [field.offset, field.bytes, ...rowKind(field, nonFinite)]);
+    const table = fields.flatMap((field) => [
+      field.offset,
+      field.bytes,
+      ...rowKind(field, nonFinite),
+    ]);
     this.#handle = rowsAddon().openBuffer(this.#memory, Uint32Array.from(table), this.#result);
   }
 
   /**
-   * A buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: { shape: [4] }, action: { shape: [],
-   * dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it may gate add(). `nonFinite: 'keep'` takes numbers that
-   * are NaN or infinite as they are; the default, 'refuse', see add().
-   * Throws TypeError or RangeError for a schema that is not allowed, ERR_HOTSLOT_MEMORY when the rows do not fit.
+   * A buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: { shape: [4] },
+   * action: { shape: [], dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it
+   * may gate add(). `nonFinite: 'keep'` takes numbers that are NaN or infinite as they are; the
+   * default, 'refuse', see add(). Throws TypeError or RangeError for a schema that is not allowed,
+   * ERR_HOTSLOT_MEMORY when the rows do not fit.
    */
   static create<const S extends Readonly<Record<string, FieldSpec | undefined>>>(options: {
     capacity: number;
@@ -126,7 +149,10 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     return ReplayBuffer.#allocate(options, layout, false);
   }
 
-  /** A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like create(). */
+  /**
+   * A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like
+   * create().
+   */
   #counter(which: 'reserved' | 'committed'): Int64 {
     const { buffer, byteOffset } = this.#memory;
     return new Int64(new BigInt64Array(buffer, byteOffset + rowsAddon().layouts.rows[which], 1), 0);
@@ -144,16 +170,27 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     return ReplayBuffer.#allocate(options, offPolicyLayout(options), true);
   }
 
-  /** The same buffer in another thread (or again in this one). Throws a TypeError unless it came from share(). */
+  /**
+   * The same buffer in another thread (or again in this one). Throws a TypeError unless it came
+   * from share().
+   */
   static attach<F extends Fields = Fields, R extends object = RowsOf<F>>(
     shared: SharedReplayBuffer<F, R>,
   ): ReplayBuffer<F, R> {
-    checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs what share() of a replay buffer returned');
+    checkShared(
+      KIND,
+      shared,
+      shared?.memory,
+      'ReplayBuffer.attach() needs what share() of a replay buffer returned',
+    );
     const { rows: at } = rowsAddon().layouts;
     checkRoom(shared, at.bytes);
     // Written once, before the buffer was first shared.
     const header = new DataView(shared.memory, shared.offset);
-    const [capacity, rowBytes] = [header.getUint32(at.capacity, true), header.getUint32(at.rowBytes, true)];
+    const [capacity, rowBytes] = [
+      header.getUint32(at.capacity, true),
+      header.getUint32(at.rowBytes, true),
+    ];
     if (capacity !== shared.capacity || rowBytes !== shared.layout?.rowBytes) {
       throw typeError(
         `the shared memory holds ${capacity} rows of ${rowBytes} bytes, ` +
@@ -163,7 +200,11 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     checkRoom(shared, rowsAddon().rowsBytes(capacity, rowBytes));
     checkFields(Object.values(shared.layout.fields ?? {}), rowBytes);
     checkNonFinite(shared.nonFinite);
-    return new ReplayBuffer(OURS, shared, shared.limiter === null ? null : RateLimiter.attach(shared.limiter));
+    return new ReplayBuffer(
+      OURS,
+      shared,
+      shared.limiter === null ? null : RateLimiter.attach(shared.limiter),
+    );
   }
 
   static #allocate<F extends Fields, R extends object>(
@@ -176,8 +217,16 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     const nonFinite = checkNonFinite(options.nonFinite ?? 'refuse');
     checkLimiter(limiter);
     const bytes = rowsAddon().rowsBytes(capacity, layout.rowBytes);
-    const place = allocateShared(`a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`, bytes, 64);
-    rowsAddon().formatBuffer(new Float64Array(place.memory, place.offset, bytes / 8), capacity, layout.rowBytes);
+    const place = allocateShared(
+      `a replay buffer of ${capacity} rows × ${layout.rowBytes} bytes`,
+      bytes,
+      64,
+    );
+    rowsAddon().formatBuffer(
+      new Float64Array(place.memory, place.offset, bytes / 8),
+      capacity,
+      layout.rowBytes,
+    );
     const how = { capacity, layout, offPolicy, nonFinite, limiter: limiter?.share() ?? null };
     return new ReplayBuffer(OURS, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
   }
@@ -198,19 +247,27 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies n rows in and commits them; n follows from the fields' lengths. Views of any buffer are read, shared or not.
-   * Returns n, or 0 when the limiter gates add() and says not yet: nothing was taken then, offer the same rows again.
-   * Off-policy: where `terminalMask` is not zero, next_obs and next_critic come from the terminal fields (as in UniLab).
-   * A next observation that is not finite is stored as 0 where its episode terminated. Anywhere else a number of obs, nextObs, critic,
-   * nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or discounts that is NaN or infinite is a
-   * RangeError with row and field, and nothing is added; other fields are stored as they are.
-   * Throws TypeError or RangeError naming field, expected and given; RangeError for more rows than capacity, or than a
-   * gating limiter could ever admit.
+   * Copies n rows in and commits them; n follows from the fields' lengths. Views of any buffer are
+   * read, shared or not. Returns n, or 0 when the limiter gates add() and says not yet: nothing was
+   * taken then, offer the same rows again. Off-policy: where `terminalMask` is not zero, next_obs
+   * and next_critic come from the terminal fields (as in UniLab). A next observation that is not
+   * finite is stored as 0 where its episode terminated. Anywhere else a number of obs, nextObs,
+   * critic, nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or
+   * discounts that is NaN or infinite is a RangeError with row and field, and nothing is added;
+   * other fields are stored as they are. Throws TypeError or RangeError naming field, expected and
+   * given; RangeError for more rows than capacity, or than a gating limiter could ever admit.
    */
   add(rows: R): number {
     const handle = this.#open();
     const { rows: count, sources, mask, terminals } = this.#input.lineUp(rows);
-    const added = rowsAddon().addRows(handle, count, mask, terminals, this.#limiting?.handle, ...sources);
+    const added = rowsAddon().addRows(
+      handle,
+      count,
+      mask,
+      terminals,
+      this.#limiting?.handle,
+      ...sources,
+    );
     if (added > 0) this.#bells.ringAll();
     else if (added < 0) throw this.#input.refused(this.#result, rows);
     else this.#limiting?.checkAdd(count);
@@ -218,17 +275,27 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies `rows` rows in that lie one after the other as gather() packs them, and commits them; `mark`, if any, moves in the same
-   * native call, behind the commit, also with no rows. Returns `rows`, or 0 when the limiter gates it and says not yet: nothing was
-   * taken then, and the mark is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes; of a
-   * number that is not finite the error's `row` is its row.
+   * Copies `rows` rows in that lie one after the other as gather() packs them, and commits them;
+   * `mark`, if any, moves in the same native call, behind the commit, also with no rows. Returns
+   * `rows`, or 0 when the limiter gates it and says not yet: nothing was taken then, and the mark
+   * is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows ×
+   * rowBytes; of a number that is not finite the error's `row` is its row.
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     const handle = this.#open();
     checkPacked(bytes, rows, this.rowBytes, mark);
-    if (rows > this.capacity) throw rangeError(`rows must be at most the capacity ${this.capacity}, got ${rows}`);
+    if (rows > this.capacity)
+      throw rangeError(`rows must be at most the capacity ${this.capacity}, got ${rows}`);
     const limiter = this.#limiting?.handle;
-    const added = rowsAddon().addPackedRows(handle, bytes, rows, limiter, mark?.words, mark?.index, mark?.value);
+    const added = rowsAddon().addPackedRows(
+      handle,
+      bytes,
+      rows,
+      limiter,
+      mark?.words,
+      mark?.index,
+      mark?.value,
+    );
     if (added > 0) this.#bells.ringAll();
     else if (added < 0) throw this.#input.refusedPacked(this.#result, bytes, this.rowBytes);
     else if (rows > 0) this.#limiting?.checkAdd(rows);
@@ -236,8 +303,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies the rows at `indices` (each below size) to `out`, packed one after the other; no row is ever torn, but one
-   * that writers overtook is the newer one. `out` holds at least indices.length × rowBytes bytes. Returns `out`.
+   * Copies the rows at `indices` (each below size) to `out`, packed one after the other; no row is
+   * ever torn, but one that writers overtook is the newer one. `out` holds at least indices.length
+   * × rowBytes bytes. Returns `out`.
    */
   gather<T extends TypedArray>(indices: Uint32Array | BigInt64Array, out: T): T {
     const handle = this.#open();
@@ -249,14 +317,16 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     if (indices.length === 0) return out;
     const beyond = rowsAddon().gatherRows(handle, indices, indices.length, wide, out);
     if (beyond >= 0)
-      throw rangeError(`indices[${beyond}] is ${indices[beyond]}, but the buffer holds ${this.size} rows`);
+      throw rangeError(
+        `indices[${beyond}] is ${indices[beyond]}, but the buffer holds ${this.size} rows`,
+      );
     return out;
   }
 
   /**
-   * Draws `count` of the rows that are whole now (as uniformIndices does) and gathers them, in one native call. `out`
-   * (at least count × rowBytes bytes) is made when not given: a Float32Array if every field is float32, else bytes.
-   * Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
+   * Draws `count` of the rows that are whole now (as uniformIndices does) and gathers them, in one
+   * native call. `out` (at least count × rowBytes bytes) is made when not given: a Float32Array if
+   * every field is float32, else bytes. Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
    */
   sample<T extends TypedArray = PackedRows<F>>(options: SampleOptions, out?: T): Sample<T> {
     const handle = this.#open();
@@ -265,15 +335,18 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     checkOut(rows, count, this.rowBytes);
     rowsAddon().sampleRows(handle, word, count, rows, indices);
     const ptr = this.#result[0]!;
-    if (ptr === 0) throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
+    if (ptr === 0)
+      throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
     return { rows, ptr, size: this.#result[1]! };
   }
 
   /**
-   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() gives them; resolves to how many. Columns are
-   * found by the fields' keys, `columns` or, of off-policy buffers, D4RL's names; without next observations they are made of the
-   * rows behind. Rejects before anything is added with RangeError, naming the column, where one is missing, or of another shape,
-   * or holds what the field's dtype cannot; for more rows than capacity; with ERR_HOTSLOT_STATE_BUSY where the limiter says not yet.
+   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() gives them;
+   * resolves to how many. Columns are found by the fields' keys, `columns` or, of off-policy
+   * buffers, D4RL's names; without next observations they are made of the rows behind. Rejects
+   * before anything is added with RangeError, naming the column, where one is missing, or of
+   * another shape, or holds what the field's dtype cannot; for more rows than capacity; with
+   * ERR_HOTSLOT_STATE_BUSY where the limiter says not yet.
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     this.#open();
@@ -288,9 +361,10 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   };
 
   /**
-   * Writes the rows that are there, oldest first, as an npz file of a column for each field's key: load() reads it. The file is
-   * there as a whole or not at all. Resolves to how many. Rejects with ERR_HOTSLOT_STATE_EMPTY without rows, and with
-   * ERR_HOTSLOT_STATE_BUSY when rows are added meanwhile.
+   * Writes the rows that are there, oldest first, as an npz file of a column for each field's key:
+   * load() reads it. The file is there as a whole or not at all. Resolves to how many. Rejects with
+   * ERR_HOTSLOT_STATE_EMPTY without rows, and with ERR_HOTSLOT_STATE_BUSY when rows are added
+   * meanwhile.
    */
   async dump(path: string | URL): Promise<number> {
     this.#open();

@@ -23,8 +23,9 @@ const flag = (key: string) => ({ key, dtype: 'bool', shape: [] }) as const;
 export const flagColumns = ['terminated', 'terminals', 'timeouts'];
 
 /**
- * `dones` and `truncated`; or Gymnasium's `terminated` and `truncated`; or D4RL's `terminals` and `timeouts`. Where both of a pair are
- * set, the row terminated. With all three of the first, dones must be terminated or truncated in each row.
+ * `dones` and `truncated`; or Gymnasium's `terminated` and `truncated`; or D4RL's `terminals` and
+ * `timeouts`. Where both of a pair are set, the row terminated. With all three of the first, dones
+ * must be terminated or truncated in each row.
  */
 export function endsOf(data: DataSet, field: (key: string) => Wanted): RowEnds {
   const dones = data.ask(field('dones'));
@@ -47,10 +48,9 @@ function endsOfDones(
   field: (key: string) => Wanted,
 ): RowEnds {
   const truncated = data.need(field('truncated'));
-  const [ended, cut] = ['dones', 'truncated'].map((key) => flags(data.need({ ...field(key), dtype: 'bool' }))) as [
-    Flags,
-    Flags,
-  ];
+  const [ended, cut] = ['dones', 'truncated'].map((key) =>
+    flags(data.need({ ...field(key), dtype: 'bool' })),
+  ) as [Flags, Flags];
   const checked: Take = (from, to) => {
     const rows = dones.take(from, to);
     if (terminated) checkDones(from, ended(from, to), flags(terminated)(from, to), cut(from, to));
@@ -64,7 +64,12 @@ function endsOfDones(
   };
 }
 
-function checkDones(from: number, dones: Uint8Array, terminated: Uint8Array, truncated: Uint8Array): void {
+function checkDones(
+  from: number,
+  dones: Uint8Array,
+  terminated: Uint8Array,
+  truncated: Uint8Array,
+): void {
   const at = dones.findIndex((done, i) => done !== (terminated[i]! | truncated[i]!));
   if (at >= 0)
     throw rangeError(
@@ -73,13 +78,20 @@ function checkDones(from: number, dones: Uint8Array, terminated: Uint8Array, tru
     );
 }
 
-function endsOfPair(terminals: Column, timeouts: Column | undefined, needBorders: () => void): RowEnds {
+function endsOfPair(
+  terminals: Column,
+  timeouts: Column | undefined,
+  needBorders: () => void,
+): RowEnds {
   const terminated = flags(terminals);
   const truncated: Flags = (from, to) =>
-    timeouts ? both(flags(timeouts)(from, to), terminated(from, to), (o, t) => o & ~t & 1) : new Uint8Array(to - from);
+    timeouts
+      ? both(flags(timeouts)(from, to), terminated(from, to), (o, t) => o & ~t & 1)
+      : new Uint8Array(to - from);
   return {
     takes: {
-      dones: (from, to) => Float32Array.from(both(terminated(from, to), truncated(from, to), (t, o) => t | o)),
+      dones: (from, to) =>
+        Float32Array.from(both(terminated(from, to), truncated(from, to), (t, o) => t | o)),
       truncated: (from, to) => Float32Array.from(truncated(from, to)),
     },
     terminated,
@@ -94,5 +106,8 @@ const flags =
   (from, to) =>
     column.take(from, to) as Uint8Array;
 
-const both = (one: Uint8Array, other: Uint8Array, of: (a: number, b: number) => number): Uint8Array =>
-  one.map((a, i) => of(a, other[i] as number));
+const both = (
+  one: Uint8Array,
+  other: Uint8Array,
+  of: (a: number, b: number) => number,
+): Uint8Array => one.map((a, i) => of(a, other[i] as number));

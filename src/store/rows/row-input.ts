@@ -1,4 +1,7 @@
-/** Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its thread's only. */
+/**
+ * Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its
+ * thread's only.
+ */
 import { shown } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { type CodedError, rangeError, typeError } from '../../base/errors.ts';
@@ -25,7 +28,10 @@ interface LinedUp {
 }
 
 const MASK = 'terminalMask';
-const terminalKeys: Readonly<Record<string, string>> = { nextObs: 'terminalNextObs', nextCritic: 'terminalNextCritic' };
+const terminalKeys: Readonly<Record<string, string>> = {
+  nextObs: 'terminalNextObs',
+  nextCritic: 'terminalNextCritic',
+};
 
 export class RowInput {
   readonly #fields: readonly FieldInput[];
@@ -56,17 +62,28 @@ export class RowInput {
     if (typeof given !== 'object' || given === null)
       throw typeError(`add() needs an object of fields, got ${shown(given)}`);
     let values = given as Readonly<Record<string, unknown>>;
-    for (const key in values) if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
+    for (const key in values)
+      if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
     const first = this.#fields[0]!;
     const rows = this.#countRows(first, values[first.key]);
-    if (this.#offPolicy && values.terminated !== undefined) values = { ...values, ...endsOf(values, rows) };
+    if (this.#offPolicy && values.terminated !== undefined)
+      values = { ...values, ...endsOf(values, rows) };
     const mask = checkMask(values[MASK], rows, this.#offPolicy);
-    const sources = this.#fields.map((field) => checkField(field, field.key, values[field.key], rows));
+    const sources = this.#fields.map((field) =>
+      checkField(field, field.key, values[field.key], rows),
+    );
     return { rows, sources, mask, terminals: this.#terminals(values, rows, mask !== undefined) };
   }
 
-  /** The error of rows that native code refused: row, field and element, and the rows as add() was given them. */
-  refused([row, field, element]: Float64Array, given: object, name = (at: number) => `row ${at}`): CodedError {
+  /**
+   * The error of rows that native code refused: row, field and element, and the rows as add() was
+   * given them.
+   */
+  refused(
+    [row, field, element]: Float64Array,
+    given: object,
+    name = (at: number) => `row ${at}`,
+  ): CodedError {
     const { key, dtype, elements, terminalKey } = this.#fields[field as number] as FieldInput;
     const values = given as Readonly<Record<string, TypedArray & ArrayLike<boolean>>>;
     const from = terminalKey !== '' && values[MASK]?.[row as number] ? terminalKey : key;
@@ -75,7 +92,11 @@ export class RowInput {
   }
 
   /** The same of packed rows. */
-  refusedPacked([row, field, element]: Float64Array, bytes: Uint8Array, rowBytes: number): CodedError {
+  refusedPacked(
+    [row, field, element]: Float64Array,
+    bytes: Uint8Array,
+    rowBytes: number,
+  ): CodedError {
     const { key, dtype, offset } = this.#layout[field as number] as FieldLayout;
     const value = packedNumber(bytes, row! * rowBytes + offset, dtype, element!);
     return Object.assign(notFinite(key, element!, value, `row ${row}`, isNext(key)), { row });
@@ -84,7 +105,9 @@ export class RowInput {
   #terminals(values: Readonly<Record<string, unknown>>, rows: number, masked: boolean) {
     if (masked) {
       return this.#fields.map((field) =>
-        field.terminalKey === '' ? undefined : checkField(field, field.terminalKey, values[field.terminalKey], rows),
+        field.terminalKey === ''
+          ? undefined
+          : checkField(field, field.terminalKey, values[field.terminalKey], rows),
       );
     }
     for (const { terminalKey } of this.#fields) {
@@ -100,7 +123,9 @@ export class RowInput {
     const rows = value.length / first.elements;
     if (rows === 0) throw rangeError(`add() needs at least one row; ${first.key} is empty`);
     if (!Number.isInteger(rows)) {
-      throw rangeError(`${first.key} must hold whole rows of ${first.elements} elements, got ${value.length} elements`);
+      throw rangeError(
+        `${first.key} must hold whole rows of ${first.elements} elements, got ${value.length} elements`,
+      );
     }
     if (rows > this.#capacity)
       throw rangeError(`add() of ${rows} rows is more than the capacity of ${this.#capacity} rows`);
@@ -115,7 +140,10 @@ export class RowInput {
   }
 }
 
-/** Makes `dones` and `truncated` from `terminated` and `truncated`. If both are set, the row terminated. */
+/**
+ * Makes `dones` and `truncated` from `terminated` and `truncated`. If both are set, the row
+ * terminated.
+ */
 function endsOf(
   values: Readonly<Record<string, unknown>>,
   rows: number,
@@ -141,8 +169,11 @@ function endsOf(
 
 function flagsOf(key: string, value: unknown, rows: number): Uint8Array {
   if (!(value instanceof Float32Array || value instanceof Uint8Array || Array.isArray(value)))
-    throw typeError(`${key} must be a Float32Array, a Uint8Array or an array of booleans, got ${shown(value)}`);
-  if (value.length !== rows) throw rangeError(`${key} must hold one element per row = ${rows}, got ${value.length}`);
+    throw typeError(
+      `${key} must be a Float32Array, a Uint8Array or an array of booleans, got ${shown(value)}`,
+    );
+  if (value.length !== rows)
+    throw rangeError(`${key} must hold one element per row = ${rows}, got ${value.length}`);
   return Uint8Array.from(value as ArrayLike<unknown>, (flag, row) => {
     if (flag === 0 || flag === false) return 0;
     if (flag === 1 || flag === true) return 1;
@@ -152,7 +183,9 @@ function flagsOf(key: string, value: unknown, rows: number): Uint8Array {
 
 function checkArray(field: FieldInput, key: string, value: unknown): asserts value is TypedArray {
   if (value === undefined)
-    throw typeError(`add() was not given ${key} (${field.dtype}, ${field.elements} elements per row)`);
+    throw typeError(
+      `add() was not given ${key} (${field.dtype}, ${field.elements} elements per row)`,
+    );
   if (!(value instanceof field.array)) {
     throw typeError(`${key} must be a ${field.array.name} (${field.dtype}), got ${shown(value)}`);
   }
@@ -170,10 +203,12 @@ function checkField(field: FieldInput, key: string, value: unknown, rows: number
 
 function checkMask(mask: unknown, rows: number, understood: boolean): ArrayBufferView | undefined {
   if (mask === undefined || !understood) return undefined;
-  const bytes = mask instanceof Uint8Array || mask instanceof Int8Array || mask instanceof Uint8ClampedArray;
+  const bytes =
+    mask instanceof Uint8Array || mask instanceof Int8Array || mask instanceof Uint8ClampedArray;
   if (!bytes && !Array.isArray(mask)) {
     throw typeError(`${MASK} must be a Uint8Array or an array of booleans, got ${shown(mask)}`);
   }
-  if (mask.length !== rows) throw rangeError(`${MASK} must hold one element per row = ${rows}, got ${mask.length}`);
+  if (mask.length !== rows)
+    throw rangeError(`${MASK} must hold one element per row = ${rows}, got ${mask.length}`);
   return bytes ? mask : Uint8Array.from(mask, (value) => (value ? 1 : 0));
 }

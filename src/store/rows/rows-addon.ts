@@ -1,4 +1,7 @@
-/** What rows.node offers. Only src/store calls this: arguments are checked here before, and memory safety there. */
+/**
+ * What rows.node offers. Only src/store calls this: arguments are checked here before, and memory
+ * safety there.
+ */
 import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 
@@ -7,13 +10,21 @@ export type BufferHandle = { readonly handleOf: 'buffer' };
 export type LimiterHandle = { readonly handleOf: 'limiter' };
 
 type Numbers<K extends string> = Readonly<Record<K, number>>;
-/** Where numbers lie in headers of shared memory, in bytes from their start; `bytes`: of the header. Native code was compiled with them. */
+/**
+ * Where numbers lie in headers of shared memory, in bytes from their start; `bytes`: of the header.
+ * Native code was compiled with them.
+ */
 interface RowsLayouts {
-  readonly rows: Numbers<'capacity' | 'rowBytes' | 'reserved' | 'committed' | 'bells' | 'bellCount' | 'bytes'>;
+  readonly rows: Numbers<
+    'capacity' | 'rowBytes' | 'reserved' | 'committed' | 'bells' | 'bellCount' | 'bytes'
+  >;
   readonly lanes: Numbers<'lanes' | 'placeBytes' | 'perLane' | 'bells' | 'bellCount' | 'bytes'>;
   /** of a lane as checkpoints keep it: bytes of a place's note, numbers of its state */
   readonly kept: Numbers<'noteBytes' | 'stateNumbers'>;
-  /** in front of a step on its way to another buffer; kinds: bits of a step that ended, a final observation, the bit of a first step */
+  /**
+   * in front of a step on its way to another buffer; kinds: bits of a step that ended, a final
+   * observation, the bit of a first step
+   */
   readonly stepRow: Numbers<'lane' | 'kind' | 'reward' | 'bytes' | 'ended' | 'final' | 'first'>;
   readonly tree: Numbers<'largest' | 'stale' | 'odd' | 'bytes'>;
   readonly limiter: Numbers<'bytes'>;
@@ -30,10 +41,16 @@ interface RowsAddon {
   treeLeavesAt(lanes: number): number;
   mirrorBytes(places: number): number;
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
-  /** `fields`: offset, bytes and what rowKind() gives, of each; `result`: three numbers that later calls write */
+  /**
+   * `fields`: offset, bytes and what rowKind() gives, of each; `result`: three numbers that later
+   * calls write
+   */
   openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
   ptr(buffer: BufferHandle): number;
-  /** views per field, in row order; 0 when the limiter says not yet, −1 where row, field and element in the result are refused */
+  /**
+   * views per field, in row order; 0 when the limiter says not yet, −1 where row, field and element
+   * in the result are refused
+   */
   addRows(
     buffer: BufferHandle,
     rows: number,
@@ -54,7 +71,10 @@ interface RowsAddon {
     index: number | undefined,
     value: number | undefined,
   ): number;
-  /** −1, or the position of the first index that is no row; `alone`: by the calling thread, without idle cores */
+  /**
+   * −1, or the position of the first index that is no row; `alone`: by the calling thread, without
+   * idle cores
+   */
   gatherRows(
     buffer: BufferHandle,
     indices: ArrayBufferView,
@@ -64,10 +84,22 @@ interface RowsAddon {
     alone?: boolean,
   ): number;
   /** leaves [ptr, size] in the result array that openBuffer was given */
-  sampleRows(buffer: BufferHandle, seed: number, count: number, out: ArrayBufferView, indices?: Uint32Array): void;
+  sampleRows(
+    buffer: BufferHandle,
+    seed: number,
+    count: number,
+    out: ArrayBufferView,
+    indices?: Uint32Array,
+  ): void;
   drawIndices(seed: number, size: number, out: Uint32Array): void;
   /** its parameters: samplesPerInsert, minSize, errorBuffer, gateAdd */
-  formatLimiter(memory: Float64Array, ratio: number, least: number, buffer: number, gate: boolean): void;
+  formatLimiter(
+    memory: Float64Array,
+    ratio: number,
+    least: number,
+    buffer: number,
+    gate: boolean,
+  ): void;
   openLimiter(memory: Float64Array): LimiterHandle;
   maySample(limiter: LimiterHandle, rows: number): boolean;
   /** what was taken is said in `word[0]` by the same call */
@@ -78,8 +110,19 @@ interface RowsAddon {
   limiterCounts(limiter: LimiterHandle, out: Float64Array): void;
   mailboxBegin(control: Int32Array): number;
   mailboxPublish(control: Int32Array, version: number): boolean;
-  mailboxWrite(control: Int32Array, buffers: Uint8Array, stride: number, from: Float32Array): number;
-  mailboxRead(control: Int32Array, buffers: Uint8Array, stride: number, into: Float32Array, newerThan: number): number;
+  mailboxWrite(
+    control: Int32Array,
+    buffers: Uint8Array,
+    stride: number,
+    from: Float32Array,
+  ): number;
+  mailboxRead(
+    control: Int32Array,
+    buffers: Uint8Array,
+    stride: number,
+    into: Float32Array,
+    newerThan: number,
+  ): number;
   /** −1, or the place of the first of `count` float32 that is NaN or infinite */
   firstNotFinite(view: ArrayBufferView, byteOffset: number, count: number): number;
 }

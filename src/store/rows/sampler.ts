@@ -1,4 +1,7 @@
-/** Drawing rows: what is asked for, and uniform indices, bit-equal to torch's CPU generator. Pure; any thread may call it. */
+/**
+ * Drawing rows: what is asked for, and uniform indices, bit-equal to torch's CPU generator. Pure;
+ * any thread may call it.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { arrayOf, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -30,33 +33,48 @@ export function checkOut(out: unknown, count: number, rowBytes: number): void {
   if (!ArrayBuffer.isView(out) || out instanceof DataView)
     throw typeError(`out must be a typed array, got ${typeof out}`);
   if (out.byteLength < least)
-    throw rangeError(`out must hold ${count} rows × ${rowBytes} bytes = ${least}, got ${out.byteLength} bytes`);
+    throw rangeError(
+      `out must hold ${count} rows × ${rowBytes} bytes = ${least}, got ${out.byteLength} bytes`,
+    );
 }
 
 /**
- * The part of a seed torch's generator uses: its low 32 bits. Throws a TypeError unless `seed` is a number or bigint,
- * a RangeError unless it is whole, not negative, and (as a bigint) below 2⁶⁴ or (as a number) a safe integer.
+ * The part of a seed torch's generator uses: its low 32 bits. Throws a TypeError unless `seed` is a
+ * number or bigint, a RangeError unless it is whole, not negative, and (as a bigint) below 2⁶⁴ or
+ * (as a number) a safe integer.
  */
 export function seedWord(seed: number | bigint): number {
   if (typeof seed === 'bigint') {
-    if (seed < 0n || seed >= 1n << 64n) throw rangeError(`seed must be from 0 to 2^64 - 1, got ${seed}`);
+    if (seed < 0n || seed >= 1n << 64n)
+      throw rangeError(`seed must be from 0 to 2^64 - 1, got ${seed}`);
     return Number(seed & 0xffff_ffffn);
   }
-  if (typeof seed !== 'number') throw typeError(`seed must be a number or a bigint, got ${typeof seed}`);
+  if (typeof seed !== 'number')
+    throw typeError(`seed must be a number or a bigint, got ${typeof seed}`);
   if (!Number.isSafeInteger(seed) || seed < 0) {
-    throw rangeError(`seed must be a safe whole number of at least 0 (use a bigint beyond 2^53), got ${seed}`);
+    throw rangeError(
+      `seed must be a safe whole number of at least 0 (use a bigint beyond 2^53), got ${seed}`,
+    );
   }
   return seed >>> 0;
 }
 
-/** What sample() is asked for. Throws TypeError or RangeError naming the value that is not allowed. */
-export function checkSample(options: SampleOptions): { word: number; count: number; indices: Uint32Array | undefined } {
+/**
+ * What sample() is asked for. Throws TypeError or RangeError naming the value that is not allowed.
+ */
+export function checkSample(options: SampleOptions): {
+  word: number;
+  count: number;
+  indices: Uint32Array | undefined;
+} {
   checkKeys('sample', options, ['seed', 'count', 'indices']);
   const word = seedWord(options.seed);
   const { indices } = options;
   const count = checkCount('count', options.count, 1, MAX_DRAW_SIZE);
   if (indices !== undefined && !(indices instanceof Uint32Array && indices.length >= count))
-    throw typeError(`indices must be a Uint32Array of at least ${count}, got ${indices?.length ?? typeof indices}`);
+    throw typeError(
+      `indices must be a Uint32Array of at least ${count}, got ${indices?.length ?? typeof indices}`,
+    );
   return { word, count, indices };
 }
 
@@ -65,7 +83,11 @@ export function checkSample(options: SampleOptions): { word: number; count: numb
  * `torch.Generator('cpu').manual_seed(seed)` and `torch.randint(0, size, (count,), generator=g)`.
  * `size` is 1 … 2³² − 1. Throws TypeError or RangeError naming the value that is not allowed.
  */
-export function uniformIndices(options: { seed: number | bigint; size: number; count: number }): Uint32Array {
+export function uniformIndices(options: {
+  seed: number | bigint;
+  size: number;
+  count: number;
+}): Uint32Array {
   checkKeys('uniformIndices', options, ['seed', 'size', 'count']);
   const { seed, size, count } = options;
   const word = seedWord(seed);

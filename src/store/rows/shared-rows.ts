@@ -1,4 +1,6 @@
-/** Replay rows as threads hand them to each other: one piece of shared memory, and what lies in it. */
+/**
+ * Replay rows as threads hand them to each other: one piece of shared memory, and what lies in it.
+ */
 
 import type { SharedRateLimiter } from '../rate-limiter.ts';
 import type { NonFiniteNumbers } from './field-roles.ts';

@@ -1,4 +1,7 @@
-/** What a batch of a view is made of: its columns, where each lies, and the numbers by which native code knows them. */
+/**
+ * What a batch of a view is made of: its columns, where each lies, and the numbers by which native
+ * code knows them.
+ */
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { roundUp } from '../../shm/memory.ts';
 import { nextKey, type StepField, type StepLayout } from '../lanes/schema.ts';
@@ -54,14 +57,29 @@ export interface BatchLayout {
 /** Where columns begin: what devices copy fastest, and kernels read by vectors. */
 export const COLUMN_ALIGNMENT = 256;
 
-const derived = (key: string, kind: number, dtype: DType, shape: readonly number[] = []): Column => ({
-  ...{ key, dtype, shape, kind, field: null, frames: 1, zero: false, goal: null },
+const derived = (
+  key: string,
+  kind: number,
+  dtype: DType,
+  shape: readonly number[] = [],
+): Column => ({
+  key,
+  dtype,
+  shape,
+  kind,
+  field: null,
+  frames: 1,
+  zero: false,
+  goal: null,
 });
 
 /** Where a device finds the goals of relabelled rows; no column of a batch. */
 export const goalsColumn = derived('goals', Kind.goals, 'int32');
 
-/** Which batches have weights: none, one for the host (float64, with probabilities), or a device's (float32, with priorities). */
+/**
+ * Which batches have weights: none, one for the host (float64, with probabilities), or a device's
+ * (float32, with priorities).
+ */
 export type Weighted = 'no' | 'host' | 'device';
 
 /** The columns of a view, in the order in which they are listed and lie. */
@@ -72,10 +90,14 @@ export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted
     const frames = spec.stack[field.key] ?? 1;
     const stacked = spec.stack[field.key] === undefined ? field.shape : [frames, ...field.shape];
     const goal =
-      spec.relabel?.goal === field.key ? layout.fields.find(({ key }) => key === spec.relabel?.achieved)! : null;
+      spec.relabel?.goal === field.key
+        ? layout.fields.find(({ key }) => key === spec.relabel?.achieved)!
+        : null;
     const made = { dtype: field.dtype, field, frames, zero: spec.pad === 'zero', goal };
-    if (!field.observation) return [{ ...made, key: field.key, kind: Kind.now, shape: [...steps, ...stacked] }];
-    if (windows) return [{ ...made, key: field.key, kind: Kind.now, shape: [steps[0]! + 1, ...stacked] }];
+    if (!field.observation)
+      return [{ ...made, key: field.key, kind: Kind.now, shape: [...steps, ...stacked] }];
+    if (windows)
+      return [{ ...made, key: field.key, kind: Kind.now, shape: [steps[0]! + 1, ...stacked] }];
     return [
       { ...made, key: field.key, kind: Kind.now, shape: stacked },
       { ...made, key: nextKey(field.key), kind: Kind.next, shape: stacked },
@@ -88,7 +110,10 @@ export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted
     derived('truncated', Kind.truncated, 'bool', steps),
   );
   if (windows)
-    columns.push(derived('mask', Kind.mask, 'float32', steps), derived('learn', Kind.learn, 'float32', steps));
+    columns.push(
+      derived('mask', Kind.mask, 'float32', steps),
+      derived('learn', Kind.learn, 'float32', steps),
+    );
   columns.push(derived('steps', Kind.steps, 'int32'), derived('ids', Kind.ids, 'float64'));
   if (spec.relabel) {
     const achieved = layout.fields.find(({ key }) => key === spec.relabel?.achieved)!;
@@ -104,12 +129,16 @@ export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted
       derived('probabilities', Kind.probabilities, 'float64'),
     );
   if (weighted === 'device')
-    columns.push(derived('weights', Kind.weights, 'float32'), derived('priorities', Kind.priorities, 'float32'));
+    columns.push(
+      derived('weights', Kind.weights, 'float32'),
+      derived('priorities', Kind.priorities, 'float32'),
+    );
   return columns;
 }
 
 /** Bytes of one row of a column. */
-export const columnBytes = ({ dtype, shape }: Column): number => elementCount(shape) * dtypes[dtype].bytes;
+export const columnBytes = ({ dtype, shape }: Column): number =>
+  elementCount(shape) * dtypes[dtype].bytes;
 
 /** One column behind the other. */
 export function placeColumns(columns: readonly Column[], rows: number): BatchLayout {
@@ -123,21 +152,46 @@ export function placeColumns(columns: readonly Column[], rows: number): BatchLay
 }
 
 /** The rule and the columns as native code reads them (native/rows/view_arguments.hpp). */
-export function viewNumbers(spec: ViewSpec, layout: BatchLayout): { rule: Float64Array; columns: Float64Array } {
+export function viewNumbers(
+  spec: ViewSpec,
+  layout: BatchLayout,
+): { rule: Float64Array; columns: Float64Array } {
   const frames = Math.max(1, ...Object.values(spec.stack));
-  const edges = spec.kind === 'transitions' ? 0 : ({ full: 1, tail: 2, anchor: 3 } as const)[spec.edges];
-  const relabel = spec.relabel ? ({ future: 1, final: 2, episode: 3 } as const)[spec.relabel.strategy] : 0;
+  const edges =
+    spec.kind === 'transitions' ? 0 : ({ full: 1, tail: 2, anchor: 3 } as const)[spec.edges];
+  const relabel = spec.relabel
+    ? ({ future: 1, final: 2, episode: 3 } as const)[spec.relabel.strategy]
+    : 0;
   const { nStep, gamma, length, burnIn } = spec;
-  const rule = Float64Array.of(edges, nStep, gamma, length, burnIn, frames, relabel, spec.relabel?.ratio ?? 0);
+  const rule = Float64Array.of(
+    edges,
+    nStep,
+    gamma,
+    length,
+    burnIn,
+    frames,
+    relabel,
+    spec.relabel?.ratio ?? 0,
+  );
   const columns = layout.columns.flatMap(({ kind, field, frames: stacked, zero, goal, at }) => [
-    ...[kind, field?.offset ?? 0, field?.bytes ?? 0, stacked, zero ? 1 : 0, field?.observation ? 1 : 0],
-    ...[goal ? goal.offset + 1 : 0, at],
+    kind,
+    field?.offset ?? 0,
+    field?.bytes ?? 0,
+    stacked,
+    zero ? 1 : 0,
+    field?.observation ? 1 : 0,
+    goal ? goal.offset + 1 : 0,
+    at,
   ]);
   return { rule, columns: Float64Array.from(columns) };
 }
 
 /** The columns of a batch in one piece of memory, as typed arrays by name. */
-export function arraysOf(layout: BatchLayout, memory: ArrayBuffer, rows: number): Record<string, TypedArray> {
+export function arraysOf(
+  layout: BatchLayout,
+  memory: ArrayBuffer,
+  rows: number,
+): Record<string, TypedArray> {
   return Object.fromEntries(
     layout.columns.map(({ key, dtype, shape, at }) => [
       key,

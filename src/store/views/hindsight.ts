@@ -1,4 +1,7 @@
-/** Hindsight goals: what a later step achieved, taken for what was wanted (Andrychowicz et al., 2017). */
+/**
+ * Hindsight goals: what a later step achieved, taken for what was wanted (Andrychowicz et al.,
+ * 2017).
+ */
 import { checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { nextKey, type StepLayout } from '../lanes/schema.ts';
@@ -8,7 +11,9 @@ export interface HindsightOptions {
   goal: string;
   /** the observation that holds the goal that is achieved; the same dtype and shape */
   achieved: string;
-  /** a step from the row's own on, its episode's last, or any of its episode; 'future' by default */
+  /**
+   * a step from the row's own on, its episode's last, or any of its episode; 'future' by default
+   */
   strategy?: 'future' | 'final' | 'episode';
   /** how much of a batch gets another goal, 0 to 1; 0.8 by default, four of five */
   ratio?: number;
@@ -34,34 +39,50 @@ export class Hindsight {
 const strategies = ['future', 'final', 'episode'] as const;
 
 /**
- * `ratio` of a batch gets the goal that a later step achieved, now and next, and says so in `relabelled`. The batch brings
- * `nextAchieved`, of which `goal_reward` or a kernel of your own makes rewards. Throws TypeError or RangeError by name.
+ * `ratio` of a batch gets the goal that a later step achieved, now and next, and says so in
+ * `relabelled`. The batch brings `nextAchieved`, of which `goal_reward` or a kernel of your own
+ * makes rewards. Throws TypeError or RangeError by name.
  */
 export function hindsight(options: HindsightOptions): Hindsight {
   checkKeys('hindsight', options, ['goal', 'achieved', 'strategy', 'ratio']);
   const { goal, achieved, strategy = 'future', ratio = 0.8 } = options;
   for (const [name, value] of Object.entries({ goal, achieved }))
-    if (typeof value !== 'string') throw typeError(`hindsight: ${name} must name an observation, got ${shown(value)}`);
+    if (typeof value !== 'string')
+      throw typeError(`hindsight: ${name} must name an observation, got ${shown(value)}`);
   if (!strategies.includes(strategy))
-    throw typeError(`strategy must be ${strategies.map((s) => `'${s}'`).join(', ')}, got ${shown(strategy)}`);
+    throw typeError(
+      `strategy must be ${strategies.map((s) => `'${s}'`).join(', ')}, got ${shown(strategy)}`,
+    );
   if (typeof ratio !== 'number') throw typeError(`ratio must be a number, got ${shown(ratio)}`);
   if (!(ratio >= 0 && ratio <= 1)) throw rangeError(`ratio must be from 0 to 1, got ${ratio}`);
   return new Hindsight(OURS, { goal, achieved, strategy, ratio });
 }
 
 /** Throws unless both are observations of one kind, and unstacked. */
-export function checkHindsight(relabel: unknown, layout: StepLayout, stack: Readonly<Record<string, number>>): void {
-  if (!(relabel instanceof Hindsight)) throw typeError(`relabel must be what hindsight() makes, got ${shown(relabel)}`);
+export function checkHindsight(
+  relabel: unknown,
+  layout: StepLayout,
+  stack: Readonly<Record<string, number>>,
+): void {
+  if (!(relabel instanceof Hindsight))
+    throw typeError(`relabel must be what hindsight() makes, got ${shown(relabel)}`);
   const [goal, achieved] = [relabel.goal, relabel.achieved].map((name) => {
     const field = layout.fields.find(({ key }) => key === name);
-    if (!field?.observation) throw rangeError(`hindsight: '${name}' is no observation of this buffer`);
-    if (layout.fields.some(({ key, observation }) => observation && nextKey(key) === 'nextAchieved'))
-      throw rangeError(`hindsight makes a column nextAchieved: the observation 'achieved' needs another name`);
+    if (!field?.observation)
+      throw rangeError(`hindsight: '${name}' is no observation of this buffer`);
+    if (
+      layout.fields.some(({ key, observation }) => observation && nextKey(key) === 'nextAchieved')
+    )
+      throw rangeError(
+        `hindsight makes a column nextAchieved: the observation 'achieved' needs another name`,
+      );
     if (stack[name] !== undefined) throw rangeError(`hindsight: '${name}' cannot be stacked`);
     return field;
   });
   if (goal?.dtype !== achieved?.dtype || String(goal?.shape) !== String(achieved?.shape)) {
-    const told = [goal, achieved].map((field) => `${field?.key} is ${field?.dtype} [${field?.shape}]`);
+    const told = [goal, achieved].map(
+      (field) => `${field?.key} is ${field?.dtype} [${field?.shape}]`,
+    );
     throw rangeError(`hindsight: goal and achieved must be alike, ${told.join(', ')}`);
   }
 }

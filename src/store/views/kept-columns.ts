@@ -1,7 +1,8 @@
 /**
- * Batches of a view whose steps a device keeps. Pack makes what follows from the notes alone, and says of every field where the device
- * finds it, place by place; the device gathers by these lists. What it does not hold yet travels behind them, once. Rules M1 to M4
- * stand in native/rows/mirror.hpp.
+ * Batches of a view whose steps a device keeps. Pack makes what follows from the notes alone, and
+ * says of every field where the device finds it, place by place; the device gathers by these lists.
+ * What it does not hold yet travels behind them, once. Rules M1 to M4 stand in
+ * native/rows/mirror.hpp.
  */
 import { roundUp } from '../../shm/memory.ts';
 import type { StepField } from '../lanes/schema.ts';
@@ -24,7 +25,10 @@ export interface GatheredColumn {
   readonly at: number;
   /** bytes from the start of what travels: where its list lies (int32 [rows × places]) */
   readonly list: number;
-  /** of a goal that hindsight changes: the field that takes its place in some rows, and where that one's list lies */
+  /**
+   * of a goal that hindsight changes: the field that takes its place in some rows, and where that
+   * one's list lies
+   */
   readonly instead: { readonly field: StepField; readonly list: number } | null;
 }
 
@@ -48,7 +52,12 @@ function placesOfRow({ kind, nStep, length, burnIn, stack, relabel }: ViewSpec):
 }
 
 /** Columns of batches of so many rows, of a buffer of so many places. */
-export function keptLayout(columns: readonly Column[], spec: ViewSpec, rows: number, places: number): KeptLayout {
+export function keptLayout(
+  columns: readonly Column[],
+  spec: ViewSpec,
+  rows: number,
+  places: number,
+): KeptLayout {
   let end = 0;
   const take = (bytes: number) => {
     const at = roundUp(end, COLUMN_ALIGNMENT);

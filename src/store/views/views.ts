@@ -12,7 +12,9 @@ export interface TransitionsOptions {
   nStep?: number;
   /** discount of one step, 0 to 1; 0.99 by default */
   gamma?: number;
-  /** observations that come as the last k frames of their episode, oldest first, e.g. `{ obs: 4 }` */
+  /**
+   * observations that come as the last k frames of their episode, oldest first, e.g. `{ obs: 4 }`
+   */
   stack?: Stack;
   /** what stands before an episode's first frame: that frame, or zeros; 'repeat' by default */
   pad?: 'repeat' | 'zero';
@@ -25,7 +27,10 @@ export interface WindowsOptions {
   length: number;
   /** steps before them that only warm a recurrent state up; 0 by default */
   burnIn?: number;
-  /** 'full': all steps are there; 'tail': cut at the episode's end; 'anchor': burn-in cut at its start too; 'full' by default */
+  /**
+   * 'full': all steps are there; 'tail': cut at the episode's end; 'anchor': burn-in cut at its
+   * start too; 'full' by default
+   */
   edges?: 'full' | 'tail' | 'anchor';
   stack?: Stack;
   pad?: 'repeat' | 'zero';
@@ -51,8 +56,14 @@ type Unsigned = Omit<ViewSpec, 'signature'>;
 /** For the package itself; not exported from it. */
 export let specOf: (view: View) => ViewSpec;
 
-/** What buffer.transitions() and buffer.windows() make; any thread's buffer of the same fields takes it. */
-export class View<S extends StepFields = StepFields, K extends 'transitions' | 'windows' = 'transitions' | 'windows'> {
+/**
+ * What buffer.transitions() and buffer.windows() make; any thread's buffer of the same fields takes
+ * it.
+ */
+export class View<
+  S extends StepFields = StepFields,
+  K extends 'transitions' | 'windows' = 'transitions' | 'windows',
+> {
   readonly kind: K;
   readonly #spec: ViewSpec;
   /** known to TypeScript only */
@@ -79,7 +90,11 @@ export class View<S extends StepFields = StepFields, K extends 'transitions' | '
 
 const edges = ['full', 'tail', 'anchor'] as const;
 
-export function transitionsSpec(options: TransitionsOptions, layout: StepLayout, perLane: number): Unsigned {
+export function transitionsSpec(
+  options: TransitionsOptions,
+  layout: StepLayout,
+  perLane: number,
+): Unsigned {
   checkKeys('transitions', options, ['nStep', 'gamma', 'stack', 'pad', 'relabel']);
   const { nStep = 1, gamma = 0.99, relabel } = options;
   checkCount('nStep', nStep);
@@ -102,20 +117,36 @@ export function transitionsSpec(options: TransitionsOptions, layout: StepLayout,
   };
 }
 
-export function windowsSpec(options: WindowsOptions, layout: StepLayout, perLane: number): Unsigned {
+export function windowsSpec(
+  options: WindowsOptions,
+  layout: StepLayout,
+  perLane: number,
+): Unsigned {
   checkKeys('windows', options, ['length', 'burnIn', 'edges', 'stack', 'pad']);
   const { length, burnIn = 0, edges: at = 'full' } = options;
   checkCount('length', length);
   checkCount('burnIn', burnIn, 0);
-  if (!edges.includes(at)) throw typeError(`edges must be ${edges.map((e) => `'${e}'`).join(', ')}, got ${shown(at)}`);
+  if (!edges.includes(at))
+    throw typeError(`edges must be ${edges.map((e) => `'${e}'`).join(', ')}, got ${shown(at)}`);
   const stack = checkStack(options.stack, layout);
   checkFits(`burnIn ${burnIn} + length ${length}`, burnIn + length, stack, perLane);
   const pad = checkPad(options.pad);
-  return { kind: 'windows', nStep: 1, gamma: 1, length, burnIn, edges: at, stack, pad, relabel: null };
+  return {
+    kind: 'windows',
+    nStep: 1,
+    gamma: 1,
+    length,
+    burnIn,
+    edges: at,
+    stack,
+    pad,
+    relabel: null,
+  };
 }
 
 function checkPad(pad: unknown = 'repeat'): 'repeat' | 'zero' {
-  if (pad !== 'repeat' && pad !== 'zero') throw typeError(`pad must be 'repeat' or 'zero', got ${shown(pad)}`);
+  if (pad !== 'repeat' && pad !== 'zero')
+    throw typeError(`pad must be 'repeat' or 'zero', got ${shown(pad)}`);
   return pad;
 }
 
@@ -124,17 +155,24 @@ function checkStack(stack: unknown, layout: StepLayout): Stack {
   const frames: Record<string, number> = Object.create(null);
   if (stack === undefined) return Object.freeze(frames);
   if (typeof stack !== 'object' || stack === null)
-    throw typeError(`stack must be an object of frames by field, e.g. { obs: 4 }, got ${shown(stack)}`);
+    throw typeError(
+      `stack must be an object of frames by field, e.g. { obs: 4 }, got ${shown(stack)}`,
+    );
   const known = layout.fields.filter(({ observation }) => observation).map(({ key }) => key);
   for (const [name, count] of Object.entries(stack)) {
     if (!known.includes(name))
-      throw rangeError(`stack.${name}: only observations can be stacked; these are ${known.join(', ')}`);
+      throw rangeError(
+        `stack.${name}: only observations can be stacked; these are ${known.join(', ')}`,
+      );
     frames[name] = checkCount(`stack.${name}`, count);
   }
   return Object.freeze(frames);
 }
 
-/** The steps, the frames before them and the observation behind them must have room in a lane's ring. */
+/**
+ * The steps, the frames before them and the observation behind them must have room in a lane's
+ * ring.
+ */
 function checkFits(what: string, steps: number, stack: Stack, perLane: number): void {
   const before = Math.max(1, ...Object.values(stack)) - 1;
   if (steps + before + 1 <= perLane) return;

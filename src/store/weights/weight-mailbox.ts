@@ -1,6 +1,6 @@
 /**
- * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer, any number of
- * readers, no lock, never torn. The writer's side for actors is weight-versions.ts.
+ * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer,
+ * any number of readers, no lock, never torn. The writer's side for actors is weight-versions.ts.
  */
 import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -43,18 +43,31 @@ export class WeightMailbox {
     this.#versions = new WeightVersions(shared);
   }
 
-  /** `length`: float32 weights of one version. Throws ERR_HOTSLOT_MEMORY when three of them do not fit. */
+  /**
+   * `length`: float32 weights of one version. Throws ERR_HOTSLOT_MEMORY when three of them do not
+   * fit.
+   */
   static create(options: { length: number }): WeightMailbox {
     checkKeys('WeightMailbox.create', options, ['length']);
     const { length } = options;
     checkCount('length', length, 1, 2 ** 29);
-    const place = allocateShared(`a mailbox of 3 × ${length} float32 weights`, mailboxBytes(length), PAGE, 1);
+    const place = allocateShared(
+      `a mailbox of 3 × ${length} float32 weights`,
+      mailboxBytes(length),
+      PAGE,
+      1,
+    );
     return new WeightMailbox(OURS, Object.freeze({ kind: KIND, ...place, length }));
   }
 
   /** The same mailbox in another thread. Throws a TypeError unless it came from share(). */
   static attach(shared: SharedWeightMailbox): WeightMailbox {
-    checkShared(KIND, shared, shared?.memory, 'WeightMailbox.attach() needs what share() of a mailbox returned');
+    checkShared(
+      KIND,
+      shared,
+      shared?.memory,
+      'WeightMailbox.attach() needs what share() of a mailbox returned',
+    );
     checkRoom(shared, mailboxBytes(checkCount('length', shared.length, 1, 2 ** 29)));
     return new WeightMailbox(OURS, shared);
   }
@@ -74,8 +87,9 @@ export class WeightMailbox {
   }
 
   /**
-   * Publishes weights that lie in host memory. Returns the version, or 0 for not yet. Writer only. Throws RangeError for a
-   * weight that is NaN or infinite, unless `nonFinite` says that such weights are to be published too.
+   * Publishes weights that lie in host memory. Returns the version, or 0 for not yet. Writer only.
+   * Throws RangeError for a weight that is NaN or infinite, unless `nonFinite` says that such
+   * weights are to be published too.
    */
   write(weights: Float32Array, options: { nonFinite?: boolean } = {}): number {
     this.#check('weights', weights);
@@ -95,8 +109,9 @@ export class WeightMailbox {
   }
 
   /**
-   * Copies the newest version into `into` (`length` float32) and returns it; 0 when none is newer than `newerThan`, and
-   * then `into` may hold anything. Any thread, while versions are written. Throws TypeError for another array or length.
+   * Copies the newest version into `into` (`length` float32) and returns it; 0 when none is newer
+   * than `newerThan`, and then `into` may hold anything. Any thread, while versions are written.
+   * Throws TypeError for another array or length.
    */
   read(into: Float32Array, newerThan = 0): number {
     this.#check('into', into);

@@ -1,6 +1,7 @@
 /**
- * A mailbox's versions and where their bytes belong: the writer's side of it, for the actors. One writer at a time. The
- * invariants (M1–M4) stand beside the words they govern, in native/rows/mailbox.hpp.
+ * A mailbox's versions and where their bytes belong: the writer's side of it, for the actors. One
+ * writer at a time. The invariants (M1–M4) stand beside the words they govern, in
+ * native/rows/mailbox.hpp.
  */
 import { answered } from '../../base/addon.ts';
 import { checkCount } from '../../base/checks.ts';
@@ -10,7 +11,10 @@ import { PAGE, type Place, roundUp, STRIDE } from '../../shm/memory.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 
 const BELLS = 16;
-/** Behind the words of native/rows/mailbox.hpp, which the writer alone writes, follow the bells, then whole pages. */
+/**
+ * Behind the words of native/rows/mailbox.hpp, which the writer alone writes, follow the bells,
+ * then whole pages.
+ */
 function placesOf(length: number) {
   const { bytes: bellsAt } = rowsAddon().layouts.mailbox;
   const dataAt = roundUp(bellsAt + BELLS * BELL_WORDS * 4, PAGE);
@@ -36,7 +40,10 @@ export interface VersionPlace {
 }
 
 export class WeightVersions {
-  /** the three buffers: whole pages, page-aligned, nothing else inside, for registration with a driver */
+  /**
+   * the three buffers: whole pages, page-aligned, nothing else inside, for registration with a
+   * driver
+   */
   readonly view: Uint8Array;
   /** bytes between two buffers */
   readonly stride: number;
@@ -71,15 +78,18 @@ export class WeightVersions {
     return Atomics.load(this.control, this.#begun);
   }
 
-  /** Begins the next version: from now until publish() its bytes may be written. Null means not yet. */
+  /**
+   * Begins the next version: from now until publish() its bytes may be written. Null means not yet.
+   */
   begin(): VersionPlace | null {
     const version = answered(rowsAddon().mailboxBegin(this.control));
     return version === 0 ? this.notYet() : this.#placement(version);
   }
 
   /**
-   * Versions begun but not published, oldest first. A writer that takes over from a dead one, or after one whose weights were
-   * refused, writes them again in their places and publishes them: `begun` never moves back, because readers rely on it (M3).
+   * Versions begun but not published, oldest first. A writer that takes over from a dead one, or
+   * after one whose weights were refused, writes them again in their places and publishes them:
+   * `begun` never moves back, because readers rely on it (M3).
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
@@ -89,8 +99,9 @@ export class WeightVersions {
   }
 
   /**
-   * Makes a begun version, whose bytes are all written, the one that readers get, and rings. In order only: throws
-   * ERR_HOTSLOT_STATE_BUSY for a version that is not the next, or was never begun. May be another thread than begin()'s.
+   * Makes a begun version, whose bytes are all written, the one that readers get, and rings. In
+   * order only: throws ERR_HOTSLOT_STATE_BUSY for a version that is not the next, or was never
+   * begun. May be another thread than begin()'s.
    */
   publish(version: number): void {
     checkCount('version', version, 1, LAST_VERSION);
@@ -103,9 +114,14 @@ export class WeightVersions {
     this.bells.ringAll();
   }
 
-  /** The place of the first weight of a version, wholly written and not yet published, that is NaN or infinite; −1: none is. */
+  /**
+   * The place of the first weight of a version, wholly written and not yet published, that is NaN
+   * or infinite; −1: none is.
+   */
   notFinite(version: number): number {
-    return answered(rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length));
+    return answered(
+      rowsAddon().firstNotFinite(this.view, this.#placement(version).byteOffset, this.length),
+    );
   }
 
   /** A version's bytes, and where they begin in `view`. */
@@ -115,18 +131,25 @@ export class WeightVersions {
   }
 
   /**
-   * A version that is wholly written will not be published (M4); by the one that would have published it. The first of two may be
-   * written again and refused again: the highest stays, or the second would be somebody's for ever.
+   * A version that is wholly written will not be published (M4); by the one that would have
+   * published it. The first of two may be written again and refused again: the highest stays, or
+   * the second would be somebody's for ever.
    */
   refuse(version: number): void {
     if (version > this.refused) Atomics.store(this.control, this.#refused, version);
   }
-  /** A pipeline closes, and the copies that it ordered are over: nobody will publish what it began and did not (M4). */
+  /**
+   * A pipeline closes, and the copies that it ordered are over: nobody will publish what it began
+   * and did not (M4).
+   */
   abandon(): void {
     const { begun } = this;
     if (begun > this.published) this.refuse(begun);
   }
-  /** The newest version of an earlier run, into a mailbox that has had none: the next one is counted from there. */
+  /**
+   * The newest version of an earlier run, into a mailbox that has had none: the next one is counted
+   * from there.
+   */
   restore(version: number, weights: Float32Array): void {
     const { bytes } = this.bytesOf(version);
     bytes.set(new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength));
@@ -141,12 +164,14 @@ export class WeightVersions {
 
   /** Null, unless there can be no other version: then it throws. */
   notYet(): null {
-    if (this.begun === LAST_VERSION) throw rangeError(`versions end at ${LAST_VERSION}; make a new mailbox`);
+    if (this.begun === LAST_VERSION)
+      throw rangeError(`versions end at ${LAST_VERSION}; make a new mailbox`);
     return null;
   }
 
   #placement(version: number): VersionPlace {
-    if (!(version >= 1)) throw stateError('BUSY', `the mailbox's words are not a mailbox's: a version of ${version}`);
+    if (!(version >= 1))
+      throw stateError('BUSY', `the mailbox's words are not a mailbox's: a version of ${version}`);
     const buffer = version % 3;
     return { version, buffer, byteOffset: buffer * this.stride };
   }

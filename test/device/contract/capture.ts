@@ -1,4 +1,7 @@
-/** What a capture may and may not do, with CUDA's numbers; after each refusal the stream is usable again. */
+/**
+ * What a capture may and may not do, with CUDA's numbers; after each refusal the stream is usable
+ * again.
+ */
 import { expect } from 'chai';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
@@ -139,7 +142,11 @@ export function captureContract(device: () => Device): void {
     ['ask for another stream', 'streamQuery', (p) => p.side.query()],
     ['ask for an event', 'eventQuery', (p) => p.join.query()],
     ['allocate', 'memAlloc', () => device().allocate({ shape: [1] })],
-    ['register host memory', 'memHostRegister', () => device().registerHost(new Uint8Array(new SharedArrayBuffer(8)))],
+    [
+      'register host memory',
+      'memHostRegister',
+      () => device().registerHost(new Uint8Array(new SharedArrayBuffer(8))),
+    ],
   ];
   for (const [what, named, call] of unsupported) {
     it(`900: refuses to ${what} while this thread captures; the capture is broken`, async () => {

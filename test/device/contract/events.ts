@@ -82,7 +82,10 @@ export function eventContract(device: () => Device): void {
     }
     expect(second.elapsedMs(first)).to.be.at.least(2.9);
     expect(third.elapsedMs(second)).to.be.at.least(0);
-    expect(second.elapsedMs(first) + third.elapsedMs(second)).to.be.closeTo(third.elapsedMs(first), 0.01);
+    expect(second.elapsedMs(first) + third.elapsedMs(second)).to.be.closeTo(
+      third.elapsedMs(first),
+      0.01,
+    );
     expect(first.elapsedMs(first)).to.equal(0);
   });
 

@@ -96,7 +96,9 @@ export function graphContract(device: () => Device): void {
     using other = device().allocate({ shape: [50_000], dtype: 'int32' });
     stream.replay(exec);
     expect(new Set(await valuesOf(out, stream))).to.deep.equal(new Set([6]));
-    expect(new Set(await valuesOf(other, stream)), 'nobody else got that memory').to.deep.equal(new Set([0]));
+    expect(new Set(await valuesOf(other, stream)), 'nobody else got that memory').to.deep.equal(
+      new Set([0]),
+    );
   });
 
   it('closed while a replay is enqueued, are replayed all the same', async () => {

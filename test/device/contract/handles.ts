@@ -1,7 +1,13 @@
 /** Handles: stale ones are refused, closing twice is fine, pins hold things open. */
 import { expect } from 'chai';
 import { nativeHandles, nativeStreams } from '../../../src/device/native.ts';
-import { newPoller, newReplayer, newSubmitter, TransferMode, Watch } from '../../../src/device/transfer/native.ts';
+import {
+  newPoller,
+  newReplayer,
+  newSubmitter,
+  TransferMode,
+  Watch,
+} from '../../../src/device/transfer/native.ts';
 import type { Device, DeviceEvent } from '../../../src/index.ts';
 import { pinnedHandles } from '../../rig/handles.ts';
 import { Latch } from '../../rig/latch.ts';
@@ -51,14 +57,27 @@ export function handleContract(device: () => Device): void {
       () => graph.instantiate(),
       () => graph.nodeCount,
     ];
-    for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    for (const use of uses)
+      expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
   });
 
   it('of another kind, or none at all, are refused like stale ones', () => {
     using event = device().createEvent();
     using tensor = device().allocate({ shape: [1] });
-    for (const handle of [event.handle, tensor.handle, 0, -1, 1.5, Number.NaN, Infinity, 2 ** 60, 2 ** 20 + 2 ** 19])
-      expect(refusal(() => nativeStreams().streamQuery(handle)).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    for (const handle of [
+      event.handle,
+      tensor.handle,
+      0,
+      -1,
+      1.5,
+      Number.NaN,
+      Infinity,
+      2 ** 60,
+      2 ** 20 + 2 ** 19,
+    ])
+      expect(refusal(() => nativeStreams().streamQuery(handle)).code).to.equal(
+        'ERR_HOTSLOT_STALE_HANDLE',
+      );
   });
 
   it('pinned by an actor, are stale after close(), and the actor uses the object until it is closed', () => {
@@ -69,10 +88,16 @@ export function handleContract(device: () => Device): void {
     event.close();
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
     expect(refusal(() => newPoller(pollerOf(event))).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
-    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open: open + 1, pinned: 1 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({
+      open: open + 1,
+      pinned: 1,
+    });
     expect([poller.check(0), watch[0]]).to.deep.equal([1, Watch.done]);
     poller.close();
-    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open, pinned: 0 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({
+      open,
+      pinned: 0,
+    });
   });
 
   it('of events in rings, are asked for in order, up to the first that is not done', async () => {
@@ -82,10 +107,19 @@ export function handleContract(device: () => Device): void {
     const events = Array.from({ length: 5 }, () => device().createEvent());
     const watch = new Int32Array(5).fill(Watch.pending);
     const [times, oldest] = [new Float64Array(5), new Int32Array([1, 0])];
-    const options = { device: device().handle, events: events.map(({ handle }) => handle), watch, times };
+    const options = {
+      device: device().handle,
+      events: events.map(({ handle }) => handle),
+      watch,
+      times,
+    };
     const rings = { ...options, counts: [3, 2], oldest, sleepNs: 1000, spinNs: 0 };
-    expect(refusal(() => newPoller({ ...rings, counts: [3, 3] })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
-    expect(refusal(() => newPoller({ ...rings, oldest: new Int32Array(1) })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => newPoller({ ...rings, counts: [3, 3] })).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
+    expect(refusal(() => newPoller({ ...rings, oldest: new Int32Array(1) })).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
     const poller = newPoller(rings);
     latch.hold(stream);
     stream.record(events[1]!);
@@ -123,10 +157,22 @@ export function handleContract(device: () => Device): void {
     const gone = device().createEvent();
     gone.close();
     const stale = gone.handle;
-    const submit = { stream: stream.handle, copied: [event.handle], hosts: [memory.handle], hostOffsets: [0] };
+    const submit = {
+      stream: stream.handle,
+      copied: [event.handle],
+      hosts: [memory.handle],
+      hostOffsets: [0],
+    };
     const times = new Float64Array(2);
     const watch = new Int32Array(2);
-    const poll = { device: device().handle, events: [event.handle], watch, times, sleepNs: 0, spinNs: 0 };
+    const poll = {
+      device: device().handle,
+      events: [event.handle],
+      watch,
+      times,
+      sleepNs: 0,
+      spinNs: 0,
+    };
     const replay = { stream: stream.handle, spent: [event.handle], graphs: [exec.handle], times };
     const mode = TransferMode.immediate;
     const makes = [
@@ -139,13 +185,27 @@ export function handleContract(device: () => Device): void {
       () => newReplayer({ ...replay, stream: stale }),
       () => newReplayer({ ...replay, graphs: [stale] }),
       () => newReplayer({ ...replay, spent: [stale] }),
-      () => newReplayer({ ...replay, weights: slot.handle, weightsOffset: 0, weightsBytes: 8, mailbox: stale }),
+      () =>
+        newReplayer({
+          ...replay,
+          weights: slot.handle,
+          weightsOffset: 0,
+          weightsBytes: 8,
+          mailbox: stale,
+        }),
     ];
-    for (const make of makes) expect(refusal(make).code, String(make)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    for (const make of makes)
+      expect(refusal(make).code, String(make)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
     expect(pinnedHandles()).to.equal(0);
-    expect(refusal(() => newSubmitter({ ...submit, slots: [], mode })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
-    expect(refusal(() => newPoller({ ...poll, watch: new Int32Array(0) })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
-    expect(refusal(() => newReplayer({ ...replay, graphs: [] })).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+    expect(refusal(() => newSubmitter({ ...submit, slots: [], mode })).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
+    expect(refusal(() => newPoller({ ...poll, watch: new Int32Array(0) })).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
+    expect(refusal(() => newReplayer({ ...replay, graphs: [] })).code).to.equal(
+      'ERR_HOTSLOT_ARGUMENT',
+    );
     expect(pinnedHandles()).to.equal(0);
   });
 
@@ -164,9 +224,21 @@ export function handleContract(device: () => Device): void {
       mode: TransferMode.immediate,
     });
     const times = new Float64Array(2);
-    const replayer = newReplayer({ stream: stream.handle, spent: [event.handle], graphs: [exec.handle], times });
+    const replayer = newReplayer({
+      stream: stream.handle,
+      spent: [event.handle],
+      graphs: [exec.handle],
+      times,
+    });
     const watch = new Int32Array(1);
-    const poller = newPoller({ device: device().handle, events: [event.handle], watch, times, sleepNs: 0, spinNs: 0 });
+    const poller = newPoller({
+      device: device().handle,
+      events: [event.handle],
+      watch,
+      times,
+      sleepNs: 0,
+      spinNs: 0,
+    });
     expect(refusal(() => submitter.submit(1, 8)).message).to.include('slot 1 is not one of 1');
     expect(refusal(() => submitter.submit(0, 9)).code).to.equal('ERR_HOTSLOT_RANGE');
     expect(refusal(() => poller.wait(0, 1)).message).to.include('bell');
@@ -180,7 +252,8 @@ export function handleContract(device: () => Device): void {
       () => poller.check(0),
       () => poller.wait(0, 1),
     ];
-    for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    for (const use of uses)
+      expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
 
   it('of a closed device object: nothing new is made, what was made goes on', async () => {
@@ -198,7 +271,8 @@ export function handleContract(device: () => Device): void {
       () => device().currentStream,
       () => device().withStream(stream, () => 1),
     ];
-    for (const use of uses) expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    for (const use of uses)
+      expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
     stream.record(latchless);
     await latchless.done();
     await stream.synchronize();

@@ -27,8 +27,11 @@ export function kernelContract(device: () => Device): void {
 
   it('refuse wrong counts, saying what is wanted and what came', () => {
     using y = device().allocate({ shape: [2] });
-    const launch = (args: object) => refusal(() => launchAnything(device().currentStream, 'axpby', args)).message;
-    expect(launch({ tensors: [y], wholes: [2], reals: [1, 1] })).to.include('takes 2 tensors, got 1');
+    const launch = (args: object) =>
+      refusal(() => launchAnything(device().currentStream, 'axpby', args)).message;
+    expect(launch({ tensors: [y], wholes: [2], reals: [1, 1] })).to.include(
+      'takes 2 tensors, got 1',
+    );
     expect(launch({ tensors: [y, y], reals: [1, 1] })).to.include('takes 1 whole numbers, got 0');
     expect(launch({ tensors: [y, y], wholes: [2], reals: [1] })).to.include('takes 2 reals, got 1');
   });
@@ -49,7 +52,9 @@ export function kernelContract(device: () => Device): void {
     const part = bytes.view({ shape: [16], offset: 12 });
     const tensors = [part, table, ...Array.from({ length: 10 }, () => part)];
     const wholes = [1, 2, ...new Array<number>(10).fill(0)];
-    const error = refusal(() => launchAnything(device().currentStream, 'halo64', { tensors, wholes }));
+    const error = refusal(() =>
+      launchAnything(device().currentStream, 'halo64', { tensors, wholes }),
+    );
     expect([error.code, error.message]).to.deep.equal([
       'ERR_HOTSLOT_RANGE',
       "kernel 'halo64': tensor 0 begins at byte 12, it must be a multiple of 8",
@@ -70,7 +75,9 @@ export function kernelContract(device: () => Device): void {
     for (const [kernel, tensors, moved, wholes] of cases)
       for (let i = 0; i < moved; i++)
         for (const bytes of [4, 8, 12])
-          expect(refusal(() => launch(kernel, tensors.with(i, between(bytes)), wholes)).message).to.equal(
+          expect(
+            refusal(() => launch(kernel, tensors.with(i, between(bytes)), wholes)).message,
+          ).to.equal(
             `kernel '${kernel}': tensor ${i} begins at byte ${bytes}, it must be a multiple of 16`,
           );
     const part = (offset: number) => fine.view({ shape: [32], dtype: 'uint8', offset });
@@ -106,15 +113,30 @@ export function kernelContract(device: () => Device): void {
       [table, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 3"],
       [columns, [3, 4, 4, 5], "tensor 1's rows have 12 bytes side by side, 16 are needed"],
       [columns, [1, 5, 5, 5], 'tensor 1 has 12 bytes side by side, 20 are needed: it is strided'],
-      [table.view({ shape: [4], strides: [5] }), [4, 1, 1, 1], "tensor 1's rows lie 20 bytes apart, x_stride says 1"],
-      [table.view({ shape: [4, 3], strides: [1, 4] }), [4, 3, 3, 3], 'tensor 1 has no rows at one distance'],
-      [cubes.view({ shape: [2, 2, 2], strides: [12, 5, 1] }), [4, 2, 2, 5], 'tensor 1 has no rows at one distance'],
+      [
+        table.view({ shape: [4], strides: [5] }),
+        [4, 1, 1, 1],
+        "tensor 1's rows lie 20 bytes apart, x_stride says 1",
+      ],
+      [
+        table.view({ shape: [4, 3], strides: [1, 4] }),
+        [4, 3, 3, 3],
+        'tensor 1 has no rows at one distance',
+      ],
+      [
+        cubes.view({ shape: [2, 2, 2], strides: [12, 5, 1] }),
+        [4, 2, 2, 5],
+        'tensor 1 has no rows at one distance',
+      ],
     ] as const)
       expect(refusal(copy(from, wholes)).message).to.include(`kernel 'copy2d': ${said}`);
     using flat = device().allocate({ shape: [4] });
-    const add = (x: Tensor) => () => stream.launch('axpby', { tensors: [flat, x], wholes: [4], reals: [1, 0] });
+    const add = (x: Tensor) => () =>
+      stream.launch('axpby', { tensors: [flat, x], wholes: [4], reals: [1, 0] });
     const strided = table.view({ shape: [4], strides: [5] });
-    expect(refusal(add(strided)).message).to.include('tensor 1 has 4 bytes side by side, 16 are needed: it is strided');
+    expect(refusal(add(strided)).message).to.include(
+      'tensor 1 has 4 bytes side by side, 16 are needed: it is strided',
+    );
     // What does lie there, and what is dense and may be read as one likes.
     for (const launch of [
       copy(columns, [4, 3, 3, 5]),
@@ -134,7 +156,9 @@ export function kernelContract(device: () => Device): void {
     using y = device().allocate({ shape: [4] });
     using x = device().allocate({ shape: [3] });
     const launch = (wholes: number[], reals: number[]) =>
-      refusal(() => launchAnything(device().currentStream, 'axpby', { tensors: [y, x], wholes, reals }));
+      refusal(() =>
+        launchAnything(device().currentStream, 'axpby', { tensors: [y, x], wholes, reals }),
+      );
     const small = launch([4], [1, 1]);
     expect([small.code, small.message]).to.deep.equal([
       'ERR_HOTSLOT_RANGE',

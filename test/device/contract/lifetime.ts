@@ -1,4 +1,7 @@
-/** What is closed goes when no work can touch it any more, however that work hides; and no thread waits for another because of it. */
+/**
+ * What is closed goes when no work can touch it any more, however that work hides; and no thread
+ * waits for another because of it.
+ */
 import { expect } from 'chai';
 import { nativeMemory } from '../../../src/device/native.ts';
 import type { Device, Tensor } from '../../../src/index.ts';
@@ -10,10 +13,15 @@ import { Thread } from '../thread.ts';
 import { captured } from './graphs.ts';
 
 export function lifetimeContract(device: () => Device): void {
-  /** Closes `victim`, lets others take its place, and shows that they got none of what the held work writes. */
+  /**
+   * Closes `victim`, lets others take its place, and shows that they got none of what the held work
+   * writes.
+   */
   async function harmless(victim: Tensor, latch: Latch): Promise<void> {
     victim.close();
-    const others = Array.from({ length: 4 }, () => device().allocate({ shape: [1024], dtype: 'int32' }));
+    const others = Array.from({ length: 4 }, () =>
+      device().allocate({ shape: [1024], dtype: 'int32' }),
+    );
     latch.open();
     await until('the held work is done', () => latch.reached);
     await device().currentStream.synchronize();
@@ -180,7 +188,11 @@ export function lifetimeContract(device: () => Device): void {
     device().currentStream.copy(there, view);
     expect(new Set(await valuesOf(there))).to.deep.equal(new Set([3]));
     const launch = () =>
-      device().currentStream.launch('axpby', { tensors: [there, view], wholes: [4096], reals: [1, 1] });
+      device().currentStream.launch('axpby', {
+        tensors: [there, view],
+        wholes: [4096],
+        reals: [1, 1],
+      });
     if (device().family === 'host') launch();
     else expect(refusal(launch).message).to.match(/cannot reach host memory/);
     await device().currentStream.synchronize();

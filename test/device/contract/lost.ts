@@ -1,6 +1,7 @@
 /**
- * A failing kernel where it takes the whole device: every stream says so from then on, nothing hangs, everything can still be
- * closed, and the process goes on without the device. Each test is a process of its own.
+ * A failing kernel where it takes the whole device: every stream says so from then on, nothing
+ * hangs, everything can still be closed, and the process goes on without the device. Each test is a
+ * process of its own.
  */
 import { expect } from 'chai';
 import { nativeHandles } from '../../../src/device/native.ts';
@@ -12,12 +13,17 @@ import { until } from '../../rig/until.ts';
 import { Thread } from '../thread.ts';
 import { captured } from './graphs.ts';
 
-/** Lets a kernel fail and waits until the device says so; in another thread, for this one may be capturing. */
+/**
+ * Lets a kernel fail and waits until the device says so; in another thread, for this one may be
+ * capturing.
+ */
 async function lose(device: Device, failing?: GraphExec): Promise<void> {
   const stream = device.createStream();
   if (failing) stream.replay(failing);
   else stream.launch('fail', {});
-  const error = await rejection(new Thread('untilFailed', { device: device.name, stream: stream.handle }).result());
+  const error = await rejection(
+    new Thread('untilFailed', { device: device.name, stream: stream.handle }).result(),
+  );
   expect(error.code).to.equal('ERR_HOTSLOT_DEVICE');
   stream.close();
 }
@@ -27,87 +33,98 @@ export function lostContract(device: () => Device, name: string): void {
   before(() => openDevice('host:0').close());
   const lost = (title: string, test: () => Promise<void>) => itAlone(name, title, test);
 
-  lost('surfaces at every call on any stream as DeviceError, with one status and what to do', async () => {
-    using stream = device().createStream();
-    using event = device().createEvent();
-    using tensor = await tensorOf(device(), [1]);
-    using other = await tensorOf(device(), [1]);
-    using exec = captured(stream, () => stream.fill(tensor, 1));
-    stream.record(event);
-    await stream.synchronize();
-    await lose(device());
-    const calls: [string, () => unknown][] = [
-      ['query', () => stream.query()],
-      ['record', () => stream.record(event)],
-      ['launch', () => add(stream, tensor, other)],
-      ['fill', () => stream.fill(tensor, 1)],
-      ['copy', () => stream.copy(tensor, other)],
-      ['write', () => tensor.write(Float32Array.of(1), stream)],
-      ['replay', () => stream.replay(exec)],
-      ['event', () => event.query()],
-      ['allocate', () => device().allocate({ shape: [1] })],
-      ['registerHost', () => device().registerHost(new Uint8Array(new SharedArrayBuffer(64)))],
-    ];
-    const statuses = new Set<number>();
-    for (const [what, call] of calls) {
-      const error = refusal(call) as DeviceError;
-      expect(error, `${what}: ${error.message}`).to.be.instanceOf(DeviceError);
-      expect([error.code, error.family]).to.deep.equal(['ERR_HOTSLOT_DEVICE', device().family]);
-      expect(error.message, what).to.include(error.statusName);
-      expect(error.advice, what).to.include('start the process again');
-      statuses.add(error.status);
-    }
-    expect([...statuses], 'one failure, one status').to.have.length(1);
-    expect(await rejection(stream.synchronize())).to.be.instanceOf(DeviceError);
-    expect(await rejection(tensor.toArray(stream))).to.be.instanceOf(DeviceError);
-    expect(await rejection(event.done())).to.be.instanceOf(DeviceError);
-  });
+  lost(
+    'surfaces at every call on any stream as DeviceError, with one status and what to do',
+    async () => {
+      using stream = device().createStream();
+      using event = device().createEvent();
+      using tensor = await tensorOf(device(), [1]);
+      using other = await tensorOf(device(), [1]);
+      using exec = captured(stream, () => stream.fill(tensor, 1));
+      stream.record(event);
+      await stream.synchronize();
+      await lose(device());
+      const calls: [string, () => unknown][] = [
+        ['query', () => stream.query()],
+        ['record', () => stream.record(event)],
+        ['launch', () => add(stream, tensor, other)],
+        ['fill', () => stream.fill(tensor, 1)],
+        ['copy', () => stream.copy(tensor, other)],
+        ['write', () => tensor.write(Float32Array.of(1), stream)],
+        ['replay', () => stream.replay(exec)],
+        ['event', () => event.query()],
+        ['allocate', () => device().allocate({ shape: [1] })],
+        ['registerHost', () => device().registerHost(new Uint8Array(new SharedArrayBuffer(64)))],
+      ];
+      const statuses = new Set<number>();
+      for (const [what, call] of calls) {
+        const error = refusal(call) as DeviceError;
+        expect(error, `${what}: ${error.message}`).to.be.instanceOf(DeviceError);
+        expect([error.code, error.family]).to.deep.equal(['ERR_HOTSLOT_DEVICE', device().family]);
+        expect(error.message, what).to.include(error.statusName);
+        expect(error.advice, what).to.include('start the process again');
+        statuses.add(error.status);
+      }
+      expect([...statuses], 'one failure, one status').to.have.length(1);
+      expect(await rejection(stream.synchronize())).to.be.instanceOf(DeviceError);
+      expect(await rejection(tensor.toArray(stream))).to.be.instanceOf(DeviceError);
+      expect(await rejection(event.done())).to.be.instanceOf(DeviceError);
+    },
+  );
 
-  lost('rejects every wait that was under way, on the stream that failed and on those that did not', async () => {
-    using bad = device().createStream();
-    using held = device().createStream();
-    using key = device().createStream();
-    using word = await tensorOf(device(), [0], 'int32');
-    using gate = await tensorOf(device(), [0], 'int32');
-    using reached = device().createEvent();
-    using apart = device().createEvent();
-    using behind = device().createEvent();
-    held.record(reached);
-    held.launch('latch', { tensors: [word], wholes: [10_000] });
-    held.record(apart);
-    await until('the stream is held', () => reached.query());
-    const waits = [apart.done(), held.synchronize()].map(rejection);
-    // All of it is enqueued before anything fails.
-    bad.launch('latch', { tensors: [gate], wholes: [10_000] });
-    bad.launch('fail', {});
-    bad.record(behind);
-    key.fill(gate, 1);
-    for (const error of await Promise.all([rejection(behind.done()), ...waits]))
-      expect(error).to.be.instanceOf(DeviceError);
-  });
+  lost(
+    'rejects every wait that was under way, on the stream that failed and on those that did not',
+    async () => {
+      using bad = device().createStream();
+      using held = device().createStream();
+      using key = device().createStream();
+      using word = await tensorOf(device(), [0], 'int32');
+      using gate = await tensorOf(device(), [0], 'int32');
+      using reached = device().createEvent();
+      using apart = device().createEvent();
+      using behind = device().createEvent();
+      held.record(reached);
+      held.launch('latch', { tensors: [word], wholes: [10_000] });
+      held.record(apart);
+      await until('the stream is held', () => reached.query());
+      const waits = [apart.done(), held.synchronize()].map(rejection);
+      // All of it is enqueued before anything fails.
+      bad.launch('latch', { tensors: [gate], wholes: [10_000] });
+      bad.launch('fail', {});
+      bad.record(behind);
+      key.fill(gate, 1);
+      for (const error of await Promise.all([rejection(behind.done()), ...waits]))
+        expect(error).to.be.instanceOf(DeviceError);
+    },
+  );
 
-  lost('a capture under way can be ended, and what was captured before refuses to be replayed', async () => {
-    using stream = device().createStream();
-    using bad = device().createStream();
-    using tensor = await tensorOf(device(), [1, 1]);
-    using exec = captured(stream, () => stream.fill(tensor, 1));
-    using failing = captured(bad, () => bad.launch('fail', {}));
-    stream.beginCapture();
-    stream.fill(tensor, 1);
-    await lose(device(), failing);
-    try {
-      stream.endCapture().close();
-    } catch (error) {
-      expect(error).to.be.instanceOf(DeviceError);
-    }
-    expect(stream.capturing).to.equal(false);
-    expect(refusal(() => stream.replay(exec))).to.be.instanceOf(DeviceError);
-  });
+  lost(
+    'a capture under way can be ended, and what was captured before refuses to be replayed',
+    async () => {
+      using stream = device().createStream();
+      using bad = device().createStream();
+      using tensor = await tensorOf(device(), [1, 1]);
+      using exec = captured(stream, () => stream.fill(tensor, 1));
+      using failing = captured(bad, () => bad.launch('fail', {}));
+      stream.beginCapture();
+      stream.fill(tensor, 1);
+      await lose(device(), failing);
+      try {
+        stream.endCapture().close();
+      } catch (error) {
+        expect(error).to.be.instanceOf(DeviceError);
+      }
+      expect(stream.capturing).to.equal(false);
+      expect(refusal(() => stream.replay(exec))).to.be.instanceOf(DeviceError);
+    },
+  );
 
   lost('is known to every thread, and to whoever opens the device again', async () => {
     using stream = device().createStream();
     await lose(device());
-    const elsewhere = await rejection(new Thread('query', { device: name, stream: stream.handle }).result());
+    const elsewhere = await rejection(
+      new Thread('query', { device: name, stream: stream.handle }).result(),
+    );
     expect(elsewhere.code).to.equal('ERR_HOTSLOT_DEVICE');
     using again = openDevice(name);
     expect(refusal(() => again.allocate({ shape: [1] }))).to.be.instanceOf(DeviceError);

@@ -1,4 +1,7 @@
-/** Managed memory: one address, pages that move. What a family cannot do it says, and refuses by name. */
+/**
+ * Managed memory: one address, pages that move. What a family cannot do it says, and refuses by
+ * name.
+ */
 import { expect } from 'chai';
 import type { Device } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
@@ -57,12 +60,19 @@ export function managedContract(device: () => Device, name: string): void {
     managed(() => {
       using tensor = device().allocateManaged({ shape: [5000] });
       if (!device().traits.movesPages) return;
-      expect(device().residency(tensor)).to.deep.equal({ location: -2, preferred: index, accessedBy: [index] });
+      expect(device().residency(tensor)).to.deep.equal({
+        location: -2,
+        preferred: index,
+        accessedBy: [index],
+      });
       device().advise(tensor, { preferredLocation: -1 });
       expect(device().residency(tensor).preferred).to.equal(-1);
       const half = tensor.view({ shape: [1024], offset: 2048 });
       device().advise(half, { preferredLocation: index, accessedBy: index });
-      expect([half, tensor].map((each) => device().residency(each).preferred)).to.deep.equal([index, -2]);
+      expect([half, tensor].map((each) => device().residency(each).preferred)).to.deep.equal([
+        index,
+        -2,
+      ]);
     }),
   );
 
@@ -114,7 +124,12 @@ export function managedContract(device: () => Device, name: string): void {
       using tensor = device().allocateManaged({ shape: [64] });
       using stream = device().createStream();
       stream.beginCapture();
-      refusesWith(900, 'STREAM_CAPTURE_UNSUPPORTED', () => stream.prefetch(tensor, index), 'memPrefetchAsync');
+      refusesWith(
+        900,
+        'STREAM_CAPTURE_UNSUPPORTED',
+        () => stream.prefetch(tensor, index),
+        'memPrefetchAsync',
+      );
       refusesWith(901, 'STREAM_CAPTURE_INVALIDATED', () => stream.endCapture());
     }),
   );
@@ -129,10 +144,16 @@ export function managedContract(device: () => Device, name: string): void {
         expect(refusal(() => stream.prefetch(tensor, where)).message).to.match(
           new RegExp(`-1 \\(the CPU\\) or .*got ${where}`),
         );
-        expect(refusal(() => device().advise(tensor, { preferredLocation: where })).message).to.include(`got ${where}`);
-        expect(refusal(() => device().advise(tensor, { accessedBy: where })).code).to.equal('ERR_HOTSLOT_RANGE');
+        expect(
+          refusal(() => device().advise(tensor, { preferredLocation: where })).message,
+        ).to.include(`got ${where}`);
+        expect(refusal(() => device().advise(tensor, { accessedBy: where })).code).to.equal(
+          'ERR_HOTSLOT_RANGE',
+        );
       }
-      expect(refusal(() => device().advise(tensor, { accessedBy: -1 })).message).to.include('got -1');
+      expect(refusal(() => device().advise(tensor, { accessedBy: -1 })).message).to.include(
+        'got -1',
+      );
       for (const use of [
         () => stream.prefetch(plain, index),
         () => device().advise(plain, { accessedBy: index }),
@@ -140,7 +161,9 @@ export function managedContract(device: () => Device, name: string): void {
       ])
         expect(refusal(use).message).to.include('not in managed memory');
       tensor.close();
-      expect(refusal(() => stream.prefetch(tensor, index)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+      expect(refusal(() => stream.prefetch(tensor, index)).code).to.equal(
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
     }),
   );
 

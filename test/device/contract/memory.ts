@@ -54,9 +54,13 @@ export function memoryContract(device: () => Device): void {
 
   it('refuses shapes and dtypes that are none', () => {
     for (const shape of [[-1], [1.5], [Number.NaN], ['2']])
-      expect(refusal(() => device().allocate({ shape: shape as number[] })).message).to.include(String(shape[0]));
+      expect(refusal(() => device().allocate({ shape: shape as number[] })).message).to.include(
+        String(shape[0]),
+      );
     expect(refusal(() => device().allocate({ shape: 3 as never }))).to.be.instanceOf(TypeError);
-    expect(refusal(() => device().allocate({ shape: [1], dtype: 'float128' as DType })).message).to.include('float128');
+    expect(
+      refusal(() => device().allocate({ shape: [1], dtype: 'float128' as DType })).message,
+    ).to.include('float128');
   });
 
   for (const dtype of Object.keys(dtypes) as DType[]) {
@@ -68,7 +72,9 @@ export function memoryContract(device: () => Device): void {
       expect(await b.toArray()).to.deep.equal(values);
       const rows = a.view({ shape: [3, 2], strides: [1, 3] });
       const transposed = [0, 3, 1, 4, 2, 5].map((i) => values[i]);
-      expect(Array.from((await rows.toArray()) as Float32Array), 'a strided view').to.deep.equal(transposed);
+      expect(Array.from((await rows.toArray()) as Float32Array), 'a strided view').to.deep.equal(
+        transposed,
+      );
     });
 
     it(`fills ${dtype}`, async () => {
@@ -80,7 +86,9 @@ export function memoryContract(device: () => Device): void {
       const filled = [zero, element, element, element, zero];
       expect(Array.from((await tensor.toArray()) as Float32Array)).to.deep.equal(filled);
       const other = typeof value === 'bigint' ? 1 : 1n;
-      expect(refusal(() => device().currentStream.fill(tensor, other)).message).to.include(typeof value);
+      expect(refusal(() => device().currentStream.fill(tensor, other)).message).to.include(
+        typeof value,
+      );
     });
   }
 
@@ -95,19 +103,27 @@ export function memoryContract(device: () => Device): void {
   it('reads views with offset, stride and repeated elements', async () => {
     using base = await tensorOf(device(), [...Array(24).keys()]);
     const grid = base.view({ shape: [4, 6] });
-    expect(await valuesOf(grid.view({ shape: [2, 2], offset: 7, strides: [6, 2] }))).to.deep.equal([7, 9, 13, 15]);
-    expect(await valuesOf(grid.view({ shape: [3], offset: 5, strides: [0] }))).to.deep.equal([5, 5, 5]);
+    expect(await valuesOf(grid.view({ shape: [2, 2], offset: 7, strides: [6, 2] }))).to.deep.equal([
+      7, 9, 13, 15,
+    ]);
+    expect(await valuesOf(grid.view({ shape: [3], offset: 5, strides: [0] }))).to.deep.equal([
+      5, 5, 5,
+    ]);
     expect(await valuesOf(grid.view({ shape: [0, 3] }))).to.deep.equal([]);
     expect(await valuesOf(grid.view({ shape: [], offset: 23 })), 'a scalar').to.deep.equal([23]);
   });
 
   it('refuses views outside their memory or between its elements', () => {
     using base = device().allocate({ shape: [6] });
-    expect(refusal(() => base.view({ shape: [6], offset: 1 })).message).to.include('beyond 24 bytes');
+    expect(refusal(() => base.view({ shape: [6], offset: 1 })).message).to.include(
+      'beyond 24 bytes',
+    );
     expect(refusal(() => base.view({ shape: [2], offset: -1 })).message).to.include('-4');
     expect(refusal(() => base.view({ shape: [2], strides: [-1] })).message).to.include('[-1]');
     using host = device().registerHost(new Uint8Array(new SharedArrayBuffer(16)));
-    expect(refusal(() => host.tensor({ shape: [1], dtype: 'float32', byteOffset: 2 })).message).to.include('got 2');
+    expect(
+      refusal(() => host.tensor({ shape: [1], dtype: 'float32', byteOffset: 2 })).message,
+    ).to.include('got 2');
   });
 
   it('fills at multiples of what it fills with alone: devices have no other stores', async () => {
@@ -120,7 +136,9 @@ export function memoryContract(device: () => Device): void {
       ['float16', 2],
     ] as const) {
       const odd = bytes.view({ shape: [56 / size], dtype });
-      expect(refusal(() => stream.fill(odd, 1.5)).message).to.include(`at a multiple of ${size} bytes`);
+      expect(refusal(() => stream.fill(odd, 1.5)).message).to.include(
+        `at a multiple of ${size} bytes`,
+      );
     }
     stream.fill(bytes, 7);
     await stream.synchronize();
@@ -130,16 +148,29 @@ export function memoryContract(device: () => Device): void {
   it('registers shared memory alone: other could be taken from under the device', () => {
     const view = new Float32Array(4);
     for (const pin of [true, false])
-      expect(refusal(() => device().registerHost(view, { pin })).message).to.include('SharedArrayBuffer');
-    expect(refusal(() => device().registerHost([1] as never)).message).to.include('takes a typed array');
+      expect(refusal(() => device().registerHost(view, { pin })).message).to.include(
+        'SharedArrayBuffer',
+      );
+    expect(refusal(() => device().registerHost([1] as never)).message).to.include(
+      'takes a typed array',
+    );
     const none = Object.create(Float32Array.prototype);
     expect(refusal(() => device().registerHost(none)).message).to.include('takes a typed array');
-    // What a view says of itself is not asked for; and no number is known for elements of a type that came later.
-    const forged = Object.defineProperty(new Uint8Array(8), 'buffer', { value: new SharedArrayBuffer(8) });
+    // What a view says of itself is not asked for; and no number is known for elements of a type
+    // that came later.
+    const forged = Object.defineProperty(new Uint8Array(8), 'buffer', {
+      value: new SharedArrayBuffer(8),
+    });
     expect(refusal(() => device().registerHost(forged)).message).to.include('SharedArrayBuffer');
-    const { Float16Array } = globalThis as { Float16Array?: new (of: SharedArrayBuffer) => Uint16Array };
-    const later = Float16Array ? new Float16Array(new SharedArrayBuffer(8)) : new DataView(new SharedArrayBuffer(8));
-    expect(refusal(() => device().registerHost(later as never)).message).to.include('that has a dtype');
+    const { Float16Array } = globalThis as {
+      Float16Array?: new (of: SharedArrayBuffer) => Uint16Array;
+    };
+    const later = Float16Array
+      ? new Float16Array(new SharedArrayBuffer(8))
+      : new DataView(new SharedArrayBuffer(8));
+    expect(refusal(() => device().registerHost(later as never)).message).to.include(
+      'that has a dtype',
+    );
     structuredClone(view, { transfer: [view.buffer] });
     expect(refusal(() => device().registerHost(view)).message).to.include('SharedArrayBuffer');
   });
@@ -161,8 +192,12 @@ export function memoryContract(device: () => Device): void {
     using b = device().allocate({ shape: [4] });
     const stream = device().currentStream;
     expect(refusal(() => stream.copy(b, a)).message).to.match(/32 bytes.*16 bytes/);
-    expect(refusal(() => stream.copy(b, a.view({ shape: [4], strides: [2] }))).message).to.include('[2]');
-    expect(refusal(() => stream.copy(a.view({ shape: [4], strides: [2] }), b)).message).to.include('[2]');
+    expect(refusal(() => stream.copy(b, a.view({ shape: [4], strides: [2] }))).message).to.include(
+      '[2]',
+    );
+    expect(refusal(() => stream.copy(a.view({ shape: [4], strides: [2] }), b)).message).to.include(
+      '[2]',
+    );
     const from = a.view({ shape: [4] });
     const error = refusal(() => stream.copy(a.view({ shape: [4], offset: 3 }), from));
     expect([error.code, error.message]).to.deep.equal([
@@ -194,10 +229,16 @@ export function memoryContract(device: () => Device): void {
     expect(refusal(() => tensor.write([1, 2] as never)).message).to.equal(
       'write takes a Float32Array of 2 elements (float32), got an array of 2',
     );
-    expect(refusal(() => tensor.write(new Float32Array(3))).message).to.include('got a Float32Array of 3');
-    expect(refusal(() => tensor.view({ shape: [1], strides: [2] }).write(new Float32Array(2)))).to.be.instanceOf(Error);
+    expect(refusal(() => tensor.write(new Float32Array(3))).message).to.include(
+      'got a Float32Array of 3',
+    );
+    expect(
+      refusal(() => tensor.view({ shape: [1], strides: [2] }).write(new Float32Array(2))),
+    ).to.be.instanceOf(Error);
     tensor.close();
-    expect(refusal(() => tensor.write(new Float32Array(2))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    expect(refusal(() => tensor.write(new Float32Array(2))).code).to.equal(
+      'ERR_HOTSLOT_STATE_CLOSED',
+    );
     expect((await rejection(tensor.toArray())).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
 

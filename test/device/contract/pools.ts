@@ -47,16 +47,22 @@ export function poolContract(device: () => Device, name: string): void {
   });
 
   it('has one capture stream and one shared pool, which go with the last who has the device open', () => {
-    const [stream, pool] = [getSharedCaptureStream(device()).handle, getSharedGraphPool(device()).handle];
+    const [stream, pool] = [
+      getSharedCaptureStream(device()).handle,
+      getSharedGraphPool(device()).handle,
+    ];
     using second = openDevice(name);
-    expect([getSharedCaptureStream(second).handle, getSharedGraphPool(second).handle]).to.deep.equal([stream, pool]);
+    expect([
+      getSharedCaptureStream(second).handle,
+      getSharedGraphPool(second).handle,
+    ]).to.deep.equal([stream, pool]);
     expect(getGraphPool(second, true).handle).to.equal(pool);
     using own = getGraphPool(second, false);
     expect(own.handle).to.not.equal(pool);
-    expect([getSharedCaptureStream(second), getSharedGraphPool(second)], 'the same objects').to.deep.equal([
-      getSharedCaptureStream(second),
-      getSharedGraphPool(second),
-    ]);
+    expect(
+      [getSharedCaptureStream(second), getSharedGraphPool(second)],
+      'the same objects',
+    ).to.deep.equal([getSharedCaptureStream(second), getSharedGraphPool(second)]);
     getSharedGraphPool(device()).close();
     expect(getSharedGraphPool(device()).handle).to.equal(pool);
   });
@@ -71,7 +77,9 @@ export function poolContract(device: () => Device, name: string): void {
       const stream = device().currentStream;
       const [a, b] = [pool.allocate({ shape: [64] }), pool.allocate({ shape: [1000] })];
       made.push(a, b);
-      places.push([a, b].map((each) => nativeMemory().address(each.handle) + each.byteOffset).join());
+      places.push(
+        [a, b].map((each) => nativeMemory().address(each.handle) + each.byteOffset).join(),
+      );
       stream.copy(a, three);
       stream.fill(b, 1);
       add(stream, out, a);
@@ -88,7 +96,9 @@ export function poolContract(device: () => Device, name: string): void {
     using stream = device().createStream();
     stream.replay(exec);
     stream.replay(exec);
-    expect(new Set(await valuesOf(out, stream)), 'warmed up once, replayed twice').to.deep.equal(new Set([9]));
+    expect(new Set(await valuesOf(out, stream)), 'warmed up once, replayed twice').to.deep.equal(
+      new Set([9]),
+    );
     expect(new Set(await valuesOf(warm, stream))).to.deep.equal(new Set([3]));
     exec.close();
   });
@@ -114,7 +124,9 @@ export function poolContract(device: () => Device, name: string): void {
       }).exec;
     using first = graph(1, outs.first, true);
     using second = graph(2, outs.second, false);
-    using alone = captureGraph(device(), { what: 'the test', pool: null }, (stream) => stream.fill(free, 5)).exec;
+    using alone = captureGraph(device(), { what: 'the test', pool: null }, (stream) =>
+      stream.fill(free, 5),
+    ).exec;
     using a = device().createStream();
     using b = device().createStream();
     using c = device().createStream();
@@ -176,7 +188,9 @@ export function poolContract(device: () => Device, name: string): void {
     using pool = getGraphPool(device(), false);
     expect(refusal(() => pool.allocate({ shape: [1] })).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
     onCaptureStream(device(), null, () => {
-      expect(refusal(() => pool.allocate({ shape: [1] })).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
+      expect(refusal(() => pool.allocate({ shape: [1] })).code).to.equal(
+        'ERR_HOTSLOT_STATE_CAPTURE',
+      );
       const error = refusal(() => onCaptureStream(device(), pool, () => {}));
       expect([error.code, error.message]).to.deep.equal([
         'ERR_HOTSLOT_STATE_BUSY',
@@ -194,14 +208,18 @@ export function poolContract(device: () => Device, name: string): void {
       () => device().allocate({ shape: [1] }),
       () => Promise.reject(new Error('later')),
     ]) {
-      const error = refusal(() => captureGraph(device(), { what: 'the test', pool: null }, broken as () => void));
+      const error = refusal(() =>
+        captureGraph(device(), { what: 'the test', pool: null }, broken as () => void),
+      );
       expect([error.code, error.message.startsWith('the test failed: ')]).to.deep.equal([
         'ERR_HOTSLOT_STATE_CAPTURE',
         true,
       ]);
       expect(error.cause, 'the first thing that went wrong').to.be.instanceOf(Error);
     }
-    using exec = captureGraph(device(), { what: 'the test', pool: null }, (stream) => stream.fill(out, 6)).exec;
+    using exec = captureGraph(device(), { what: 'the test', pool: null }, (stream) =>
+      stream.fill(out, 6),
+    ).exec;
     device().currentStream.replay(exec);
     expect(await valuesOf(out)).to.deep.equal([6, 6, 6, 6]);
   });

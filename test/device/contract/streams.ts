@@ -47,8 +47,12 @@ export function streamContract(device: () => Device): void {
       const waiting = rejection(() => wait({ signal: controller.signal }));
       controller.abort(new Error('enough'));
       expect((await waiting).message).to.equal('enough');
-      expect((await rejection(() => wait({ signal: controller.signal }))).message).to.equal('enough');
-      expect((await rejection(() => wait({ signal: 1 as never }))).code).to.equal('ERR_HOTSLOT_ARGUMENT');
+      expect((await rejection(() => wait({ signal: controller.signal }))).message).to.equal(
+        'enough',
+      );
+      expect((await rejection(() => wait({ signal: 1 as never }))).code).to.equal(
+        'ERR_HOTSLOT_ARGUMENT',
+      );
       expect((await rejection(() => wait({ sgnal: 1 } as never))).message).to.include("'sgnal'");
     }
     expect(event.query()).to.equal(false);
@@ -136,7 +140,9 @@ export function streamContract(device: () => Device): void {
       expect(stream.priority).to.equal(priority);
     }
     for (const priority of [-9, 9, 0.5])
-      expect(refusal(() => device().createStream({ priority })).message).to.include(String(priority));
+      expect(refusal(() => device().createStream({ priority })).message).to.include(
+        String(priority),
+      );
   });
 
   it('is the current one inside withStream, whatever happens there, for every object of the device', async () => {
@@ -149,7 +155,9 @@ export function streamContract(device: () => Device): void {
       expect(device().currentStream).to.equal(stream);
       expect(again.currentStream, 'one current stream per thread and device').to.equal(stream);
       again.withStream(inner, () => expect(device().currentStream).to.equal(inner));
-      expect(refusal(() => device().withStream(inner, () => JSON.parse('{')))).to.be.instanceOf(SyntaxError);
+      expect(refusal(() => device().withStream(inner, () => JSON.parse('{')))).to.be.instanceOf(
+        SyntaxError,
+      );
       expect(device().currentStream).to.equal(stream);
       tensor.write(new Int32Array([3]));
       return 'value';

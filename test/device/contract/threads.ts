@@ -1,4 +1,7 @@
-/** Several threads: handles are the process's, captures and current streams the thread's, pins die with their thread. */
+/**
+ * Several threads: handles are the process's, captures and current streams the thread's, pins die
+ * with their thread.
+ */
 import { expect } from 'chai';
 import { nativeHandles } from '../../../src/device/native.ts';
 import { waitEventSync } from '../../../src/device/open.ts';
@@ -43,7 +46,9 @@ export function threadContract(device: () => Device): void {
     const stream = device().createStream();
     expect(await run('query', { stream: stream.handle })).to.equal(true);
     stream.close();
-    expect((await rejection(run('query', { stream: stream.handle }))).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+    expect((await rejection(run('query', { stream: stream.handle }))).code).to.equal(
+      'ERR_HOTSLOT_STALE_HANDLE',
+    );
   });
 
   it('each thread has its own current stream, at first the same default one', async () => {
@@ -56,7 +61,9 @@ export function threadContract(device: () => Device): void {
   it('worker threads may wait; the main thread is refused', async () => {
     expect(await run('waitSync')).to.equal(true);
     using event = device().createEvent();
-    expect(refusal(() => waitEventSync(device(), event, 1)).code).to.equal('ERR_HOTSLOT_STATE_MAIN_THREAD');
+    expect(refusal(() => waitEventSync(device(), event, 1)).code).to.equal(
+      'ERR_HOTSLOT_STATE_MAIN_THREAD',
+    );
   });
 
   it('908: a capture ends in the thread that began it', async () => {
@@ -78,7 +85,13 @@ export function threadContract(device: () => Device): void {
     using tensor = device().allocate({ shape: [4], dtype: 'int32' });
     origin.beginCapture();
     origin.record(fork);
-    const handles = { side: side.handle, fork: fork.handle, event: join.handle, memory: tensor.handle, bytes: 16 };
+    const handles = {
+      side: side.handle,
+      fork: fork.handle,
+      event: join.handle,
+      memory: tensor.handle,
+      bytes: 16,
+    };
     expect(await run('joinCapture', handles)).to.equal(true);
     expect(await run('allocate')).to.equal(true);
     origin.wait(join);
@@ -107,17 +120,30 @@ export function threadContract(device: () => Device): void {
     await holder.next();
     event.close();
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
-    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open: open + 1, pinned: 1 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({
+      open: open + 1,
+      pinned: 1,
+    });
     Atomics.store(words, 0, 1);
     Atomics.notify(words, 0);
     await holder.result();
-    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({ open, pinned: 0 });
+    expect(nativeHandles().handleCount(nativeHandles().kinds.event)).to.deep.equal({
+      open,
+      pinned: 0,
+    });
   });
 
   it('close() in a worker thread returns after the last unpin', async () => {
     const event = device().createEvent();
     const [watch, times] = [new Int32Array(1), new Float64Array(1)];
-    const poller = newPoller({ device: device().handle, events: [event.handle], watch, times, sleepNs: 0, spinNs: 0 });
+    const poller = newPoller({
+      device: device().handle,
+      events: [event.handle],
+      watch,
+      times,
+      sleepNs: 0,
+      spinNs: 0,
+    });
     const closer = new Thread('closesPinned', { device: device().name, event: event.handle });
     await until('the worker thread is closing the event', () => {
       try {

@@ -30,7 +30,12 @@ export const stepping = defineCollector<Options, typeof fields>()(({ writer, opt
   return {
     collect: () => {
       const obs = new Float32Array(lanes * 4).fill(firstLane + options.environments);
-      const step = { obs, actions: new Int32Array(lanes), rewards: new Float32Array(lanes), finalObs: obs };
+      const step = {
+        obs,
+        actions: new Int32Array(lanes),
+        rewards: new Float32Array(lanes),
+        finalObs: obs,
+      };
       // @ts-expect-error truncated is missing
       writer.add({ ...step, terminated });
       return writer.add({ ...step, terminated, truncated: terminated }) > 0
@@ -41,7 +46,11 @@ export const stepping = defineCollector<Options, typeof fields>()(({ writer, opt
 });
 defineCollector<Options, typeof fields>()(() => ({
   // @ts-expect-error actions of another dtype, and no flags
-  collect: () => ({ obs: new Float32Array(4), actions: new Float32Array(1), rewards: new Float32Array(1) }),
+  collect: () => ({
+    obs: new Float32Array(4),
+    actions: new Float32Array(1),
+    rewards: new Float32Array(1),
+  }),
 }));
 defineCollector<Options>()(({ writer }) => {
   // @ts-expect-error there is none for rows

@@ -34,14 +34,19 @@ import type collector from './collector.js';
 import { fields, type stepping } from './collector.js';
 
 /** The same type, and not merely assignable. */
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <T extends true>(_?: T) => {};
 
-// ---- buffers --------------------------------------------------------------------------------------------------------
+// ---- buffers ------------------------------------------------------------------------------------
 
 const buffer = ReplayBuffer.create({
   capacity: 100,
-  fields: { obs: { shape: [4] }, image: { shape: [84, 84], dtype: 'uint8' }, action: { shape: [], dtype: 'int64' } },
+  fields: {
+    obs: { shape: [4] },
+    image: { shape: [84, 84], dtype: 'uint8' },
+    action: { shape: [], dtype: 'int64' },
+  },
 });
 const obs = new Float32Array(4);
 const image = new Uint8Array(84 * 84);
@@ -93,12 +98,17 @@ attached.add({ obs, image, actoin: action });
 declare const message: SharedReplayBuffer;
 ReplayBuffer.attach(message).add({ anything: obs });
 
-// ---- what is known only when it runs --------------------------------------------------------------------------------
+// ---- what is known only when it runs ------------------------------------------------------------
 
 export const spread = { ...buffer.share(), extra: 1 };
 declare const some: boolean;
 declare const dtype: 'float32' | 'uint8';
-const either = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1, criticDim: some ? 3 : 0 });
+const either = ReplayBuffer.offPolicy({
+  capacity: 10,
+  obsDim: 4,
+  actionDim: 1,
+  criticDim: some ? 3 : 0,
+});
 either.add(row);
 either.add({ ...row, critic: obs, nextCritic: obs, terminalNextCritic: obs });
 const perhaps = ReplayBuffer.create({
@@ -138,7 +148,11 @@ export class MyCollector implements Collector {
 export const openAny = <F extends Fields, R extends object>(any: ReplayBuffer<F, R>) =>
   ReplayPipeline.open({ buffer: any, device: 'auto', sampleCount: 1 });
 export async function critics(): Promise<ReplayPipeline> {
-  const pipeline = await ReplayPipeline.open({ buffer: maybeCritic, device: 'auto', sampleCount: 1 });
+  const pipeline = await ReplayPipeline.open({
+    buffer: maybeCritic,
+    device: 'auto',
+    sampleCount: 1,
+  });
   const { critic } = await pipeline.sampleLargeBatch(0, 1);
   const there: Tensor<'float32'> = critic;
   await there.toArray();
@@ -147,7 +161,7 @@ export async function critics(): Promise<ReplayPipeline> {
   return pipeline;
 }
 
-// ---- pipelines ------------------------------------------------------------------------------------------------------
+// ---- pipelines ----------------------------------------------------------------------------------
 
 export async function train(limiter: RateLimiter | undefined): Promise<void> {
   const pipeline = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 32 });
@@ -187,7 +201,12 @@ export async function train(limiter: RateLimiter | undefined): Promise<void> {
   await pipeline.run({ tick: 3 });
 
   const batch = await pipeline.sampleLargeBatch(0, 32);
-  same<Same<typeof batch, Batch<{ readonly obs: 'float32'; readonly image: 'uint8'; readonly action: 'int64' }>>>();
+  same<
+    Same<
+      typeof batch,
+      Batch<{ readonly obs: 'float32'; readonly image: 'uint8'; readonly action: 'int64' }>
+    >
+  >();
   const pixels: Uint8Array = await batch.image.toArray();
   const actions: BigInt64Array = await batch.action.toArray();
   // @ts-expect-error floats are no bytes
@@ -205,7 +224,10 @@ export async function train(limiter: RateLimiter | undefined): Promise<void> {
   // @ts-expect-error no such option
   tensorBoard('runs', { max: 1 });
   const checkpoint = null as unknown as WatchedCheckpoint;
-  const monitor: Monitor = await serveMonitor({ pipeline: captured, checkpoint, title: 'x' }, { port: 0, host: '::1' });
+  const monitor: Monitor = await serveMonitor(
+    { pipeline: captured, checkpoint, title: 'x' },
+    { port: 0, host: '::1' },
+  );
   const where: string = monitor.url;
   monitor.scalar('evaluation/return', monitor.clients + monitor.port + where.length, 1);
   // @ts-expect-error a pipeline is needed
@@ -224,14 +246,19 @@ export async function train(limiter: RateLimiter | undefined): Promise<void> {
   wrong.at(Number(actions[0]));
 }
 
-// ---- a learner ------------------------------------------------------------------------------------------------------
+// ---- a learner ----------------------------------------------------------------------------------
 
 export async function learn(): Promise<void> {
   const device = openDevice();
   const learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [8], batchSize: 16 });
   await learner.ready;
   const mailbox = WeightMailbox.create({ length: learner.parameters.size });
-  const pipeline = await ReplayPipeline.open({ buffer: transitions, device: 'auto', sampleCount: 64, mailbox });
+  const pipeline = await ReplayPipeline.open({
+    buffer: transitions,
+    device: 'auto',
+    sampleCount: 64,
+    mailbox,
+  });
   const { scalars } = await pipeline
     .capture((batch, { stream, out }) => learner.update(stream, batch, out), {
       scalars: learner.scalars,
@@ -244,7 +271,13 @@ export async function learn(): Promise<void> {
   images.capture((batch, { stream, out }) => learner.update(stream, batch, out));
   const floats = device.allocate({ shape: [16] });
   const taken = device.allocate({ shape: [16], dtype: 'int64' });
-  const windows = { obs: floats, nextObs: floats, actions: taken, rewards: floats, discounts: floats };
+  const windows = {
+    obs: floats,
+    nextObs: floats,
+    actions: taken,
+    rewards: floats,
+    discounts: floats,
+  };
   learner.update(device.currentStream, windows, floats);
   learner.update(device.currentStream, { ...windows, weights: floats, priorities: floats }, floats);
   const { discounts, ...endless } = windows;
@@ -275,7 +308,7 @@ export async function learn(): Promise<void> {
   new MlpPolicy({ sizes: [4, 2] }, weights).act(obs, 1);
 }
 
-// ---- tensors and kernels --------------------------------------------------------------------------------------------
+// ---- tensors and kernels ------------------------------------------------------------------------
 
 export async function compute(): Promise<void> {
   const device = openDevice('host:0');
@@ -315,10 +348,12 @@ export async function compute(): Promise<void> {
   const generic = async <D extends 'float32' | 'float64'>(dtype: D): Promise<ArrayOf<D>> =>
     device.allocate({ shape: [1], dtype }).toArray();
   const doubles: Float64Array = await generic('float64');
-  new DeviceGenerator(device, { seed: counts.length + bytes.length + words.length + doubles.length });
+  new DeviceGenerator(device, {
+    seed: counts.length + bytes.length + words.length + doubles.length,
+  });
 }
 
-// ---- collectors -----------------------------------------------------------------------------------------------------
+// ---- collectors ---------------------------------------------------------------------------------
 
 export async function collect(): Promise<void> {
   const entry = new URL('./collector.js', import.meta.url);
@@ -326,15 +361,27 @@ export async function collect(): Promise<void> {
     capacity: 10,
     fields: { obs: { shape: [4] }, action: { shape: [], dtype: 'int64' } },
   });
-  await using pool = await CollectorPool.open<typeof collector>({ entry, buffer: small, options: { environments: 8 } });
+  await using pool = await CollectorPool.open<typeof collector>({
+    entry,
+    buffer: small,
+    options: { environments: 8 },
+  });
   for await (const episode of pool.episodes()) episode.return.toFixed();
   tensorBoard('runs').listen({ collectors: pool });
   // @ts-expect-error misspelt
-  await CollectorPool.open<typeof collector>({ entry, buffer: small, options: { environmants: 8 } });
+  await CollectorPool.open<typeof collector>({
+    entry,
+    buffer: small,
+    options: { environmants: 8 },
+  });
   // @ts-expect-error the module wants options
   await CollectorPool.open<typeof collector>({ entry, buffer: small });
   // @ts-expect-error this buffer has other fields
-  await CollectorPool.open<typeof collector>({ entry, buffer: transitions, options: { environments: 8 } });
+  await CollectorPool.open<typeof collector>({
+    entry,
+    buffer: transitions,
+    options: { environments: 8 },
+  });
   await CollectorPool.open({ entry, buffer: transitions, options: { anything: 1 } });
   // @ts-expect-error no such option
   await CollectorPool.open({ entry, buffer: transitions, worker: 2 });
@@ -354,7 +401,13 @@ export async function collect(): Promise<void> {
 }
 
 // Named so that every entry's declarations are looked at.
-export const entries = [FullGraphWrapper, HaloDataTransformer, HaloUpdater, ToDevice, createUnifiedMempool];
+export const entries = [
+  FullGraphWrapper,
+  HaloDataTransformer,
+  HaloUpdater,
+  ToDevice,
+  createUnifiedMempool,
+];
 export const backends = [buildReplayTransferBackend];
 
 const mlp = new Mlp({ sizes: [4, 2] });
@@ -366,7 +419,7 @@ export const files: Uint8Array[] = [
 // @ts-expect-error not a policy
 encodeOnnx(new Float32Array(3));
 
-// ---- environments ---------------------------------------------------------------------------------------------------
+// ---- environments -------------------------------------------------------------------------------
 
 class Swing implements Environment<Float32Array> {
   readonly observationSpace = { shape: [2] };
@@ -380,7 +433,8 @@ class Swing implements Environment<Float32Array> {
 }
 export const swings = vectorCollector<{ count: number }>({
   make: ({ options }) => (options.count > 1 ? new Swing() : Promise.resolve(new Swing())),
-  policy: ({ spaces }) => new SacPolicy({ obsDim: spaces.observation.size, actionDim: spaces.action.size }),
+  policy: ({ spaces }) =>
+    new SacPolicy({ obsDim: spaces.observation.size, actionDim: spaces.action.size }),
   explore: { randomSteps: 10, hold: 2 },
 });
 export class Stuck implements Environment<number> {
@@ -394,7 +448,11 @@ declare const environment: URL;
 export async function learned(): Promise<number> {
   const { curve, policy, meanReturn } = await trained({
     environment,
-    learner: { algorithm: 'td3', critic: { kind: 'categorical', min: -1, max: 1 }, actorHidden: [8] },
+    learner: {
+      algorithm: 'td3',
+      critic: { kind: 'categorical', min: -1, max: 1 },
+      actorHidden: [8],
+    },
     evaluation: { episodes: 3 },
     onPoint: ({ steps, meanReturn }) => steps + meanReturn,
   });

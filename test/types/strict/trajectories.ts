@@ -1,4 +1,7 @@
-/** What a strict consumer writes of trajectories, and what must not compile there. Only compiled, never run. */
+/**
+ * What a strict consumer writes of trajectories, and what must not compile there. Only compiled,
+ * never run.
+ */
 import {
   hindsight,
   prioritized,
@@ -11,10 +14,11 @@ import {
 } from 'hotslot';
 
 /** The same type, and not merely assignable. */
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <T extends true>(_?: T) => {};
 
-// ---- fields and steps -----------------------------------------------------------------------------------------------
+// ---- fields and steps ---------------------------------------------------------------------------
 
 const fields = {
   obs: { shape: [4], observation: true },
@@ -37,11 +41,22 @@ buffer.writer({ first: 0 });
 const floats = new Float32Array(8);
 const bytes = new Uint8Array(2);
 const step = {
-  ...{ obs: floats, image: new Uint8Array(2 * 84 * 84), half: new Uint16Array(2), key: new BigInt64Array(2) },
-  ...{ rewards: new Float32Array(2), terminated: bytes, truncated: [false, true] },
+  obs: floats,
+  image: new Uint8Array(2 * 84 * 84),
+  half: new Uint16Array(2),
+  key: new BigInt64Array(2),
+  rewards: new Float32Array(2),
+  terminated: bytes,
+  truncated: [false, true],
 };
 export const lanes: number = writer.add(step);
-writer.add({ ...step, half: floats, skip: [true, false], finalObs: floats, finalImage: step.image });
+writer.add({
+  ...step,
+  half: floats,
+  skip: [true, false],
+  finalObs: floats,
+  finalImage: step.image,
+});
 // @ts-expect-error misspelt
 writer.add({ ...step, ops: floats });
 // @ts-expect-error another dtype
@@ -60,7 +75,7 @@ const { rewards: _, ...unpaid } = step;
 // @ts-expect-error without rewards
 writer.add(unpaid);
 
-// ---- views and samples ----------------------------------------------------------------------------------------------
+// ---- views and samples --------------------------------------------------------------------------
 
 const view = buffer.transitions({ nStep: 3, gamma: 0.9, stack: { obs: 4 }, pad: 'zero' });
 const windows = buffer.windows({ length: 8, burnIn: 4, edges: 'anchor' });
@@ -72,7 +87,9 @@ buffer.transitions({ pad: 'none' });
 buffer.windows({ length: 8, edges: 'head' });
 // @ts-expect-error not of hindsight()
 buffer.transitions({ relabel: { goal: 'obs', achieved: 'obs' } });
-buffer.transitions({ relabel: hindsight({ goal: 'obs', achieved: 'obs', strategy: 'final', ratio: 1 }) });
+buffer.transitions({
+  relabel: hindsight({ goal: 'obs', achieved: 'obs', strategy: 'final', ratio: 1 }),
+});
 // @ts-expect-error no such strategy
 hindsight({ goal: 'obs', achieved: 'obs', strategy: 'past' });
 
@@ -125,7 +142,7 @@ const { leaves, maxPriority, total } = sampler.inspect();
 export const drawn: Uint32Array = prioritizedIndices({ leaves, seed: 1, count: 2 }).indices;
 export const sum: number = maxPriority + total;
 
-// ---- any buffer -----------------------------------------------------------------------------------------------------
+// ---- any buffer ---------------------------------------------------------------------------------
 
 const attached = TrajectoryBuffer.attach(buffer.share());
 // @ts-expect-error what was shared has no such field

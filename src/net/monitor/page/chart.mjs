@@ -1,4 +1,5 @@
-// One curve on a canvas: drawn again when it grew, the size changed or the colours did; read by pointer and by arrow keys.
+// One curve on a canvas: drawn again when it grew, the size changed or the colours did; read by
+// pointer and by arrow keys.
 
 /** @typedef {[seconds: number, step: number, value: number | null]} Point */
 
@@ -18,7 +19,8 @@ export function short(value) {
     [1e6, 'M'],
     [1e4, 'k'],
   ]))
-    if (size >= least) return `${Number((value / (unit === 'k' ? 1e3 : least)).toPrecision(3))}${unit}`;
+    if (size >= least)
+      return `${Number((value / (unit === 'k' ? 1e3 : least)).toPrecision(3))}${unit}`;
   return size >= 1000 ? `${Math.round(value)}` : `${Number(value.toPrecision(3))}`;
 }
 
@@ -26,7 +28,9 @@ export function short(value) {
 export function clock(seconds) {
   if (seconds < 120) return `${Number(seconds.toPrecision(seconds < 10 ? 2 : 3))} s`;
   const minutes = seconds / 60;
-  return minutes < 120 ? `${Number(minutes.toPrecision(3))} min` : `${Number((minutes / 60).toPrecision(3))} h`;
+  return minutes < 120
+    ? `${Number(minutes.toPrecision(3))} min`
+    : `${Number((minutes / 60).toPrecision(3))} h`;
 }
 
 /**
@@ -36,7 +40,8 @@ export function clock(seconds) {
 function ticksOf(low, high, count) {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * /** @type {number} */ ([1, 2, 5, 10].find((each) => each * power >= rough) || 10);
+  const step =
+    power * /** @type {number} */ ([1, 2, 5, 10].find((each) => each * power >= rough) || 10);
   const ticks = [];
   for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) ticks.push(i * step);
   return ticks;
@@ -66,8 +71,9 @@ export class Chart {
   }
 
   /**
-   * Puts points from number `from` on in place of those that were there. A point that a user reads stays the one that
-   * is read, or the one closest to it in time where the server has thinned the curve.
+   * Puts points from number `from` on in place of those that were there. A point that a user reads
+   * stays the one that is read, or the one closest to it in time where the server has thinned the
+   * curve.
    * @param {number} from @param {Point[]} points
    */
   put(from, points) {
@@ -93,9 +99,16 @@ export class Chart {
     const first = this.points[0]?.[0] ?? 0;
     const last = Math.max(this.points.at(-1)?.[0] ?? 1, first + 1);
     return {
-      ...{ width, height, low, high, first, last },
-      x: (/** @type {number} */ seconds) => LEFT + ((seconds - first) / (last - first)) * (width - LEFT - RIGHT),
-      y: (/** @type {number} */ value) => TOP + ((high - value) / (high - low)) * (height - TOP - BOTTOM),
+      width,
+      height,
+      low,
+      high,
+      first,
+      last,
+      x: (/** @type {number} */ seconds) =>
+        LEFT + ((seconds - first) / (last - first)) * (width - LEFT - RIGHT),
+      y: (/** @type {number} */ value) =>
+        TOP + ((high - value) / (high - low)) * (height - TOP - BOTTOM),
     };
   }
 
@@ -175,7 +188,8 @@ export class Chart {
   }
 
   /**
-   * The number of the point with the smallest distance, the first of equals; null where there is no point.
+   * The number of the point with the smallest distance, the first of equals; null where there is no
+   * point.
    * @param {(point: Point) => number} distance
    */
   closest(distance) {
@@ -202,7 +216,9 @@ export class Chart {
     if (end < 0) return;
     const at = this.at ?? end;
     const by = event.shiftKey ? 10 : 1;
-    const to = { ArrowLeft: at - by, ArrowRight: at + by, Home: 0, End: end, Escape: null }[event.key];
+    const to = { ArrowLeft: at - by, ArrowRight: at + by, Home: 0, End: end, Escape: null }[
+      event.key
+    ];
     if (to === undefined) return;
     event.preventDefault();
     this.read(to === null ? null : Math.min(end, Math.max(0, to)));
@@ -210,11 +226,15 @@ export class Chart {
 
   /** The point that is read, or the latest; and all of it in words. */
   told() {
-    const [seconds = 0, step = 0, value = null] = (this.at === null ? this.points.at(-1) : this.points[this.at]) ?? [];
+    const [seconds = 0, step = 0, value = null] =
+      (this.at === null ? this.points.at(-1) : this.points[this.at]) ?? [];
     const where = ` at step ${step.toLocaleString('en')}, ${clock(seconds)}`;
     this.readout.textContent = this.at === null ? short(value) : short(value) + where;
     const begin = this.points.find(([, , each]) => each !== null)?.[2];
     const from = this.at === null && begin !== undefined ? `, began at ${short(begin)}` : '';
-    this.canvas.setAttribute('aria-label', `${this.name}: ${short(value)}${where}${from}; arrow keys read points`);
+    this.canvas.setAttribute(
+      'aria-label',
+      `${this.name}: ${short(value)}${where}${from}; arrow keys read points`,
+    );
   }
 }

@@ -1,4 +1,5 @@
-// Collectors on other machines. What hosts say of themselves is text of strangers: it is written as text, never as HTML.
+// Collectors on other machines. What hosts say of themselves is text of strangers: it is written as
+// text, never as HTML.
 import { clock, short } from './chart.mjs';
 import { byId, each, inside, made, whole, write, writeOrHide } from './panels.mjs';
 
@@ -44,16 +45,17 @@ export function showHosts(remote, collectors) {
     child.setAttribute('data-state', state);
     const silent = state === 'ended' ? '–' : clock(Math.floor(silentMs / 1000));
     const texts = [
-      ...[`${host.host}:${host.pid}`, why === '' ? state : `${state}: ${why}`, whole(host.workers)],
-      ...[
-        whole(host.steps),
-        whole(host.rows),
-        host.version > 0 ? `v${host.version}` : '–',
-        whole(host.waiting),
-        silent,
-      ],
+      `${host.host}:${host.pid}`,
+      why === '' ? state : `${state}: ${why}`,
+      whole(host.workers),
+      whole(host.steps),
+      whole(host.rows),
+      host.version > 0 ? `v${host.version}` : '–',
+      whole(host.waiting),
+      silent,
     ];
-    for (const [at, text] of texts.entries()) write(/** @type {Element} */ (child.children[at]), text);
+    for (const [at, text] of texts.entries())
+      write(/** @type {Element} */ (child.children[at]), text);
     // Cut off where it is long: whoever points at it reads all.
     for (const at of [0, 1]) {
       const cell = /** @type {HTMLElement} */ (child.children[at]);

@@ -17,7 +17,7 @@ import {
   writeOrHide,
 } from './panels.mjs';
 
-// ---- curves ----------------------------------------------------------------------------------------------------------
+// ---- curves -------------------------------------------------------------------------------------
 
 /** What is looked at first comes first. */
 const order = [
@@ -48,7 +48,9 @@ function showCurves(curves) {
       chart.element.dataset.tag = tag;
       charts.set(tag, chart);
       const after = [...charts.keys()].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
-      const next = after.slice(after.indexOf(tag) + 1).find((each) => charts.get(each)?.element.isConnected);
+      const next = after
+        .slice(after.indexOf(tag) + 1)
+        .find((each) => charts.get(each)?.element.isConnected);
       byId('curves').insertBefore(chart.element, (next && charts.get(next)?.element) || null);
     }
     chart.put(from, points);
@@ -71,7 +73,10 @@ function begin({ title, device, placement, ringDepth, rows, began: run }) {
   began = run;
   write(byId('title'), title);
   document.title = title === 'Hotslot' ? title : `${title} · Hotslot`;
-  write(byId('facts'), `${device} · ${placement} · ${ringDepth} slots of ${whole(rows)} rows · since ${timeOf(run)}`);
+  write(
+    byId('facts'),
+    `${device} · ${placement} · ${ringDepth} slots of ${whole(rows)} rows · since ${timeOf(run)}`,
+  );
 }
 
 /** @param {any} now */
@@ -85,7 +90,9 @@ function show(now) {
   write(byId('waiting-for'), now.waitingFor);
   write(
     byId('who-waits'),
-    over ? `The pipeline is over: it was ${now.state === 'failed' ? 'ended by a failure' : 'closed'}.` : now.whoWaits,
+    over
+      ? `The pipeline is over: it was ${now.state === 'failed' ? 'ended by a failure' : 'closed'}.`
+      : now.whoWaits,
   );
   writeOrHide('failure', now.failure);
   showFigures(now);
@@ -101,7 +108,7 @@ function show(now) {
   trace.disabled = over || tracing;
 }
 
-// ---- the connection --------------------------------------------------------------------------------------------------
+// ---- the connection -----------------------------------------------------------------------------
 
 /** Nothing heard for so long: it is lost, whatever the network says. */
 const SILENCE_MS = 3000;
@@ -124,21 +131,25 @@ function connect() {
     show(JSON.parse(data));
     connection('live', 'Live');
   };
-  source.addEventListener('bye', () => connection('lost', 'The monitor was closed; waiting for it to come back'));
+  source.addEventListener('bye', () =>
+    connection('lost', 'The monitor was closed; waiting for it to come back'),
+  );
   // A refusal, such as by a server that has enough clients, ends the source for good.
   source.onerror = () => {
-    if (document.body.dataset.connection !== 'lost') connection('lost', 'Connection lost; trying again');
+    if (document.body.dataset.connection !== 'lost')
+      connection('lost', 'Connection lost; trying again');
   };
 }
 setInterval(() => {
   const closed = source?.readyState === EventSource.CLOSED;
   if (!closed && performance.now() - heard < SILENCE_MS) return;
-  if (document.body.dataset.connection !== 'lost') connection('lost', 'Connection lost; trying again');
+  if (document.body.dataset.connection !== 'lost')
+    connection('lost', 'Connection lost; trying again');
   connect();
 }, 1000);
 connect();
 
-// ---- the trace -------------------------------------------------------------------------------------------------------
+// ---- the trace ----------------------------------------------------------------------------------
 
 let tracing = false;
 byId('trace').addEventListener('click', async () => {

@@ -4,7 +4,10 @@ import { clock, short } from './chart.mjs';
 /** @param {string} id */
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
-/** Writes only what changed: nothing else is laid out, or read out, again. @param {Element} element @param {string} text */
+/**
+ * Writes only what changed: nothing else is laid out, or read out, again. @param {Element} element
+ * @param {string} text
+ */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -16,12 +19,14 @@ export function writeOrHide(id, text) {
 /**
  * As many children as there are items, made where they are missing.
  * @template T
- * @param {Element} parent @param {readonly T[]} items @param {() => Element} make @param {(child: Element, item: T, i: number) => void} fill
+ * @param {Element} parent @param {readonly T[]} items @param {() => Element} make @param {(child:
+ *   Element, item: T, i: number) => void} fill
  */
 export function each(parent, items, make, fill) {
   while (parent.children.length > items.length) parent.lastElementChild?.remove();
   while (parent.children.length < items.length) parent.append(make());
-  for (const [i, item] of items.entries()) fill(/** @type {Element} */ (parent.children[i]), item, i);
+  for (const [i, item] of items.entries())
+    fill(/** @type {Element} */ (parent.children[i]), item, i);
 }
 /** @param {string} html of this file: never of what is sent */
 export function made(html) {
@@ -30,7 +35,8 @@ export function made(html) {
   return /** @type {Element} */ (template.content.firstElementChild);
 }
 /** @param {Element} parent @param {string} selector */
-export const inside = (parent, selector) => /** @type {HTMLElement} */ (parent.querySelector(selector));
+export const inside = (parent, selector) =>
+  /** @type {HTMLElement} */ (parent.querySelector(selector));
 
 /** @param {number} n */
 export const whole = (n) => Math.round(n).toLocaleString('en');
@@ -57,13 +63,21 @@ export function showFigures({ collectors, updatesPerSecond, finished, buffer, ve
   /** @type {[string, string, string][]} */
   const figures = [];
   if (collectors)
-    figures.push(['Return', short(collectors.meanReturn), collectors.recent ? `of ${collectors.recent} episodes` : '']);
+    figures.push([
+      'Return',
+      short(collectors.meanReturn),
+      collectors.recent ? `of ${collectors.recent} episodes` : '',
+    ]);
   figures.push(['Updates a second', updatesPerSecond === null ? '–' : short(updatesPerSecond), '']);
   if (collectors) figures.push(['Steps a second', short(collectors.stepsPerSecond), '']);
   figures.push(['Ticks', whole(finished), '']);
   if (collectors) figures.push(['Environment steps', whole(collectors.steps), '']);
   if (buffer)
-    figures.push(['Buffer', `${Math.floor((100 * buffer.size) / buffer.capacity)} %`, `of ${short(buffer.capacity)}`]);
+    figures.push([
+      'Buffer',
+      `${Math.floor((100 * buffer.size) / buffer.capacity)} %`,
+      `of ${short(buffer.capacity)}`,
+    ]);
   if (version > 0) figures.push(['Weights version', whole(version), '']);
   each(
     byId('figures'),
@@ -79,11 +93,15 @@ export function showFigures({ collectors, updatesPerSecond, finished, buffer, ve
 
 /** @param {any[]} slots */
 export function showSlots(slots) {
-  const life = '<span class="life" aria-hidden="true"><i></i><i></i><i></i><i></i><i></i><i></i></span>';
+  const life =
+    '<span class="life" aria-hidden="true"><i></i><i></i><i></i><i></i><i></i><i></i></span>';
   each(
     byId('slots'),
     slots,
-    () => made(`<li><span class="slot"></span>${life}<span class="state"></span><span class="tick"></span></li>`),
+    () =>
+      made(
+        `<li><span class="slot"></span>${life}<span class="state"></span><span class="tick"></span></li>`,
+      ),
     (child, { state, tick, sequence }, i) => {
       write(inside(child, '.slot'), `slot ${i}`);
       write(inside(child, '.state'), state.toLowerCase());
@@ -97,7 +115,10 @@ export function showSlots(slots) {
   );
 }
 
-/** @param {string} id @param {{ name: string, part: number, more: number, value: string, second: string }[]} bars */
+/**
+ * @param {string} id @param {{ name: string, part: number, more: number, value: string, second:
+ *   string }[]} bars
+ */
 function showBars(id, bars) {
   const html =
     '<div class="bar"><span class="name"></span><span class="track" aria-hidden="true"><i class="more"></i><i class="part"></i></span><span class="value"><span></span> <small></small></span></div>';
@@ -124,7 +145,11 @@ export function showStages(stages) {
   showBars(
     'stages',
     all.map(([name, { p50, p90 }]) => ({
-      ...{ name, part: p50 / most || 0, more: p90 / most || 0, value: duration(p50), second: `≤ ${duration(p90)}` },
+      name,
+      part: p50 / most || 0,
+      more: p90 / most || 0,
+      value: duration(p50),
+      second: `≤ ${duration(p90)}`,
     })),
   );
 }
@@ -136,7 +161,13 @@ export function showDevices(devices) {
     devices.map(({ name, memory }) => {
       if (!memory) return { name, part: 0, more: 0, value: 'closed', second: '' };
       const used = memory.total - memory.free;
-      return { name, part: used / memory.total, more: 0, value: size(used), second: `of ${size(memory.total)}` };
+      return {
+        name,
+        part: used / memory.total,
+        more: 0,
+        value: size(used),
+        second: `of ${size(memory.total)}`,
+      };
     }),
   );
 }
@@ -151,13 +182,21 @@ export function showCollectors(collectors) {
     byId('collectors'),
     collectors.workers,
     () =>
-      made('<table><tr><td></td><td></td><td></td><td></td><td></td></tr></table>').querySelector('tr') ??
-      made('<tr></tr>'),
+      made('<table><tr><td></td><td></td><td></td><td></td><td></td></tr></table>').querySelector(
+        'tr',
+      ) ?? made('<tr></tr>'),
     (row, { steps, episodes, waits, version, busyMs }, i) => {
       // A collect() that takes long is what a stuck environment looks like.
       const name = busyMs > 2000 ? `${i} (in collect() for ${clock(busyMs / 1000)})` : `${i}`;
-      const texts = [name, whole(steps), whole(episodes), whole(waits), version > 0 ? `v${version}` : '–'];
-      for (const [at, text] of texts.entries()) write(/** @type {Element} */ (row.children[at]), text);
+      const texts = [
+        name,
+        whole(steps),
+        whole(episodes),
+        whole(waits),
+        version > 0 ? `v${version}` : '–',
+      ];
+      for (const [at, text] of texts.entries())
+        write(/** @type {Element} */ (row.children[at]), text);
     },
   );
   writeOrHide('collectors-failure', collectors.failure);
@@ -171,11 +210,22 @@ export function showCheckpoints(checkpoint) {
   if (checkpoint === null) return;
   write(byId('checkpoints-folder'), checkpoint.folder);
   byId('no-checkpoints').hidden = checkpoint.saved.length > 0;
-  each(byId('checkpoints'), checkpoint.saved, listed, (child, { save, tick, bytes, seconds, at }) => {
-    write(inside(child, 'time'), timeOf(at));
-    write(inside(child, 'span'), `number ${save}, tick ${whole(tick)}: ${size(bytes)} in ${duration(seconds)}`);
-  });
-  writeOrHide('checkpoints-error', checkpoint.error === null ? null : `The latest failed: ${checkpoint.error}`);
+  each(
+    byId('checkpoints'),
+    checkpoint.saved,
+    listed,
+    (child, { save, tick, bytes, seconds, at }) => {
+      write(inside(child, 'time'), timeOf(at));
+      write(
+        inside(child, 'span'),
+        `number ${save}, tick ${whole(tick)}: ${size(bytes)} in ${duration(seconds)}`,
+      );
+    },
+  );
+  writeOrHide(
+    'checkpoints-error',
+    checkpoint.error === null ? null : `The latest failed: ${checkpoint.error}`,
+  );
 }
 
 /** @param {any[]} said */

@@ -1,10 +1,20 @@
 /**
- * The Python that steps environments: a process of its own, asked and answered over two pipes. A thread that waits for it looks
- * up every so often, so it can be ended; a process that died, or says nothing for too long, is told of with its last words.
+ * The Python that steps environments: a process of its own, asked and answered over two pipes. A
+ * thread that waits for it looks up every so often, so it can be ended; a process that died, or
+ * says nothing for too long, is told of with its last words.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, fstatSync, ftruncateSync, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -53,7 +63,9 @@ export class Child {
     this.#printed = plan.output === 'shown' ? null : unnamedFile();
     const prints = this.#printed ?? 2;
     // Its standard input ends with this thread, whatever becomes of it.
-    this.#process = spawn(plan.python, [SCRIPT], { stdio: ['pipe', prints, prints, ends[0]!, ends[1]!] });
+    this.#process = spawn(plan.python, [SCRIPT], {
+      stdio: ['pipe', prints, prints, ends[0]!, ends[1]!],
+    });
     this.#exit = new Promise((done, fail) => {
       this.#process.once('error', fail);
       this.#process.once('exit', (code) => done(code));
@@ -74,7 +86,9 @@ export class Child {
     const { id, entry, vectorization, path } = plan;
     try {
       const end = nowMs() + plan.timeoutMs;
-      const asked = new TextEncoder().encode(JSON.stringify({ id, entry, vectorization, path, kwargs, environments }));
+      const asked = new TextEncoder().encode(
+        JSON.stringify({ id, entry, vectorization, path, kwargs, environments }),
+      );
       // Through the pipe: an argument of a process holds 128 KiB.
       await child.#send(new Uint8Array(Uint32Array.of(asked.length).buffer), end);
       await child.#send(asked, end);
@@ -133,7 +147,10 @@ export class Child {
     );
   }
 
-  /** Sends a frame and waits for its answer. Throws when the process is gone, or silent for too long. */
+  /**
+   * Sends a frame and waits for its answer. Throws when the process is gone, or silent for too
+   * long.
+   */
   exchange(request: Uint8Array, answer: Uint8Array): void {
     const addon = systemProcesses();
     const end = nowMs() + this.#plan.timeoutMs;
@@ -149,7 +166,11 @@ export class Child {
     return new TextDecoder().decode(bytes);
   }
 
-  #move(bytes: Uint8Array, move: ReturnType<typeof systemProcesses>['readChild'], end: number): void {
+  #move(
+    bytes: Uint8Array,
+    move: ReturnType<typeof systemProcesses>['readChild'],
+    end: number,
+  ): void {
     if (!this.#open || this.#failed) throw closedError(`the Python of ${this.#plan.name}`);
     try {
       for (let done = 0; done < bytes.length; ) {
@@ -165,7 +186,10 @@ export class Child {
     }
   }
 
-  /** Ends the process: it closes its environments, and is killed where it does not. Rejects when closing them failed. */
+  /**
+   * Ends the process: it closes its environments, and is killed where it does not. Rejects when
+   * closing them failed.
+   */
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
@@ -181,10 +205,15 @@ export class Child {
     this.#process.stdin?.destroy();
     if (this.#printed !== null) closeSync(this.#printed);
     if (this.#failed || code === 0 || code === undefined) return;
-    throw new Error(`${this.#plan.name}: closing its environments failed, with exit code ${code}${said(printed)}`);
+    throw new Error(
+      `${this.#plan.name}: closing its environments failed, with exit code ${code}${said(printed)}`,
+    );
   }
 
-  /** undefined: not yet, after so long. Rejects when it could not be started. Its timer keeps this process, as the other one does not. */
+  /**
+   * undefined: not yet, after so long. Rejects when it could not be started. Its timer keeps this
+   * process, as the other one does not.
+   */
   async #ended(milliseconds: number): Promise<number | null | undefined> {
     const stop = new AbortController();
     const late = wait(milliseconds, undefined, { signal: stop.signal }).catch(() => undefined);
@@ -212,7 +241,9 @@ export class Child {
   }
 
   #died(): Error {
-    return new Error(`${this.#plan.name}: its Python (process ${this.#process.pid}) ended${said(this.#words())}`);
+    return new Error(
+      `${this.#plan.name}: its Python (process ${this.#process.pid}) ended${said(this.#words())}`,
+    );
   }
 
   /** Asks where it was, and ends it. */
@@ -221,7 +252,8 @@ export class Child {
     const { name, timeoutMs } = this.#plan;
     this.#process.kill('SIGABRT');
     const asleep = new Int32Array(new SharedArrayBuffer(4));
-    for (const end = nowMs() + WORDS_MS; !this.#isDead() && nowMs() < end; ) Atomics.wait(asleep, 0, 0, 5);
+    for (const end = nowMs() + WORDS_MS; !this.#isDead() && nowMs() < end; )
+      Atomics.wait(asleep, 0, 0, 5);
     if (!this.#isDead()) this.#process.kill('SIGKILL');
     return new Error(
       `${name}: its Python (process ${pid}) was busy with ${doing} for ${timeoutMs / 1000} s and was ended; the option timeout allows more${said(this.#words())}`,
@@ -238,11 +270,13 @@ export class Child {
   }
 
   #forgetWords(): void {
-    if (this.#printed !== null && fstatSync(this.#printed).size > KEPT_BYTES) ftruncateSync(this.#printed);
+    if (this.#printed !== null && fstatSync(this.#printed).size > KEPT_BYTES)
+      ftruncateSync(this.#printed);
   }
 }
 
-const said = (printed: string): string => (printed === '' ? '' : `; it printed at last:\n${printed}`);
+const said = (printed: string): string =>
+  printed === '' ? '' : `; it printed at last:\n${printed}`;
 
 /** Only descriptors know it. */
 function unnamedFile(): number {

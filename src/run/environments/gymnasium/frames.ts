@@ -1,6 +1,6 @@
 /**
- * The frames that go between a collector and its Python, as hotslot_gymnasium.py says: requests of one size, answers of another
- * one, each part from a multiple of 8 on.
+ * The frames that go between a collector and its Python, as hotslot_gymnasium.py says: requests of
+ * one size, answers of another one, each part from a multiple of 8 on.
  */
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../../base/dtype.ts';
 import type { Spaces } from '../spaces.ts';
@@ -12,7 +12,9 @@ export const STEP = 2;
 export interface Greeting {
   readonly count: number;
   readonly observation: { readonly shape: number[]; readonly dtype: string };
-  /** low and high: null is no end on that side, and without them each number's ends follow in bytes */
+  /**
+   * low and high: null is no end on that side, and without them each number's ends follow in bytes
+   */
   readonly action: { n: number } | { shape: number[]; low?: number | null; high?: number | null };
   readonly autoreset: 'disabled' | 'same-step' | 'next-step';
 }
@@ -24,8 +26,14 @@ export interface Fault {
   readonly environment: number | null;
 }
 
-/** The greeting's spaces, as an environment has them; spacesOf() checks them. `ends`: float64, all low ones and then all high ones. */
-export function spacesIn(greeting: Greeting, ends: Uint8Array): { observationSpace: object; actionSpace: object } {
+/**
+ * The greeting's spaces, as an environment has them; spacesOf() checks them. `ends`: float64, all
+ * low ones and then all high ones.
+ */
+export function spacesIn(
+  greeting: Greeting,
+  ends: Uint8Array,
+): { observationSpace: object; actionSpace: object } {
   const { observation, action } = greeting;
   if ('n' in action) return { observationSpace: observation, actionSpace: action };
   const { shape, low, high } = action;
@@ -51,7 +59,9 @@ class Frame {
     });
     this.bytes = arrayOf('uint8', end);
     const memory = this.bytes.buffer as ArrayBuffer;
-    this.#views = places.map(({ dtype, length, at }) => new dtypes[dtype].array(memory, at, length) as TypedArray);
+    this.#views = places.map(
+      ({ dtype, length, at }) => new dtypes[dtype].array(memory, at, length) as TypedArray,
+    );
   }
 
   part<T extends TypedArray>(i: number): T {
@@ -67,7 +77,9 @@ export class Request extends Frame {
 
   constructor({ action }: Spaces, count: number) {
     const actions =
-      action.kind === 'discrete' ? (['int32', count] as const) : (['float32', count * action.size] as const);
+      action.kind === 'discrete'
+        ? (['int32', count] as const)
+        : (['float32', count * action.size] as const);
     super([['uint32', 1], ['uint32', count], ['uint8', count], actions]);
     this.operation = this.part(0);
     this.seeds = this.part(1);
@@ -80,7 +92,9 @@ export class Answer extends Frame {
   /** not 0: the length of the Fault that follows, as JSON */
   readonly fault: Uint32Array;
   readonly obs: TypedArray;
-  /** of environments that began anew in the same step what they showed last; null where they do not */
+  /**
+   * of environments that began anew in the same step what they showed last; null where they do not
+   */
   readonly finals: TypedArray | null;
   readonly rewards: Float64Array;
   readonly terminated: Uint8Array;
@@ -89,7 +103,14 @@ export class Answer extends Frame {
   constructor({ observation: { dtype, size } }: Spaces, count: number, sameStep: boolean) {
     const shown = [dtype, count * size] as const;
     const finals = sameStep ? [shown] : [];
-    super([['uint32', 1], shown, ...finals, ['float64', count], ['uint8', count], ['uint8', count]]);
+    super([
+      ['uint32', 1],
+      shown,
+      ...finals,
+      ['float64', count],
+      ['uint8', count],
+      ['uint8', count],
+    ]);
     const more = sameStep ? 3 : 2;
     this.fault = this.part(0);
     this.obs = this.part(1);

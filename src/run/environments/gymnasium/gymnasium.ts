@@ -8,9 +8,10 @@ import { checkEnvironments, checkedGymnasium, type GymnasiumOptions } from './op
 import { GymnasiumSteps } from './steps.ts';
 
 /**
- * For `vectorCollector({ make })`, and as the default export of a module for train(): each collector thread starts a process that
- * makes its environments and steps them together. Errors tell what Python printed. Needs a Python with numpy, and with Gymnasium for
- * what is named by id. Throws TypeError or RangeError for options.
+ * For `vectorCollector({ make })`, and as the default export of a module for train(): each
+ * collector thread starts a process that makes its environments and steps them together. Errors
+ * tell what Python printed. Needs a Python with numpy, and with Gymnasium for what is named by id.
+ * Throws TypeError or RangeError for options.
  */
 export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
   const plan = checkedGymnasium(options);
@@ -21,7 +22,9 @@ export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
       const { child, greeting, ends } = await Child.start(plan, count, kwargs);
       try {
         if (greeting.count !== count)
-          throw new Error(`${plan.name} has ${greeting.count} environments where ${count} were asked for`);
+          throw new Error(
+            `${plan.name} has ${greeting.count} environments where ${count} were asked for`,
+          );
         const spaces: Spaces = spacesOf(spacesIn(greeting, ends));
         const request = new Request(spaces, count);
         const answer = new Answer(spaces, count, greeting.autoreset === 'same-step');
@@ -32,11 +35,21 @@ export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
           return size === 0 ? null : (JSON.parse(child.text(size)) as Fault);
         };
         return {
-          ...{ count, spaces },
+          count,
+          spaces,
           play(hooks) {
             const { name } = plan;
             const { autoreset } = greeting;
-            return new GymnasiumSteps({ spaces, count, request, answer, ask, autoreset, hooks, name });
+            return new GymnasiumSteps({
+              spaces,
+              count,
+              request,
+              answer,
+              ask,
+              autoreset,
+              hooks,
+              name,
+            });
           },
           close: () => child.close(),
         };

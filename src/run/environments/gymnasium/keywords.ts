@@ -1,6 +1,7 @@
 /**
- * Keyword arguments on their way to Python. JSON would lose some of them in silence (NaN, undefined, Maps), so each value is sent with
- * its kind, and one that Python cannot have as it is throws with its name. hotslot_gymnasium.py reads them in value_of().
+ * Keyword arguments on their way to Python. JSON would lose some of them in silence (NaN,
+ * undefined, Maps), so each value is sent with its kind, and one that Python cannot have as it is
+ * throws with its name. hotslot_gymnasium.py reads them in value_of().
  */
 import { shown } from '../../../base/checks.ts';
 import { dtypeOf, type TypedArray } from '../../../base/dtype.ts';
@@ -8,12 +9,17 @@ import { typeError } from '../../../base/errors.ts';
 
 type Sent = string | number | boolean | null | readonly Sent[];
 
-/** All arguments as Python reads them; of one name the last one. Throws TypeError naming the argument that cannot be sent. */
+/**
+ * All arguments as Python reads them; of one name the last one. Throws TypeError naming the
+ * argument that cannot be sent.
+ */
 export function keywords(kwargs: unknown, more?: unknown): Sent {
   const all = new Map<string, Sent>();
   for (const [name, given] of Object.entries({ kwargs, 'the environment options': more ?? {} })) {
-    if (!isPlain(given)) throw typeError(`${name} must be an object of keyword arguments, got ${shown(given)}`);
-    for (const [key, value] of entriesOf(name, given)) all.set(key, sent(`${name}: ${key}`, value, [given]));
+    if (!isPlain(given))
+      throw typeError(`${name} must be an object of keyword arguments, got ${shown(given)}`);
+    for (const [key, value] of entriesOf(name, given))
+      all.set(key, sent(`${name}: ${key}`, value, [given]));
   }
   return ['dict', [...all]];
 }
@@ -26,7 +32,8 @@ function isPlain(value: unknown): value is object {
 }
 
 function entriesOf(name: string, value: object): [string, unknown][] {
-  if (Object.getOwnPropertySymbols(value).length > 0) throw typeError(`${name} has a symbol as a key: use a string`);
+  if (Object.getOwnPropertySymbols(value).length > 0)
+    throw typeError(`${name} has a symbol as a key: use a string`);
   return Object.entries(value);
 }
 
@@ -39,23 +46,34 @@ function sent(name: string, value: unknown, within: readonly object[]): Sent {
   if (typeof value === 'bigint')
     return ['int', `${value < 0n ? '-' : ''}${(value < 0n ? -value : value).toString(16)}`];
   if (value === undefined)
-    throw typeError(`${name} is undefined, which Python does not have: leave it out, or give null for None`);
-  if (typeof value !== 'object') throw typeError(`${name} is ${shown(value)}, which cannot be sent to Python`);
-  if (within.includes(value)) throw typeError(`${name} contains itself, and cannot be sent to Python`);
+    throw typeError(
+      `${name} is undefined, which Python does not have: leave it out, or give null for None`,
+    );
+  if (typeof value !== 'object')
+    throw typeError(`${name} is ${shown(value)}, which cannot be sent to Python`);
+  if (within.includes(value))
+    throw typeError(`${name} contains itself, and cannot be sent to Python`);
   const inside = [...within, value];
   const dtype = dtypeOf(value as TypedArray);
   if (dtype !== undefined) {
     const { buffer, byteOffset, byteLength } = value as TypedArray;
     return [dtype, Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength).toString('base64')];
   }
-  if (Array.isArray(value)) return ['list', Array.from(value, (each, i) => sent(`${name}[${i}]`, each, inside))];
+  if (Array.isArray(value))
+    return ['list', Array.from(value, (each, i) => sent(`${name}[${i}]`, each, inside))];
   if (value instanceof Map)
     return [
       'dict',
-      Array.from(value, ([key, each]) => [keyOf(name, key), sent(`${name}.${shown(key)}`, each, inside)]),
+      Array.from(value, ([key, each]) => [
+        keyOf(name, key),
+        sent(`${name}.${shown(key)}`, each, inside),
+      ]),
     ];
   if (isPlain(value))
-    return ['dict', entriesOf(name, value).map(([key, each]) => [key, sent(`${name}.${key}`, each, inside)])];
+    return [
+      'dict',
+      entriesOf(name, value).map(([key, each]) => [key, sent(`${name}.${key}`, each, inside)]),
+    ];
   throw typeError(
     `${name} is ${shown(value)}, which cannot be sent to Python: give plain objects, Maps, arrays, typed arrays, numbers, strings, booleans or null`,
   );

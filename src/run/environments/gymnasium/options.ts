@@ -5,19 +5,25 @@ import { rangeError, typeError } from '../../../base/errors.ts';
 import { keywords } from './keywords.ts';
 
 export interface GymnasiumOptions {
-  /** a registered environment, such as 'HalfCheetah-v5'; 'ale_py:ALE/Pong-v5' imports a module first */
+  /**
+   * a registered environment, such as 'HalfCheetah-v5'; 'ale_py:ALE/Pong-v5' imports a module first
+   */
   id?: string;
   /**
-   * instead of it 'module:function': what makes one environment, or, where it has a parameter `num_envs`, a vector environment in
-   * any of Gymnasium's three autoreset modes
+   * instead of it 'module:function': what makes one environment, or, where it has a parameter
+   * `num_envs`, a vector environment in any of Gymnasium's three autoreset modes
    */
   entry?: string;
   /**
-   * Keyword arguments: numbers, bigints, booleans, strings, null, typed arrays (as numpy arrays), arrays, plain objects and Maps (as
-   * dicts). `environmentOptions` of train(), or the options of the pool, replace those of the same name.
+   * Keyword arguments: numbers, bigints, booleans, strings, null, typed arrays (as numpy arrays),
+   * arrays, plain objects and Maps (as dicts). `environmentOptions` of train(), or the options of
+   * the pool, replace those of the same name.
    */
   kwargs?: Readonly<Record<string, unknown>>;
-  /** of an id: as `gymnasium.make_vec` takes it. Default: environments stepped in turn, each begun with a seed of its own */
+  /**
+   * of an id: as `gymnasium.make_vec` takes it. Default: environments stepped in turn, each begun
+   * with a seed of its own
+   */
   vectorization?: 'sync' | 'async' | 'vector_entry_point';
   /** folder of the module; default: the current one */
   path?: string | URL;
@@ -25,7 +31,10 @@ export interface GymnasiumOptions {
   python?: string;
   /** seconds within which a step has to be over, and the beginning; default 60 */
   timeout?: number;
-  /** what it prints: 'kept' for errors to tell the end of, or 'shown' on standard error; default 'kept' */
+  /**
+   * what it prints: 'kept' for errors to tell the end of, or 'shown' on standard error; default
+   * 'kept'
+   */
   output?: 'kept' | 'shown';
 }
 
@@ -46,7 +55,16 @@ const modes = ['sync', 'async', 'vector_entry_point'];
 
 /** Throws TypeError or RangeError naming the option. */
 export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
-  checkKeys('gymnasium', options, ['id', 'entry', 'kwargs', 'vectorization', 'path', 'python', 'timeout', 'output']);
+  checkKeys('gymnasium', options, [
+    'id',
+    'entry',
+    'kwargs',
+    'vectorization',
+    'path',
+    'python',
+    'timeout',
+    'output',
+  ]);
   const {
     id = '',
     entry = '',
@@ -60,7 +78,9 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   for (const [name, value] of Object.entries({ id, entry, python }))
     if (typeof value !== 'string') throw typeError(`${name} must be a string, got ${shown(value)}`);
   if ((id === '') === (entry === ''))
-    throw typeError("gymnasium() needs either id, such as 'CartPole-v1', or entry, such as 'my_module:make'");
+    throw typeError(
+      "gymnasium() needs either id, such as 'CartPole-v1', or entry, such as 'my_module:make'",
+    );
   if (entry !== '' && !/^[\w.]+:\w+$/.test(entry))
     throw rangeError(`entry must be 'module:function', got ${shown(entry)}`);
   keywords(kwargs);
@@ -80,8 +100,19 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   // A name alone is looked up in PATH.
   const program = python.includes('/') ? resolve(python) : python;
   const timeoutMs = timeout * 1000;
-  return { id, entry, kwargs, vectorization, path: folder, python: program, timeoutMs, output, name: id || entry };
+  return {
+    id,
+    entry,
+    kwargs,
+    vectorization,
+    path: folder,
+    python: program,
+    timeoutMs,
+    output,
+    name: id || entry,
+  };
 }
 
 /** Of the environments that one process steps. */
-export const checkEnvironments = (count: number): number => checkCount('environments', count, 1, 2 ** 16);
+export const checkEnvironments = (count: number): number =>
+  checkCount('environments', count, 1, 2 ** 16);

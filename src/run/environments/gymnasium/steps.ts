@@ -133,11 +133,15 @@ export class GymnasiumSteps implements SteppedSet {
     const fault = ask(operation);
     if (fault === null) return;
     const { environment, gave } = fault;
-    const [who, when] = environment === null ? [name, ''] : [this.#name(environment), this.#when(environment)];
+    const [who, when] =
+      environment === null ? [name, ''] : [this.#name(environment), this.#when(environment)];
     throw rangeError(`${who}: ${by} gave ${gave}${when}`);
   }
 
-  /** In next-step mode a policy acts once more for an episode that is over, and its action is ignored: it sees 0 for NaN. */
+  /**
+   * In next-step mode a policy acts once more for an episode that is over, and its action is
+   * ignored: it sees 0 for NaN.
+   */
   #clean(): void {
     const { size, dtype } = this.spaces.observation;
     if (!dtype.startsWith('float')) return;
@@ -146,7 +150,10 @@ export class GymnasiumSteps implements SteppedSet {
         if (!Number.isFinite(this.obs[at])) this.obs[at] = 0;
   }
 
-  /** Throws for NaN and infinities. `last`: they may be in the observation of a terminated step, of which the buffer stores 0. */
+  /**
+   * Throws for NaN and infinities. `last`: they may be in the observation of a terminated step, of
+   * which the buffer stores 0.
+   */
   #copy(from: TypedArray, to: TypedArray, by: string, last = false): void {
     const { size, dtype } = this.spaces.observation;
     to.set(from as never);
