@@ -1,9 +1,11 @@
-// The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA C++, HIP and OpenCL C.
-// A kernel is a C subset without templates. Parameters come as pointers, then gk_i64, then gk_real; on a device they are 8, 8
-// and 4 bytes. Grids and blocks have one dimension and any size. all.gk lists the kernels of a device image.
+// The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA
+// C++, HIP and OpenCL C. A kernel is a C subset without templates. Parameters come as pointers,
+// then gk_i64, then gk_real; on a device they are 8, 8 and 4 bytes. Grids and blocks have one
+// dimension and any size. all.gk lists the kernels of a device image.
 //
-// Contraction is off and nothing is "fast": CUDA's and HIP's +, −, ·, / and sqrt round as the host's do. OpenCL promises that
-// for +, − and ·; a division may be off by 2.5 units in the last place and a root by 3, unless the driver builds the image with
+// Contraction is off and nothing is "fast": CUDA's and HIP's +, −, ·, / and sqrt round as the
+// host's do. OpenCL promises that for +, − and ·; a division may be off by 2.5 units in the last
+// place and a root by 3, unless the driver builds the image with
 // -cl-fp32-correctly-rounded-divide-sqrt, and subnormal numbers may count as zero.
 #pragma once
 
@@ -61,23 +63,27 @@ typedef uint4 gk_u32x4;
 #endif
 #if defined(__HIP__)
 extern "C" __device__ float __ocml_sqrt_f32(float);
-#define GK_THREAD ((gk_i64)__builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + __builtin_amdgcn_workitem_id_x())
+#define GK_THREAD                                                                    \
+  ((gk_i64)__builtin_amdgcn_workgroup_id_x() * __builtin_amdgcn_workgroup_size_x() + \
+   __builtin_amdgcn_workitem_id_x())
 #define GK_THREADS ((gk_i64)__builtin_amdgcn_grid_size_x())
 #define GK_BLOCK ((gk_i64)__builtin_amdgcn_workgroup_id_x())
 #define GK_BLOCKS ((gk_i64)(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x()))
 #define GK_MEMBER ((gk_i32)__builtin_amdgcn_workitem_id_x())
 #define GK_MEMBERS ((gk_i32)__builtin_amdgcn_workgroup_size_x())
 // The processor's barrier waits for threads alone; the fences are for what they wrote.
-#define GK_BARRIER                                          \
-  do {                                                      \
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");  \
-    __builtin_amdgcn_s_barrier();                           \
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");  \
+#define GK_BARRIER                                         \
+  do {                                                     \
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \
+    __builtin_amdgcn_s_barrier();                          \
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup"); \
   } while (0)
 #define gk_sqrt(x) __ocml_sqrt_f32(x)
 #elif defined(__clang__)
 #define GK_CUDA 1
-#define GK_THREAD ((gk_i64)__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x())
+#define GK_THREAD                                                           \
+  ((gk_i64)__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + \
+   __nvvm_read_ptx_sreg_tid_x())
 #define GK_THREADS ((gk_i64)__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x())
 #define GK_BLOCK ((gk_i64)__nvvm_read_ptx_sreg_ctaid_x())
 #define GK_BLOCKS ((gk_i64)__nvvm_read_ptx_sreg_nctaid_x())
@@ -117,10 +123,11 @@ typedef uint32_t gk_u32;
 typedef int64_t gk_i64;
 typedef uint64_t gk_u64;
 #define GK_HOST 1
-// The host form is compiled for several instruction sets and chosen when the library loads. Contraction is off in every
-// one, so all of them compute the same bits. Sanitizers cannot run before a resolver does: they get the plain form.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__) && !defined(GK_NO_CLONES)
+// The host form is compiled for several instruction sets and chosen when the library loads.
+// Contraction is off in every one, so all of them compute the same bits. Sanitizers cannot run
+// before a resolver does: they get the plain form.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(GK_NO_CLONES)
 #define GK_KERNEL __attribute__((target_clones("avx512f", "avx2", "default"))) void
 #else
 #define GK_KERNEL void
@@ -150,19 +157,23 @@ typedef uint64_t gk_u64;
 typedef float gk_real;
 #define GK_NAN gk_from_bits(0x7fc00000u)
 
-// One thread of many on a device, the whole range on the host. An index goes to the same thread in every
-// loop, so a loop may read at `i` what an earlier one wrote there; nothing else is ordered within a kernel. That iterations
-// do not depend on each other is a promise to the vectoriser too, also when a kernel works in place.
+// One thread of many on a device, the whole range on the host. An index goes to the same thread in
+// every loop, so a loop may read at `i` what an earlier one wrote there; nothing else is ordered
+// within a kernel. That iterations do not depend on each other is a promise to the vectoriser too,
+// also when a kernel works in place.
 #ifdef GK_HOST
 #define GK_EACH(i, n) _Pragma("GCC ivdep") for (gk_i64 i = 0; i < (n); ++i)
-#define GK_EACH2(i, rows, j, columns) for (gk_i64 i = 0; i < (rows); ++i) GK_EACH(j, columns)
+#define GK_EACH2(i, rows, j, columns) \
+  for (gk_i64 i = 0; i < (rows); ++i) GK_EACH(j, columns)
 #else
 #define GK_EACH(i, n) for (gk_i64 i = GK_THREAD; i < (n); i += GK_THREADS)
 #define GK_EACH2(i, rows, j, columns) \
-  GK_EACH(gk_at, (rows) * (columns)) for (gk_i64 i = gk_at / (columns), j = gk_at - i * (columns), gk_once = 1; gk_once; gk_once = 0)
+  GK_EACH(gk_at, (rows) * (columns))  \
+  for (gk_i64 i = gk_at / (columns), j = gk_at - i * (columns), gk_once = 1; gk_once; gk_once = 0)
 #endif
-// Before a loop that waits for its own loads: four rounds' loads are under way at once, the sums keep their order. What OpenCL
-// would make of it, the translator to SPIR-V puts down as a block it does not allow.
+// Before a loop that waits for its own loads: four rounds' loads are under way at once, the sums
+// keep their order. What OpenCL would make of it, the translator to SPIR-V puts down as a block it
+// does not allow.
 #if defined(GK_HOST) || defined(GK_OPENCL)
 #define GK_UNROLL
 #else
@@ -170,29 +181,34 @@ typedef float gk_real;
 #endif
 #define GK_ALONE if (GK_THREAD == 0)
 
-// What the threads of a block make together. GK_SHARED declares, first in a kernel, memory that they share; GK_L marks pointers
-// to it. All threads of a block must come to each GK_BARRIER, and go on when all have come. It orders what they share.
-// In OpenCL it orders nothing else: an element of a tensor that is written is read by the same thread alone.
-// GK_EACH_TILE deals tiles of `size` below n out to the blocks, GK_EACH_PLACE places below n to the threads of a block: a
-// place goes to the same thread in every loop. So such a kernel is right for any number of blocks and of threads in them; its
-// entry in registry.cpp says how many outputs a block makes. On the host one thread is the block.
+// What the threads of a block make together. GK_SHARED declares, first in a kernel, memory that
+// they share; GK_L marks pointers to it. All threads of a block must come to each GK_BARRIER, and
+// go on when all have come. It orders what they share. In OpenCL it orders nothing else: an element
+// of a tensor that is written is read by the same thread alone. GK_EACH_TILE deals tiles of `size`
+// below n out to the blocks, GK_EACH_PLACE places below n to the threads of a block: a place goes
+// to the same thread in every loop. So such a kernel is right for any number of blocks and of
+// threads in them; its entry in registry.cpp says how many outputs a block makes. On the host one
+// thread is the block.
 #ifdef GK_HOST
 #define GK_EACH_TILE(first, n, size) for (gk_i64 first = 0; first < (n); first += (size))
 #define GK_EACH_PLACE(t, n) _Pragma("GCC ivdep") for (gk_i32 t = 0; t < (n); ++t)
 #else
-#define GK_EACH_TILE(first, n, size) for (gk_i64 first = GK_BLOCK * (size); first < (n); first += GK_BLOCKS * (size))
+#define GK_EACH_TILE(first, n, size) \
+  for (gk_i64 first = GK_BLOCK * (size); first < (n); first += GK_BLOCKS * (size))
 #define GK_EACH_PLACE(t, n) for (gk_i32 t = GK_MEMBER; t < (n); t += GK_MEMBERS)
 #endif
 
-// Sums have one order on every family, whatever the grid. Eight numbers are added up by pairs; a lane begins with +0.0 and adds
-// its eights in order; lanes are added up by halves. What is not there counts as +0.0. Lanes of nothing else may be left out: they
-// would change no bits, as a sum that began with +0.0 is never -0.0.
+// Sums have one order on every family, whatever the grid. Eight numbers are added up by pairs; a
+// lane begins with +0.0 and adds its eights in order; lanes are added up by halves. What is not
+// there counts as +0.0. Lanes of nothing else may be left out: they would change no bits, as a sum
+// that began with +0.0 is never -0.0.
 GK_FN float gk_eight(float a, float b, float c, float d, float e, float f, float g, float h) {
   return ((a + b) + (c + d)) + ((e + f) + (g + h));
 }
 
-// Adds lanes up: lane l takes lane l + count / 2, then l + count / 4, until lane 0 has all of them. `count` is a power of two, a
-// lane is `width` numbers. The last barrier is for who writes to the lanes next.
+// Adds lanes up: lane l takes lane l + count / 2, then l + count / 4, until lane 0 has all of them.
+// `count` is a power of two, a lane is `width` numbers. The last barrier is for who writes to the
+// lanes next.
 GK_FN void gk_fold(GK_L float* lanes, gk_i32 count, gk_i32 width) {
   GK_BARRIER;
   for (gk_i32 left = count / 2; left > 0; left /= 2) {
@@ -232,13 +248,14 @@ GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
 #define GK_ACT_RELU 1
 #define GK_ACT_TANH 2
 
-// tanh by its continued fraction at x/4 and two doublings: the same bits on every family, and it vectorises. Beyond 9.1 a
-// float cannot tell it from 1. NaN stays NaN.
+// tanh by its continued fraction at x/4 and two doublings: the same bits on every family, and it
+// vectorises. Beyond 9.1 a float cannot tell it from 1. NaN stays NaN.
 GK_FN float gk_tanh(float x) {
   float c = x > 9.1f ? 9.1f : x;
   c = c < -9.1f ? -9.1f : c;
   float y = 0.25f * c, s = y * y;
-  float t = y * (135135.0f + s * (17325.0f + s * (378.0f + s))) / (135135.0f + s * (62370.0f + s * (3150.0f + s * 28.0f)));
+  float t = y * (135135.0f + s * (17325.0f + s * (378.0f + s))) /
+            (135135.0f + s * (62370.0f + s * (3150.0f + s * 28.0f)));
   t = 2.0f * t / (1.0f + t * t);
   return 2.0f * t / (1.0f + t * t);
 }
