@@ -129,7 +129,7 @@ export class Averager {
     const { run, header } = this.#ring;
     if (run.isLast(sequence)) return Ending.ticks;
     if (!header.isPaused(Pause.end)) return Ending.none;
-    // I9: what has no slot by now gets none any more.
+    // Slot-9: what has no slot by now gets none any more.
     return this.#ring.isLast(sequence) ? header.ending : Ending.none;
   }
 

@@ -1,5 +1,5 @@
 /**
- * The roles that one thread hosts now. They follow the table that the client chose: see I10 in
+ * The roles that one thread hosts now. They follow the table that the client chose: see Slot-10 in
  * src/engine/ring/slot.ts.
  */
 
@@ -23,8 +23,8 @@ export class Hosted {
   #missing: readonly Role[] = [];
 
   /**
-   * `make` makes actors that find their place in the ring by themselves (I8). `longPack`: packing
-   * takes longer than a thread of the host device's pool takes to wake.
+   * `make` makes actors that find their place in the ring by themselves (Slot-8). `longPack`:
+   * packing takes longer than a thread of the host device's pool takes to wake.
    */
   constructor(
     ring: Ring,

@@ -1,7 +1,7 @@
 /**
  * The other small role on pack's thread, where rows live on the device: orders copies of what
- * collectors added, span by span, on a copy stream of its own. Poll sees them done. Rules D1 to D9:
- * src/engine/device-rows/words.ts.
+ * collectors added, span by span, on a copy stream of its own. Poll sees them done. Rules
+ * DeviceRows-1 to DeviceRows-9: src/engine/device-rows/words.ts.
  */
 
 import { answered } from '../src/base/addon.ts';
@@ -64,8 +64,8 @@ export class Ingest {
   }
 
   /**
-   * D5: whether a tick may draw what was visible when it looked, while the spans on the way are
-   * copied.
+   * DeviceRows-5: whether a tick may draw what was visible when it looked, while the spans on the
+   * way are copied.
    */
   mayDraw(visible: number): boolean {
     const { words, shared } = this.#rows;
@@ -76,7 +76,7 @@ export class Ingest {
   #leastHead(): number {
     let least = Number.POSITIVE_INFINITY;
     for (let slot = 0; slot < this.#ring.depth; slot++)
-      // A slot that is Requested has no head yet, a Free one is spent (I5).
+      // A slot that is Requested has no head yet, a Free one is spent (Slot-5).
       if (this.#ring.state(slot) > SlotState.Requested)
         least = Math.min(least, this.#halves.params(slot)[Param.low] as number);
     return least;

@@ -169,7 +169,8 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Rows whose copies are over count (D2): the event was seen, and `reserved` is read behind that.
+   * Rows whose copies are over count (DeviceRows-2): the event was seen, and `reserved` is read
+   * behind that.
    */
   #passSpans(): number {
     const { rows } = this.#setup;
@@ -270,7 +271,7 @@ export class PollActor implements Actor {
         ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
       }
       if (mailbox) this.#publish(mailbox, record);
-      // The record and the scalars are reused at once: into the journal before Free (I5).
+      // The record and the scalars are reused at once: into the journal before Free (Slot-5).
       ring.journal.write(record, slot, halves.scalars(slot));
       const next = ring.sequence(slot) + 1;
       ring.handOver(slot, SlotState.Free, 'pack');

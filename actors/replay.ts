@@ -1,7 +1,7 @@
 /**
  * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in
  * autonomous runs; manual ticks are spent by the caller. An update is applied exactly once,
- * whatever dies when (I8).
+ * whatever dies when (Slot-8).
  */
 import { answered } from '../src/base/addon.ts';
 import { nativeMemory } from '../src/device/native.ts';
@@ -111,7 +111,7 @@ export class ReplayActor implements Actor {
     if (this.#unsure && home !== undefined)
       answered(nativeMemory().copyOut(home, this.#setup.halves.homeBytes(slot)));
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not
-    // launched again (I8).
+    // launched again (Slot-8).
     const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
     this.#unsure = false;
     if (applied) answered(replayer.mark(slot, at));

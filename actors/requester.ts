@@ -37,7 +37,7 @@ export class Requester {
       this.#request(slot, sequence, mode);
       ring.handOver(slot, SlotState.Requested, 'pack');
       this.#seat.next();
-      // I9: read after the request was stored.
+      // Slot-9: read after the request was stored.
       if (!ring.header.mayRequest(mode) || ring.failure.set) {
         this.takeBack(slot);
         return made;
@@ -67,7 +67,7 @@ export class Requester {
       this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
     // It is room for other pipelines that sample, and writers, which have less of it now, may not
-    // come to ring them (S5).
+    // come to ring them (Limiter-5).
     if (limiter) bells.ringAll();
     return taken;
   }

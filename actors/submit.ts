@@ -43,7 +43,7 @@ export class SubmitActor implements Actor {
       const bytes = this.#halves.moves(slot);
       record[Field.moved] = bytes;
       // A copy that a dead actor enqueued may still run: the same bytes once more change nothing
-      // (I8).
+      // (Slot-8).
       this.#backend.submitSlot(slot, bytes);
       record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');

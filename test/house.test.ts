@@ -260,6 +260,27 @@ describe('the house', () => {
     expect(wrong).to.deep.equal(['src/run/collectors/collector-pool.ts']);
   });
 
+  it('a rule of a protocol is written once, and every citation names one that is written', () => {
+    // Two spaces behind its name tell the rule from a comment that cites it.
+    const definition = /^\s*(?:\*|\/\/) +([A-Z]\w*-\d+) {2}/gm;
+    const defined = new Map<string, string[]>();
+    for (const file of [...sources, ...natives])
+      for (const [, rule = ''] of textOf(file).matchAll(definition))
+        defined.set(rule, [...(defined.get(rule) ?? []), file]);
+    const twice = [...defined].filter(([, places]) => places.length > 1);
+    expect(twice, 'written more than once').to.deep.equal([]);
+    expect(defined.size).to.be.at.least(100);
+    const rooms = new Set([...defined.keys()].map((rule) => rule.replace(/-\d+$/, '')));
+    const cited = new RegExp(`\\b(${[...rooms].join('|')})-(\\d+)\\b`, 'g');
+    const tests = filesOf('test', '.ts', '.cpp', '.hpp').filter(
+      (file) => !file.includes('fixtures'),
+    );
+    const unknown = [...sources, ...natives, ...tests, 'docs/design.md'].flatMap((file) =>
+      [...textOf(file).matchAll(cited)].map(([rule]) => rule).filter((rule) => !defined.has(rule)),
+    );
+    expect(unknown, 'cited, and written nowhere').to.deep.equal([]);
+  });
+
   it('a file opens by saying what it is', () => {
     const all = [
       ...sources,

@@ -11,7 +11,7 @@
 //                usFirstReplay100 …AfterUpload            99, 2.5
 //                  CudaExec::upload (cuda/graph.cpp): instantiate() and update() upload.
 //                bytesPerExec10 …Replayed …Destroyed      115,343 each: destroyed execs give
-//                nothing back at once
+//                                                         nothing back at once
 //                  Nothing: a pipeline has a handful of execs.
 // firsts         msBeside_ msUntilDone_first…             0.01 to 0.09: none waits
 //                  CudaDevice::prepare (cuda/device.cpp) makes each once before there is work:
@@ -21,8 +21,8 @@
 //                  gpu/retired.hpp gives back when nothing is queued.
 //                msBeside_memAlloc hostAlloc allocManaged 0.4, 32 for 64 MiB, 0.1
 //                  hostAllocSmall msAlone_hostAlloc       no line: asked since, for whether bytes
-//                  or work take the time core/block_cache.hpp and gpu/memory.hpp keep memory for
-//                  the next user.
+//                                                         or work take the time
+//                  core/block_cache.hpp and gpu/memory.hpp keep memory for the next user.
 //                msBeside_hostRegister memAdvise prefetch 1.0, 0.04, 0.2
 //                  Made at opening, never in the thread that enqueues ticks.
 //                msBeside_moduleLoad moduleUnload         100, 100
@@ -31,7 +31,7 @@
 //                  execUpdate execDestroy                 0.03, 0.06
 //                  A pipeline may capture again while it runs.
 //                msBeside_copyFromPageable …SameStream    0.2, 0.2: 1 MiB is copied before the call
-//                returns
+//                                                         returns
 //                  copyToPageable                         0.2 beside another stream's work
 //                  Nothing: cuda/stream.cpp and addon/memory.cpp copy through pinned memory, as
 //                  documents promise less.
@@ -41,8 +41,9 @@
 //                  enqueues.
 // products       msBeside_cublasCreate sgemmFirst         102, 154: loading waits
 //                  sgemmTransposed sgemmLarge             113, 0.3: a kind of product is loaded
-//                  when it is first asked for CudaDevice::prepare opens cuBLAS; cuda/blas.cpp runs
-//                  a product once before a capture has it.
+//                                                         when it is first asked for
+//                  CudaDevice::prepare opens cuBLAS; cuda/blas.cpp runs a product once before a
+//                  capture has it.
 //                inCapture_ endCapture_sgemmNewShape      0, 0
 //                  Nothing: a product runs once before, whatever this says.
 // synchronizing  usOfMemsetAndSynchronize …Asking         25, 7
@@ -58,24 +59,24 @@
 // registering    registerOverlapping registerSamePageApart 712, 0: bytes count as taken, not pages
 //                  Hotslot registers what it is given, and passes 712 on.
 // capturing      inCapture_ endCapture_…                  900, 901 for memAlloc and queries; 0 in
-// relaxed mode
+//                                                         relaxed mode
 //                  RelaxedCaptureMode (cuda/driver.hpp) around each such call.
 //                unjoined_… destroyed_…                   904, then 0 each: side streams are free
 //                  cuda/capture.cpp joins what was left out, before the end.
 //                elsewhere_endCapture …Again beginCapture no line: the contract met 908, then 401.
-//                Asked since.
+//                                                         Asked since.
 //                  cuda/capture.cpp tries a capture on 401, and gives the stream up if none begins.
 // managed        smallAddressesApart                      512
 //                preferredOf… prefetchedOf…               0 for what shares a 4 KiB page, -2 for
-//                the next page
+//                                                         the next page
 //                  managed_grain (cuda/memory.cpp): whole 64 KiB are handed out.
 //                msOfPrefetch_…                           0.3 of 0.32 until done: the call does the
-//                work itself
+//                                                         work itself
 //                  A prefetch is the caller's to make: no actor makes one.
 // holding        streamsHeldBesideAFreeOne …BehindThem    64, 31 with 32 connections
 //                  cuda/find.cpp sets CUDA_DEVICE_MAX_CONNECTIONS to 32.
 // losing         trap lost_…                              719 for each call, destroys and frees
-// too; execDestroy 0
+//                                                         too; execDestroy 0
 //                  loses_context (cuda/driver.hpp): one error for each, and closing is silent.
 #pragma once
 #include <sys/mman.h>

@@ -49,7 +49,7 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
 }
 
 void Halo::look(Mpi& mpi, Look& look) {
-  // H5: states first; what a rank has sent is in its words before it leaves.
+  // Exchange-5: states first; what a rank has sent is in its words before it leaves.
   for (size_t rank = 0; rank < found_.size(); ++rank)
     if (is_here(int(rank))) found_[rank] = word_at(&state_of(int(rank))).load();
   for (Route& route : outgoing_) ship(mpi, route, look);
@@ -90,7 +90,8 @@ void Halo::ask(Mpi& mpi, Look& look) {
   }
 }
 
-// H1: this is the reader of what leaves; a half is empty when MPI has no more to do with it.
+// Exchange-1: this is the reader of what leaves; a half is empty when MPI has no more to do with
+// it.
 void Halo::ship(Mpi& mpi, Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -122,8 +123,8 @@ void Halo::invite(Mpi& mpi, Route& route) {
   }
 }
 
-// H2: an arrival is told when what left for its sender before has left for good, for who is told
-// may start again.
+// Exchange-2: an arrival is told when what left for its sender before has left for good, for who is
+// told may start again.
 void Halo::receive(Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -141,7 +142,7 @@ void Halo::receive(Route& route, Look& look) {
     of.next += 2;
     of.full = false;
     look.worked = true;
-    // H3
+    // Exchange-3
     ring(route.reader);
   }
   const size_t reader = size_t(route.reader);

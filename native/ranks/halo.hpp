@@ -1,6 +1,7 @@
 // Stands in for every rank of a halo exchange that is in another process: sends what its outgoing
 // halves are filled with, fills incoming halves with what arrives, and says of a rank here how it
-// left. The rules H1 to H6 are those of src/shm/exchange-words.ts, where the words are drawn.
+// left. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-words.ts, where the words
+// are drawn.
 #pragma once
 #include "ranks/thread.hpp"
 
@@ -40,7 +41,8 @@ class Halo final : public Job {
 
   // On the thread. To every other process; at most mail_bytes.
   void send(Mpi& mpi, const std::vector<uint8_t>& bytes);
-  // A rank elsewhere has left as `state`; it had sent so many exchanges, which arrive first (H5).
+  // A rank elsewhere has left as `state`; it had sent so many exchanges, which arrive first
+  // (Exchange-5).
   void left(int rank, int state, int64_t exchange);
 
  private:

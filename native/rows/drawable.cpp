@@ -59,7 +59,7 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
       state.tail -= capacity;
     }
     // Lapped since the last look: nothing that is known holds any more. Nor where fewer are
-    // committed than were (L1): then another thread has written there what no writer does.
+    // committed than were (Lanes-1): then another thread has written there what no writer does.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->went(lane, entry(lane, state.head).place);
@@ -77,7 +77,7 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     while (state.seen.to < now.to && !overtaken) {
       const uint64_t some = std::min<uint64_t>(most, now.to - state.seen.to);
       for (uint64_t i = 0; i < some; ++i) notes_[i] = note_at(lanes_, lane, state.seen.to + i);
-      // L4: none of them is believed unless all are what they were.
+      // Lanes-4: none of them is believed unless all are what they were.
       overtaken = lowest_kept(lanes_, lane) > state.seen.to;
       if (overtaken) break;
       for (uint64_t i = 0; i < some; ++i)

@@ -73,8 +73,8 @@ Span span(const Lanes& lanes, uint64_t lane) {
   // First, or a reader that stood still between the two loads while the writer went round would
   // find nothing there.
   const uint64_t kept = lowest_kept(lanes, lane);
-  // L3: pairs with the writer's store, so the bytes below it are seen. The floor was a committed
-  // count once.
+  // Lanes-3: pairs with the writer's store, so the bytes below it are seen. The floor was a
+  // committed count once.
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (kept >= to) return {to, to};
   return {to - kept > lanes.per_lane ? to - lanes.per_lane : kept, to};
@@ -225,7 +225,7 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
                uint32_t* episode) {
   stand_back(lanes);
 
-  // L2, for all lanes at once: one fence orders these stores before every byte that follows.
+  // Lanes-2, for all lanes at once: one fence orders these stores before every byte that follows.
   for (uint64_t i = 0; i < count; ++i) {
     if (!steps.takes(i)) continue;
     const uint64_t lane = first + i;
@@ -264,8 +264,8 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
       episode[i] = 0;
       ++end;
     }
-    // L3: what was written before is seen by who reads this. The count of steps comes after it: who
-    // sees a step counted finds it committed.
+    // Lanes-3: what was written before is seen by who reads this. The count of steps comes after
+    // it: who sees a step counted finds it committed.
     lanes.of[lane].committed.store(end, std::memory_order_release);
     lanes.of[lane].steps.store(before + 1, std::memory_order_release);
   }

@@ -7,18 +7,18 @@
 // Place n of lane l (counted from the first ever written in it) lies at l × per_lane + n mod
 // per_lane. It holds a step, or an episode's final observation. Its note says which, and carries
 // the numbers that every view needs, densely.
-//   L1  A lane has one writer. Only it moves `begun`, `committed` and `steps`; they never fall.
-//   L2  The writer stores begun = b before it writes a byte of any place below b, so places below b
-//       − per_lane may be
-//   gone. L3 committed = c is stored after every byte of the places below c. A step that ends its
-//   episode and the final
-//       observation behind it are committed by one store.
-//   L4  A reader trusts what it copied of place n < c only if begun, read after the copy, is at
-//       most n + per_lane.
-//   L5  A writer that died between L2 and L3 left begun > committed. Its successor goes on at
-//       committed; begun stays. One that died behind L3 left a step uncounted: the successor counts
-//       it first.
-//   L6  clear() raises `floor` to committed. What lies below it is gone, as if overwritten.
+//   Lanes-1  A lane has one writer. Only it moves `begun`, `committed` and `steps`; they never
+//       fall.
+//   Lanes-2  The writer stores begun = b before it writes a byte of any place below b, so places
+//       below b − per_lane may be gone.
+//   Lanes-3  committed = c is stored after every byte of the places below c. A step that ends its
+//       episode and the final observation behind it are committed by one store.
+//   Lanes-4  A reader trusts what it copied of place n < c only if begun, read after the copy, is
+//       at most n + per_lane.
+//   Lanes-5  A writer that died between Lanes-2 and Lanes-3 left begun > committed. Its successor
+//       goes on at committed; begun stays. One that died behind Lanes-3 left a step uncounted: the
+//       successor counts it first.
+//   Lanes-6  clear() raises `floor` to committed. What lies below it is gone, as if overwritten.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -62,14 +62,13 @@ static_assert(sizeof(Note) == 16, "notes are dense");
 // meet. The writer reads its own three relaxed: nobody else writes them, but a predecessor whose
 // claim it took over.
 //   begun      stored relaxed, with a release fence behind it: that orders it before every byte
-//   that follows (L2).
-//              Readers acquire it behind an acquire fence, which orders their copies before (L4).
-//   committed  released behind the bytes, acquired before them (L3).
+//              that follows (Lanes-2). Readers acquire it behind an acquire fence, which orders
+//              their copies before (Lanes-4).
+//   committed  released behind the bytes, acquired before them (Lanes-3).
 //   steps      released behind committed: who sees a step counted finds it committed.
 //   floor      raised by whoever clears, to a count that was committed: released, and acquired by
-//   readers, so that
-//              what is below it is never taken for what lies there next. Of two that raise it the
-//              first look is relaxed.
+//              readers, so that what is below it is never taken for what lies there next. Of two
+//              that raise it the first look is relaxed.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };
@@ -97,8 +96,8 @@ struct Span {
 };
 Span span(const Lanes& lanes, uint64_t lane);
 
-// L4: the lowest place of a lane that cannot have been written over. What was read before this call
-// is ordered before it.
+// Lanes-4: the lowest place of a lane that cannot have been written over. What was read before this
+// call is ordered before it.
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane);
 
 struct LaneCounts {
@@ -108,18 +107,18 @@ struct LaneCounts {
 LaneCounts count_steps(const Lanes& lanes);
 uint64_t count_steps_ever(const Lanes& lanes);
 
-// L6 for every lane.
+// Lanes-6 for every lane.
 void clear_lanes(const Lanes& lanes);
 
-// Copies a note out of shared memory; L4 is the caller's.
+// Copies a note out of shared memory; Lanes-4 is the caller's.
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place);
-// Copies a note in, to where it lies in its lane's ring; L2 is the caller's.
+// Copies a note in, to where it lies in its lane's ring; Lanes-2 is the caller's.
 void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note);
 
 // Bytes of a place as read_range() copies it: its note, then what it holds.
 inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
 // Copies the places [from, from + count) of a lane, all of them committed, to `out`. Returns the
-// lowest place that cannot have been written over meanwhile (L4, without the floor): what lies
+// lowest place that cannot have been written over meanwhile (Lanes-4, without the floor): what lies
 // below it in `out` is worth nothing.
 uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
 

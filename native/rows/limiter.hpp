@@ -2,23 +2,24 @@
 // SampleToInsertRatio. Its header is the start of the limiter's own shared memory
 // (src/store/rate-limiter.ts); compiled into rows.node.
 //
-//   S1  An add is admitted by what is admitted and what is sampled, and counted in the same
+//   Limiter-1  An add is admitted by what is admitted and what is sampled, and counted in the same
 //       exchange: of two that want the last room one gets it, and nothing taken is lost.
-//   S2  A batch is admitted by what is inserted, never before min_size. inserts grows when the rows
-//       are committed.
-//   S3  Who waits reads its bell, then looks for room, then sleeps on the count that it read.
-//   S4  Who made room counts first and rings afterwards: inserts, then the buffer's bells; samples,
-//       then the limiter's.
-//   S5  What is given back makes samples fall. That is room to sample, so the buffer's bells are
-//       rung: writers have less room now, and may not come to ring them.
-//   S6  A pipeline counts each sequence once. How far it has counted stands in its ring, and moves
-//       in the native call that counts or gives back: a thread that is ended leaves both or
+//   Limiter-2  A batch is admitted by what is inserted, never before min_size. inserts grows when
+//       the rows are committed.
+//   Limiter-3  Who waits reads its bell, then looks for room, then sleeps on the count that it
+//       read.
+//   Limiter-4  Who made room counts first and rings afterwards: inserts, then the buffer's bells;
+//       samples, then the limiter's.
+//   Limiter-5  What is given back makes samples fall. That is room to sample, so the buffer's bells
+//       are rung: writers have less room now, and may not come to ring them.
+//   Limiter-6  A pipeline counts each sequence once. How far it has counted stands in its ring, and
+//       moves in the native call that counts or gives back: a thread that is ended leaves both or
 //       neither, and its successor counts no sequence that is counted already. Where requests are
 //       paused, what is counted and not requested is given back.
 //
 // The band holds a batch and an add (checkBand()), so writers and samplers never wait for each
 // other: one of the two has room, whatever the counts. `test/model/limiter.ts` goes through every
-// interleaving of S1 to S5, each of them broken in turn; S6 is tried by
+// interleaving of Limiter-1 to Limiter-5, each of them broken in turn; Limiter-6 is tried by
 // `test/actors/stepped.test.ts`.
 #pragma once
 #include <atomic>

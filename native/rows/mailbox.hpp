@@ -2,22 +2,22 @@
 // never torn. The writer may be this code (host weights) or a device copy that lands in the buffer;
 // compiled into rows.node.
 //
-//   M1  version v lives in buffer v mod 3.
-//   M2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new reader
-//       starts on.
-//   M3  begun is the highest version whose write has begun. It moves before the first byte, never
-//       back. A reader of version v trusts its copy only if begun, read after the copy, is below v
-//       + 3, the next version in that buffer.
-//   M4  refused is the highest version that nobody will publish: its weights are no finite numbers,
-//       or the pipeline that began it is closed. No byte of it is under way any more. Versions
-//       above published and up to refused are nobody's: the next writer writes them again in their
-//       places.
+//   Mailbox-1  version v lives in buffer v mod 3.
+//   Mailbox-2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new
+//       reader starts on.
+//   Mailbox-3  begun is the highest version whose write has begun. It moves before the first byte,
+//       never back. A reader of version v trusts its copy only if begun, read after the copy, is
+//       below v + 3, the next version in that buffer.
+//   Mailbox-4  refused is the highest version that nobody will publish: its weights are no finite
+//       numbers, or the pipeline that began it is closed. No byte of it is under way any more.
+//       Versions above published and up to refused are nobody's: the next writer writes them again
+//       in their places.
 //
-// A device's copy is ordered behind M3's store, and what it was ordered behind is seen before its
-// bytes: an order to a device is a release, and so is the lock of the host device's queue, whose
-// threads pass on what they acquired (no processor that this is built for shows a store to a third
-// thread before one that its maker had seen). `test/model/mailbox.ts` goes through every order,
-// with each of these rules broken in turn.
+// A device's copy is ordered behind Mailbox-3's store, and what it was ordered behind is seen
+// before its bytes: an order to a device is a release, and so is the lock of the host device's
+// queue, whose threads pass on what they acquired (no processor that this is built for shows a
+// store to a third thread before one that its maker had seen). `test/model/mailbox.ts` goes through
+// every order, with each of these rules broken in turn.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct alignas(64) Mailbox {
   // One writer at a time: it reads its own words relaxed, also where begin() and publish() are two
   // threads', since what handed the version from one to the other (a slot's state, JavaScript's
   // Atomics) ordered them. The store is sequentially consistent and followed by a release fence:
-  // before every byte (M3). Readers acquire it behind their fence.
+  // before every byte (Mailbox-3). Readers acquire it behind their fence.
   alignas(64) std::atomic<int32_t> begun;
   // Its store publishes a whole version; pairs with the reader's load before its copy.
   alignas(64) std::atomic<int32_t> published;
@@ -40,12 +40,12 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<int32_t> refused;
 };
 
-// What the words may say (M2); else another thread has written there what none of these functions
-// do. It reads or writes nothing then: versions become places.
+// What the words may say (Mailbox-2); else another thread has written there what none of these
+// functions do. It reads or writes nothing then: versions become places.
 inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
 
-// The next version, or 0 while two are unpublished (M2) or when Int32 versions have run out. Writer
-// only.
+// The next version, or 0 while two are unpublished (Mailbox-2) or when Int32 versions have run out.
+// Writer only.
 inline int32_t begin_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
@@ -63,7 +63,7 @@ inline int32_t take_version(Mailbox& box) {
   if (!sound(begun, published) || begun == published ||
       box.refused.load(std::memory_order_acquire) < begun)
     return begin_version(box);
-  // It was begun before, and readers of the buffer's older version know it (M3).
+  // It was begun before, and readers of the buffer's older version know it (Mailbox-3).
   before_shared_writes();
   return published + 1;
 }

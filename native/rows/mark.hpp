@@ -1,10 +1,10 @@
 // How far somebody's numbered rows have come: a word in shared memory that moves in the same native
 // call as the rows do. A thread that is ended lets a native call come to its end, so it leaves both
 // or neither.
-//   K1  mark = n is stored after the commit of every row below n: who reads it may say that they
-//       are there.
-//   K2  Between two native calls, mark says exactly which rows were taken. Whoever goes on from it
-//       takes none twice.
+//   CommitMark-1  mark = n is stored after the commit of every row below n: who reads it may say
+//       that they are there.
+//   CommitMark-2  Between two native calls, mark says exactly which rows were taken. Whoever goes
+//       on from it takes none twice.
 #pragma once
 #include <napi.h>
 
@@ -19,7 +19,7 @@ struct Mark {
   uint64_t value = 0;
 
   void move() const {
-    // K1: after the commit; pairs with the acquire of who acknowledges.
+    // CommitMark-1: after the commit; pairs with the acquire of who acknowledges.
     if (word != nullptr) word->store(value, std::memory_order_release);
   }
 };

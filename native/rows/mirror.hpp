@@ -3,16 +3,16 @@
 // with that batch, and is held from then on. In shared memory, so that a successor of pack's thread
 // goes on with it; pack's thread alone touches it, but for `brought`, which the client reads.
 //
-//   M1  The bytes that travel are believed as a row's are: by L4, behind the copy.
-//   M2  A row's places are looked up only when its notes were found whole (L4 too): what a torn
-//       note says may be a step that is still to come, and would count as held when it has.
-//   M3  What a batch brought is held only if the batch was handed on. One that was begun and was
-//       not - its thread died, or nothing could be drawn any more - is begun again under the same
-//       sequence: all is forgotten then, and travels once more.
-//   M4  Ticks come to the device in the order of their sequences. Each gathers from what those
-//       before it left there and from what it brought itself, and only then puts what it brought
-//       into the places: it may bring a step of the next lap for a place whose older step it was
-//       drawn with.
+//   Mirror-1  The bytes that travel are believed as a row's are: by Lanes-4, behind the copy.
+//   Mirror-2  A row's places are looked up only when its notes were found whole (Lanes-4 too): what
+//       a torn note says may be a step that is still to come, and would count as held when it has.
+//   Mirror-3  What a batch brought is held only if the batch was handed on. One that was begun and
+//       was not - its thread died, or nothing could be drawn any more - is begun again under the
+//       same sequence: all is forgotten then, and travels once more.
+//   Mirror-4  Ticks come to the device in the order of their sequences. Each gathers from what
+//       those before it left there and from what it brought itself, and only then puts what it
+//       brought into the places: it may bring a step of the next lap for a place whose older step
+//       it was drawn with.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -48,7 +48,7 @@ PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& 
     const StepRow row = row_at(lanes, given, look.good);
     const bool final = row.kind == final_row;
     if (row.lane >= count || !(final || (row.kind & ~first_bit) <= ended_bits)) return look;
-    // P2, seen from behind.
+    // PackedSteps-2, seen from behind.
     if (final && !(ends_episode(before) && before.lane == row.lane)) return look;
     if (!final && ends_episode(before)) {
       --look.good;
@@ -82,8 +82,8 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
     const uint64_t place = words.committed.load(std::memory_order_relaxed);
     const uint64_t before = words.steps.load(std::memory_order_relaxed);
     const uint64_t end = place + (ends ? 2 : 1);
-    // L2, step by step: announced all at once, the rows would take the oldest places from readers
-    // long before they are written over.
+    // Lanes-2, step by step: announced all at once, the rows would take the oldest places from
+    // readers long before they are written over.
     if (words.begun.load(std::memory_order_relaxed) < end)
       words.begun.store(end, std::memory_order_relaxed);
     before_shared_writes();
@@ -106,7 +106,7 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
       write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       step = 0;
     }
-    // L3, and the count of steps behind it, as in add_steps().
+    // Lanes-3, and the count of steps behind it, as in add_steps().
     words.committed.store(end, std::memory_order_release);
     words.steps.store(before + 1, std::memory_order_release);
   }
@@ -127,7 +127,7 @@ PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t 
     if (!note.final) ++packed.steps;
     out += step_row_bytes(lanes);
   }
-  // L4, without the floor: what was cleared before it was taken is there all the same.
+  // Lanes-4, without the floor: what was cleared before it was taken is there all the same.
   after_shared_reads();
   packed.whole = lanes.of[lane].begun.load(std::memory_order_acquire) <= from + lanes.per_lane;
   return packed;

@@ -5,12 +5,12 @@
 //
 // Kinds: 0 a step, 1 one that terminated its episode, 2 one that truncated it, 3 both; 4 the
 // episode's final observation. A step's kind is 8 more where it is the first of its episode.
-//   P1  The rows of a lane come in the order of its places; lanes may alternate.
-//   P2  Directly behind a step that ended its episode comes the final observation of the same lane,
-//       and nowhere else is one. So nobody ever has the one without the other.
-//   P3  A first step leaves what ran in its lane unended, as the writer before it did. Any other
-//       goes on with it.
-//   P4  Of a final observation only the fields that are observations mean anything.
+//   PackedSteps-1  The rows of a lane come in the order of its places; lanes may alternate.
+//   PackedSteps-2  Directly behind a step that ended its episode comes the final observation of the
+//       same lane, and nowhere else is one. So nobody ever has the one without the other.
+//   PackedSteps-3  A first step leaves what ran in its lane unended, as the writer before it did.
+//       Any other goes on with it.
+//   PackedSteps-4  Of a final observation only the fields that are observations mean anything.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -63,8 +63,8 @@ struct PackedLane {
   uint64_t rows, steps;
   bool whole;
 };
-// Writes the places [from, from + count) of a lane, all of them committed, as rows. P2: a step that
-// ended its episode is left out where `count` ends in front of its final observation.
+// Writes the places [from, from + count) of a lane, all of them committed, as rows. PackedSteps-2:
+// a step that ended its episode is left out where `count` ends in front of its final observation.
 PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
                      uint8_t* out);
 

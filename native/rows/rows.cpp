@@ -50,7 +50,7 @@ void write_rows(const Source& source, const Field* fields, size_t field_count, c
   }
 }
 
-// R3: the rows behind `begin` that are written already; nobody else has them then.
+// Rows-3: the rows behind `begin` that are written already; nobody else has them then.
 bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   for (Written& written : header.board) {
     uint64_t turn = begin + 1;
@@ -107,8 +107,8 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
          courtesy.rounds() < rounds_of_courtesy(source.row_bytes))
     courtesy.pause();
 
-  // R2: announces the rows to readers before the first byte changes; pairs with the load after a
-  // reader's copy.
+  // Rows-2: announces the rows to readers before the first byte changes; pairs with the load after
+  // a reader's copy.
   const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
   const uint64_t end = begin + rows;
   Backoff lap;
@@ -164,7 +164,7 @@ class Plea {
   uint64_t asked_ = 0;
 };
 
-// R4 for one row. False when the time is over; `out` is then worth nothing.
+// Rows-4 for one row. False when the time is over; `out` is then worth nothing.
 bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea,
                   uint64_t deadline_ns) {
   Header& header = *source.header;

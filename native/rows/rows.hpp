@@ -6,16 +6,16 @@
 //
 // Absolute row p (counted from the first ever added) lies at index p mod capacity, row_stride()
 // bytes from the row before.
-//   R1  reserved ≥ committed; rows [committed, reserved) may be under a writer's pen, all below
+//   Rows-1  reserved ≥ committed; rows [committed, reserved) may be under a writer's pen, all below
 //       committed are whole.
-//   R2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned, and writes them
-//       only once committed ≥ b − capacity: the earlier lap of the same places is whole.
-//   R3  commits are in order: only who holds [a, b) moves committed, from a to b. Its owner holds
-//       it until it lies on the board; from there whoever committed up to a takes it, or the owner
-//       itself once committed is a. Whoever puts it there looks at committed behind that, whoever
-//       commits looks at the board behind that: one of them finds it. So writers that were put off
-//       their cores hold nobody up in turn, who comes back first commits for all.
-//   R4  a reader trusts a row it copied only if `reserved`, read after the copy, shows that no
+//   Rows-2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned, and writes
+//       them only once committed ≥ b − capacity: the earlier lap of the same places is whole.
+//   Rows-3  commits are in order: only who holds [a, b) moves committed, from a to b. Its owner
+//       holds it until it lies on the board; from there whoever committed up to a takes it, or the
+//       owner itself once committed is a. Whoever puts it there looks at committed behind that,
+//       whoever commits looks at the board behind that: one of them finds it. So writers that were
+//       put off their cores hold nobody up in turn, who comes back first commits for all.
+//   Rows-4  a reader trusts a row it copied only if `reserved`, read after the copy, shows that no
 //       writer can have begun on that place since the `committed` it read before the copy.
 #pragma once
 #include <atomic>
@@ -31,7 +31,7 @@ constexpr uint32_t format_version = 3;
 constexpr uint32_t board_places = 16;
 constexpr uint32_t bell_places = 8;
 
-// Written rows [begin, end) whose turn has not come (R3).
+// Written rows [begin, end) whose turn has not come (Rows-3).
 struct Written {
   static constexpr uint64_t free = 0, held = ~uint64_t{0};
   // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows.
@@ -48,8 +48,8 @@ struct alignas(64) Header {
   uint32_t version;
   uint32_t capacity;
   uint32_t row_bytes;
-  // Highest row that a writer owns. Writers add to it before their first byte (R2); readers load it
-  // after their last (R4).
+  // Highest row that a writer owns. Writers add to it before their first byte (Rows-2); readers
+  // load it after their last (Rows-4).
   alignas(64) std::atomic<uint64_t> reserved;
   // Rows ever committed. Its store publishes the rows below it; pairs with every load in snapshot()
   // and gather(). Behind it the next writer in turn is looked for, on the board and in `reserved`:
@@ -136,15 +136,15 @@ enum class GatherResult { Done, More };
 // Copies rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. Stops at
 // `deadline_ns` (CLOCK_MONOTONIC, 0 = none) and answers More; call again with the same job.
 // Streaming stores bypass the cache: right for large batches this CPU does not read again. Every
-// store is ordered before what the caller stores next. Each block of rows keeps R4 by itself, so it
-// does not matter which thread copies it.
+// store is ordered before what the caller stores next. Each block of rows keeps Rows-4 by itself,
+// so it does not matter which thread copies it.
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count,
                     uint8_t* out, uint64_t deadline_ns, bool stream_stores,
                     Hands hands = Hands::all);
 
 // Copies the absolute rows [from, from + count), all of them committed, to `out`, packed. Returns
-// the lowest row that cannot have been written over meanwhile (R4): what lies below it in `out` is
-// worth nothing.
+// the lowest row that cannot have been written over meanwhile (Rows-4): what lies below it in `out`
+// is worth nothing.
 uint64_t read_rows(const Source& source, uint64_t from, uint64_t count, uint8_t* out);
 
 // The way back, for a buffer that nobody uses yet: rows are written to their places, and count when

@@ -89,7 +89,7 @@ class View {
   bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
                       const uint32_t* brought, uint64_t some);
   // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn
-  // again. Idle cores make blocks of a large batch; each keeps L4 by itself.
+  // again. Idle cores make blocks of a large batch; each keeps Lanes-4 by itself.
   Result gather(uint64_t deadline_ns);
   // The batch of steps that are named, goals too where they are not null (−1: the row's own). The
   // first that is not drawable, or whose goal is none of its episode's later ones, or which was

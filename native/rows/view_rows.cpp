@@ -35,7 +35,7 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
   if (stream) finish_streaming();
   for (const Column& column : columns_)
     if (column.kind <= Column::achieved) mend_column(column, block);
-  // L4: something in a row may be newer than its id.
+  // Lanes-4: something in a row may be newer than its id.
   block.lost.clear();
   for (uint64_t i = from; i < to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);
@@ -46,10 +46,10 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
 bool View::find_rows(Block& block) const {
   for (const Column& column : columns_)
     if (column.kind > Column::achieved) write_column(column, block);
-  // M2: only what whole notes say is looked up.
+  // Mirror-2: only what whole notes say is looked up.
   for (uint64_t i = block.from; i < block.to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) <= block.extent(i).lowest) find_row(i, block.extent(i));
-  // L4, of what was copied.
+  // Lanes-4, of what was copied.
   block.lost.clear();
   for (uint64_t i = block.from; i < block.to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);

@@ -1,16 +1,16 @@
 // The process's pool of threads for large jobs. Helpers only ever make a job faster: the calling
 // thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
 //
-//   C1  One addition to `next` gives a piece to one thread.
-//   C2  Pieces work on memory of the caller, so run() returns when all pieces that were begun are
-//       counted. A helper that comes later touches the job alone, which lives as long as somebody
-//       holds it.
-//   C3  The caller writes the input before it offers the job, under the lock. A thread counts a
-//       piece after it with release, and run() acquires every count.
-//   C4  A helper looks at the list and goes to sleep under the lock; a job is listed under it
-//       before helpers are woken.
-//   C5  A helper joins a job by taking one of its places, under the lock. A job has as many places
-//       as helpers were asked for, so no more of them work on it.
+//   CorePool-1  One addition to `next` gives a piece to one thread.
+//   CorePool-2  Pieces work on memory of the caller, so run() returns when all pieces that were
+//       begun are counted. A helper that comes later touches the job alone, which lives as long as
+//       somebody holds it.
+//   CorePool-3  The caller writes the input before it offers the job, under the lock. A thread
+//       counts a piece after it with release, and run() acquires every count.
+//   CorePool-4  A helper looks at the list and goes to sleep under the lock; a job is listed under
+//       it before helpers are woken.
+//   CorePool-5  A helper joins a job by taking one of its places, under the lock. A job has as many
+//       places as helpers were asked for, so no more of them work on it.
 //
 // `test/model/cores.ts` goes through every order, with each of these rules broken in turn.
 #pragma once

@@ -3,8 +3,8 @@
  * newest entries of a history, each of them `width` float64. The writer waits for nobody. A reader
  * that falls behind by more than the capacity learns how many entries it missed.
  * test/model/broadcast.ts steps every order:
- * - J1: an entry that is read is whole.
- * - J2: each entry is read once, or counted as missed.
+ * Broadcast-1  an entry that is read is whole.
+ * Broadcast-2  each entry is read once, or counted as missed.
  */
 import { LINE, type Place, secondLook } from './memory.ts';
 

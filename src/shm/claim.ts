@@ -1,9 +1,10 @@
 /**
  * Words in shared memory that a thread takes and that go back when it gives them back, or ends
  * (test/model/claims.ts steps every order):
- * - K1: a word has one owner.
- * - K2: only its owner gives it back, or its owner's end. No two claims of a word have one number.
- * - K3: when its owner ends, wherever it was, the word is free.
+ * Claim-1  a word has one owner.
+ * Claim-2  only its owner gives it back, or its owner's end. No two claims of a word have one
+ *   number.
+ * Claim-3  when its owner ends, wherever it was, the word is free.
  */
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../base/addon.ts';

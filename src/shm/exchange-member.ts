@@ -1,7 +1,7 @@
 /**
  * A rank as a member of an exchange: it sends, tells all others what it failed of, and throws what
- * another one failed of, or that one left before it sent its part. The rules H1 to H6 stand in
- * exchange-words.ts.
+ * another one failed of, or that one left before it sent its part. The rules Exchange-1 to
+ * Exchange-6 stand in exchange-words.ts.
  */
 import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';
@@ -52,11 +52,11 @@ export abstract class ExchangeMember {
     bells: readonly Bell[],
   ): void {
     const { words, exchange } = this;
-    // H1: by now everything of the exchange before is read, on a device too. Before the first,
-    // there was none.
+    // Exchange-1: by now everything of the exchange before is read, on a device too. Before the
+    // first, there was none.
     if (exchange > 1) for (const { incoming } of routes) words.empty(incoming, exchange - 1);
     for (const { outgoing } of routes) words.fill(outgoing, exchange);
-    // H3
+    // Exchange-3
     for (const bell of bells) bell.ring();
   }
 
@@ -95,14 +95,14 @@ export abstract class ExchangeMember {
   }
 
   /**
-   * Of a part that was not there behind a look at its sender's state (H5). Throws when it will not
-   * come.
+   * Of a part that was not there behind a look at its sender's state (Exchange-5). Throws when it
+   * will not come.
    */
   checkComes(sender: number, state: RankState, edge?: string): void {
     if (state > RankState.open && !this.#mayExplain(state)) this.#miss(sender, state, edge);
   }
 
-  /** H6: another thread is just writing down why a rank has failed, and rings then. */
+  /** Exchange-6: another thread is just writing down why a rank has failed, and rings then. */
   #mayExplain(state: RankState): boolean {
     if (state !== RankState.failed || this.words.failed) return false;
     this.#reasonUntil ??= new Deadline(LONGEST_PARK_MS);

@@ -3,24 +3,25 @@
  * a bell per rank, the first failure. One buffer per receiving rank and edge; one rank writes it,
  * one reads it. test/model/halo.ts checks these rules:
  *
- * H1 A buffer has two halves, taken in turn: exchange n is in half n mod 2. A half's word is 0
- *    while it is empty, else the number of the exchange that fills it. The sender alone fills it,
- *    after its last byte; the receiver alone empties it, after its last byte is read and before it
- *    fills any buffer with its own next exchange.
- * H2 Starting never waits, because the half it packs into is empty. Neighbours are mutual, so a
- *    rank that starts n+1 has finished n; for that each neighbour had filled its own buffers with
- *    n; before that it had emptied its halves of n−1.
- * H3 A rank that fills a buffer rings its reader afterwards. A rank that leaves (closes, fails)
- *    says so first, then rings all.
- * H4 A waiter reads its bell, then looks for a failure, then for what has arrived, then parks on
- *    the count that it read.
- * H5 What was sent is received, whichever rank closed, failed or died since: a waiter reads the
- *    failure, and each sender's state, before it looks at the sender's word, and gives up only if
- *    something is missing then.
- * H6 The first failure wins and every rank throws it. A rank whose thread ended cannot tell: its
- *    environment stores `lost` and rings no bell, so no park is longer than 100 ms. A rank that
- *    misses one that is gone fails, and so tells all others. A rank that failed while another was
- *    first is not missed before that one has said why, or for 100 ms if it died over it.
+ * Exchange-1  A buffer has two halves, taken in turn: exchange n is in half n mod 2. A half's word
+ *    is 0 while it is empty, else the number of the exchange that fills it. The sender alone fills
+ *    it, after its last byte; the receiver alone empties it, after its last byte is read and before
+ *    it fills any buffer with its own next exchange.
+ * Exchange-2  Starting never waits, because the half it packs into is empty. Neighbours are mutual,
+ *    so a rank that starts n+1 has finished n; for that each neighbour had filled its own buffers
+ *    with n; before that it had emptied its halves of n−1.
+ * Exchange-3  A rank that fills a buffer rings its reader afterwards. A rank that leaves (closes,
+ *    fails) says so first, then rings all.
+ * Exchange-4  A waiter reads its bell, then looks for a failure, then for what has arrived, then
+ *    parks on the count that it read.
+ * Exchange-5  What was sent is received, whichever rank closed, failed or died since: a waiter
+ *    reads the failure, and each sender's state, before it looks at the sender's word, and gives up
+ *    only if something is missing then.
+ * Exchange-6  The first failure wins and every rank throws it. A rank whose thread ended cannot
+ *    tell: its environment stores `lost` and rings no bell, so no park is longer than 100 ms. A
+ *    rank that misses one that is gone fails, and so tells all others. A rank that failed while
+ *    another was first is not missed before that one has said why, or for 100 ms if it died over
+ *    it.
  */
 
 import { addonOf, checkLayout } from '../base/addon.ts';
@@ -170,7 +171,10 @@ export class ExchangeWords {
     Atomics.compareExchange(this.#states, rank * LINE, RankState.absent, RankState.open);
   }
 
-  /** An open rank leaves; H5: everything it sent is in its words by now. H3: tells everybody. */
+  /**
+   * An open rank leaves; Exchange-5: everything it sent is in its words by now. Exchange-3: tells
+   * everybody.
+   */
   leave(rank: number, as: typeof RankState.closed | typeof RankState.failed): void {
     const before = Atomics.compareExchange(this.#states, rank * LINE, RankState.open, as);
     if (before === RankState.open) this.ringAll();
@@ -193,7 +197,7 @@ export class ExchangeWords {
 
   /**
    * Receiver only. Gives the half's bytes back to the sender, which learns it from this rank's own
-   * next exchange (H2).
+   * next exchange (Exchange-2).
    */
   empty(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), 0);
@@ -202,7 +206,8 @@ export class ExchangeWords {
   // ---- the first failure ------------------------------------------------------------------------
 
   /**
-   * H6. A writer that dies over it leaves no note, but it is lost, which its neighbours find out.
+   * Exchange-6. A writer that dies over it leaves no note, but it is lost, which its neighbours
+   * find out.
    */
   fail({ rank, exchange, error }: { rank: number; exchange: number; error: unknown }): void {
     this.#note.write([rank, exchange], error);

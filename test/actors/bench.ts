@@ -118,7 +118,7 @@ export class Bench {
       });
     });
     this.#seen = next;
-    // I3: in sequence order, states never rise: a later slot is never ahead of an earlier one.
+    // Slot-3: in sequence order, states never rise: a later slot is never ahead of an earlier one.
     const lives = Array.from({ length: ring.depth }, (_, slot) => ({
       sequence: ring.sequence(slot),
       state: ring.state(slot),
@@ -130,7 +130,7 @@ export class Bench {
       expect(active[i]?.sequence).to.equal((active[i - 1]?.sequence as number) + 1);
       expect(active[i]?.state).to.be.at.most(active[i - 1]?.state as number);
     }
-    // I5: whatever is Free has been journalled, each sequence once.
+    // Slot-5: whatever is Free has been journalled, each sequence once.
     expect(this.journal.map(({ sequence }) => sequence)).to.deep.equal(
       Array.from({ length: ring.finished }, (_, i) => i),
     );

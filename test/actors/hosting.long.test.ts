@@ -120,7 +120,7 @@ describe('roles that move between threads', () => {
   });
 
   itLonger(
-    'I8, I10: whichever thread is terminated when they move, every update is applied exactly once',
+    'Slot-8, Slot-10: whichever thread is terminated when they move, every update is applied exactly once',
     async () => {
       const rounds = setting({ short: 6, all: 12, long: 200 });
       const made = await pipeline({

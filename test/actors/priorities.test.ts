@@ -93,7 +93,7 @@ describe('priorities, stepped', () => {
   }
 
   for (const kept of [false, true])
-    it(`I8: no update is lost or repeated when any role is replaced between any two steps${kept ? ', on the device' : ''}`, () => {
+    it(`Slot-8: no update is lost or repeated when any role is replaced between any two steps${kept ? ', on the device' : ''}`, () => {
       const priorities = new Priorities(3, kept);
       for (let n = 0; priorities.bench.journal.length < TICKS; n++) {
         expect(n, 'the walk goes on for ever').to.be.lessThan(5000);

@@ -46,7 +46,7 @@ describe('the actors, stepped', () => {
     bench.close();
   });
 
-  describe('S6: what a requester counted that died before it requested', () => {
+  describe('Limiter-6: what a requester counted that died before it requested', () => {
     const pack = 0;
     /** A bench whose pack actor was ended behind the count of the first sequence. */
     function died(): { bench: Bench; limiter: RateLimiter } {
@@ -87,7 +87,7 @@ describe('the actors, stepped', () => {
     });
   });
 
-  it('I8: any role can be replaced between any two steps', () => {
+  it('Slot-8: any role can be replaced between any two steps', () => {
     const bench = new Bench(3, 60);
     // A fixed walk through roles, with a successor for each of them in turn before every step.
     for (let n = 0; bench.journal.length < 60; n++) {
@@ -110,7 +110,7 @@ describe('the actors, stepped', () => {
     'replay’s launch': ['replay', 'Replayer', 'launch', SlotState.Ready],
   } as const;
   for (const [what, [role, addon, method, state]] of Object.entries(silent)) {
-    it(`I2: nothing is handed on behind ${what}, when its native call did not answer`, () => {
+    it(`Slot-2: nothing is handed on behind ${what}, when its native call did not answer`, () => {
       const bench = new Bench(2, 4);
       const which = roles.indexOf(role);
       for (let n = 0; n < 100; n++) for (let each = 0; each < which; each++) bench.step(each);
@@ -140,7 +140,7 @@ describe('the actors, stepped', () => {
     });
   }
 
-  it('I8: an update that was launched before its actor died is not launched again', () => {
+  it('Slot-8: an update that was launched before its actor died is not launched again', () => {
     const bench = new Bench(2, 10);
     const [pack, submit, poll, replay] = [0, 1, 2, 3];
     const stepTo = (role: number, state: SlotState) => {

@@ -81,7 +81,7 @@ describe('actors in threads of their own', () => {
 
   for (const state of Object.keys(held)) {
     (state === 'Submitted' ? it : itAll)(
-      `I6: stop while the slot is ${state}, with a waiter, releases everyone`,
+      `Slot-6: stop while the slot is ${state}, with a waiter, releases everyone`,
       async () => {
         const made = await pipeline({ placement: SPREAD });
         using latch = latchOf(made);
@@ -120,7 +120,7 @@ describe('actors in threads of their own', () => {
       );
 
       (state === 'Submitted' && role === 'replay' ? it : itAll)(
-        `I8: a lost ${role} thread while the slot is ${state} is replaced, and the tick goes on`,
+        `Slot-8: a lost ${role} thread while the slot is ${state} is replaced, and the tick goes on`,
         async () => {
           const made = await pipeline({ placement: SPREAD, restart: 1, buffer: filled(100) });
           using latch = latchOf(made);
@@ -177,7 +177,7 @@ describe('actors in threads of their own', () => {
       return made;
     }
 
-    itAll('I6: stop releases everyone', async () => {
+    itAll('Slot-6: stop releases everyone', async () => {
       const made = await packed();
       const waiting = rejection(made.waitUntilReady(0, SAMPLE));
       const closing = made.close();
@@ -189,7 +189,7 @@ describe('actors in threads of their own', () => {
     for (const [thread, role] of roles.entries()) {
       if (role === 'submit') continue;
       (role === 'pack' ? it : itAll)(
-        `I8: a lost ${role} thread is replaced too, and the tick goes on`,
+        `Slot-8: a lost ${role} thread is replaced too, and the tick goes on`,
         async () => {
           const made = await packed();
           const both = new Promise<void>((resolve) => {
@@ -210,7 +210,7 @@ describe('actors in threads of their own', () => {
   });
 
   itLonger(
-    'I8: whichever thread is terminated whenever in a run, every update is applied exactly once',
+    'Slot-8: whichever thread is terminated whenever in a run, every update is applied exactly once',
     async () => {
       const kills = setting({ short: 4, all: 12, long: 100 });
       const made = await pipeline({

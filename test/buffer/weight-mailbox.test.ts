@@ -30,7 +30,7 @@ describe('weight mailbox', () => {
     expect(box.read(into, 10)).to.equal(11);
   });
 
-  it('M2: begins at most two versions that are not published', () => {
+  it('Mailbox-2: begins at most two versions that are not published', () => {
     const box = WeightMailbox.create({ length: 3 });
     box.write(weights(3, 1));
     expect(versionsOf(box).begin()).to.deep.include({ version: 2, buffer: 2 });
@@ -42,7 +42,7 @@ describe('weight mailbox', () => {
     expect(versionsOf(box).begin()).to.deep.include({ version: 4, buffer: 1 });
   });
 
-  it('M1: a version lies where its place says', () => {
+  it('Mailbox-1: a version lies where its place says', () => {
     const box = WeightMailbox.create({ length: 100 });
     for (let version = 1; version <= 7; version++) {
       const place = versionsOf(box).begin()!;
@@ -93,7 +93,7 @@ describe('weight mailbox', () => {
     expect(versionsOf(successor).begin()?.version).to.equal(3);
   });
 
-  it('M4: what was refused is written again in its place, also where the first of two is refused twice', () => {
+  it('Mailbox-4: what was refused is written again in its place, also where the first of two is refused twice', () => {
     const box = WeightMailbox.create({ length: 1 });
     for (const version of [1, 2]) expect(versionsOf(box).begin()?.version).to.equal(version);
     versionsOf(box).refuse(1);
@@ -104,7 +104,7 @@ describe('weight mailbox', () => {
     expect([1, 2, 3].map((version) => box.write(weights(1, version)))).to.deep.equal([1, 2, 3]);
   });
 
-  it('M3: a reader that was overtaken does not trust its copy', () => {
+  it('Mailbox-3: a reader that was overtaken does not trust its copy', () => {
     const box = WeightMailbox.create({ length: 4 });
     box.write(weights(4, 1));
     // A version whose write has begun in version 1's buffer: what a device copy under way looks

@@ -1,6 +1,6 @@
 /**
  * What crosses the bus for rows and steps that live on the device, as a software driver counts it
- * (D9).
+ * (DeviceRows-9).
  */
 import { expect } from 'chai';
 import { OUT_BYTES, PARAMS_BYTES } from '../../src/engine/ring/slot.ts';

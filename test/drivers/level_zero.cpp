@@ -2,10 +2,11 @@
 // ZE_ENABLE_ALT_DRIVERS as it would a real one. It is stricter than any: lists keep no order they
 // do not promise, device memory is out of the host's reach, stale handles, memory in use,
 // half-registered ranges and racing threads are found. What steers it (steering.hpp):
-//   HOTSLOT_SOFTWARE_ZE       spec=1.4 (default), spec=1.9 or modern, then single features (see
-//   Features) HOTSLOT_SOFTWARE_STRICT   print: mistakes of the caller are said; abort: and end the
-//   program HOTSLOT_SOFTWARE_FAIL     name[:nth[:status[:forever]]]: this call fails
-//   HOTSLOT_SOFTWARE_LOG      a file that gets every call and its count at exit
+//   HOTSLOT_SOFTWARE_ZE: spec=1.4 (default), spec=1.9 or modern, then single features (see
+//     Features)
+//   HOTSLOT_SOFTWARE_STRICT: print: mistakes of the caller are said; abort: and end the program
+//   HOTSLOT_SOFTWARE_FAIL: name[:nth[:status[:forever]]]: this call fails
+//   HOTSLOT_SOFTWARE_LOG: a file that gets every call and its count at exit
 // Declarations come from the vendor's headers alone, never from the ABI page of the backend it
 // checks.
 #include "level_zero_graphs.hpp"

@@ -158,7 +158,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       for (const each of [tensor, stream, other, device]) each.close();
     });
 
-    it('H1: a half is not given back before it is read, whatever stream that is behind', async () => {
+    it('Exchange-1: a half is not given back before it is read, whatever stream that is behind', async () => {
       const device = openDevice(TESTED);
       const { plane, parts, updaters } = rig.together(2, 1);
       // The first exchange of rank 0 is still to be unpacked when its second one begins.

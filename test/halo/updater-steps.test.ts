@@ -22,7 +22,7 @@ describe('halo/updater: one step at a time', () => {
       plane,
     }).result();
 
-  it('H4: whatever happens behind a look has rung by the time of the park', async () => {
+  it('Exchange-4: whatever happens behind a look has rung by the time of the park', async () => {
     for (const what of ['holds', 'failed'] as const)
       expect(await parksBehind(what, 'parkAsync'), what).to.deep.equal([true]);
     for (const step of ['rungHolds', 'rungFailed'] as const)
@@ -33,7 +33,7 @@ describe('halo/updater: one step at a time', () => {
     ['closes', (first: HaloUpdater) => first.close()],
     ['fails', (first: HaloUpdater) => first.fail(new Error('no'))],
   ] as const) {
-    it(`H5: one that sends and ${what} between a look and the next has been heard`, async () => {
+    it(`Exchange-5: one that sends and ${what} between a look and the next has been heard`, async () => {
       for (const sync of [false, true])
         await behind(
           'holds',
@@ -54,7 +54,7 @@ describe('halo/updater: one step at a time', () => {
     });
   }
 
-  it('H6: one that failed is not missed before somebody has said why, or died over it', async () => {
+  it('Exchange-6: one that failed is not missed before somebody has said why, or died over it', async () => {
     for (const explained of [true, false]) {
       const all = plane(2, 1);
       using rank = new HaloUpdater(all.shared, 0);
@@ -82,7 +82,7 @@ describe('halo/updater: one step at a time', () => {
     }
   });
 
-  it('H6: a rank that failed throws, also when nobody can say why', async () => {
+  it('Exchange-6: a rank that failed throws, also when nobody can say why', async () => {
     const all = plane(2, 1);
     using rank = new HaloUpdater(all.shared, 0);
     const { quantities } = new Part(all, 0).fill(1);

@@ -153,7 +153,7 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           if (state[at(L.told + half)] !== 0 || state[other(L.over)]! > tick)
             throw new Violation('twice', `${name} tells tick ${tick} again`);
           state[at(L.told + half)] = tick + 1;
-          // H1: what was told to it before is read.
+          // Exchange-1: what was told to it before is read.
           state[other(L.told) + (1 - half)] = 0;
           return goto(is('begun is stored behind what is told') ? At.begin : At.wait);
         case At.wait:

@@ -21,11 +21,11 @@ describe('broadcast rings', () => {
 describe("broadcast rings' rules, broken on purpose, are caught", () => {
   after(() => console.log(`      ${explored()} of broadcast rings`));
 
-  caught('published before it is whole', 'J1', small);
-  caught('begun without a look at the head', 'J1', small);
-  caught('no second look', 'J1', small);
-  caught('a second look that is an entry too patient', 'J1', small);
-  caught('a second look before the copy', 'J1', small);
-  caught('what the second look refuses is not counted', 'J2', small);
-  caught('the next number is looked up at the end', 'J2', small);
+  caught('published before it is whole', 'Broadcast-1', small);
+  caught('begun without a look at the head', 'Broadcast-1', small);
+  caught('no second look', 'Broadcast-1', small);
+  caught('a second look that is an entry too patient', 'Broadcast-1', small);
+  caught('a second look before the copy', 'Broadcast-1', small);
+  caught('what the second look refuses is not counted', 'Broadcast-2', small);
+  caught('the next number is looked up at the end', 'Broadcast-2', small);
 });

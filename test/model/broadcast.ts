@@ -1,8 +1,8 @@
 /**
  * A broadcast ring as a model: a writer that keeps the last entries of two words, and a reader that
  * follows it. Bytes come in the order of the program, but for what arm64 allows: what the head says
- * may come out behind the bytes that follow it, until the writer loads the head. The rules J1 and
- * J2 are those of src/shm/broadcast.ts.
+ * may come out behind the bytes that follow it, until the writer loads the head. The rules
+ * Broadcast-1 and Broadcast-2 are those of src/shm/broadcast.ts.
  */
 import { type Model, type State, Violation } from './checker.ts';
 
@@ -88,13 +88,13 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
       if (at(state, NEXT) < entries) return go(Read.head);
       const counted = at(state, SEEN) + at(state, MISSED);
       if (counted !== entries)
-        throw new Violation('J2', `${counted} of ${entries} entries were read or missed`);
+        throw new Violation('Broadcast-2', `${counted} of ${entries} entries were read or missed`);
       return go(Read.over);
     };
     const takes = (): boolean => {
       if (at(state, FIRST) !== n + 1 || at(state, LATE) !== n + 1)
         throw new Violation(
-          'J1',
+          'Broadcast-1',
           `entry ${n} has words of entries ${at(state, FIRST) - 1} and ${at(state, LATE) - 1}`,
         );
       state[SEEN] = at(state, SEEN) + 1;

@@ -22,7 +22,7 @@ export function client(by: Program, setup: Setup, rings: Ring): void {
     if (tick === ticks) return;
     by.step(`leaves a request for tick ${tick}`, (state, next) => {
       const moved = tick === 0 || memory.position(state, depth, Slot.free) >= tick;
-      if (!moved) throw new Violation('I1', `the request for tick ${tick - 1} is overwritten`);
+      if (!moved) throw new Violation('Slot-1', `the request for tick ${tick - 1} is overwritten`);
       state[memory.HEADER] = tick + 1;
       return next;
     });
@@ -145,10 +145,10 @@ function finishCopy(state: State, depth: number, sequence: number): void {
 function finishGraph(state: State, depth: number, sequence: number): void {
   const bit = 1 << sequence;
   if (state[memory.DEVICE + (sequence % depth)] !== sequence + 1)
-    throw new Violation('I2', `${sequence} learns from other rows`);
-  if (state[memory.APPLIED]! & bit) throw new Violation('I8', `${sequence} is applied twice`);
+    throw new Violation('Slot-2', `${sequence} learns from other rows`);
+  if (state[memory.APPLIED]! & bit) throw new Violation('Slot-8', `${sequence} is applied twice`);
   if (state[memory.APPLIED] !== bit - 1)
-    throw new Violation('I3', `${sequence} is applied out of order`);
+    throw new Violation('Slot-3', `${sequence} is applied out of order`);
   state[memory.APPLIED] = state[memory.APPLIED]! | bit;
   state[memory.MARK] = sequence + 1;
 }

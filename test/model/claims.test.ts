@@ -22,10 +22,10 @@ describe("claims' rules, broken on purpose, are caught", function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of claims`));
 
-  caught('looked at and taken in two steps', 'K1', plain);
-  caught('taken and watched in two steps', 'K3', mortal);
-  caught('all claims have one number', 'K2', plain);
-  caught('given back whatever the word says', 'K2', plain);
-  caught('the end frees whatever the word says', 'K2', mortal);
-  caught('unwatched before it is given back', 'K3', mortal);
+  caught('looked at and taken in two steps', 'Claim-1', plain);
+  caught('taken and watched in two steps', 'Claim-3', mortal);
+  caught('all claims have one number', 'Claim-2', plain);
+  caught('given back whatever the word says', 'Claim-2', plain);
+  caught('the end frees whatever the word says', 'Claim-2', mortal);
+  caught('unwatched before it is given back', 'Claim-3', mortal);
 });

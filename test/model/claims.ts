@@ -1,7 +1,7 @@
 /**
  * Claims as a model: one word that threads take, give back, and lose when they end, at any moment.
  * A native call is one step: a thread that is ended gets no further than the end of it. The rules
- * K1 to K3 are those of src/shm/claim.ts.
+ * Claim-1 to Claim-3 are those of src/shm/claim.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -49,13 +49,14 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
     const bit = 1 << thread;
     if (!yes) state[OWNERS] = at(state, OWNERS) & ~bit;
     else if (at(state, OWNERS) !== 0)
-      throw new Violation('K1', `thread ${thread} has the word, and so has another`);
+      throw new Violation('Claim-1', `thread ${thread} has the word, and so has another`);
     else state[OWNERS] = bit;
   };
   /** The word is free: by its owner's doing, or because its owner is gone. */
   const free = (state: State, thread: number) => {
     const others = at(state, OWNERS) & ~(1 << thread);
-    if (others !== 0) throw new Violation('K2', `thread ${thread} gives back what another one has`);
+    if (others !== 0)
+      throw new Violation('Claim-2', `thread ${thread} gives back what another one has`);
     state[WORD] = 0;
     state[OWNERS] = 0;
   };
@@ -134,7 +135,7 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
     state.fill(0, own(thread, 0), own(thread, 4));
     state[own(thread, STEP)] = Step.gone;
     if (at(state, OWNERS) & (1 << thread))
-      throw new Violation('K3', `thread ${thread} has gone, and has the word still`);
+      throw new Violation('Claim-3', `thread ${thread} has gone, and has the word still`);
     return true;
   };
 

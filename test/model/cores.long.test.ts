@@ -26,13 +26,13 @@ describe("the pool of cores' rules, broken on purpose, are caught", function () 
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of the pool of cores`));
 
-  caught('pieces looked at and taken in two steps', 'C1', one);
-  caught('done counted before the piece', 'C3', one);
-  caught('done counted without release', 'C3', one);
-  caught('done looked at without acquire', 'C3', one);
-  caught('returned when every piece is taken', 'C3', one);
-  caught('a job that ends with its call', 'C2', two);
-  caught('offered before the input is there', 'C3', one);
-  caught('the list looked at outside the lock', 'C4', one);
-  caught('a place looked at and taken in two steps', 'C5', few);
+  caught('pieces looked at and taken in two steps', 'CorePool-1', one);
+  caught('done counted before the piece', 'CorePool-3', one);
+  caught('done counted without release', 'CorePool-3', one);
+  caught('done looked at without acquire', 'CorePool-3', one);
+  caught('returned when every piece is taken', 'CorePool-3', one);
+  caught('a job that ends with its call', 'CorePool-2', two);
+  caught('offered before the input is there', 'CorePool-3', one);
+  caught('the list looked at outside the lock', 'CorePool-4', one);
+  caught('a place looked at and taken in two steps', 'CorePool-5', few);
 });

@@ -1,7 +1,7 @@
 /**
  * The pool of cores as a model: a caller that does jobs in pieces, one after the other, and helpers
- * that take pieces of them, on a memory that shows stores late and out of order. The rules C1 to C5
- * are those of native/wait/core_pool.hpp.
+ * that take pieces of them, on a memory that shows stores late and out of order. The rules
+ * CorePool-1 to CorePool-5 are those of native/wait/core_pool.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { WeakMemory } from './weak-memory.ts';
@@ -68,11 +68,12 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
   };
   const alive = (state: State, job: number, what: string) => {
     if (at(state, OVER) & (1 << job))
-      throw new Violation('C2', `${what} of job ${job}, whose call has returned`);
+      throw new Violation('CorePool-2', `${what} of job ${job}, whose call has returned`);
   };
 
   /**
-   * The next piece of a job for the thread, or none: one addition gives each to one of them (C1).
+   * The next piece of a job for the thread, or none: one addition gives each to one of them
+   * (CorePool-1).
    */
   const take = (state: State, thread: number, job: number, choice: number): boolean | null => {
     if (is('a job that ends with its call')) alive(state, job, 'a piece is asked for');
@@ -94,9 +95,9 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
     if (input < 0) return false;
     alive(state, job, `piece ${piece} is done`);
     if (input !== job + 1)
-      throw new Violation('C3', `piece ${piece} of job ${job} finds the input of another`);
+      throw new Violation('CorePool-3', `piece ${piece} of job ${job} finds the input of another`);
     if (at(state, MADE + job) & (1 << piece))
-      throw new Violation('C1', `piece ${piece} is done twice`);
+      throw new Violation('CorePool-1', `piece ${piece} is done twice`);
     state[MADE + job] = at(state, MADE + job) | (1 << piece);
     memory.store(state, thread, RESULT + piece, job + 1, 'relaxed');
     return true;
@@ -169,7 +170,10 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
           const found = memory.load(state, 0, RESULT + piece, 'bytes', choice);
           if (found < 0) return false;
           if (found !== job + 1)
-            throw new Violation('C3', `job ${job} is over, and piece ${piece} is not there`);
+            throw new Violation(
+              'CorePool-3',
+              `job ${job} is over, and piece ${piece} is not there`,
+            );
         } else if (choice > 0) return false;
         if (piece === 0) return go(At.looks + 1);
         state[OVER] = at(state, OVER) | (1 << job);
@@ -197,7 +201,7 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
     const join = (each: number) => {
       state[JOINED + each] = at(state, JOINED + each) | (1 << (thread - 1));
       if (joined(each) > places)
-        throw new Violation('C5', `${joined(each)} helpers join job ${each}`);
+        throw new Violation('CorePool-5', `${joined(each)} helpers join job ${each}`);
     };
     switch (at(state, own(thread, STEP))) {
       case Step.looks: {
@@ -236,7 +240,7 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
         if (is('the list looked at outside the lock') && !at(state, own(thread, ASLEEP))) {
           state[own(thread, ASLEEP)] = 1;
           if (found() !== undefined)
-            throw new Violation('C4', 'a helper goes to sleep while there is work');
+            throw new Violation('CorePool-4', 'a helper goes to sleep while there is work');
         }
         return at(state, own(thread, ASLEEP)) === 0 && go(Step.looks);
       }

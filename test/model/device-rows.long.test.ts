@@ -35,25 +35,25 @@ describe('rows on their way to a device', function () {
   holds({ ...small, capacity: 2, places: 2, rows: 6, ticks: 3, death: true }, itLong);
   holds({ ...small, capacity: 4, places: 3, most: 2, rows: 6, death: true }, itAll);
 
-  caught('visible before the event', 'D1', small);
-  caught('reserved not looked at', 'D1', small);
-  caught('reserved looked at before the event', 'D1', small);
-  caught('the guard off by one', 'D1', wide);
-  caught('heads not looked at', 'D1', wide);
-  caught('only the newest head looked at', 'D1', wide);
-  caught('a launched head counts as spent', 'D1', wide);
-  caught('published before the copies are ordered', 'D1', small);
-  caught('low left behind a gap', 'D1', long, itAll);
-  caught('a head while a span goes over it', 'D1', long, itAll);
-  caught('where copies go known by what is published', 'D1', {
+  caught('visible before the event', 'DeviceRows-1', small);
+  caught('reserved not looked at', 'DeviceRows-1', small);
+  caught('reserved looked at before the event', 'DeviceRows-1', small);
+  caught('the guard off by one', 'DeviceRows-1', wide);
+  caught('heads not looked at', 'DeviceRows-1', wide);
+  caught('only the newest head looked at', 'DeviceRows-1', wide);
+  caught('a launched head counts as spent', 'DeviceRows-1', wide);
+  caught('published before the copies are ordered', 'DeviceRows-1', small);
+  caught('low left behind a gap', 'DeviceRows-1', long, itAll);
+  caught('a head while a span goes over it', 'DeviceRows-1', long, itAll);
+  caught('where copies go known by what is published', 'DeviceRows-1', {
     ...small,
     capacity: 2,
     places: 2,
     death: true,
   });
-  caught('a head checked by what is visible later', 'D1', long, itAll);
+  caught('a head checked by what is visible later', 'DeviceRows-1', long, itAll);
   // The slot's next head is taken for what the device has done with this one: nothing frees it.
   caught('a head written anew before it is spent', 'deadlock', { ...wide, ticks: 3 });
-  caught('a successor behind what was only ordered', 'D1', { ...small, death: true });
-  caught('done before what was found', 'D1', small);
+  caught('a successor behind what was only ordered', 'DeviceRows-1', { ...small, death: true });
+  caught('done before what was found', 'DeviceRows-1', small);
 });

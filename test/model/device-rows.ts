@@ -1,7 +1,7 @@
 /**
  * Rows on their way to a device as a model: a writer that may go over them, pack's thread that
  * orders copies and writes heads, the device that copies and draws a row at a time, poll that sees
- * both done, and a death of pack's thread at any moment. Rules D1 to D5 of
+ * both done, and a death of pack's thread at any moment. Rules DeviceRows-1 to DeviceRows-5 of
  * src/engine/device-rows/words.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
@@ -103,7 +103,9 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     return true;
   };
 
-  /** D5 has two halves: how far copies go, and which of them a head may be written beside. */
+  /**
+   * DeviceRows-5 has two halves: how far copies go, and which of them a head may be written beside.
+   */
   const beside = guard + (is('the guard off by one') ? 1 : 0);
 
   /** What actors/ingest.ts does: reads, then copies, then the record. */
@@ -269,13 +271,13 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       if (until === 0) return false;
       if (low !== at(state, place + 1) || until !== at(state, place + 2))
         throw new Violation(
-          'D4',
+          'DeviceRows-4',
           `a head of rows ${low} to ${until} is another while they are drawn`,
         );
       const row = at(state, place + 3);
       if (at(state, DEVICE + (row % places)) !== row + 1)
         throw new Violation(
-          'D1',
+          'DeviceRows-1',
           `row ${row} is drawn, and its place holds ${at(state, DEVICE + (row % places)) - 1}`,
         );
       state[place + 3]!++;

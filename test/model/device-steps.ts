@@ -2,7 +2,7 @@
  * Steps of a view on their way to a device as a model: a writer that goes round a lane of few
  * places, pack that draws rows one by one, looks up what the device holds and copies the rest, the
  * device that gathers a row at a time and then puts what was brought, and a death of pack's thread
- * at any moment. Rules M1 to M4 of native/rows/mirror.hpp.
+ * at any moment. Rules Mirror-1 to Mirror-4 of native/rows/mirror.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -51,7 +51,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
   const { places, steps, ticks, rows, death = false, broken } = setup;
   const is = (how: DeviceStepsMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
-  /** L4: the lowest step that cannot have been written over. */
+  /** Lanes-4: the lowest step that cannot have been written over. */
   const lowest = (state: State) => Math.max(0, at(state, RESERVED) - places);
 
   const writes = (state: State): boolean => {
@@ -71,7 +71,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     if (at(state, PACK) !== Phase.idle || tick === ticks || tick - at(state, DONE) === SLOTS)
       return false;
     if (at(state, COMMITTED) === 0) return false;
-    // M3: it was begun before.
+    // Mirror-3: it was begun before.
     if (at(state, BEGUN) === tick + 1 && !is('a successor that forgets nothing'))
       state.fill(0, HELD, HELD + places);
     state[BEGUN] = tick + 1;
@@ -104,7 +104,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     state[PACK] = Phase.looks;
     return true;
   };
-  /** M2 */
+  /** Mirror-2 */
   const looks = (state: State): boolean => {
     if (at(state, PACK) !== Phase.looks) return false;
     const lost = lowest(state) > at(state, STEP) && !is('torn notes looked up');
@@ -144,7 +144,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     return true;
   };
 
-  /** M1 */
+  /** Mirror-1 */
   const looksAgain = (state: State): boolean => {
     if (at(state, PACK) !== Phase.looksAgain) return false;
     const lost = lowest(state) > at(state, STEP) && !is('a copy believed without a second look');

@@ -1,7 +1,7 @@
 /**
  * The host device's executor as a model: threads that enqueue, a pool that is made and woken when
  * it is needed, an actor that attends or goes away, and a thread that waits and helps meanwhile.
- * The rules X1 to X6 are those of native/device/host/executor.hpp.
+ * The rules Executor-1 to Executor-6 are those of native/device/host/executor.hpp.
  */
 import type { Model, Move, State } from './checker.ts';
 import type { Hand, Op } from './executor-hand.ts';

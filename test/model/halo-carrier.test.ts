@@ -21,12 +21,12 @@ describe('halos between processes', function () {
 
   describe('broken on purpose, are caught', () => {
     after(() => console.log(`      ${explored()} of halos between processes`));
-    caught('told before what left before is over', 'H2');
-    caught('told behind the latest send that is over', 'H2');
-    caught('told before its bytes are there', 'H1');
+    caught('told before what left before is over', 'Exchange-2');
+    caught('told behind the latest send that is over', 'Exchange-2');
+    caught('told before its bytes are there', 'Exchange-1');
     for (const faults of [[], ['close']] as const) {
-      caught('a rank is followed before what it sent has arrived', 'H5', { faults });
-      caught('halves are looked at before states', 'H5', { faults });
+      caught('a rank is followed before what it sent has arrived', 'Exchange-5', { faults });
+      caught('halves are looked at before states', 'Exchange-5', { faults });
     }
   });
 });

@@ -1,7 +1,7 @@
 /**
  * The native thread that stands in for ranks elsewhere, as a model: two processes, a rank in each,
  * a route either way. What the rules of native/ranks/halo.cpp are for is that each rank's own rules
- * H1, H2 and H5 stay true; waking is test/model/halo.ts's.
+ * Exchange-1, Exchange-2 and Exchange-5 stay true; waking is test/model/halo.ts's.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -94,7 +94,10 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         case At.check: {
           const holds = state[half(out, n % 2, Half.outWord)];
           if (holds !== 0)
-            throw new Violation('H2', `${name} starts exchange ${n}, and its half holds ${holds}`);
+            throw new Violation(
+              'Exchange-2',
+              `${name} starts exchange ${n}, and its half holds ${holds}`,
+            );
           return goto(At.pack);
         }
         case At.pack:
@@ -125,7 +128,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
             state[ofRank(other, Rank.left)] === 0 ? sent : state[ofRank(other, Rank.exchange)]!;
           if (filled >= n)
             throw new Violation(
-              'H5',
+              'Exchange-5',
               `${name} misses exchange ${n}, which was sent before the other one left`,
             );
           return goto(At.leave);
@@ -134,7 +137,10 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         case At.readAgain: {
           const holds = state[half(into, n % 2, Half.inData)];
           if (holds !== n)
-            throw new Violation('H1', `a half that should hold exchange ${n} holds ${holds}`);
+            throw new Violation(
+              'Exchange-1',
+              `a half that should hold exchange ${n} holds ${holds}`,
+            );
           if (state[at] === At.read) return goto(At.readAgain);
           state[ofRank(rank, Rank.exchange)] = n;
           return goto(n === exchanges ? At.leave : At.check);
@@ -220,7 +226,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         if (state[field(Half.inWord)] !== 0) {
           // It never comes to that: who may send has had what the reader sent behind emptying it.
           throw new Violation(
-            'H1',
+            'Exchange-1',
             `${name}: exchange ${wire || sending} would come into a half that is not empty`,
           );
         }

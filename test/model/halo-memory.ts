@@ -52,7 +52,7 @@ export function findsSomething(state: State, rank: number, routes: readonly Rout
   });
 }
 
-/** H6: one that failed may yet be explained, unless who writes that down has died. */
+/** Exchange-6: one that failed may yet be explained, unless who writes that down has died. */
 export function isGone(state: State, rank: number): boolean {
   if (state[RANK + rank] !== Rank.failed) return state[RANK + rank] !== Rank.open;
   return state[NOTE] === Note.written || (state[FAULTS]! & Fault.death) !== 0;
@@ -62,11 +62,11 @@ export function holds(state: State, buffer: number, exchange: number): boolean {
   return state[WORD + 2 * buffer] === exchange || state[WORD + 2 * buffer + 1] === exchange;
 }
 
-/** H1: what is read is what was sent, at its first byte and at its last. */
+/** Exchange-1: what is read is what was sent, at its first byte and at its last. */
 export function checkRead(state: State, half: number, exchange: number): void {
   if (state[DATA + half] !== exchange)
     throw new Violation(
-      'H1',
+      'Exchange-1',
       `a half that should hold exchange ${exchange} holds ${state[DATA + half]}`,
     );
 }

@@ -102,7 +102,7 @@ export class RankProgram {
       this.#access(`looks whether its half for exchange ${n} is empty`, (state) => {
         if (state[word] !== 0)
           throw new Violation(
-            'H2',
+            'Exchange-2',
             `${by.name} starts exchange ${n} and its half holds ${state[word]}`,
           );
       });
@@ -189,7 +189,7 @@ export class RankProgram {
       : Note.written;
     this.#access('looks for a failure', (state) => {
       if (state[memory.NOTE] === Note.writing && least === Note.writing)
-        throw new Violation('H6', 'a failure is read that is not written yet');
+        throw new Violation('Exchange-6', 'a failure is read that is not written yet');
       const seen = state[memory.NOTE]! >= least;
       this.#setLocal(
         state,
@@ -199,7 +199,8 @@ export class RankProgram {
   }
 
   /**
-   * H5: only who misses something minds a failure, and only one that was there before it looked.
+   * Exchange-5: only who misses something minds a failure, and only one that was there before it
+   * looked.
    */
   #mind(n: number): void {
     const none = { at: 0 };
@@ -209,7 +210,7 @@ export class RankProgram {
     this.#quietly((state) => {
       if (!second && state[memory.WORD + this.#half(incoming, n)] === n)
         throw new Violation(
-          'H5',
+          'Exchange-5',
           `${this.by.name} gives up exchange ${n}, which was sent before the failure`,
         );
     });
@@ -256,7 +257,7 @@ export class RankProgram {
     this.#quietly((state) => {
       if (state[memory.WORD + half] === n)
         throw new Violation(
-          'H5',
+          'Exchange-5',
           `${by.name} misses exchange ${n}, which rank ${sender} had sent before it left`,
         );
     });
@@ -300,7 +301,7 @@ export class RankProgram {
     by.place(this.#missed);
     this.#quietly((state) => {
       if (state[memory.FAULTS] === 0)
-        throw new Violation('H6', `${by.name} gives up, and nobody closed, failed or died`);
+        throw new Violation('Exchange-6', `${by.name} gives up, and nobody closed, failed or died`);
       state[memory.FAULTS] = state[memory.FAULTS]! | Fault.missed;
     });
     if (this.#broken('a rank that misses another tells nobody')) by.goto(this.caught);
@@ -313,7 +314,7 @@ export class RankProgram {
     this.#jump((state) => this.#local(state) === 0, told);
     this.#access('has written its failure', (state) => {
       if (state[memory.NOTE] !== Note.writing)
-        throw new Violation('H6', 'a failure is written twice');
+        throw new Violation('Exchange-6', 'a failure is written twice');
       state[memory.NOTE] = Note.written;
     });
     by.place(told);

@@ -62,13 +62,13 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
   after(() => console.log(`      ${explored()} of the halo exchange protocol`));
 
   describe('buffers', () => {
-    caught('one half only', 'H2');
-    caught('next exchange started before the last is waited for', 'H2');
-    caught('never emptied', 'H2');
-    caught('emptied after the next exchange is sent', 'H2');
-    caught('filled before it is packed', 'H1');
-    caught('sent before the device has packed', 'H1', { device: true });
-    caught('unpacked on another stream', 'H1', { device: true });
+    caught('one half only', 'Exchange-2');
+    caught('next exchange started before the last is waited for', 'Exchange-2');
+    caught('never emptied', 'Exchange-2');
+    caught('emptied after the next exchange is sent', 'Exchange-2');
+    caught('filled before it is packed', 'Exchange-1');
+    caught('sent before the device has packed', 'Exchange-1', { device: true });
+    caught('unpacked on another stream', 'Exchange-1', { device: true });
   });
 
   describe('waiting', () => {
@@ -80,8 +80,8 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
   });
 
   describe('leaving', () => {
-    caught('state looked at after the word', 'H5');
-    caught('closed before the last exchange is sent', 'H6');
+    caught('state looked at after the word', 'Exchange-5');
+    caught('closed before the last exchange is sent', 'Exchange-6');
     caught('rung before it leaves', 'deadlock', { faults: ['close'] });
     caught('nobody rung when it leaves', 'deadlock', { faults: ['close'] });
     caught('nobody rung when it leaves', 'deadlock', { faults: ['failure'] });
@@ -92,8 +92,8 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
     const far = { pairs: CHAIN, exchanges: 1, faults: ['failure', 'rest'] } as const;
     caught('failure looked for before the bell is read', 'deadlock', far);
     caught('failure not looked for', 'deadlock', far);
-    caught('failure looked for after the word', 'H5', { faults: ['failure'] });
-    caught('failure looked at while it is written', 'H6', { faults: ['failure'] });
+    caught('failure looked for after the word', 'Exchange-5', { faults: ['failure'] });
+    caught('failure looked at while it is written', 'Exchange-6', { faults: ['failure'] });
     const missing = {
       pairs: CHAIN,
       exchanges: 2,

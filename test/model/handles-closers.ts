@@ -78,7 +78,7 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
   const takesObject = (state: State, thread: number) => {
     const [object, handle] = [at(state, OBJECT), at(state, own(thread, HANDLE))];
     if (object !== handle)
-      throw new Violation('T3', `who closes handle ${handle} gets object ${object}`);
+      throw new Violation('Handles-3', `who closes handle ${handle} gets object ${object}`);
     state[own(thread, SEEN)] = object;
     state[OBJECT] = 0;
   };
@@ -89,7 +89,7 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
   };
   const givesBack = (state: State) => {
     state[FREE] = at(state, FREE) + 1;
-    if (at(state, FREE) > 1) throw new Violation('T4', 'the entry is given back twice');
+    if (at(state, FREE) > 1) throw new Violation('Handles-4', 'the entry is given back twice');
     state[LOCK] = 0;
   };
   const letsGo = (state: State, thread: number) => {

@@ -29,18 +29,18 @@ describe("the handle table's rules, broken on purpose, are caught", function () 
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of the handle table`));
 
-  caught('a pin looks not for closing', 'T1', two);
-  caught('a pin looks not for the generation', 'T2', one);
-  caught('looked at and pinned in two steps', 'T1', two);
-  caught('pins are not waited for', 'T2', one);
-  caught('looked at and closed in two steps', 'T3', {
+  caught('a pin looks not for closing', 'Handles-1', two);
+  caught('a pin looks not for the generation', 'Handles-2', one);
+  caught('looked at and pinned in two steps', 'Handles-1', two);
+  caught('pins are not waited for', 'Handles-2', one);
+  caught('looked at and closed in two steps', 'Handles-3', {
     users: [],
     pins: 1,
     closers: ['removes', 'removes'],
   });
-  caught('the generation stays', 'T2', one);
-  caught('the entry is given back before its object is taken', 'T3', one);
-  caught('open before the object is there', 'T1', one);
+  caught('the generation stays', 'Handles-2', one);
+  caught('the entry is given back before its object is taken', 'Handles-3', one);
+  caught('open before the object is there', 'Handles-1', one);
   caught('one that gives up leaves it closing', 'deadlock', one);
   caught('a pin of another kind stays', 'deadlock', {
     users: ['right', 'wrong'],
@@ -49,9 +49,9 @@ describe("the handle table's rules, broken on purpose, are caught", function () 
   });
   caught('a remover sleeps whatever the word is by then', 'deadlock', one);
   caught('the last unpin wakes no remover', 'deadlock', one);
-  caught('a retired handle grants pins', 'T2', retired);
+  caught('a retired handle grants pins', 'Handles-2', retired);
   caught('the last unpin leaves a retired object', 'deadlock', retired);
-  caught('every unpin frees a retired object', 'T2', retired);
-  caught('a retirer takes what is pinned', 'T2', retired);
-  caught('a remover may close what is retired', 'T3', both);
+  caught('every unpin frees a retired object', 'Handles-2', retired);
+  caught('a retirer takes what is pinned', 'Handles-2', retired);
+  caught('a remover may close what is retired', 'Handles-3', both);
 });

@@ -1,8 +1,8 @@
 /**
  * The handle table as a model: an entry's word and object, threads that pin and unpin what their
  * handle names, threads that close it (handles-closers.ts), and one that uses the entry again.
- * Every access takes its turn: all of them are sequentially consistent. The rules T1 to T5 are
- * those of native/device/core/handles.hpp.
+ * Every access takes its turn: all of them are sequentially consistent. The rules Handles-1 to
+ * Handles-5 are those of native/device/core/handles.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { CLOSES, Close, type Closer, closersOf } from './handles-closers.ts';
@@ -122,18 +122,19 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
       }
       case Use.reads: {
         const object = at(state, OBJECT);
-        if (object === 0) throw new Violation('T1', 'what is pinned is not there');
-        if (object !== handle) throw new Violation('T2', `handle ${handle} pins object ${object}`);
+        if (object === 0) throw new Violation('Handles-1', 'what is pinned is not there');
+        if (object !== handle)
+          throw new Violation('Handles-2', `handle ${handle} pins object ${object}`);
         if (users[thread] === 'right') return go(Use.uses);
         return is('a pin of another kind stays') ? next() : go(Use.unpins);
       }
       case Use.uses:
         if (at(state, GONE) & (1 << handle))
-          throw new Violation('T1', `object ${handle} went while it is pinned`);
+          throw new Violation('Handles-1', `object ${handle} went while it is pinned`);
         return go(Use.unpins);
       case Use.unpins: {
         const before = at(state, PINS);
-        if (before === 0) throw new Violation('T4', 'a pin that nobody has is given back');
+        if (before === 0) throw new Violation('Handles-4', 'a pin that nobody has is given back');
         state[PINS] = before - 1;
         const retired = (at(state, FLAGS) & RETIRED) !== 0;
         if (retired && is('every unpin frees a retired object')) return go(Use.takes);

@@ -19,10 +19,10 @@ describe('roles that move between threads', () => {
   holds({ changes: 3, wishes: 2, deaths: 0 });
   holds({ changes: 2, wishes: 2, deaths: 2 }, itLong);
 
-  caught('taken up before the others have let go', 'I10', plain);
-  caught('seen before it has let go', 'I10', plain);
+  caught('taken up before the others have let go', 'Slot-10', plain);
+  caught('seen before it has let go', 'Slot-10', plain);
   caught('let go without a ring', 'deadlock', plain);
   caught('a change that rings nobody', 'deadlock', plain);
   caught('the host looked up before the store', 'deadlock', plain);
-  caught('a successor that takes up at once', 'I10', dying);
+  caught('a successor that takes up at once', 'Slot-10', dying);
 });

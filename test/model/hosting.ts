@@ -1,8 +1,8 @@
 /**
  * Roles that move between two threads as a model: the client changes which table of hosts holds,
  * each thread lets go, says so and takes up, another thread rings the host of a role, threads die
- * and are replaced. Rule I10 of src/engine/ring/slot.ts; the code is actors/hosted.ts, `host` and
- * `seeHosting` of src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
+ * and are replaced. Rule Slot-10 of src/engine/ring/slot.ts; the code is actors/hosted.ts, `host`
+ * and `seeHosting` of src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -62,7 +62,7 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
   };
   const alone = (state: State) => {
     if (at(state, own(0, HOSTS)) && at(state, own(1, HOSTS)))
-      throw new Violation('I10', 'both threads host the roles');
+      throw new Violation('Slot-10', 'both threads host the roles');
   };
 
   const thread = (state: State, by: number): boolean => {

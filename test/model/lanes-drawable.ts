@@ -115,12 +115,13 @@ export class Drawable {
     const [from, to] = [state[NOW_FROM]!, state[NOW_TO]!];
     const { truth, versions } = this.#lifeOf(state);
     if (to - from > this.#setup.places)
-      throw new Violation('L2', `places ${from} to ${to} are more than there are`);
-    if (from < state[SEEN_FROM]!) throw new Violation('L6', `place ${from} is there again`);
-    if (to < state[SEEN_TO]!) throw new Violation('L1', `place ${to} is not committed any more`);
+      throw new Violation('Lanes-2', `places ${from} to ${to} are more than there are`);
+    if (from < state[SEEN_FROM]!) throw new Violation('Lanes-6', `place ${from} is there again`);
+    if (to < state[SEEN_TO]!)
+      throw new Violation('Lanes-1', `place ${to} is not committed any more`);
     if (to > 0 && versions[truth[to - 1]! - 1]?.ends)
       throw new Violation(
-        'L3',
+        'Lanes-3',
         `step ${to - 1} ends its episode, and its final observation is not there`,
       );
   }

@@ -188,7 +188,7 @@ export class Reader {
     );
     this.#local((state) => {
       if (state[WRONG])
-        throw new Violation('L4', `a note of ${state[SEEN_TO]} or behind it was overwritten`);
+        throw new Violation('Lanes-4', `a note of ${state[SEEN_TO]} or behind it was overwritten`);
       for (; state[SEEN_TO]! < state[COUNTER]!; state[SEEN_TO]!++)
         this.#list.take(state, state[SEEN_TO]!);
     });
@@ -279,7 +279,8 @@ export class Reader {
     by.goto(same ? draw : again);
     by.place(over);
     this.#local((state) => {
-      if (state[WRONG]) throw new Violation('L4', `a sample of ${state[ROW]} shows something else`);
+      if (state[WRONG])
+        throw new Violation('Lanes-4', `a sample of ${state[ROW]} shows something else`);
       forget(state);
     });
     by.place(none);

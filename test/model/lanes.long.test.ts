@@ -57,45 +57,60 @@ describe("a lane's rules, broken on purpose, are caught", function () {
   };
 
   describe('by the writer', () => {
-    proves('L4', living, 'begun stored after the bytes', 'no fence behind begun');
-    proves('L4', living, 'committed stored before the bytes', 'committed stored without release');
-    proves('L4', dead, 'a final observation not begun');
-    proves('L3', living, 'a step committed without its final observation');
+    proves('Lanes-4', living, 'begun stored after the bytes', 'no fence behind begun');
+    proves(
+      'Lanes-4',
+      living,
+      'committed stored before the bytes',
+      'committed stored without release',
+    );
+    proves('Lanes-4', dead, 'a final observation not begun');
+    proves('Lanes-3', living, 'a step committed without its final observation');
   });
 
   describe('by a successor', () => {
-    proves('L4', followed, 'begun lowered to committed', 'no fence where begun is there already');
-    proves('L4', followed, "places counted on from the dead writer's begun");
+    proves(
+      'Lanes-4',
+      followed,
+      'begun lowered to committed',
+      'no fence where begun is there already',
+    );
+    proves('Lanes-4', followed, "places counted on from the dead writer's begun");
     proves('list', followed, "the dead writer's episode continued");
     proves('count', followed, 'the count of steps taken over as it is');
   });
 
   describe('by who clears', () => {
-    proves('L6', { places: 3, writer: 'sess', clears: 2 }, 'the floor stored as it was found');
+    proves('Lanes-6', { places: 3, writer: 'sess', clears: 2 }, 'the floor stored as it was found');
   });
 
   describe('by the reader, as it looks what there is', () => {
-    proves('L4', living, 'committed loaded without acquire');
-    proves('L2', living, 'a span longer than the ring');
+    proves('Lanes-4', living, 'committed loaded without acquire');
+    proves('Lanes-2', living, 'a span longer than the ring');
     // A writer that lives stores committed in the end; a dead one never does.
     proves('livelock', dead, 'span taken from committed alone');
     proves('list', { places: 3, writer: 'ssss', clears: 1 }, 'floor ignored');
     proves(
-      'L4',
+      'Lanes-4',
       living,
       'notes copied behind the look at begun',
       'notes believed though overtaken',
     );
-    proves('L4', living, 'the last note looked at alone');
+    proves('Lanes-4', living, 'the last note looked at alone');
     proves('livelock', living, 'a reader goes on where it was lapped');
     proves('list', followed, 'a first step taken for the next one');
     proves('list', { ...stacked, rounds: 2 }, 'a stack dropped with its last frame');
   });
 
   describe('by the reader, as it makes a sample', () => {
-    proves('L4', living, 'no fence before begun is looked at');
-    proves('L4', living, 'begun not looked at behind the copy', 'begun looked at before the copy');
-    proves('L4', { ...stacked, rounds: 2 }, 'begun looked at for the step alone');
+    proves('Lanes-4', living, 'no fence before begun is looked at');
+    proves(
+      'Lanes-4',
+      living,
+      'begun not looked at behind the copy',
+      'begun looked at before the copy',
+    );
+    proves('Lanes-4', { ...stacked, rounds: 2 }, 'begun looked at for the step alone');
     proves('livelock', living, 'drawn again from the same list');
   });
 });

@@ -1,7 +1,8 @@
 /**
  * A lane of trajectories as a model: its writer, which may die between any two stores and be
  * followed by another, threads that clear it, and a reader that draws from it, on a memory that
- * shows stores late and out of order. The rules L1 to L6 are those of native/rows/lanes.hpp.
+ * shows stores late and out of order. The rules Lanes-1 to Lanes-6 are those of
+ * native/rows/lanes.hpp.
  */
 import type { Model, Move, State } from './checker.ts';
 import * as memory from './lanes-memory.ts';
@@ -134,7 +135,7 @@ function whatItFinds(reader: Reader, state: State, choice: number): string {
   return reader.found && `: ${reader.found}`;
 }
 
-/** L6: a thread finds any committed count, and raises the floor to it, all at once. */
+/** Lanes-6: a thread finds any committed count, and raises the floor to it, all at once. */
 function clearing(
   i: number,
   life: (state: State) => Life,

@@ -42,17 +42,17 @@ describe("the rate limiter's rules, broken on purpose, are caught", function () 
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of a rate limiter`));
 
-  caught('admitted stored as it was found', 'S1', writers);
-  caught('samples stored as they were found', 'S1', samplers);
-  caught('taken without another look when somebody was faster', 'S1', {
+  caught('admitted stored as it was found', 'Limiter-1', writers);
+  caught('samples stored as they were found', 'Limiter-1', samplers);
+  caught('taken without another look when somebody was faster', 'Limiter-1', {
     ...writers,
     adds: [2, 3],
     batches: [1],
   });
-  caught('writers admitted by what is inserted', 'S1', writers);
-  caught('samplers admitted by what is admitted', 'S2', narrow);
-  caught('inserts counted before the rows are there', 'S2', narrow);
-  caught('min size not looked at', 'S2', narrow);
+  caught('writers admitted by what is inserted', 'Limiter-1', writers);
+  caught('samplers admitted by what is admitted', 'Limiter-2', narrow);
+  caught('inserts counted before the rows are there', 'Limiter-2', narrow);
+  caught('min size not looked at', 'Limiter-2', narrow);
   caught('the band narrower than a batch and an add', 'deadlock', large);
   caught('room looked for before the bell is read', 'deadlock', narrow);
   caught('samplers rung before inserts are counted', 'deadlock', lastAdd);

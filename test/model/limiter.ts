@@ -1,7 +1,7 @@
 /**
  * The rate limiter as a model: collectors that add and requesters that sample, any number of each,
  * on three counts; who finds no room parks on its bell; a requester that is paused gives its last
- * batch back. The rules S1 to S5 are those of native/rows/limiter.hpp.
+ * batch back. The rules Limiter-1 to Limiter-5 are those of native/rows/limiter.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -185,7 +185,7 @@ export function limiterProtocol(setup: LimiterSetup): Model {
     state[here + LEFT]!--;
     state[here + AT] = early ? At.bell : At.rings;
     if (!writes(agent) && at(state, COMMITTED) < Math.max(1, minSize))
-      throw new Violation('S2', `a batch is taken of ${at(state, COMMITTED)} rows`);
+      throw new Violation('Limiter-2', `a batch is taken of ${at(state, COMMITTED)} rows`);
     return true;
   };
 
@@ -198,18 +198,21 @@ export function limiterProtocol(setup: LimiterSetup): Model {
       const lead =
         at(state, ADMITTED) - minSize - at(state, SAMPLES) - (setup.givesBack ? batch : 0);
       if (at(state, ADMITTED) !== at(state, ADDED))
-        throw new Violation('S1', 'rows are admitted and not counted');
+        throw new Violation('Limiter-1', 'rows are admitted and not counted');
       if (lead > errorBuffer && at(state, ADMITTED) > minSize)
         throw new Violation(
-          'S1',
+          'Limiter-1',
           `${at(state, ADMITTED)} are admitted, ${at(state, SAMPLES)} sampled`,
         );
       return;
     }
     if (at(state, SAMPLES) !== at(state, DRAWN) - at(state, BACK))
-      throw new Violation('S1', 'rows are sampled and not counted');
+      throw new Violation('Limiter-1', 'rows are sampled and not counted');
     if (at(state, SAMPLES) - (at(state, COMMITTED) - minSize) > errorBuffer)
-      throw new Violation('S2', `${at(state, SAMPLES)} are sampled, ${at(state, COMMITTED)} there`);
+      throw new Violation(
+        'Limiter-2',
+        `${at(state, SAMPLES)} are sampled, ${at(state, COMMITTED)} there`,
+      );
   };
 
   const moves: Move[] = Array.from({ length: all }, (_, agent) => ({

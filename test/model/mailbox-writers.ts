@@ -19,7 +19,7 @@ export class Writers {
   #broken(how: MailboxMutation): boolean {
     return this.#setup.broken === how;
   }
-  /** Where version v lies (M1). */
+  /** Where version v lies (Mailbox-1). */
   bufferOf(version: number): number {
     return BUFFER + 2 * (version % (this.#broken('a version in every other buffer') ? 2 : 3));
   }
@@ -121,7 +121,7 @@ export class Writers {
     return this.#go(state, Replay.launches);
   }
 
-  /** begin_version() up to its store (M2); 0: not yet. What it reads of its own it knows. */
+  /** begin_version() up to its store (Mailbox-2); 0: not yet. What it reads of its own it knows. */
   #next(state: State, thread: number, choice: number): number {
     const published = memory.load(state, thread, At.published, 'acquire', choice);
     const begun = memory.newest(state, At.begun);
@@ -132,7 +132,7 @@ export class Writers {
     const version = state[Local.version]!;
     if (version - memory.newest(state, At.published) > 2)
       throw new Violation(
-        'M2',
+        'Mailbox-2',
         `version ${version} is begun, ${memory.newest(state, At.published)} is published`,
       );
     if (version > memory.newest(state, At.begun))
@@ -177,7 +177,7 @@ export class Writers {
   // ---- poll -------------------------------------------------------------------------------------
 
   /**
-   * Publishes what is over, or refuses it (M4), then frees the slot; a death between the two
+   * Publishes what is over, or refuses it (Mailbox-4), then frees the slot; a death between the two
    * repeats the first.
    */
   poll(state: State, odd: boolean): boolean {
@@ -227,7 +227,7 @@ export class Writers {
   #publish(state: State, thread: number, version: number): void {
     const published = memory.newest(state, At.published);
     if (version !== published + 1)
-      throw new Violation('M2', `version ${version} is published behind ${published}`);
+      throw new Violation('Mailbox-2', `version ${version} is published behind ${published}`);
     state[Local.truth + version] = state[Local.written + version]!;
     const order = this.#broken('published stored without release') ? 'relaxed' : 'total';
     memory.store(state, thread, At.published, version, order);

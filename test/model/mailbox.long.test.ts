@@ -62,28 +62,38 @@ describe("the mailbox's rules, broken on purpose, are caught", function () {
     for (const each of broken) caught(each, rule, setup);
   };
   describe('by who writes', () => {
-    proves('M3', host, 'begun stored behind the bytes', 'no fence behind begun');
-    proves('M3', refused, 'no fence where a version is written again');
-    proves('M3', device, 'copy ordered before begun is stored', 'a version in every other buffer');
-    proves('M3', host, 'published stored before the bytes', 'published stored without release');
-    proves('M3', device, 'published before the copy has landed');
-    proves('M2', { ...device, ticks: 3, depth: 3 }, 'three unpublished');
-    proves('M2', refused, 'versions published out of order');
+    proves('Mailbox-3', host, 'begun stored behind the bytes', 'no fence behind begun');
+    proves('Mailbox-3', refused, 'no fence where a version is written again');
+    proves(
+      'Mailbox-3',
+      device,
+      'copy ordered before begun is stored',
+      'a version in every other buffer',
+    );
+    proves(
+      'Mailbox-3',
+      host,
+      'published stored before the bytes',
+      'published stored without release',
+    );
+    proves('Mailbox-3', device, 'published before the copy has landed');
+    proves('Mailbox-2', { ...device, ticks: 3, depth: 3 }, 'three unpublished');
+    proves('Mailbox-2', refused, 'versions published out of order');
   });
   describe('by who comes after', () => {
-    proves('M3', followed, 'begun lowered by a successor');
+    proves('Mailbox-3', followed, 'begun lowered by a successor');
     proves('deadlock', followed, 'what a dead writer began left alone');
-    proves('M3', followed, 'what is left looked for before the slot is free');
-    proves('M3', followed, 'what poll will publish written again');
-    proves('M3', followed, 'what is left not held against published again');
-    proves('M3', alone, 'a pipeline closed while a copy is under way');
+    proves('Mailbox-3', followed, 'what is left looked for before the slot is free');
+    proves('Mailbox-3', followed, 'what poll will publish written again');
+    proves('Mailbox-3', followed, 'what is left not held against published again');
+    proves('Mailbox-3', alone, 'a pipeline closed while a copy is under way');
     proves('deadlock', twice, 'refused moved back');
     proves('deadlock', alone, 'a closed pipeline keeps what it began');
   });
   describe('by the reader', () => {
-    proves('M3', host, 'published loaded without acquire', 'no fence behind the copy');
+    proves('Mailbox-3', host, 'published loaded without acquire', 'no fence behind the copy');
     proves(
-      'M3',
+      'Mailbox-3',
       host,
       'begun looked at before the copy',
       'begun not looked at',

@@ -1,8 +1,8 @@
 /**
  * The mailbox of weights as a model: versions in three buffers, written by device copies or by a
  * thread, that may be left by a dead writer or refused, and a reader, on a memory that shows stores
- * late and out of order. The rules M1 to M4 are those of native/rows/mailbox.hpp. One reader stands
- * for all: it stores nothing.
+ * late and out of order. The rules Mailbox-1 to Mailbox-4 are those of native/rows/mailbox.hpp. One
+ * reader stands for all: it stores nothing.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { At, Local, MOST_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
@@ -149,7 +149,7 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     for (const half of [0, 1])
       if (state[Local.half + half] !== truth)
         throw new Violation(
-          'M3',
+          'Mailbox-3',
           `of version ${version} half ${half} is not what was published as it`,
         );
     if (version <= had)

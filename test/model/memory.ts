@@ -85,7 +85,7 @@ export function isAt(state: State, depth: number, sequence: number, at: SlotStat
   return state[WORD + (sequence % depth)] === sequence * 8 + at;
 }
 
-/** I1: only the owner touches a slot's payload. */
+/** Slot-1: only the owner touches a slot's payload. */
 export function own(
   state: State,
   depth: number,
@@ -95,21 +95,21 @@ export function own(
 ): void {
   if (!isAt(state, depth, sequence, as)) {
     throw new Violation(
-      'I1',
+      'Slot-1',
       `${what} of ${sequence} is touched while its slot is ${slotName(state, depth, sequence)}`,
     );
   }
 }
 
 /**
- * The store that hands a slot on: `from` must still be there (I1) and it must be this sequence's
- * turn (I3).
+ * The store that hands a slot on: `from` must still be there (Slot-1) and it must be this
+ * sequence's turn (Slot-3).
  */
 export function handOn(state: State, depth: number, sequence: number, from: SlotState): void {
   own(state, depth, sequence, from, `the word`);
   if (position(state, depth, from) !== sequence) {
     throw new Violation(
-      'I3',
+      'Slot-3',
       `${sequence} leaves ${NAMES[from]} before ${position(state, depth, from)}`,
     );
   }

@@ -168,21 +168,21 @@ describe('the ring protocol, broken on purpose, is caught', function () {
 
   describe('handing on', () => {
     const shallow = { depth: 1, ticks: 2 } as const;
-    caught('state stored before the rows', 'I1', { ...shallow, placement: ONE });
-    caught('state stored before the event is recorded', 'I2', { ...shallow, placement: TWO });
-    caught('event recorded before the copy', 'I2', { ...shallow, placement: TWO });
-    caught('spent recorded before the launch', 'I5', { ...shallow, placement: TWO });
-    caught('Free stored before the journal', 'I2', { ...shallow, placement: TWO });
-    caught('Free stored before the device is done', 'I5', { ...shallow, placement: TWO });
+    caught('state stored before the rows', 'Slot-1', { ...shallow, placement: ONE });
+    caught('state stored before the event is recorded', 'Slot-2', { ...shallow, placement: TWO });
+    caught('event recorded before the copy', 'Slot-2', { ...shallow, placement: TWO });
+    caught('spent recorded before the launch', 'Slot-5', { ...shallow, placement: TWO });
+    caught('Free stored before the journal', 'Slot-2', { ...shallow, placement: TWO });
+    caught('Free stored before the device is done', 'Slot-5', { ...shallow, placement: TWO });
     // Two slots are Ready at once only where replay has a thread of its own.
-    caught('youngest Ready slot first', 'I3', { depth: 2, ticks: 3, placement: FAR });
+    caught('youngest Ready slot first', 'Slot-3', { depth: 2, ticks: 3, placement: FAR });
   });
 
   describe('carrying on after a death', () => {
     const dying = { depth: 1, ticks: 2, faults: DEATH } as const;
     caught('no ring on restart', 'deadlock', { ...dying, placement: TWO });
-    caught('launch mark missing', 'I8', { ...dying, placement: TWO });
-    caught('mark read before the stream is drained', 'I8', { ...dying, placement: TWO });
+    caught('launch mark missing', 'Slot-8', { ...dying, placement: TWO });
+    caught('mark read before the stream is drained', 'Slot-8', { ...dying, placement: TWO });
     const hung = { depth: 1, ticks: 2, faults: BOTH, completion: 'never' } as const;
     caught('drain that ignores a stop', 'deadlock', { ...hung, placement: TWO });
   });
@@ -191,7 +191,7 @@ describe('the ring protocol, broken on purpose, is caught', function () {
     const asked = { depth: 1, ticks: 2, placement: ASKED_ONE, client: true } as const;
     caught('client says that it waits after it looked', 'deadlock', asked);
     const dying = { ...asked, faults: DEATH, grain: 'hand-over' } as const;
-    caught('request cleared from the header after the move', 'I3', dying);
+    caught('request cleared from the header after the move', 'Slot-3', dying);
     caught('request cleared from the header before the move', 'deadlock', dying);
   });
 });

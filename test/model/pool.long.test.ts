@@ -44,8 +44,8 @@ describe("a pool's rules, broken on purpose, are caught", () => {
   caught('a release that tells nobody', 'deadlock', one);
   caught('stands still while any hold lasts', 'deadlock', one);
   caught('what was told is not kept', 'livelock', stateless);
-  caught('answers not numbered', 'P2', late);
-  caught('goes on without waiting', 'P2', one);
+  caught('answers not numbered', 'Pool-2', late);
+  caught('goes on without waiting', 'Pool-2', one);
   caught('those that are gone are waited for', 'deadlock', ends);
-  caught('a successor counts as gone', 'P4', again);
+  caught('a successor counts as gone', 'Pool-4', again);
 });

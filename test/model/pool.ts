@@ -1,7 +1,7 @@
 /**
  * A pool's stop and hold as a model: collectors that loop, an opener that makes them stand still
  * for a checkpoint, somebody who closes, and threads that end. Parks have no longest time here:
- * what only that would end is found. The rules P1 to P4 are those of
+ * what only that would end is found. The rules Pool-1 to Pool-4 are those of
  * src/run/collectors/control-words.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
@@ -78,7 +78,10 @@ export function poolProtocol(setup: PoolSetup): Model {
   const changes = (state: State, worker: number) => {
     state[own(worker, CLEAN)] = 0;
     if (at(state, OPENER) === Opener.held && of(state, worker, ANSWER) === Answer.saved)
-      throw new Violation('P2', `collector ${worker} goes on while a checkpoint is taken of it`);
+      throw new Violation(
+        'Pool-2',
+        `collector ${worker} goes on while a checkpoint is taken of it`,
+      );
   };
   const ring = (state: State) => {
     for (const worker of all) state[own(worker, BELL)] = (of(state, worker, BELL) + 1) % 16;
@@ -215,9 +218,15 @@ export function poolProtocol(setup: PoolSetup): Model {
             of(state, worker, GONE) === 0 &&
             of(state, worker, CLEAN) === 0
           )
-            throw new Violation('P2', `collector ${worker} has gone on since it said where it is`);
+            throw new Violation(
+              'Pool-2',
+              `collector ${worker} has gone on since it said where it is`,
+            );
           if (states && answer === Answer.nothing && of(state, worker, GONE) === 0)
-            throw new Violation('P4', `collector ${worker} runs, and is neither saved nor named`);
+            throw new Violation(
+              'Pool-4',
+              `collector ${worker} runs, and is neither saved nor named`,
+            );
         }
         return go(Opener.held);
       case Opener.tells:

@@ -53,9 +53,9 @@ const pack: Emit = (by, setup, ring) => {
     const slot = sequence % setup.depth;
     memory.own(state, setup.depth, sequence, Slot.requested, 'the host half');
     if (state[memory.RECORD + slot] !== sequence + 1)
-      throw new Violation('I3', `${sequence} got another tick's request`);
+      throw new Violation('Slot-3', `${sequence} got another tick's request`);
     if (queued(state, setup.depth, COPY_STREAM, sequence, 1))
-      throw new Violation('I5', `a copy reads ${sequence}'s rows`);
+      throw new Violation('Slot-5', `a copy reads ${sequence}'s rows`);
     state[memory.HOST + slot] = sequence + 1;
   };
   const late = setup.broken === 'state stored before the rows';
@@ -72,7 +72,7 @@ const submit: Emit = (by, setup, ring) => {
     const reads = queued(state, setup.depth, COMPUTE_STREAM, sequence, 1);
     if (reads)
       throw new Violation(
-        'I5',
+        'Slot-5',
         `a graph still reads the device half that ${sequence} is copied to`,
       );
     enqueue(state, COPY_STREAM, work(sequence));
@@ -110,11 +110,11 @@ const poll: Emit = (by, setup, ring) => {
   const journal: Act = (state, sequence) => {
     const bit = 1 << sequence;
     if (state[memory.RECORD + (sequence % depth)] !== sequence + 1)
-      throw new Violation('I2', `${sequence}'s record is gone`);
+      throw new Violation('Slot-2', `${sequence}'s record is gone`);
     if (!hasty && !(state[memory.APPLIED]! & bit))
-      throw new Violation('I5', `${sequence} is journaled before it is applied`);
+      throw new Violation('Slot-5', `${sequence} is journaled before it is applied`);
     if (state[memory.JOURNAL]! & bit && !state[memory.DIED])
-      throw new Violation('I8', `${sequence} is journaled twice`);
+      throw new Violation('Slot-8', `${sequence} is journaled twice`);
     state[memory.JOURNAL] = state[memory.JOURNAL]! | bit;
   };
   const freed = hasty ? () => true : done(COMPUTE_STREAM);
@@ -131,7 +131,7 @@ const replay: Emit = (by, setup, ring) => {
   const swapped = setup.broken === 'spent recorded before the launch';
   const spent: Act = (state, sequence) => enqueue(state, COMPUTE_STREAM, event(sequence));
   const graph: Act = (state, sequence) => {
-    // I8: the predecessor launched this one.
+    // Slot-8: the predecessor launched this one.
     if (state[bell]! & Local.skip) state[bell] = state[bell]! & ~Local.skip;
     else launch(state, setup.depth, sequence);
   };
@@ -145,12 +145,12 @@ const replay: Emit = (by, setup, ring) => {
 export function launch(state: State, depth: number, sequence: number): void {
   memory.own(state, depth, sequence, Slot.ready, 'the device half');
   if (queued(state, depth, COPY_STREAM, sequence, 0))
-    throw new Violation('I2', `${sequence} is launched before its copy`);
+    throw new Violation('Slot-2', `${sequence} is launched before its copy`);
   enqueue(state, COMPUTE_STREAM, work(sequence));
 }
 
 /**
- * I8: a successor lets the device finish what its predecessor launched, then reads how far that
+ * Slot-8: a successor lets the device finish what its predecessor launched, then reads how far that
  * got. It drains by query and looks at the stop word meanwhile, for a device may hang.
  */
 export function takeOverReplay(by: Program, setup: Setup, end: Label): void {

@@ -24,20 +24,20 @@ export const NOTHING = 255;
 export const writing = (row: number) => 2 * row + 1;
 export const whole = (row: number) => 2 * row + 2;
 
-/** Moves committed, and looks at R1 and R3. */
+/** Moves committed, and looks at Rows-1 and Rows-3. */
 export function commit(state: State, begin: number, end: number, capacity: number): void {
   if (state[COMMITTED] !== begin)
     throw new Violation(
-      'R3',
+      'Rows-3',
       `committed goes from ${state[COMMITTED]} to ${end}, not from ${begin}`,
     );
   if (end <= begin || end > state[RESERVED]!)
-    throw new Violation('R3', `committed goes from ${begin} to ${end}`);
+    throw new Violation('Rows-3', `committed goes from ${begin} to ${end}`);
   for (let row = begin; row < end; row++) {
     const holds = state[ROWS + (row % capacity)]!;
     // A later lap may be on it already only behind this commit.
     if (holds !== whole(row))
-      throw new Violation('R1', `row ${row} is committed, and its place holds ${holds}`);
+      throw new Violation('Rows-1', `row ${row} is committed, and its place holds ${holds}`);
   }
   state[COMMITTED] = end;
 }

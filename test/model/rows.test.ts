@@ -59,20 +59,20 @@ describe("the rows' seqlock", function () {
       reads: 2,
     } as const;
     const inThree: [RowsMutation, string][] = [
-      ['committed before those before', 'R3'],
+      ['committed before those before', 'Rows-3'],
       ['the board looked at before committed is stored', 'deadlock'],
       ['reserved looked at before committed is stored', 'deadlock'],
       ['the own turn looked at before the board is filled', 'deadlock'],
       ['the own turn never looked at again', 'deadlock'],
-      ['taken from the board by a load and a store', 'R3'],
+      ['taken from the board by a load and a store', 'Rows-3'],
       ['its end read behind its place is free', 'deadlock'],
-      ['its turn stored before its end', 'R3'],
+      ['its turn stored before its end', 'Rows-3'],
       ['on the board, not committed, and add() returns', 'returns'],
     ];
     for (const [broken, rule] of inThree) caught(broken, rule, three);
-    caught('written before the earlier lap is whole', 'R1', read);
-    caught('written before it is reserved', 'R4', { ...read, writers: [[1, 1]] });
-    caught('a reader looks at reserved before it copies', 'R4', read);
-    caught('a reader looks at committed behind its copy', 'R4', read);
+    caught('written before the earlier lap is whole', 'Rows-1', read);
+    caught('written before it is reserved', 'Rows-4', { ...read, writers: [[1, 1]] });
+    caught('a reader looks at reserved before it copies', 'Rows-4', read);
+    caught('a reader looks at committed behind its copy', 'Rows-4', read);
   });
 });

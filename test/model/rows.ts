@@ -1,7 +1,7 @@
 /**
  * The replay rows' seqlock (native/rows/rows.cpp) as a model: writers that reserve, write and
- * commit with the board between them, and a reader. Every access to shared memory is a step; R1 to
- * R4 are looked at where they could break.
+ * commit with the board between them, and a reader. Every access to shared memory is a step; Rows-1
+ * to Rows-4 are looked at where they could break.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import {
@@ -144,7 +144,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
               const before = state[ROWS + (row % capacity)]!;
               if (row >= capacity && before !== whole(row - capacity) && before !== writing(row))
                 throw new Violation(
-                  'R2',
+                  'Rows-2',
                   `row ${row} is written over what is not row ${row - capacity}`,
                 );
             }
@@ -153,7 +153,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
           case Step.wrote:
             for (let row = begin; row < end; row++)
               if (state[ROWS + (row % capacity)] !== writing(row))
-                throw new Violation('R2', `two pens are on row ${row}`);
+                throw new Violation('Rows-2', `two pens are on row ${row}`);
             write(whole);
             return is('committed before those before') ? store() : goto(Step.turn);
           case Step.turn:
@@ -260,7 +260,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
   };
 }
 
-/** Takes the newest row, again and again (R4). */
+/** Takes the newest row, again and again (Rows-4). */
 function addReader(
   move: (
     says: (at: number) => string,
@@ -302,7 +302,7 @@ function addReader(
           if (!touched.includes(state[index]!)) {
             const row = state[value]! / 2 - 1;
             if (state[value]! % 2 !== 0 || row < 0)
-              throw new Violation('R4', `a row that is half written is trusted`);
+              throw new Violation('Rows-4', `a row that is half written is trusted`);
           }
           // Rows that were overtaken are taken again; a batch that never gets its row is over with
           // the writers.

@@ -86,7 +86,7 @@ export function draw(state: State, { depth }: Updates, sequence: number): void {
   if (state[TREE] !== least)
     throw new Violation('lag', `${sequence} is drawn behind ${state[TREE]} updates`);
   if (state[RECORD + (sequence % depth)] !== state[RUN])
-    throw new Violation('I3', `${sequence} is drawn for a run that is over`);
+    throw new Violation('Slot-3', `${sequence} is drawn for a run that is over`);
   state[IDS + (sequence % depth)] = sequence + 1;
 }
 
@@ -94,14 +94,14 @@ export function draw(state: State, { depth }: Updates, sequence: number): void {
 export function checkHalf(state: State, depth: number, sequence: number): void {
   own(state, depth, sequence, Slot.requested, 'the batch');
   if (state[HALF] !== state[RECORD + (sequence % depth)])
-    throw new Violation('I3', `half of ${sequence}'s batch was made for another request`);
+    throw new Violation('Slot-3', `half of ${sequence}'s batch was made for another request`);
 }
 
 /** Requested → Free: no later sequence may be asked for, and the slot keeps its own. */
 export function takeBack(state: State, depth: number, sequence: number, to = sequence): void {
   own(state, depth, sequence, Slot.requested, 'the word');
   if (position(state, depth, Slot.free) !== sequence + 1)
-    throw new Violation('I3', `${sequence} is taken back, and a later one is not`);
+    throw new Violation('Slot-3', `${sequence} is taken back, and a later one is not`);
   state[sequence % depth] = to * 8 + Slot.free;
 }
 

@@ -78,13 +78,13 @@ describe('updates of priorities, broken on purpose, are caught', function () {
 
   describe('taking requests back', () => {
     const cleared = { depth: 2, ticks: [3, 4], steps: CLEARED, faults: ABORT } as const;
-    proves('I3', cleared, 'taken back oldest first', 'taken back while its batch is half made');
+    proves('Slot-3', cleared, 'taken back oldest first', 'taken back while its batch is half made');
     proves('home', cleared, 'taken back to the next sequence');
     proves('livelock', cleared, 'taken back while the run goes on');
-    proves('I1', cleared, 'taken back by the client');
+    proves('Slot-1', cleared, 'taken back by the client');
     proves('deadlock', cleared, 'no ring: take-back to client');
-    proves('I3', cleared, 'the next run begun before the pause is answered');
-    proves('I3', cleared, 'the next run begun before every slot is Free');
+    proves('Slot-3', cleared, 'the next run begun before the pause is answered');
+    proves('Slot-3', cleared, 'the next run begun before every slot is Free');
   });
 
   describe('closing', () => {

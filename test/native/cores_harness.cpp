@@ -167,7 +167,7 @@ void woken() {
 
 // What a piece works on is plain memory of the caller's, written before and read behind each job: a
 // piece that is done twice or after its job, and a result that comes late, are races or wrong
-// numbers (C1 to C3).
+// numbers (CorePool-1 to CorePool-3).
 void jobs(CorePool& pool, int caller, uint64_t end, std::atomic<uint64_t>* helped) {
   constexpr int most = 9;
   const auto self = std::this_thread::get_id();
@@ -190,7 +190,7 @@ void jobs(CorePool& pool, int caller, uint64_t end, std::atomic<uint64_t>* helpe
       if (by[piece] != self) others.insert(by[piece]);
       *helped += by[piece] != self;
     }
-    // C5
+    // CorePool-5
     if (int(others.size()) > std::min(helpers, pieces - 1))
       wrong("helpers of a job", helpers, int(others.size()));
     // Who came too late would find this.

@@ -101,8 +101,8 @@ class Pen {
               episode_.data());
   }
 
-  // Dies behind L2: some of the place is written, none of it committed. What comes next begins an
-  // episode.
+  // Dies behind Lanes-2: some of the place is written, none of it committed. What comes next begins
+  // an episode.
   void die() {
     for (uint64_t i = 0; i < count_; ++i) {
       const uint64_t lane = first_ + i,

@@ -1,7 +1,7 @@
 // Halos between processes, and the thread that serves them, without JavaScript and without MPI, for
 // the sanitizers: each process is a thread that looks at its job, each rank a thread that follows
-// H1 to H6. The MPI of this program delivers what was sent late, and a send is over later still.
-// Says what is wrong and returns 1. Arguments: exchanges. From the project root:
+// Exchange-1 to Exchange-6. The MPI of this program delivers what was sent late, and a send is over
+// later still. Says what is wrong and returns 1. Arguments: exchanges. From the project root:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/ranks_*.cpp
 //   native/ranks/{halo,thread}.cpp
 #include <unistd.h>
@@ -218,7 +218,7 @@ struct Process {
     for (int64_t n = 1; n <= exchanges; ++n) {
       for (const int buffer : out) {
         if (word_at(word(buffer, n)).load() != 0)
-          wrong("H2: a half that is packed into is not empty", rank, n);
+          wrong("Exchange-2: a half that is packed into is not empty", rank, n);
         std::memset(half(buffer, n), int((rank * 31 + n) & 255), half_bytes);
       }
       if (n > 1)
@@ -228,11 +228,11 @@ struct Process {
       for (int k = 0; k < 2; ++k) {
         for (;;) {
           const int32_t seen = bell(rank).read();
-          // H5: the state first.
+          // Exchange-5: the state first.
           const bool gone = word_at(&states[size_t(senders[k]) * line]).load() != open_state;
           if (word_at(word(in[k], n)).load() == int32_t(n)) break;
           if (gone) {
-            wrong("H5: a rank has left, and what it sent is not there", rank, n);
+            wrong("Exchange-5: a rank has left, and what it sent is not there", rank, n);
             return;
           }
           bell(rank).sleep(seen, 1'000'000);

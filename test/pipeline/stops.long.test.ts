@@ -1,6 +1,6 @@
 /**
- * Whoever stops a run has stopped it when the call returns (I9), however busy the opener's thread
- * is afterwards.
+ * Whoever stops a run has stopped it when the call returns (Slot-9), however busy the opener's
+ * thread is afterwards.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

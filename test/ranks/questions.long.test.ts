@@ -68,7 +68,7 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
       if (ended !== 'asked') process.came.push(ended === null ? 'taken' : 'ended');
     } else if (process.verdict.endedBy(exchange) !== null) process.came.push('ended');
   };
-  // G5: all parts of an exchange come before the next one is sent.
+  // Group-5: all parts of an exchange come before the next one is sent.
   const mayStart = (process: Process) =>
     !waits(process) &&
     process.sent < EXCHANGES &&

@@ -3,13 +3,14 @@
 // unpin when they leave. A thread closes a handle in one of two ways: remove() sleeps until the
 // pins are gone, retire() returns at once and leaves the object to the last unpin. The main thread
 // retires.
-//   T1  A pinned object exists until it is unpinned.
-//   T2  A handle names one object: every copy of the handle is stale once the object is taken.
-//   T3  One thread takes the object, once: a remover, a retirer or the last unpinner of a retired
-//       handle.
-//   T4  No pin stays, an entry is given back once, and a handle whose remover gave up can be closed
-//       later.
-//   T5  A handle that is being closed grants no pin. A retired handle stays so.
+//   Handles-1  A pinned object exists until it is unpinned.
+//   Handles-2  A handle names one object: every copy of the handle is stale once the object is
+//       taken.
+//   Handles-3  One thread takes the object, once: a remover, a retirer or the last unpinner of a
+//       retired handle.
+//   Handles-4  No pin stays, an entry is given back once, and a handle whose remover gave up can be
+//       closed later.
+//   Handles-5  A handle that is being closed grants no pin. A retired handle stays so.
 // test/model/handles.ts steps every order. The object is no atomic: add() stores it before the word
 // says open, a thread takes it when the word says closing and has no pins, and whoever reads it has
 // changed the word in between.

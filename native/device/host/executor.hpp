@@ -21,18 +21,19 @@ constexpr uint64_t longest_sleep_ns = 1'000'000'000;
 // Drains queues. Threads that help: actors that attend, threads in wait_event, and a pool that is
 // woken only when no other thread has promised to come.
 //
-//   X1  Who enqueues stores the op, then looks who comes: it rings who attends, and wakes the pool
-//       unless one of them is not busy. The pool's word moves before its threads are counted.
-//   X2  Who is to sleep reads its word, then looks for work, then counts itself, then sleeps on the
-//       word that it read.
-//   X3  One thread at a time has a queue's claim. Who gives it back looks at the queue again, and
-//       wakes the pool for what only the pool may begin.
-//   X4  Who begins an op that may take long is counted as no help first, and wakes the pool then if
-//       a queue is runnable. A record within a graph does so too.
-//   X5  Who goes away, or is out of time, and does not come back by itself, leaves word if a queue
-//       is runnable.
-//   X6  Who ends an op says so first, then moves the word of completions, then wakes who waits and
-//       rings who attends.
+//   Executor-1  Who enqueues stores the op, then looks who comes: it rings who attends, and wakes
+//       the pool unless one of them is not busy. The pool's word moves before its threads are
+//       counted.
+//   Executor-2  Who is to sleep reads its word, then looks for work, then counts itself, then
+//       sleeps on the word that it read.
+//   Executor-3  One thread at a time has a queue's claim. Who gives it back looks at the queue
+//       again, and wakes the pool for what only the pool may begin.
+//   Executor-4  Who begins an op that may take long is counted as no help first, and wakes the pool
+//       then if a queue is runnable. A record within a graph does so too.
+//   Executor-5  Who goes away, or is out of time, and does not come back by itself, leaves word if
+//       a queue is runnable.
+//   Executor-6  Who ends an op says so first, then moves the word of completions, then wakes who
+//       waits and rings who attends.
 //
 // `test/model/executor.ts` goes through every interleaving of small cases, with each of these rules
 // broken in turn.

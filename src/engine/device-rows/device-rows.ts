@@ -124,7 +124,7 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     };
   }
 
-  /** D8: never free under a copy. */
+  /** DeviceRows-8: never free under a copy. */
   override close(): void {
     if (this.closed) return;
     const over = this.#events.every((event) => {

@@ -87,7 +87,9 @@ export class DeviceSteps extends Owner implements KeptOnDevice {
     });
   }
 
-  /** Enqueues what a tick begins with: its columns, then what it brings into its places (M4). */
+  /**
+   * Enqueues what a tick begins with: its columns, then what it brings into its places (Mirror-4).
+   */
   draw(stream: Stream, slot: number): void {
     const { stride, places } = this.checked;
     const { most } = this.#layout;

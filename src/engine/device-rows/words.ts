@@ -4,33 +4,34 @@
  * tick may draw. Row numbers are absolute, from the first ever added. Row p lies at place p mod
  * `places`; a device copy and a draw may never meet in a place.
  *
- * D1  every row of [low, visible) lies whole at its place, and stays until `low` has passed it and
- *     every unspent head's low too.
- * D2  `visible` moves only when the span's event was seen complete and the buffer's `reserved` was
- *     read behind that: rows that a writer may have begun on meanwhile are below the new `low`.
- *     Neither goes back.
- * D3  visible − low ≤ places.
- * D4  a head's rows [head's low, visible) are some of [low, visible) when it is written, at least
- *     one, at most places − guard; the head stays as it is until its slot is Free.
- * D5  no copy overwrites a place that an unspent head, or one that is written before the copy is
- *     over, may draw: a span up to row e is submitted only while e ≤ head's low + places for every
- *     unspent head, and a head is written only while e ≤ visible + guard for every span that is on
- *     the way, or was begun by a thread that died. Pack's thread does both, so nothing comes
- *     between the look and the act.
- * D6  the places that a tick draws are a function of its head alone: a launch that is repeated
- *     repeats its update.
- * D7  one mark a launch, as for every slot (I8).
- * D8  nothing of this is freed before the copy stream and the compute stream are drained.
- * D9  what crosses the bus is rows × stride + heads + what comes home. (Steps of a view come there
- *     by other rules, which native/rows/mirror.hpp has: with each of them its place, and of each
- *     row drawn what pack made of notes.)
+ * DeviceRows-1  every row of [low, visible) lies whole at its place, and stays until `low` has
+ *     passed it and every unspent head's low too.
+ * DeviceRows-2  `visible` moves only when the span's event was seen complete and the buffer's
+ *     `reserved` was read behind that: rows that a writer may have begun on meanwhile are below the
+ *     new `low`. Neither goes back.
+ * DeviceRows-3  visible − low ≤ places.
+ * DeviceRows-4  a head's rows [head's low, visible) are some of [low, visible) when it is written,
+ *     at least one, at most places − guard; the head stays as it is until its slot is Free.
+ * DeviceRows-5  no copy overwrites a place that an unspent head, or one that is written before the
+ *     copy is over, may draw: a span up to row e is submitted only while e ≤ head's low + places
+ *     for every unspent head, and a head is written only while e ≤ visible + guard for every span
+ *     that is on the way, or was begun by a thread that died. Pack's thread does both, so nothing
+ *     comes between the look and the act.
+ * DeviceRows-6  the places that a tick draws are a function of its head alone: a launch that is
+ *     repeated repeats its update.
+ * DeviceRows-7  one mark a launch, as for every slot (Slot-8).
+ * DeviceRows-8  nothing of this is freed before the copy stream and the compute stream are drained.
+ * DeviceRows-9  what crosses the bus is rows × stride + heads + what comes home. (Steps of a view
+ *     come there by other rules, which native/rows/mirror.hpp has: with each of them its place, and
+ *     of each row drawn what pack made of notes.)
  *
- * One owner each (I1). Pack's thread writes a span's record, then `submitted`; poll writes what it
- * found of the span, then `done`. A record is written again only SPANS spans later, and fewer are
- * ever on the way: whoever has read `done` may read its record. Where copies go to is stored in
+ * One owner each (Slot-1). Pack's thread writes a span's record, then `submitted`; poll writes what
+ * it found of the span, then `done`. A record is written again only SPANS spans later, and fewer
+ * are ever on the way: whoever has read `done` may read its record. Where copies go to is stored in
  * `begun` before the first of them is ordered. A successor of pack's thread goes on behind the last
  * span that was published: what its predecessor copied beyond that lies in places that no head
- * names until `begun` has come (D5), and is copied once more behind it on the same stream.
+ * names until `begun` has come (DeviceRows-5), and is copied once more behind it on the same
+ * stream.
  */
 import { allocateShared, LINE, type Place, secondLook } from '../../shm/memory.ts';
 

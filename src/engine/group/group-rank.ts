@@ -1,18 +1,18 @@
 /**
  * One rank of a learner group, in whichever thread of its process works for it: it sends its vector
- * to all others, and takes theirs once they are there. It waits for nothing. H1 to H6 of
- * src/shm/exchange-words.ts hold, G4 and G5 of verdict.ts, and:
+ * to all others, and takes theirs once they are there. It waits for nothing. Exchange-1 to
+ * Exchange-6 of src/shm/exchange-words.ts hold, Group-4 and Group-5 of verdict.ts, and:
  *
- * G1 Every rank sums the same vectors in the order of ranks, its own among them, in float64, and
- *    rounds once: all get the same bits.
- * G2 `begun` is stored before anything of an exchange is sent, `over` when the caller has put its
- *    outcome away. If they are unequal and the rank did not leave that exchange, the thread that
- *    worked for it died in between: the exchange cannot be replayed, and the group fails.
- * G3 The letter before a vector says what it is. A rank that does something else than this one
- *    fails the group, and is named.
- * G6 A rank whose run ends says so in a letter. Every rank has the same letters, so all runs end at
- *    that exchange. If one of them was due for a mean, all take it, in the middle between two means
- *    or not.
+ * Group-1  Every rank sums the same vectors in the order of ranks, its own among them, in float64,
+ *    and rounds once: all get the same bits.
+ * Group-2  `begun` is stored before anything of an exchange is sent, `over` when the caller has put
+ *    its outcome away. If they are unequal and the rank did not leave that exchange, the thread
+ *    that worked for it died in between: the exchange cannot be replayed, and the group fails.
+ * Group-3  The letter before a vector says what it is. A rank that does something else than this
+ *    one fails the group, and is named.
+ * Group-6  A rank whose run ends says so in a letter. Every rank has the same letters, so all runs
+ *    end at that exchange. If one of them was due for a mean, all take it, in the middle between
+ *    two means or not.
  */
 import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
@@ -158,8 +158,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * G5: what must come before start(). True when nothing is open any more; what ended the run when
-   * a rank has left the group; false while parts of an exchange that this rank left are missing.
+   * Group-5: what must come before start(). True when nothing is open any more; what ended the run
+   * when a rank has left the group; false while parts of an exchange that this rank left are
+   * missing.
    */
   settle(inRun: boolean): boolean | Ended {
     if (inRun && this.hasLeft) return { rank: this.rank, why: Ending.stopped };
@@ -234,9 +235,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * H4, H5: one look. True once it is decided what the exchange came to: see outcome(). False while
-   * parts are missing or other processes decide. Throws what the group failed of when a part will
-   * not come.
+   * Exchange-4, Exchange-5: one look. True once it is decided what the exchange came to: see
+   * outcome(). False while parts are missing or other processes decide. Throws what the group
+   * failed of when a part will not come.
    */
   look(): boolean {
     return this.failing(() => {
@@ -244,7 +245,7 @@ export class GroupRank extends ExchangeMember {
       this.#ended = null;
       let whole = true;
       for (const route of this.#routes) {
-        // H5: the state first.
+        // Exchange-5: the state first.
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, exchange)) continue;
         whole = false;
@@ -269,7 +270,7 @@ export class GroupRank extends ExchangeMember {
   get #inRun(): boolean {
     return this.#letter[Letter.every] !== 0;
   }
-  /** G4: false where a rank took the exchange, whose parts are then all on their way. */
+  /** Group-4: false where a rank took the exchange, whose parts are then all on their way. */
   #end(by: Ended): boolean {
     const ends = this.#verdict.end(this.exchange, by);
     if (ends) this.#ended = this.#verdict.endedBy(this.exchange);
@@ -277,8 +278,8 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * G6: what the exchange came to, once look() has said that it is decided. Throws for a rank that
-   * does something else (G3).
+   * Group-6: what the exchange came to, once look() has said that it is decided. Throws for a rank
+   * that does something else (Group-3).
    */
   outcome(): Outcome {
     if (this.#ended !== null) return { averages: false, ended: this.#ended };
@@ -302,14 +303,14 @@ export class GroupRank extends ExchangeMember {
 
   /**
    * Leaves the exchange under way without an outcome: the parts that are missing are waited for
-   * before the next one (G5).
+   * before the next one (Group-5).
    */
   leave(): void {
     this.#vector = null;
     this.#counts.left.store(1);
   }
 
-  /** G1: the mean of all vectors, into `to`. */
+  /** Group-1: the mean of all vectors, into `to`. */
   average(to: Float32Array): void {
     this.#checked();
     const vectors = Array.from({ length: this.words.ranks }, (_, rank) =>
@@ -334,7 +335,7 @@ export class GroupRank extends ExchangeMember {
     to.set(this.#vectorOf(rank).subarray(0, to.length));
   }
 
-  /** What came of it is put away (G2). */
+  /** What came of it is put away (Group-2). */
   finish(): void {
     this.#vector = null;
     this.#counts.over.store(this.exchange);
@@ -356,7 +357,7 @@ export class GroupRank extends ExchangeMember {
     return (route.in[this.exchange % 2] as Half).vector;
   }
 
-  /** G3: the letters of all ranks, in their order; checked once in each exchange. */
+  /** Group-3: the letters of all ranks, in their order; checked once in each exchange. */
   #checked(): readonly Float64Array[] {
     const letters = this.#letters[this.exchange % 2] as readonly Float64Array[];
     if (this.#checkedIn !== this.exchange)

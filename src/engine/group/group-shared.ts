@@ -119,7 +119,7 @@ export interface Counts {
   readonly begun: Int64;
   /** the latest exchange whose outcome it has put away */
   readonly over: Int64;
-  /** 1: it left the exchange under way without an outcome (G5) */
+  /** 1: it left the exchange under way without an outcome (Group-5) */
   readonly left: Int64;
   /** 1 while its pipeline runs */
   readonly runs: Int64;

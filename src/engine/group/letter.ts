@@ -43,8 +43,8 @@ const inText = (letter: Float64Array) =>
   `${inWords[letter[Letter.purpose] as number]} ${letter[Letter.length]} parameters every ${letter[Letter.every]} ticks`;
 
 /**
- * G3: throws where a rank does something else than `rank`, and where the mean before was not the
- * same.
+ * Group-3: throws where a rank does something else than `rank`, and where the mean before was not
+ * the same.
  */
 export function checkLetters(
   letters: readonly Float64Array[],
@@ -71,8 +71,8 @@ export function checkLetters(
 }
 
 /**
- * G6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own reason to
- * end comes first.
+ * Group-6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own
+ * reason to end comes first.
  */
 export function outcomeOf(letters: readonly Float64Array[], rank: number): Outcome {
   let due = false;

@@ -3,11 +3,12 @@
  * that ends its wait cannot take back what it sent, and the last part may be arriving: one word
  * decides for all ranks of a process.
  *
- * G4 Nobody uses what came of exchange n before the word says that n was taken, and nobody ends its
- *    wait for n before it says that n was ended. The first change wins: a mean is used by every
- *    rank or by none.
- * G5 Every rank sends its part of every exchange, also of one that was ended (H1 and H2 stand on
- *    it). A rank that left one (`left`) has all parts of it before it starts the next.
+ * Group-4  Nobody uses what came of exchange n before the word says that n was taken, and nobody
+ *    ends its wait for n before it says that n was ended. The first change wins: a mean is used by
+ *    every rank or by none.
+ * Group-5  Every rank sends its part of every exchange, also of one that was ended (Exchange-1 and
+ *    Exchange-2 stand on it). A rank that left one (`left`) has all parts of it before it starts
+ *    the next.
  */
 import { Ending } from '../../shm/ending.ts';
 import { Int64 } from '../../shm/int64.ts';
@@ -53,7 +54,7 @@ export class Verdict {
   /**
    * Two words, of which the second keeps what ended the exchange before: another process may ask
    * about the next one before the rank here has looked. It asks about no later one before this rank
-   * has sent its part of that (G5), so one is enough.
+   * has sent its part of that (Group-5), so one is enough.
    */
   constructor(words: BigInt64Array) {
     this.#latest = new Int64(words, 0);

@@ -123,8 +123,8 @@ class Grace {
 export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
   const { signal } = plan;
   const { ring } = parts;
-  // The signal ends the run and rejects no wait of it. I9: stored here, whatever this thread does
-  // after abort() returns.
+  // The signal ends the run and rejects no wait of it. Slot-9: stored here, whatever this thread
+  // does after abort() returns.
   const end = () => {
     ring.header.end(Ending.aborted);
     ring.bells.client.ring();

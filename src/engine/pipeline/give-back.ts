@@ -25,9 +25,9 @@ export async function giveBack(parts: PipelineParts): Promise<void> {
     if (kept) slots.beginUpdate(slot, compute);
   }
   compute.record(last);
-  // I5: the device is done with the slots.
+  // Slot-5: the device is done with the slots.
   await parts.until(() => last.query());
-  // The newest first, so that those that are left are always the oldest (I8).
+  // The newest first, so that those that are left are always the oldest (Slot-8).
   for (const slot of behind.toReversed()) ring.takeBack(slot);
   header.rewind();
   // The requester answers from its new seat: what the limiter counted for these sequences is given

@@ -264,7 +264,8 @@ export class ManualTicks {
         `afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`,
       );
     if (sampledOn && stream.handle !== sampledOn.handle) {
-      // A deferred copy may have been made on another stream: `spent` must not come before it (I5).
+      // A deferred copy may have been made on another stream: `spent` must not come before it
+      // (Slot-5).
       sampledOn.record(last);
       stream.wait(last);
     }

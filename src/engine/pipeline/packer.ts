@@ -80,8 +80,8 @@ export function attachPacker(source: SharedSource, halves: HostHalves, depth: nu
 }
 
 /**
- * Of whoever orders the copies: whether a tick may draw now (rule D5), and rows that the first
- * ticks wait for.
+ * Of whoever orders the copies: whether a tick may draw now (rule DeviceRows-5), and rows that the
+ * first ticks wait for.
  */
 interface Orders {
   mayDraw(visible: number): boolean;

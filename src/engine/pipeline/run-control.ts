@@ -1,7 +1,7 @@
 /**
  * Whether a pipeline makes ticks: the state of its run, and the saves that pause it. In the
  * opener's thread alone. The actors do not know the state: they read the two pause bits of the
- * header, which any thread may set (I9 in src/engine/ring/slot.ts).
+ * header, which any thread may set (Slot-9 in src/engine/ring/slot.ts).
  */
 import { stateError } from '../../base/errors.ts';
 import { Ending } from '../../shm/ending.ts';
@@ -161,7 +161,7 @@ export class RunControl {
   }
 
   /**
-   * Sets the hold bit of a run before it returns (I9); the function that it returns clears it,
+   * Sets the hold bit of a run before it returns (Slot-9); the function that it returns clears it,
    * unless another save set it too. Twice is fine.
    */
   ask(): () => void {

@@ -1,6 +1,6 @@
 /**
- * A pipeline's first failure, in shared memory (I7): role, slot, tick and error, written once and
- * then only read.
+ * A pipeline's first failure, in shared memory (Slot-7): role, slot, tick and error, written once
+ * and then only read.
  */
 import { PipelineError } from '../../base/errors.ts';
 import { NOTE_WORDS, SharedNote } from '../../shm/note.ts';

@@ -1,7 +1,7 @@
 /**
  * The ring's control words: what the client wants of the actors, what they answer, and how each
  * thread is. Int32, touched with Atomics; each word has the writer that is said beside it, and the
- * thread that may wait for it is rung behind the store (I4).
+ * thread that may wait for it is rung behind the store (Slot-4).
  */
 
 import { Ending } from '../../shm/ending.ts';
@@ -11,7 +11,7 @@ import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
 /** A line each where two threads would otherwise share it. */
 const Word = {
-  /** 1: everybody leaves; written by the opener, before it rings every bell (I6) */
+  /** 1: everybody leaves; written by the opener, before it rings every bell (Slot-6) */
   stop: 0 * LINE,
   /**
    * A bit set: AUTONOMOUS, and why no more requests are made (Pause). The client sets AUTONOMOUS
@@ -74,7 +74,7 @@ const Word = {
    */
   hosting: 7 * LINE,
   /**
-   * the Hosting that each thread last read: it has let go of what that gives to others (I10);
+   * the Hosting that each thread last read: it has let go of what that gives to others (Slot-10);
    * written by that thread
    */
   hostingSeen: 7 * LINE + 1,
@@ -140,7 +140,7 @@ export class Header {
   }
   /**
    * Stop word first, bells after: a thread that reads its bell before it checks stop cannot sleep
-   * through it (I6).
+   * through it (Slot-6).
    */
   stop(): void {
     Atomics.store(this.#words, Word.stop, 1);
@@ -160,7 +160,7 @@ export class Header {
   }
   /**
    * Client: from here on roles belong to the threads of this table. Each thread lets go of its
-   * roles when it next looks, and takes up others when all have looked (I10); nobody waits for
+   * roles when it next looks, and takes up others when all have looked (Slot-10); nobody waits for
    * that.
    */
   host(hosting: Hosting): void {
@@ -197,8 +197,8 @@ export class Header {
   }
 
   /**
-   * Any thread: no more requests, from this store on (I9); bells behind it. Numbered, so that an
-   * answer to an earlier pause is not taken for this one. Once `paused`, the requester is not on
+   * Any thread: no more requests, from this store on (Slot-9); bells behind it. Numbered, so that
+   * an answer to an earlier pause is not taken for this one. Once `paused`, the requester is not on
    * its way to a request and replay has let go of its graphs: run fields and graphs may change.
    */
   pause(why: Pause = Pause.end): void {
@@ -232,7 +232,7 @@ export class Header {
   }
   /**
    * Requester, behind the store of a request that it made in this mode: false when that store came
-   * after a stop's, and the request must be taken back (I9).
+   * after a stop's, and the request must be taken back (Slot-9).
    */
   mayRequest(mode: Mode): boolean {
     return this.mode === mode && !this.stopping;

@@ -1,7 +1,7 @@
 /**
  * The slots' host halves, one behind the other in shared memory. The one place that says where a
  * half and its parts lie; the parts' own bytes are drawn in slot.ts. Any thread may make the views;
- * what it writes is its slot's owner's (I1).
+ * what it writes is its slot's owner's (Slot-1).
  */
 import { checkCount, shown } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -113,7 +113,9 @@ export class HostHalves {
     const at = slot * this.stride;
     return this.memory.subarray(at, at + ROWS_AT + this.#share.batchBytes);
   }
-  /** One float64: sequence + 1 of the update that the slot's graph was last through with (I8). */
+  /**
+   * One float64: sequence + 1 of the update that the slot's graph was last through with (Slot-8).
+   */
   mark(slot: number): Float64Array {
     return this.#marks[slot] as Float64Array;
   }

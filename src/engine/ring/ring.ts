@@ -127,7 +127,7 @@ export class Ring {
     return Atomics.load(this.#slots, slot * LINE);
   }
 
-  /** This slot's record; only the slot's owner writes it (I1). */
+  /** This slot's record; only the slot's owner writes it (Slot-1). */
   record(slot: number): Float64Array {
     return this.#records[slot] as Float64Array;
   }
@@ -155,8 +155,8 @@ export class Ring {
   }
 
   /**
-   * One store hands the slot on, after every write it publishes (I2); then the next owner's bell
-   * (I4).
+   * One store hands the slot on, after every write it publishes (Slot-2); then the next owner's
+   * bell (Slot-4).
    */
   handOver(slot: number, state: SlotState, to: Role): void {
     const sequence = this.sequence(slot) + (state === SlotState.Free ? this.depth : 0);
@@ -174,9 +174,9 @@ export class Ring {
   }
 
   /**
-   * Where a role finds its place, whatever happened before it (I8): the slot of the lowest sequence
-   * that has not left `state` yet. Slots go round in sequence order, so from there on it is simply
-   * the next slot.
+   * Where a role finds its place, whatever happened before it (Slot-8): the slot of the lowest
+   * sequence that has not left `state` yet. Slots go round in sequence order, so from there on it
+   * is simply the next slot.
    */
   seatOf(state: SlotState): number {
     let best = 0;
@@ -221,7 +221,7 @@ export class Ring {
     }
   }
 
-  /** Every slot is Free, or holds a batch behind the group's end, which nobody applies (I9). */
+  /** Every slot is Free, or holds a batch behind the group's end, which nobody applies (Slot-9). */
   get settled(): boolean {
     for (let slot = 0; slot < this.depth; slot++)
       if (this.state(slot) !== SlotState.Free && !this.isBehindEnd(slot)) return false;
@@ -297,7 +297,7 @@ export class Ring {
     const slot = this.seatOf(serves[role]);
     return this.state(slot) === SlotState.Free ? -1 : slot;
   }
-  /** First failure wins (I7); everyone is woken to throw it. */
+  /** First failure wins (Slot-7); everyone is woken to throw it. */
   fail(failure: Failure, options?: { takeOver: boolean }): void {
     this.failure.write(failure, options);
     this.bells.ringAll();

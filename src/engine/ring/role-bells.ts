@@ -42,7 +42,7 @@ export class RoleBells {
 
   /**
    * Read behind whatever its thread is rung for: where the role has moved since, its new thread
-   * looks by itself (I10).
+   * looks by itself (Slot-10).
    */
   of(role: Role): Bell {
     const hosts = this.#hosts[Atomics.load(this.#hosting, 0)] as readonly number[];

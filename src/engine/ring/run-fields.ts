@@ -288,7 +288,7 @@ export class RunFields {
   /**
    * Poll only: remembers that a tick's weights hold a number that is none, at `place` (−1: they
    * hold none). True when they may be published. Once they may not, no later version is: it would
-   * skip one (M2), and would hardly be better.
+   * skip one (Mailbox-2), and would hardly be better.
    */
   noteWeights(tick: number, place: number): boolean {
     if (place >= 0 && this.#at(Field.oddWeight) === 0) {

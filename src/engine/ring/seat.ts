@@ -13,7 +13,7 @@ export class Seat {
 
   /**
    * Of the role that passes slots on from `state`. A successor finds the same slot as the actor
-   * that died (I8).
+   * that died (Slot-8).
    */
   constructor(ring: Ring, state: SlotState) {
     this.#ring = ring;

@@ -2,27 +2,28 @@
  * A slot's life: its states, its record, and the invariants every role keeps. The bytes are drawn
  * here and nowhere else; `Ring` is the only one that writes the state word.
  *
- * I1  the state names the owner; no other role writes the slot (record, host half, device half).
- * I2  one store of the state word hands the slot on, after every write it publishes. What native
- *     code was to write counts only once its call has answered: a thread that is being ended may
- *     still run JavaScript whose native calls do nothing.
- * I3  every role passes slots in sequence order.
- * I4  a thread that changes something another thread may wait for rings that thread's bell
+ * Slot-1  the state names the owner; no other role writes the slot (record, host half, device
+ *     half).
+ * Slot-2  one store of the state word hands the slot on, after every write it publishes. What
+ *     native code was to write counts only once its call has answered: a thread that is being ended
+ *     may still run JavaScript whose native calls do nothing.
+ * Slot-3  every role passes slots in sequence order.
+ * Slot-4  a thread that changes something another thread may wait for rings that thread's bell
  *     afterwards.
- * I5  Free means the device is done with the slot too: `spent` was seen before the store.
- * I6  stopping wakes and releases every waiter, whatever it waits for.
- * I7  a failure lives in the ring's header; the first one wins and every waiter throws it.
- * I8  an actor can die between any two stores and a new one carries on: it finds its place by
+ * Slot-5  Free means the device is done with the slot too: `spent` was seen before the store.
+ * Slot-6  stopping wakes and releases every waiter, whatever it waits for.
+ * Slot-7  a failure lives in the ring's header; the first one wins and every waiter throws it.
+ * Slot-8  an actor can die between any two stores and a new one carries on: it finds its place by
  *     looking at the words, and packing, submitting and polling repeat safely. The learner's graph
  *     ends by writing its sequence to the slot's mark, and a new replay actor launches only what
  *     the mark has not seen.
- * I9  who stops something stores it (stop, pause, failure note) before it rings, and returns
+ * Slot-9  who stops something stores it (stop, pause, failure note) before it rings, and returns
  *     stopped: the requester stores a request, then reads those words, and takes the request back
  *     when one is set. So no tick is applied that had no slot at the stop's store: a request that
  *     stays came before it in the one order of all sequentially consistent accesses.
- * I10 a role has one host. The client stores which table of hosts holds, and rings all. A thread
- *     lets go of what that table gives to others, then stores that it has seen it; it takes up a
- *     role when every thread has, and looks for its place as in I8.
+ * Slot-10  a role has one host. The client stores which table of hosts holds, and rings all. A
+ *     thread lets go of what that table gives to others, then stores that it has seen it; it takes
+ *     up a role when every thread has, and looks for its place as in Slot-8.
  */
 
 /** Who owns the slot now, in the order of its life. */
@@ -75,8 +76,8 @@ export function sequenceDistance(a: number, b: number): number {
 }
 
 /**
- * Float64 fields of a slot's record. Written by the slot's owner only (I1); times are milliseconds
- * of one clock.
+ * Float64 fields of a slot's record. Written by the slot's owner only (Slot-1); times are
+ * milliseconds of one clock.
  */
 export const Field = {
   /**

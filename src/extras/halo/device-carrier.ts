@@ -33,7 +33,8 @@ interface Way {
 /**
  * Every copy to and from the buffers is on one stream, in the order of the exchanges. So when
  * `#left`, which is recorded behind the copies of exchange n+1 to the neighbours, is done, the
- * copies of exchange n out of this rank's buffers are too: their halves may be emptied (H1).
+ * copies of exchange n out of this rank's buffers are too: their halves may be emptied
+ * (Exchange-1).
  */
 export class DeviceHaloCarrier implements HaloCarrier {
   readonly deviceName: string;

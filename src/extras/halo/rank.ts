@@ -111,7 +111,7 @@ export class HaloRank extends ExchangeMember {
         `${this.where()} is under way: wait() for it before the next start()`,
       );
     for (const [k, { outgoing }] of this.#routes.entries()) {
-      // H2
+      // Exchange-2
       if (this.words.isEmpty(outgoing, exchange)) continue;
       const { rank, edgeThere } = this.#neighbours[k] as HaloNeighbour;
       throw stateError(
@@ -156,7 +156,7 @@ export class HaloRank extends ExchangeMember {
       this.#closed = true;
       this.#underWay = null;
       for (const set of [here, unsent]) set.delete(this);
-      // H3, H5: after what was sent, and rings this rank's own waiter too.
+      // Exchange-3, Exchange-5: after what was sent, and rings this rank's own waiter too.
       this.words.leave(this.rank, RankState.closed);
     }
     // Again, if something was not given back the first time.
@@ -173,7 +173,9 @@ export class HaloRank extends ExchangeMember {
     return true;
   }
 
-  /** H4, H5: one look; the bell was read before it. True when nothing is missing. */
+  /**
+   * Exchange-4, Exchange-5: one look; the bell was read before it. True when nothing is missing.
+   */
   look(caller: Stream | null): boolean {
     const failed = this.words.failed;
     this.#checkOpen();
@@ -192,7 +194,7 @@ export class HaloRank extends ExchangeMember {
     for (let i = missing.length; i-- > 0; ) {
       const route = missing[i] as number;
       const { sender, incoming } = this.#routes[route] as HaloRoute;
-      // H5: the state first.
+      // Exchange-5: the state first.
       const state = this.words.state(sender);
       if (this.words.holds(incoming, exchange)) {
         this.carrier.unpack(route, exchange, x, y, caller);

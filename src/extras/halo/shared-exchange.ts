@@ -260,7 +260,7 @@ function checkTopology(
   return Object.freeze(plain);
 }
 
-/** The neighbour's own view of this edge; H2 stands on its being there. */
+/** The neighbour's own view of this edge; Exchange-2 stands on its being there. */
 function mirror(
   all: readonly (readonly HaloNeighbour[])[],
   rank: number,

@@ -1,15 +1,15 @@
 /**
  * What a host knows of its learner.
  *
- *   U5  An acknowledgement is a state. It comes as a notice, and is read once a second while
+ *   Uplink-5  An acknowledgement is a state. It comes as a notice, and is read once a second while
  *       something is not acknowledged, and after every connection: a notice that is lost costs a
  *       second.
- *   U6  Another epoch is believed only when the lease says it, and only a larger one: a server that
- *       comes back with what it once had shows an earlier learner's lease and acknowledgements. A
- *       smaller one is believed when it has outlived such a lease, with a heart that beats: then
- *       the clock of the learner's machine was set back.
- *   U7  Nothing is sent to another learner before it has told of its run: of another layout, of
- *       other weights, options or streams it is none for this host.
+ *   Uplink-6  Another epoch is believed only when the lease says it, and only a larger one: a
+ *       server that comes back with what it once had shows an earlier learner's lease and
+ *       acknowledgements. A smaller one is believed when it has outlived such a lease, with a heart
+ *       that beats: then the clock of the learner's machine was set back.
+ *   Uplink-7  Nothing is sent to another learner before it has told of its run: of another layout,
+ *       of other weights, options or streams it is none for this host.
  */
 import { unavailableError } from '../../base/errors.ts';
 import {
@@ -85,7 +85,7 @@ export class Heard {
     this.#count = null;
   }
 
-  /** U5 */
+  /** Uplink-5 */
   poll(): void {
     const { link, keys, session, shard, failed, ring } = this.#given;
     const now = performance.now();
@@ -114,14 +114,14 @@ export class Heard {
     else void this.#otherEpoch(said.epoch).then(() => this.#believe(said));
   }
 
-  /** U6 */
+  /** Uplink-6 */
   async #otherEpoch(epoch: number, beat = 0): Promise<void> {
     const { link, keys, failed, meets } = this.#given;
     try {
       const holder = await link.load(keys.learner);
       if (holder === null || new TextDecoder().decode(holder) !== `${epoch}`) return;
       if (epoch < this.epoch && !this.#hasOutlived(epoch, beat)) return;
-      // U7
+      // Uplink-7
       if (!(await meets(epoch)) || this.epoch === epoch) return;
     } catch (error) {
       failed(error);

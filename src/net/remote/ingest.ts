@@ -2,18 +2,18 @@
  * What the learner does with a message. It is the only judge of which rows are missing, and this is
  * where each row comes in once:
  *
- *   G1  A session's mark says that its rows below it are in the buffer, or were dropped and
+ *   Ingest-1  A session's mark says that its rows below it are in the buffer, or were dropped and
  *       counted. Rows and mark move in one native call, so a thread that ends in between leaves
  *       both or neither.
- *   G2  Of rows [first, end) of a host that keeps all from base on, with m the larger one of mark
- *       and base: end ≤ m came before, and nothing is done; first ≤ m brings rows [m, end); first >
- *       m lacks some, and they are asked for.
- *   G3  base > mark: what lies between was acknowledged by a learner that is gone, and lost with
- *       it. It is counted.
- *   G4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the rows
- *       below it.
- *   G5  Where rows were dropped, or nothing has come yet, the line says that the session is cut,
- *       until something has come of each of its lanes: a thread that takes over begins every
+ *   Ingest-2  Of rows [first, end) of a host that keeps all from base on, with m the larger one of
+ *       mark and base: end ≤ m came before, and nothing is done; first ≤ m brings rows [m, end);
+ *       first > m lacks some, and they are asked for.
+ *   Ingest-3  base > mark: what lies between was acknowledged by a learner that is gone, and lost
+ *       with it. It is counted.
+ *   Ingest-4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the
+ *       rows below it.
+ *   Ingest-5  Where rows were dropped, or nothing has come yet, the line says that the session is
+ *       cut, until something has come of each of its lanes: a thread that takes over begins every
  *       episode of it anew. A cut too many parts an episode, one too few joins two.
  *
  * Nothing here waits: a message that the limiter does not let in is offered again.
@@ -233,7 +233,7 @@ export class Ingest {
     return null;
   }
 
-  /** Whether there are rows to commit (G2). */
+  /** Whether there are rows to commit (Ingest-2). */
   #needed(session: Session, { first, rows, base }: MessageHeader): boolean {
     const { mark } = session;
     if (base > mark.value) {

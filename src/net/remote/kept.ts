@@ -1,12 +1,12 @@
 /**
  * Messages of a host that are not acknowledged: each keeps its bytes until it is.
  *
- *   U1  A row's number never changes, and a message holds the same rows whenever it is sent:
+ *   Uplink-1  A row's number never changes, and a message holds the same rows whenever it is sent:
  *       [first, first + rows).
- *   U2  They follow each other: the first begins at or below what was acknowledged, the last ends
- *       where the next one begins.
- *   U3  They go out in order, and are sent again in order: none while one before it is under way or
- *       has to be sent again.
+ *   Uplink-2  They follow each other: the first begins at or below what was acknowledged, the last
+ *       ends where the next one begins.
+ *   Uplink-3  They go out in order, and are sent again in order: none while one before it is under
+ *       way or has to be sent again.
  */
 import { errorOf } from '../../base/plain-error.ts';
 import { HEADER_BYTES, type MessageHeader, resealMessage, sealMessage } from './message.ts';
@@ -121,7 +121,7 @@ export class KeptMessages {
     return rows;
   }
 
-  /** U3: sends what has to be sent again. */
+  /** Uplink-3: sends what has to be sent again. */
   resend(): void {
     if (this.#in.unsent === 0) return;
     for (const message of this.#all) {

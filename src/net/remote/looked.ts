@@ -1,6 +1,6 @@
 /**
- * Whether all was decided on that lay in a stream when it was looked at (R5). Messages come in
- * order, so that this is over when as many were decided on as lay there, also where the stream
+ * Whether all was decided on that lay in a stream when it was looked at (Receiver-5). Messages come
+ * in order, so that this is over when as many were decided on as lay there, also where the stream
  * never ends: behind a limiter it is as full as the windows. Where what lay there has vanished it
  * is over when a read from the very first message comes to the end.
  */

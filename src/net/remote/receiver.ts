@@ -3,16 +3,16 @@
  * at any moment: what it knows is in the marks, and whoever takes over reads the stream from its
  * beginning.
  *
- *   R1  Only what was looked at is trimmed, and only by ids of the same connection.
- *   R2  After every connection the stream is read from the first message that is there, and
+ *   Receiver-1  Only what was looked at is trimmed, and only by ids of the same connection.
+ *   Receiver-2  After every connection the stream is read from the first message that is there, and
  *       everything is said again.
- *   R3  Behind another run of the server, once all was decided on that lay there (R5), every
- *       session is asked for what is not acknowledged.
- *   R4  An acknowledgement is said until its write was confirmed, and what it is of is trimmed
- *       before: the server never has more than what may be on the way.
- *   R5  A beat counts when all was decided on that lay in the stream when the last one had counted,
- *       and all of that was said (looked.ts). What a host sent before two such beats and is not
- *       acknowledged is not there. It does not matter whether the stream ever ends.
+ *   Receiver-3  Behind another run of the server, once all was decided on that lay there
+ *       (Receiver-5), every session is asked for what is not acknowledged.
+ *   Receiver-4  An acknowledgement is said until its write was confirmed, and what it is of is
+ *       trimmed before: the server never has more than what may be on the way.
+ *   Receiver-5  A beat counts when all was decided on that lay in the stream when the last one had
+ *       counted, and all of that was said (looked.ts). What a host sent before two such beats and
+ *       is not acknowledged is not there. It does not matter whether the stream ever ends.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../../base/clock.ts';
@@ -64,7 +64,7 @@ export class Receiver {
   #connection = 0;
   #connected = false;
   #server: string | null = null;
-  /** every session is to be asked (R3) */
+  /** every session is to be asked (Receiver-3) */
   #asks = false;
   /** up to here all was looked at, in this connection; null: nothing yet */
   #done: string | null = null;
@@ -90,7 +90,7 @@ export class Receiver {
     return this.#connected;
   }
 
-  /** Of the link (R2). */
+  /** Of the link (Receiver-2). */
   onConnected(server: ServerFacts): void {
     this.#connection++;
     this.#connected = true;
@@ -172,7 +172,7 @@ export class Receiver {
     this.#say();
   }
 
-  /** R5: what lies in the stream now is looked at. */
+  /** Receiver-5: what lies in the stream now is looked at. */
   #look(): void {
     const { link, keys, shard } = this.#given;
     const look = this.#looked.begin(link.length(keys.stream(shard)));
@@ -180,7 +180,7 @@ export class Receiver {
     look.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
   }
 
-  /** R3 */
+  /** Receiver-3 */
   #ask(): void {
     if (!this.#asks || !this.#looked.over) return;
     this.#asks = false;
@@ -229,7 +229,7 @@ export class Receiver {
     }
   }
 
-  /** R4: one write at a time; what changes meanwhile goes with the next. */
+  /** Receiver-4: one write at a time; what changes meanwhile goes with the next. */
   #say(): void {
     if (this.#saying || !this.#connected) return;
     this.#saying = true;
@@ -312,7 +312,7 @@ export class Receiver {
   #tellBeat(): void {
     const { link, keys, epoch, shard } = this.#given;
     if (!this.#connected) return;
-    // R5
+    // Receiver-5
     if (!this.#saying && this.#given.ingest.changed.size === 0)
       this.#looked.tell(this.#looked.number);
     const { told } = this.#looked;

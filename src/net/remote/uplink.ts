@@ -2,11 +2,11 @@
  * What a host does with its rows: they go into messages, and a message is kept until its rows are
  * acknowledged (kept.ts) by the learner (heard.ts).
  *
- *   U4  A message is sent again only when a reply to it was lost, or was "full"; and all that are
- *       kept when the learner asks (its count of questions grew), when another learner has the run,
- *       or when the learner has looked through all that lay in its stream twice since all of them
- *       were replied to. Never on a timer: what was replied to is there. So a connection that comes
- *       and goes cannot fill the server with copies.
+ *   Uplink-4  A message is sent again only when a reply to it was lost, or was "full"; and all that
+ *       are kept when the learner asks (its count of questions grew), when another learner has the
+ *       run, or when the learner has looked through all that lay in its stream twice since all of
+ *       them were replied to. Never on a timer: what was replied to is there. So a connection that
+ *       comes and goes cannot fill the server with copies.
  *
  * One loop does all of it; whatever happens rings its bell, on the outbox's own board.
  */

@@ -30,7 +30,7 @@ export interface Ledger {
 }
 
 /**
- * One ring, of rows. What a writer may have begun on shows when it is read (R4 of
+ * One ring, of rows. What a writer may have begun on shows when it is read (Rows-4 of
  * native/rows/rows.hpp).
  */
 export function rowsLedger(

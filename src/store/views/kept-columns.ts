@@ -1,7 +1,7 @@
 /**
  * Batches of a view whose steps a device keeps. Pack makes what follows from the notes alone, and
  * says of every field where the device finds it, place by place; the device gathers by these lists.
- * What it does not hold yet travels behind them, once. Rules M1 to M4 stand in
+ * What it does not hold yet travels behind them, once. Rules Mirror-1 to Mirror-4 stand in
  * native/rows/mirror.hpp.
  */
 import { roundUp } from '../../shm/memory.ts';

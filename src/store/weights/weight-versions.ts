@@ -1,6 +1,6 @@
 /**
  * A mailbox's versions and where their bytes belong: the writer's side of it, for the actors. One
- * writer at a time. The invariants (M1–M4) stand beside the words they govern, in
+ * writer at a time. The invariants (Mailbox-1 to Mailbox-4) stand beside the words they govern, in
  * native/rows/mailbox.hpp.
  */
 import { answered } from '../../base/addon.ts';
@@ -89,7 +89,7 @@ export class WeightVersions {
   /**
    * Versions begun but not published, oldest first. A writer that takes over from a dead one, or
    * after one whose weights were refused, writes them again in their places and publishes them:
-   * `begun` never moves back, because readers rely on it (M3).
+   * `begun` never moves back, because readers rely on it (Mailbox-3).
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
@@ -131,7 +131,7 @@ export class WeightVersions {
   }
 
   /**
-   * A version that is wholly written will not be published (M4); by the one that would have
+   * A version that is wholly written will not be published (Mailbox-4); by the one that would have
    * published it. The first of two may be written again and refused again: the highest stays, or
    * the second would be somebody's for ever.
    */
@@ -140,7 +140,7 @@ export class WeightVersions {
   }
   /**
    * A pipeline closes, and the copies that it ordered are over: nobody will publish what it began
-   * and did not (M4).
+   * and did not (Mailbox-4).
    */
   abandon(): void {
     const { begun } = this;
