@@ -22,8 +22,8 @@ import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
  * an eighth of what it has waited.
  */
 const LOOK_MS = 0.05;
-const SHORTEST_NAP_MS = 0.05;
-const LONGEST_NAP_MS = 1;
+const MIN_NAP_MS = 0.05;
+const MAX_NAP_MS = 1;
 
 export class Averager {
   readonly #ring: Ring;
@@ -167,10 +167,7 @@ export class Averager {
   /** Looks for a moment whether all is there; else how long the thread may sleep. */
   soon(): number {
     if (this.#rank.lookFor(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
-    return Math.min(
-      LONGEST_NAP_MS,
-      Math.max(SHORTEST_NAP_MS, (performance.now() - this.#begin) / 8),
-    );
+    return Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, (performance.now() - this.#begin) / 8));
   }
 
   #brought(): Float32Array {
@@ -216,7 +213,7 @@ export class Averager {
 
   /** False while the device is at it. */
   #readBack(spent: number): boolean {
-    if (!answered(nativeEvents().waitEvent(this.#device, spent, LONGEST_NAP_MS))) return false;
+    if (!answered(nativeEvents().waitEvent(this.#device, spent, MAX_NAP_MS))) return false;
     this.#rank.compare(this.#brought());
     return true;
   }

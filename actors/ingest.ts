@@ -7,7 +7,7 @@
 import { answered } from '../src/base/addon.ts';
 import { nativeStreams } from '../src/device/native.ts';
 import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
-import { eventOf, MOST_UNDER_WAY } from '../src/engine/device-rows/words.ts';
+import { eventOf, MAX_IN_FLIGHT } from '../src/engine/device-rows/words.ts';
 import type { HostHalves } from '../src/engine/ring/host-halves.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
 import { Param, SlotState } from '../src/engine/ring/slot.ts';
@@ -34,7 +34,7 @@ export class Ingest {
   work(): number {
     const { words, shared } = this.#rows;
     let ordered = 0;
-    while (words.underWay < MOST_UNDER_WAY) {
+    while (words.underWay < MAX_IN_FLIGHT) {
       const { committed } = this.#rows;
       let from = words.next;
       if (committed <= from) break;

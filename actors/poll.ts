@@ -9,7 +9,7 @@ import { nowMs } from '../src/base/clock.ts';
 import { nativeEvents, nativeMemory } from '../src/device/native.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/device/transfer/native.ts';
 import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
-import { eventOf, MOST_UNDER_WAY } from '../src/engine/device-rows/words.ts';
+import { eventOf, MAX_IN_FLIGHT } from '../src/engine/device-rows/words.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
 import type { SharedSlots } from '../src/engine/pipeline/slots.ts';
 import { Mode } from '../src/engine/ring/header.ts';
@@ -176,7 +176,7 @@ export class PollActor implements Actor {
     const { rows } = this.#setup;
     let passed = 0;
     if (rows === null) return 0;
-    for (; passed < MOST_UNDER_WAY && rows.words.underWay > 0; passed++) {
+    for (; passed < MAX_IN_FLIGHT && rows.words.underWay > 0; passed++) {
       const at = 2 * this.#ring.depth + eventOf(rows.words.done);
       if (this.#watch[at] !== Watch.done) break;
       this.#watch[at] = Watch.idle;

@@ -15,7 +15,7 @@ import type { Role } from '../src/engine/ring/slot.ts';
 import type { Bell } from '../src/shm/bell.ts';
 import { enterWord } from '../src/shm/claim.ts';
 import { expose } from '../src/shm/control.ts';
-import { LONGEST_PARK_MS } from '../src/shm/wait.ts';
+import { MAX_PARK_MS } from '../src/shm/wait.ts';
 import { Hosted } from './hosted.ts';
 import { makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
@@ -95,7 +95,7 @@ export class ActorThread implements ThreadOfActors {
         }
         if (hosted.work() > 0) continue;
         hosted.working = poll;
-        const most = hosted.waitsUnrung ? UNRUNG_MS : LONGEST_PARK_MS;
+        const most = hosted.waitsUnrung ? UNRUNG_MS : MAX_PARK_MS;
         if (poll?.pending) poll.wait(seen, most);
         else {
           poll?.away();

@@ -10,9 +10,9 @@ import { type RawCalls, rawCalls } from './native.ts';
  * Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller
  * never waits.
  */
-const MOST_CALLS = 200;
-const MOST_NODES = 500;
-const burst = (nodes: number) => Math.min(MOST_CALLS, MOST_NODES / nodes);
+const MAX_CALLS = 200;
+const MAX_NODES = 500;
+const burst = (nodes: number) => Math.min(MAX_CALLS, MAX_NODES / nodes);
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const device = openDevice(name);

@@ -29,7 +29,7 @@ export interface Spread {
  * ten below 1.35; looks among ten busy threads had 2.0 to 52, and 1.6 to 10. Memory is wider
  * because neighbours take their share of the last cache.
  */
-export const WIDEST: Spread = { numbers: 1.25, memory: 1.5 };
+export const MAX_SPREAD: Spread = { numbers: 1.25, memory: 1.5 };
 
 const apart = (times: number[]): number => percentile(times, 0.9) / percentile(times, 0.1);
 
@@ -40,7 +40,7 @@ export function spreadOf({ numbers, memory }: Looks, from = 0): Spread {
 }
 
 export const isWide = (spread: Spread): boolean =>
-  spread.numbers > WIDEST.numbers || spread.memory > WIDEST.memory;
+  spread.numbers > MAX_SPREAD.numbers || spread.memory > MAX_SPREAD.memory;
 
 export const told = ({ numbers, memory }: Spread): string =>
   `${numbers.toFixed(2)} × of numbers, ${memory.toFixed(2)} × of memory`;
@@ -51,7 +51,7 @@ export const told = ({ numbers, memory }: Spread): string =>
  */
 const isSteady = ({ quartiles, baseline, baselineQuartiles }: Figure): boolean =>
   [quartiles, ...(baseline === undefined ? [] : [baselineQuartiles])].every(
-    (each) => each !== undefined && each[1] <= each[0] * WIDEST.numbers,
+    (each) => each !== undefined && each[1] <= each[0] * MAX_SPREAD.numbers,
   );
 
 /**
@@ -83,7 +83,7 @@ export function unquiet(benches: Readonly<Record<string, Spread>>): string | nul
   const seen = wide.map(([bench, spread]) => `'${bench}' (${told(spread)})`).join(', ');
   return (
     `not recorded: the machine was not quiet during ${seen}. The same short work, done before and after each figure, ` +
-    `may differ by ${told(WIDEST)} between its fast and its slow tenth. End what else runs here, or wait until it is over ` +
+    `may differ by ${told(MAX_SPREAD)} between its fast and its slow tenth. End what else runs here, or wait until it is over ` +
     `(the load average tells), and run ${wide.length === 1 ? 'it' : 'them'} again`
   );
 }

@@ -32,7 +32,7 @@ const MB = 1e6;
 /** what a host waits for more rows at most, as its default says */
 const FLUSH_MS = 20;
 const STEADY = 100 * MB;
-const MOST = Number.POSITIVE_INFINITY;
+const UNLIMITED = Number.POSITIVE_INFINITY;
 
 const rowsOf = (capacity: number, floats: number) =>
   ReplayBuffer.create({
@@ -76,7 +76,7 @@ async function speed(
   const spans = { ours: [] as Span[], plain: [] as Span[] };
   for (let round = -1; round < (quick ? 1 : 5); round++)
     for (const [which, line] of Object.entries({ ours, plain })) {
-      const span = await spanOf(line, MOST, quick ? 500 : 1500);
+      const span = await spanOf(line, UNLIMITED, quick ? 500 : 1500);
       await line.pace(0);
       if (round >= 0) spans[which as keyof typeof spans].push(span);
     }

@@ -3,14 +3,14 @@ import { expect } from 'chai';
 import { callAfter } from '../src/base/clock.ts';
 import { LongTimers } from './rig/long-timers.ts';
 
-const MOST = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 describe('callAfter()', () => {
   it('waits for a long time in pieces that Node takes, and calls once', () => {
     using timers = new LongTimers();
     let calls = 0;
-    callAfter(2.5 * MOST, () => calls++);
-    for (const piece of [MOST, MOST, MOST / 2]) {
+    callAfter(2.5 * MAX_TIMER_MS, () => calls++);
+    for (const piece of [MAX_TIMER_MS, MAX_TIMER_MS, MAX_TIMER_MS / 2]) {
       expect([timers.delays.at(-1), calls]).to.deep.equal([piece, 0]);
       expect(timers.fire()).to.equal(1);
     }
@@ -20,9 +20,9 @@ describe('callAfter()', () => {
   it('takes the longest time of a Node timer in one piece', () => {
     using timers = new LongTimers();
     let calls = 0;
-    callAfter(MOST, () => calls++);
+    callAfter(MAX_TIMER_MS, () => calls++);
     timers.fire();
-    expect([calls, timers.delays]).to.deep.equal([1, [MOST]]);
+    expect([calls, timers.delays]).to.deep.equal([1, [MAX_TIMER_MS]]);
   });
 
   it('arms no timer for Infinity', () => {
@@ -35,12 +35,12 @@ describe('callAfter()', () => {
   it('is cancelled in any piece, and by its scope', () => {
     using timers = new LongTimers();
     let calls = 0;
-    const timer = callAfter(1.5 * MOST, () => calls++);
+    const timer = callAfter(1.5 * MAX_TIMER_MS, () => calls++);
     timers.fire();
     timer.cancel();
     expect(timers.fire()).to.equal(0);
     {
-      using _ = callAfter(MOST, () => calls++);
+      using _ = callAfter(MAX_TIMER_MS, () => calls++);
     }
     expect([timers.fire(), calls]).to.deep.equal([0, 0]);
   });

@@ -16,10 +16,10 @@ namespace {
 
 // Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller
 // never waits for the device.
-constexpr int most_calls = 200, most_nodes = 500;
+constexpr int max_calls = 200, max_nodes = 500;
 
 template <class F>
-double per_call(const Rig& rig, int rounds, F&& act, int burst = most_calls) {
+double per_call(const Rig& rig, int rounds, F&& act, int burst = max_calls) {
   std::vector<double> times;
   for (int round = -3; round < rounds; ++round) {
     const double begin = now_us();
@@ -46,7 +46,7 @@ void calls(const Rig& rig, int rounds, Json& json) {
     for (int i = 0; i < nodes; ++i) launch();
     rig.must(call.stream_end_capture(rig.stream, &graph), "cuStreamEndCapture");
     rig.must(call.graph_instantiate(&exec, graph, 0), "cuGraphInstantiateWithFlags");
-    const int burst = std::min(most_calls, most_nodes / nodes);
+    const int burst = std::min(max_calls, max_nodes / nodes);
     const auto replay = [&] { rig.must(call.graph_launch(exec, rig.stream), "cuGraphLaunch"); };
     json.number(("replay" + std::to_string(nodes)).c_str(), per_call(rig, rounds, replay, burst));
     json.number(("burst" + std::to_string(nodes)).c_str(), burst);

@@ -106,7 +106,7 @@ async function asked<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
 
@@ -234,7 +234,7 @@ export class Training implements AsyncDisposable {
     this.#begin = performance.now();
     const stop = new AbortController();
     const end = () => stop.abort();
-    const timer = setTimeout(end, Math.min(this.options.maxSeconds * 1000, LONGEST_TIMER_MS));
+    const timer = setTimeout(end, Math.min(this.options.maxSeconds * 1000, MAX_TIMER_MS));
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();
     try {

@@ -9,7 +9,7 @@ const GRAVITY = 9.8;
 /** seconds between two states, one step of Runge and Kutta */
 const TAU = 0.2;
 const { PI, cos, sin } = Math;
-const MOST_SPEEDS = [4 * PI, 9 * PI] as const;
+const MAX_SPEEDS = [4 * PI, 9 * PI] as const;
 /** of each link: mass 1, length 1, its centre in the middle, moment of inertia 1 */
 const CENTRE = 0.5;
 
@@ -79,7 +79,7 @@ export default class Acrobot implements Environment<number> {
     const bound = (speed: number, most: number) => Math.min(Math.max(speed, -most), most);
     this.state = [
       ...([wrapped(next[0]), wrapped(next[1])] as const),
-      ...([bound(next[2], MOST_SPEEDS[0]), bound(next[3], MOST_SPEEDS[1])] as const),
+      ...([bound(next[2], MAX_SPEEDS[0]), bound(next[3], MAX_SPEEDS[1])] as const),
     ];
     const terminated = -cos(this.state[0]) - cos(this.state[1] + this.state[0]) > 1;
     return { obs: this.#seen(), reward: terminated ? 0 : -1, terminated };

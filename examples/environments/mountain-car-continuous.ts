@@ -6,8 +6,8 @@
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
-const [LEAST_X, MOST_X] = [-1.2, 0.6];
-const MOST_SPEED = 0.07;
+const [MIN_X, MAX_X] = [-1.2, 0.6];
+const MAX_SPEED = 0.07;
 const GOAL = 0.45;
 const POWER = 0.0015;
 
@@ -15,8 +15,8 @@ export default class MountainCarContinuous implements Environment<ArrayLike<numb
   /** position, speed */
   readonly observationSpace = {
     shape: [2],
-    low: [LEAST_X, -MOST_SPEED],
-    high: [MOST_X, MOST_SPEED],
+    low: [MIN_X, -MAX_SPEED],
+    high: [MAX_X, MAX_SPEED],
   } as const;
   readonly actionSpace = { shape: [1], low: -1, high: 1 } as const;
   readonly maxEpisodeSteps = 999;
@@ -37,9 +37,9 @@ export default class MountainCarContinuous implements Environment<ArrayLike<numb
     const force = Math.min(Math.max(given, -1), 1);
     let speed =
       (state[1] as number) + (force * POWER - 0.0025 * Math.cos(3 * (state[0] as number)));
-    speed = Math.min(Math.max(speed, -MOST_SPEED), MOST_SPEED);
-    const x = Math.min(Math.max((state[0] as number) + speed, LEAST_X), MOST_X);
-    if (x === LEAST_X && speed < 0) speed = 0;
+    speed = Math.min(Math.max(speed, -MAX_SPEED), MAX_SPEED);
+    const x = Math.min(Math.max((state[0] as number) + speed, MIN_X), MAX_X);
+    if (x === MIN_X && speed < 0) speed = 0;
     const terminated = x >= GOAL && speed >= 0;
     state[0] = Math.fround(x);
     state[1] = Math.fround(speed);

@@ -6,8 +6,8 @@ import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 const GRAVITY = 10;
-const MOST_SPEED = 8;
-const MOST_TORQUE = 2;
+const MAX_SPEED = 8;
+const MAX_TORQUE = 2;
 /** seconds between two states */
 const TAU = 0.05;
 const TURN = 2 * Math.PI;
@@ -18,10 +18,10 @@ export default class Pendulum implements Environment<ArrayLike<number>> {
   /** cos θ, sin θ, θ'; θ is 0 at the top */
   readonly observationSpace = {
     shape: [3],
-    low: [-1, -1, -MOST_SPEED],
-    high: [1, 1, MOST_SPEED],
+    low: [-1, -1, -MAX_SPEED],
+    high: [1, 1, MAX_SPEED],
   } as const;
-  readonly actionSpace = { shape: [1], low: -MOST_TORQUE, high: MOST_TORQUE } as const;
+  readonly actionSpace = { shape: [1], low: -MAX_TORQUE, high: MAX_TORQUE } as const;
   readonly maxEpisodeSteps = 200;
   /** θ, θ' */
   readonly state = new Float64Array(2);
@@ -41,14 +41,14 @@ export default class Pendulum implements Environment<ArrayLike<number>> {
    */
   step(action: ArrayLike<number>): Step {
     const [theta, speed] = this.state as unknown as [number, number];
-    const torque = within(action[0] as number, MOST_TORQUE);
+    const torque = within(action[0] as number, MAX_TORQUE);
     // The angle between −π and π.
     const turned = theta + Math.PI;
     const angle = turned - Math.floor(turned / TURN) * TURN - Math.PI;
     const cost = angle * angle + 0.1 * (speed * speed) + 0.001 * (torque * torque);
     const newSpeed = within(
       speed + (((3 * GRAVITY) / 2) * Math.sin(theta) + 3 * torque) * TAU,
-      MOST_SPEED,
+      MAX_SPEED,
     );
     this.state[0] = theta + newSpeed * TAU;
     this.state[1] = newSpeed;

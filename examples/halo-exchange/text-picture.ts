@@ -5,7 +5,7 @@ import { layouts } from './layout.ts';
 const SHADES = '·░▒▓█';
 const GAP = 3;
 /** A part has no more rows of characters. */
-const MOST = 9;
+const MAX_CELLS = 9;
 
 export interface Panel {
   title: string;
@@ -22,7 +22,11 @@ export function drawText(
 ): string {
   const { columns: across, rows, positions, stride } = layouts[mode];
   const parts = across + (panels.length - 1) * stride;
-  const high = Math.min(MOST, size, Math.floor((columns - GAP * (panels.length - 1)) / parts / 2));
+  const high = Math.min(
+    MAX_CELLS,
+    size,
+    Math.floor((columns - GAP * (panels.length - 1)) / parts / 2),
+  );
   const wide = 2 * high;
   const lines = Array.from({ length: 1 + rows * high }, () => Array<string>(columns).fill(' '));
   for (const [index, { title, field }] of panels.entries()) {

@@ -18,7 +18,7 @@ import { fields, type Settings } from './settings.ts';
 
 const COLLECTOR = new URL('./collector.js', import.meta.url);
 
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export interface RunOptions {
   settings: Settings;
@@ -120,7 +120,7 @@ export class PixelRun {
     const end = new AbortController();
     const signal = AbortSignal.any([interrupt, end.signal]);
     const running = captured.run({ signal, publishEvery: 1 });
-    const over = wait(Math.min(seconds * 1000, LONGEST_TIMER_MS), undefined, { signal }).catch(
+    const over = wait(Math.min(seconds * 1000, MAX_TIMER_MS), undefined, { signal }).catch(
       () => {},
     );
     try {

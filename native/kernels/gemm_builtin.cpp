@@ -21,7 +21,7 @@ using Tile = void (*)(int64_t k, const float* a, int64_t row, int64_t column, co
 using Dot = void (*)(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row,
                      float* out);
 
-constexpr int most_rows = 12, most_width = 64, most_dots = 4;
+constexpr int max_rows = 12, max_width = 64, max_dots = 4;
 // Block sizes: a packed panel of block_k × width stays in the first cache, a block_m × block_k
 // piece of A in the second.
 constexpr int64_t block_m = 120, block_n = 256, block_k = 256;
@@ -30,9 +30,9 @@ constexpr int64_t block_m = 120, block_n = 256, block_k = 256;
 // of as many any width cut off. Dots of 1…dots rows by one or two.
 struct Isa {
   int rows, few, lanes;
-  Tile tile[3][most_rows + 1], cut[3][most_dots + 1];
+  Tile tile[3][max_rows + 1], cut[3][max_dots + 1];
   int dots;
-  Dot dot[2][most_dots + 1];
+  Dot dot[2][max_dots + 1];
   int vectors(int64_t columns) const { return columns > 2 * lanes ? 2 : columns > lanes; }
   int64_t width(int64_t columns) const {
     return columns > 2 * lanes ? 4 * lanes : columns > lanes ? 2 * lanes : lanes;
@@ -139,12 +139,12 @@ void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
   for (int64_t j = 0; j < columns; j++)
     for (int r = 0; r < rows; r++) {
       float* const to = c.at + r * c.row + j * c.column;
-      *to = beta == 0 ? tile[r * most_width + j] : beta * *to + tile[r * most_width + j];
+      *to = beta == 0 ? tile[r * max_width + j] : beta * *to + tile[r * max_width + j];
     }
 }
 
 // Room for a block of B, and behind it for one of A.
-constexpr int64_t room_b = block_k * (block_n + most_width);
+constexpr int64_t room_b = block_k * (block_n + max_width);
 float* scratch() {
   static const ThreadOwn<std::array<float, room_b + block_m * block_k>> own;
   return own.made().data();
@@ -153,7 +153,7 @@ float* scratch() {
 void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
               MatrixView b, float beta, Out c) {
   float *const packed = scratch(), *const packed_a = packed + room_b;
-  alignas(64) float tile[most_rows * most_width];
+  alignas(64) float tile[max_rows * max_width];
   // Short sums are all storing: then rows are short and wide as well.
   const bool few = m <= set.few || k <= 4;
   const int64_t wide = (few ? 4 : 2) * set.lanes, tall = few ? set.few : set.rows;
@@ -190,7 +190,7 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
             const Out out{c.at + (ic + i) * c.row + (jc + j) * c.column, c.row, c.column};
             const bool straight = c.column == 1;
             const micro::Target to = straight ? micro::Target{out.at, out.row, columns, alpha, keep}
-                                              : micro::Target{tile, most_width, columns, alpha, 0};
+                                              : micro::Target{tile, max_width, columns, alpha, 0};
             if (packs_a)
               tiles[rows](kc, packed_a + i * kc, 1, rows, panel, step, to);
             else
@@ -211,12 +211,12 @@ void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float a
   const int helpers = IdleCores::helpers(uint64_t(m * k + k * n + m * n) * sizeof(float));
   if (helpers == 0) return multiply(set, m, n, k, alpha, a, b, beta, c);
   // Each piece packs for itself: pieces are few, and cut what is packed with more trouble.
-  const int64_t most_pieces = 2 * (helpers + 1);
+  const int64_t max_pieces = 2 * (helpers + 1);
   const bool by_rows = b.row == 1 && b.column != 1   ? m >= 4 * n
                        : a.row == 1 && a.column != 1 ? n < 4 * m
                                                      : m >= n;
   const int64_t all = by_rows ? m : n, tile = by_rows ? set.rows : 2 * set.lanes;
-  const int64_t each = ((all + most_pieces - 1) / most_pieces + tile - 1) / tile * tile;
+  const int64_t each = ((all + max_pieces - 1) / max_pieces + tile - 1) / tile * tile;
   std::atomic<bool> no_memory{false};
   IdleCores::run(int((all + each - 1) / each), helpers, [&](int piece) {
     const int64_t from = piece * each, some = std::min(each, all - from);
@@ -262,8 +262,8 @@ void fold(float* out, const float* sums, int64_t count) {
 // C[i, j] of few j, by dot products.
 void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
           float beta, Out c) {
-  alignas(64) float sums[2 * most_dots * 16];
-  float found[2 * most_dots];
+  alignas(64) float sums[2 * max_dots * 16];
+  float found[2 * max_dots];
   for (int64_t i = 0; i < m; i += set.dots) {
     const int64_t rows = std::min<int64_t>(set.dots, m - i);
     for (int64_t j = 0; j < n; j += 2) {

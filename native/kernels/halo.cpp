@@ -13,7 +13,7 @@ namespace hotslot {
 namespace {
 
 // A wake across cores costs about as much as copying 200 KiB.
-constexpr int64_t piece_bytes = 512 << 10, most_parts = 64;
+constexpr int64_t piece_bytes = 512 << 10, max_parts = 64;
 
 char* text() {
   static thread_local char buffer[200];
@@ -202,7 +202,7 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
   for (int64_t m = 0; m < n; ++m) {
     const int64_t own = moves[m].count * itemsize;
     const int64_t parts =
-        moves[m].rank == 0 ? 1 : std::min({own / piece_bytes, most_parts, moves[m].dims[0].extent});
+        moves[m].rank == 0 ? 1 : std::min({own / piece_bytes, max_parts, moves[m].dims[0].extent});
     const bool joins =
         parts <= 1 && !pieces.empty() && pieces.back().parts == 1 && some + own <= piece_bytes;
     some = joins ? some + own : own;

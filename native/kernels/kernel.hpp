@@ -61,7 +61,7 @@ struct Reach {
 };
 
 // Threads of a block that work on one row, and rows of a block, as rows.gk has them.
-constexpr uint64_t row_threads = 32, most_rows_of_block = 8;
+constexpr uint64_t row_threads = 32, max_rows_of_block = 8;
 
 struct Kernel {
   const char* name;
@@ -99,8 +99,7 @@ struct Kernel {
   // The blocks of a grid that has no more than `most`: what is more, the kernel strides over.
   uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads,
                   uint64_t most) const {
-    const uint64_t rows_at_once =
-        std::clamp<uint64_t>(threads / row_threads, 1, most_rows_of_block);
+    const uint64_t rows_at_once = std::clamp<uint64_t>(threads / row_threads, 1, max_rows_of_block);
     const uint64_t each = by_rows ? rows_at_once : block_makes ? block_makes : threads;
     const uint64_t all = by_rows ? uint64_t(wholes[0]) : output.bytes / 4;
     return std::clamp<uint64_t>(all / each + (all % each > 0), 1, most);

@@ -1,6 +1,6 @@
-// Whether two parts of memory have an element in common. A part is a base and up to `most_steps`
+// Whether two parts of memory have an element in common. A part is a base and up to `max_steps`
 // dimensions, each with an extent and a signed step: rows of a matrix, a halo's move. The answer is
-// exact for every part that array libraries make. A search that takes longer than `most_tries`
+// exact for every part that array libraries make. A search that takes longer than `max_tries`
 // steps answers yes. Between the first element of two parts and their last lie less than 2^60, as
 // in any memory.
 #pragma once
@@ -13,13 +13,13 @@ namespace hotslot {
 
 class Overlap {
  public:
-  static constexpr int most_steps = 9, most_tries = 100000;
+  static constexpr int max_steps = 9, max_tries = 100000;
 
   // The elements base + Σ i_d · step_d for 0 ≤ i_d < extent_d. All extents are at least 1.
   struct Part {
     int64_t base = 0;
     int rank = 0;
-    std::array<int64_t, most_steps> extent{}, step{};
+    std::array<int64_t, max_steps> extent{}, step{};
     void add(int64_t count, int64_t distance) {
       if (count > 1) extent[size_t(rank)] = count, step[size_t(rank)] = distance, ++rank;
     }
@@ -97,7 +97,7 @@ class Overlap {
                   last = std::min(most, down(sum - low, step));
     for (int64_t k = first; k <= last; ++k) {
       const int64_t left = sum - step * k;
-      if (++tries_ > most_tries) return true;
+      if (++tries_ > max_tries) return true;
       if (divisor == 0 ? left == 0 : left % divisor == 0 && from(i + 1, left)) return true;
     }
     return false;
@@ -109,8 +109,8 @@ class Overlap {
   struct Rest {
     int64_t divisor, low, high;
   };
-  Term terms_[2 * most_steps];
-  Rest rest_[2 * most_steps];
+  Term terms_[2 * max_steps];
+  Rest rest_[2 * max_steps];
   int count_ = 0, tries_ = 0;
 };
 

@@ -18,7 +18,7 @@ enum Watch : int32_t { idle = 0, pending = 1, done = 2 };
 constexpr uint64_t help_ns = 50'000;
 // How long one sleep may last where the device cannot ring (set by JavaScript per family) and
 // altogether.
-constexpr uint64_t longest_wait_ns = 50'000'000;
+constexpr uint64_t max_wait_ns = 50'000'000;
 
 class Poller final {
  public:
@@ -88,7 +88,7 @@ class Poller final {
   double wait(Info info) {
     if (!bell_) throw argument("this poller has no bell to sleep on");
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
-    const uint64_t ns = std::min(uint64_t(number(info, 1) * 1e6), longest_wait_ns);
+    const uint64_t ns = std::min(uint64_t(number(info, 1) * 1e6), max_wait_ns);
     const uint64_t deadline = now_ns() + ns;
     uint64_t idle_since = 0;
     sleep_exactly();

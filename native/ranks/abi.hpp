@@ -61,6 +61,6 @@ struct Standard {
 };
 
 // No version string is longer, and no error's text.
-constexpr int most_text = 8192;
+constexpr int max_text = 8192;
 
 }  // namespace hotslot::ranks

@@ -17,9 +17,9 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
   found_.assign(ranks, absent);
   told_.assign(ranks, false);
   const int letters = int(2 * buffers);
-  if (letters > mpi.most_tag())
+  if (letters > mpi.max_tag())
     throw Failure(std::to_string(buffers) + " halo buffers need more tags than this MPI has, " +
-                  std::to_string(mpi.most_tag()));
+                  std::to_string(mpi.max_tag()));
   for (size_t b = 0; b < buffers; ++b) {
     const HaloBuffer& buffer = setup_.buffers[b];
     const bool in = is_here(buffer.reader), out = is_here(buffer.sender);

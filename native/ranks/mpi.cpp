@@ -48,7 +48,7 @@ class MpiOf final : public Mpi {
   bool serialized() const override { return provided_ >= Abi::serialized; }
   void finalize() override { check("MPI_Finalize", calls_.finalize()); }
   std::string version() override {
-    std::string text(most_text, '\0');
+    std::string text(max_text, '\0');
     int length = 0;
     check("MPI_Get_library_version", calls_.library_version(text.data(), &length));
     text.resize(std::strlen(text.c_str()));
@@ -64,7 +64,7 @@ class MpiOf final : public Mpi {
     check("MPI_Comm_size", calls_.comm_size(world_, &size));
     return size;
   }
-  int most_tag() override {
+  int max_tag() override {
     int* most = nullptr;
     int found = 0;
     check("MPI_Comm_get_attr", calls_.comm_get_attr(world_, Abi::tag_ub, &most, &found));
@@ -166,7 +166,7 @@ class MpiOf final : public Mpi {
   }
   void check(const char* call, int result) {
     if (result == 0) return;
-    std::string text(most_text, '\0');
+    std::string text(max_text, '\0');
     int length = 0;
     if (calls_.error_string(result, text.data(), &length) != 0)
       text = "error " + std::to_string(result);

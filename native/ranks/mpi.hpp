@@ -38,7 +38,7 @@ class Mpi {
   // Of the world, whose errors are returned from init() on.
   virtual int rank() = 0;
   virtual int size() = 0;
-  virtual int most_tag() = 0;
+  virtual int max_tag() = 0;
   // Every rank calls it; the world's where it is made first.
   virtual Comm duplicate(const Comm* of) = 0;
   virtual void free(Comm& comm) = 0;

@@ -13,7 +13,7 @@ namespace hotslot::ranks {
 namespace {
 
 constexpr uint64_t spin_ns = 50'000;
-constexpr uint64_t shortest_nap_ns = 50'000, longest_nap_ns = 1'000'000;
+constexpr uint64_t min_nap_ns = 50'000, max_nap_ns = 1'000'000;
 // A rank whose thread was lost rings nobody: it is found out so often.
 constexpr uint64_t sleep_ns = 100'000'000;
 // For so long after it was helped the thread only looks now and then: less often than who helps
@@ -144,8 +144,7 @@ struct Thread::State {
       sched_yield();
     } else {
       // A nap makes what is waited for come an eighth later at most.
-      bell->sleep(seen,
-                  look.due ? std::clamp(waited / 8, shortest_nap_ns, longest_nap_ns) : sleep_ns);
+      bell->sleep(seen, look.due ? std::clamp(waited / 8, min_nap_ns, max_nap_ns) : sleep_ns);
     }
     return true;
   }

@@ -10,7 +10,7 @@ export function nowMs(): number {
 }
 
 /** Node fires a timer of more milliseconds after 1 ms. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export interface Timer extends Disposable {
   /** Does nothing once `fn` was called. */
@@ -24,7 +24,7 @@ export interface Timer extends Disposable {
 export function callAfter(ms: number, fn: () => void): Timer {
   let timer: NodeJS.Timeout | undefined;
   const arm = (left: number) => {
-    const piece = Math.min(left, LONGEST_TIMER_MS);
+    const piece = Math.min(left, MAX_TIMER_MS);
     timer = setTimeout(() => (left > piece ? arm(left - piece) : fn()), piece);
   };
   if (ms !== Number.POSITIVE_INFINITY) arm(ms);

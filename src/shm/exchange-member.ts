@@ -7,7 +7,7 @@ import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
 import { type ExchangeWords, RankState } from './exchange-words.ts';
-import { Deadline, LONGEST_PARK_MS } from './wait.ts';
+import { Deadline, MAX_PARK_MS } from './wait.ts';
 
 /** What errors say of this kind of exchange. */
 export interface ExchangeTexts {
@@ -105,7 +105,7 @@ export abstract class ExchangeMember {
   /** Exchange-6: another thread is just writing down why a rank has failed, and rings then. */
   #mayExplain(state: RankState): boolean {
     if (state !== RankState.failed || this.words.failed) return false;
-    this.#reasonUntil ??= new Deadline(LONGEST_PARK_MS);
+    this.#reasonUntil ??= new Deadline(MAX_PARK_MS);
     return this.#reasonUntil.left > 0;
   }
 

@@ -13,7 +13,7 @@ const State = { none: 0, writing: 1, written: 2 } as const;
 export const NOTE_WRITTEN = State.written;
 /** words: state, bytes of text; then the facts as float64; then the error as JSON */
 const FACTS_AT = 2;
-const MOST_FACTS = 7;
+const MAX_FACTS = 7;
 const TEXT_AT = 16;
 const TEXT_BYTES = 4032;
 
@@ -27,7 +27,7 @@ export class SharedNote {
 
   constructor(words: Int32Array) {
     this.#words = words;
-    this.#facts = new Float64Array(words.buffer, words.byteOffset + FACTS_AT * 4, MOST_FACTS);
+    this.#facts = new Float64Array(words.buffer, words.byteOffset + FACTS_AT * 4, MAX_FACTS);
     this.#text = new Uint8Array(words.buffer, words.byteOffset + TEXT_AT * 4, TEXT_BYTES);
   }
 

@@ -11,7 +11,7 @@ import { rangeError, stateError, typeError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
 
 /** No park is longer: the net under a bug, and under a thread that ended, which rings no bell. */
-export const LONGEST_PARK_MS = 100;
+export const MAX_PARK_MS = 100;
 /** A waiter that finds work again and again lets its event loop turn this often. */
 const TURN_MS = 50;
 
@@ -52,7 +52,7 @@ export async function waitFor(
   {
     timeoutMs,
     signal,
-    longestMs = LONGEST_PARK_MS,
+    longestMs = MAX_PARK_MS,
     park = (seen, left) => bell.parkAsync(seen, Math.min(left, longestMs)),
   }: WaitOptions & {
     longestMs?: number;
@@ -98,7 +98,7 @@ export function waitForSync(
   {
     timeoutMs,
     instead,
-    longestMs = LONGEST_PARK_MS,
+    longestMs = MAX_PARK_MS,
     park = (seen, left) => bell.park(seen, Math.min(left, longestMs)),
   }: {
     timeoutMs?: number | undefined;

@@ -111,7 +111,7 @@ SAME_FIELD(DeviceProperties, id, ze_device_properties_t, deviceId);
 SAME_FIELD(DeviceProperties, flags, ze_device_properties_t, flags);
 SAME_FIELD(DeviceProperties, subdevice, ze_device_properties_t, subdeviceId);
 SAME_FIELD(DeviceProperties, core_clock, ze_device_properties_t, coreClockRate);
-SAME_FIELD(DeviceProperties, most_allocation, ze_device_properties_t, maxMemAllocSize);
+SAME_FIELD(DeviceProperties, max_allocation, ze_device_properties_t, maxMemAllocSize);
 SAME_FIELD(DeviceProperties, hardware_contexts, ze_device_properties_t, maxHardwareContexts);
 SAME_FIELD(DeviceProperties, priorities, ze_device_properties_t, maxCommandQueuePriority);
 SAME_FIELD(DeviceProperties, threads_per_eu, ze_device_properties_t, numThreadsPerEU);
@@ -152,7 +152,7 @@ SAME_FIELD(MemoryAccessProperties, shared_system, ze_device_memory_access_proper
            sharedSystemAllocCapabilities);
 SAME_DESC(GroupProperties, ze_command_queue_group_properties_t);
 SAME_FIELD(GroupProperties, flags, ze_command_queue_group_properties_t, flags);
-SAME_FIELD(GroupProperties, most_fill_pattern, ze_command_queue_group_properties_t,
+SAME_FIELD(GroupProperties, max_fill_pattern, ze_command_queue_group_properties_t,
            maxMemoryFillPatternSize);
 SAME_FIELD(GroupProperties, queues, ze_command_queue_group_properties_t, numQueues);
 SAME_DESC(ContextDesc, ze_context_desc_t);

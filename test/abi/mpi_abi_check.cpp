@@ -29,9 +29,9 @@ static_assert(abi::same_value<Ours::Handle, MPI_Comm>() &&
 SAME_NUMBER(Ours::funneled, MPI_THREAD_FUNNELED);
 SAME_NUMBER(Ours::serialized, MPI_THREAD_SERIALIZED);
 SAME_NUMBER(Ours::tag_ub, MPI_TAG_UB);
-static_assert(MPI_SUCCESS == 0 && MPI_MAX_LIBRARY_VERSION_STRING <= most_text &&
-                  MPI_MAX_ERROR_STRING <= most_text,
-              "most_text is too little");
+static_assert(MPI_SUCCESS == 0 && MPI_MAX_LIBRARY_VERSION_STRING <= max_text &&
+                  MPI_MAX_ERROR_STRING <= max_text,
+              "max_text is too little");
 
 // Addresses made of numbers are no constant expressions: the number in the macro's text is.
 constexpr unsigned long long number_in(const char* text) {

@@ -24,7 +24,7 @@ import {
 
 const PRINTER = fileURLToPath(new URL('./printer.js', import.meta.url));
 const LAST = setting({ short: 6, all: 10, long: 14 });
-const MOST = setting({ short: 3, all: 150, long: 300 });
+const SAVES = setting({ short: 3, all: 150, long: 300 });
 
 /** Segments of a folder, and the bytes of all. */
 function segmentsIn(folder: string): { names: string[]; bytes: number } {
@@ -258,7 +258,7 @@ describe('checkpoint: what is kept', function () {
         expect((await checkpoint.save()).bytes).to.be.within(100 * row, 100 * row + 4000);
         expect(segmentsIn(folder).bytes - whole.bytes).to.equal(100 * row + 16);
         let most = 0;
-        for (let i = 0; i < MOST; i++) {
+        for (let i = 0; i < SAVES; i++) {
           add(3);
           await checkpoint.save();
           most = Math.max(most, segmentsIn(folder).names.length);

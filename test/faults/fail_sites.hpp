@@ -12,8 +12,8 @@
 
 namespace hotslot::faults {
 
-constexpr int most_sites = 8192, most_modules = 64, frames_shown = 4;
-constexpr size_t most_kept = size_t(1) << 20;
+constexpr int max_sites = 8192, max_modules = 64, frames_shown = 4;
+constexpr size_t max_kept = size_t(1) << 20;
 
 class Spin {
  public:
@@ -46,7 +46,7 @@ struct Module {
 
 struct State {
   Spin lock;
-  Module modules[most_modules];
+  Module modules[max_modules];
   std::atomic<int> module_count{0};
   struct Site {
     uint64_t id;
@@ -58,13 +58,13 @@ struct State {
     } frame[frames_shown];
     uint64_t count;  // calls
     int64_t live;    // what they gave and was not given back
-  } site[most_sites];
+  } site[max_sites];
   int site_count = 0;
   // Open addressing: what is kept, and the site it is of. `gone` was there once.
   struct Kept {
     uintptr_t at;
     int32_t site;
-  } kept[most_kept];
+  } kept[max_kept];
   std::atomic<size_t> kept_count{0};
   std::atomic<bool> recording{false};
   std::atomic<uint64_t> armed{0};
@@ -94,7 +94,7 @@ inline const Module* module_of(uintptr_t address) {
   int at = 0;
   const int count = state.module_count.load();
   while (at < count && state.modules[at].base != base) ++at;
-  if (at == most_modules) return nullptr;
+  if (at == max_modules) return nullptr;
   if (at == count) {
     const char* name = strrchr(info.dli_fname, '/');
     name = name ? name + 1 : info.dli_fname;
@@ -155,7 +155,7 @@ inline State::Site* site_of(const char* kind, const void* from) {
   Held held(state.lock);
   for (int i = 0; i < state.site_count; ++i)
     if (state.site[i].id == id) return &state.site[i];
-  if (state.site_count == most_sites) abort();
+  if (state.site_count == max_sites) abort();
   State::Site& made = state.site[state.site_count++];
   made.id = id;
   made.kind = kind;
@@ -165,7 +165,7 @@ inline State::Site* site_of(const char* kind, const void* from) {
   return &made;
 }
 
-inline size_t place_of(uintptr_t at) { return size_t(at * 0x9E3779B97F4A7C15u >> 44) % most_kept; }
+inline size_t place_of(uintptr_t at) { return size_t(at * 0x9E3779B97F4A7C15u >> 44) % max_kept; }
 constexpr uintptr_t gone = 1;
 
 struct Call {
@@ -200,9 +200,9 @@ struct Call {
   void* keep(void* made) {
     if (!site || !made || of_loader) return made;
     Held held(state.lock);
-    if (state.kept_count.fetch_add(1) > most_kept / 2) abort();
+    if (state.kept_count.fetch_add(1) > max_kept / 2) abort();
     size_t at = place_of(uintptr_t(made));
-    while (state.kept[at].at > gone) at = (at + 1) % most_kept;
+    while (state.kept[at].at > gone) at = (at + 1) % max_kept;
     state.kept[at] = {uintptr_t(made), int32_t(site - state.site)};
     ++site->live;
     return made;
@@ -212,7 +212,7 @@ struct Call {
 inline void forget(void* made) {
   if (!made || state.kept_count.load() == 0) return;
   Held held(state.lock);
-  for (size_t at = place_of(uintptr_t(made)); state.kept[at].at != 0; at = (at + 1) % most_kept)
+  for (size_t at = place_of(uintptr_t(made)); state.kept[at].at != 0; at = (at + 1) % max_kept)
     if (state.kept[at].at == uintptr_t(made)) {
       --state.site[state.kept[at].site].live;
       state.kept[at].at = gone;
@@ -231,7 +231,7 @@ inline const char* record(const char* on) {
 
 // One line a site: id, kind, calls, what is kept of them, addresses of ours from the innermost on.
 inline const char* sites(const char*) {
-  static char text[most_sites * 128];
+  static char text[max_sites * 128];
   inside = true;
   Held held(state.lock);
   size_t length = 0;

@@ -89,7 +89,7 @@ export const http = (device: string): Kind => ({
 });
 
 const main = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
-const LONGEST_MS = 20_000;
+const MAX_MS = 20_000;
 
 interface Ran {
   code: number | null;
@@ -111,7 +111,7 @@ function hotslot(
     let said = '';
     for (const out of [child.stdout, child.stderr])
       out.on('data', (part: Buffer) => (said += part.toString()));
-    const late = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS);
+    const late = setTimeout(() => child.kill('SIGKILL'), MAX_MS);
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(late);
@@ -145,7 +145,7 @@ function programs(draw: Kind['draw']): Kind {
       return { scope: { hotslot: run }, judge: (answer) => judged(answer as Ran), close };
     },
     inOnePlace: 50,
-    patience: 2 * LONGEST_MS,
+    patience: 2 * MAX_MS,
   };
 }
 

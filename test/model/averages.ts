@@ -45,8 +45,8 @@ const L = {
   queued: 14,
   queue: 15,
 } as const;
-const MOST_QUEUED = 6;
-const LEARNER_BYTES = L.queue + MOST_QUEUED + 1;
+const MAX_QUEUED = 6;
+const LEARNER_BYTES = L.queue + MAX_QUEUED + 1;
 const DIED = 2 * LEARNER_BYTES;
 const Op = { update: 1, mean: 2, spent: 3 } as const;
 const At = { look: 0, begin: 1, tell: 2, wait: 3, write: 4, note: 5, over: 6, end: 7 } as const;
@@ -65,7 +65,7 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
     const enqueue = (state: State, ...ops: number[]) => {
       for (const op of ops) {
         const n = state[at(L.queued)]!;
-        if (n === MOST_QUEUED) throw new Error('the queue is too short');
+        if (n === MAX_QUEUED) throw new Error('the queue is too short');
         state[at(L.queue) + n] = op;
         state[at(L.queued)] = n + 1;
         if (op === Op.spent) state[at(L.records)] = state[at(L.records)]! + 1;

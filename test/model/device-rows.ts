@@ -51,7 +51,7 @@ const [POLL, LOST, PACK, FROM, TO, SLOT, TICKS, DEATHS, BEGUN] = [
 const [HOST, DEVICE, SPAN, QUEUE, HEAD, GIVEN] = [18, 23, 28, 40, 44, 52];
 const WIDTH = 56;
 /** rows that the host's memory and the device's have room for here */
-const MOST_PLACES = 5;
+const MAX_PLACES = 5;
 /**
  * Of a record: from, to, low; of a head: its state, low, until and the next row that is read; of
  * what was given: low, until.
@@ -64,8 +64,8 @@ const given = (slot: number) => GIVEN + slot * 2;
 
 export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
   const { capacity, places, guard, most, rows, ticks, death = false, broken } = setup;
-  if (Math.max(capacity, places) > MOST_PLACES)
-    throw new Error(`the model's memories hold ${MOST_PLACES} rows each`);
+  if (Math.max(capacity, places) > MAX_PLACES)
+    throw new Error(`the model's memories hold ${MAX_PLACES} rows each`);
   const is = (how: DeviceRowsMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const reach = (state: State) => {

@@ -29,7 +29,7 @@ export type DeviceStepsMutation =
 /** A step that is half written, and what is nowhere. */
 const [TORN, NOWHERE] = [255, 254];
 /** A lane has so many places at most, a batch so many rows, and brings so much. */
-const [PLACES, ROWS, MOST, SLOTS] = [3, 2, 3, 2];
+const [PLACES, ROWS, MAX_BROUGHT, SLOTS] = [3, 2, 3, 2];
 /** Bytes of the state. */
 const [RESERVED, COMMITTED, PEN, PACK, ROW, STEP, NUMBER] = [0, 1, 2, 3, 4, 5, 6];
 const [PACKED, BEGUN, DONE, GATHERED, PUT, DEATHS] = [7, 8, 9, 10, 11, 12];
@@ -42,7 +42,7 @@ const SLOT = RING + PLACES;
  * its place and its bytes.
  */
 const PIECES = 2 * ROWS;
-const SLOT_WIDTH = PIECES + 1 + 2 * MOST;
+const SLOT_WIDTH = PIECES + 1 + 2 * MAX_BROUGHT;
 const WIDTH = SLOT + SLOTS * SLOT_WIDTH;
 const slotAt = (tick: number) => SLOT + (tick % SLOTS) * SLOT_WIDTH;
 const Phase = { idle: 0, draws: 1, reads: 2, looks: 3, copies: 4, looksAgain: 5, over: 6 } as const;
@@ -127,7 +127,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     if (at(state, HELD + place) === number + 1) state[row + 1] = found < 0 ? place : PLACES + found;
     else {
       // Full: begun again.
-      if (count === MOST) {
+      if (count === MAX_BROUGHT) {
         state[PACK] = Phase.idle;
         return true;
       }

@@ -20,7 +20,7 @@ export const LOCAL = 28;
 export const NUMBER = 31;
 export const NOTE = 34;
 export const FAULTS = 35;
-export const MOST_BUFFERS = 6;
+export const MAX_BUFFERS = 6;
 /**
  * of devices, where there are no more than two buffers: operations in order, 0 where there is none
  */

@@ -10,7 +10,7 @@ import {
   Fault,
   findsSomething,
   LOCAL,
-  MOST_BUFFERS,
+  MAX_BUFFERS,
   RANK,
   Rank,
   type Route,
@@ -76,7 +76,7 @@ export function haloProtocol(setup: HaloSetup): Model {
     meet(a, b, 2 * i, 2 * i + 1);
     meet(b, a, 2 * i + 1, 2 * i);
   }
-  if (2 * pairs.length > MOST_BUFFERS || (setup.device && pairs.length > 1))
+  if (2 * pairs.length > MAX_BUFFERS || (setup.device && pairs.length > 1))
     throw new Error('a state has no room for so many buffers');
   const streams = setup.device ? streamsOf(setup, routes) : [];
   const programs = ranks.map((_, rank) => new RankProgram(setup, ranks, rank, routes[rank]!));

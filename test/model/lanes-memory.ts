@@ -44,7 +44,7 @@ export const LOWEST = 30;
 export const STEPS = 31;
 export const FIRST = 32;
 /** that a list has bits for */
-export const MOST_PLACES = 16;
+export const MAX_PLACES = 16;
 
 export type Order = 'acquire' | 'relaxed';
 
@@ -107,7 +107,7 @@ export function join(state: State): void {
 
 export function list(state: State): number[] {
   const bits = state[LIST]! | (state[LIST + 1]! << 8);
-  return Array.from({ length: MOST_PLACES }, (_, place) => place).filter(
+  return Array.from({ length: MAX_PLACES }, (_, place) => place).filter(
     (place) => bits & (1 << place),
   );
 }

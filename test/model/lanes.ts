@@ -69,7 +69,7 @@ export function lanesProtocol(setup: LanesSetup): Model {
     ...Array.from({ length: alone }, (_, stores) => lifeOf(setup, stores)),
   ];
   for (const { truth } of lives)
-    if (truth.length > memory.MOST_PLACES) throw new Error('a state has no room for so many steps');
+    if (truth.length > memory.MAX_PLACES) throw new Error('a state has no room for so many steps');
   const life = (state: State): Life => lives[state[memory.DIED]!]!;
   // What a load may find, and what may be drawn: any store of the word, or what it was made with.
   const storesOf = ({ stores }: Life, word: number) =>

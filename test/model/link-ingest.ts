@@ -8,10 +8,10 @@ import * as memory from './link-memory.ts';
 import { CURSOR, DECIDED, HELD, HELLO, of, PHASE, STREAM } from './link-memory.ts';
 
 /** More than this in one setup means that they never end. */
-const MOST_NAKS = memory.NAKS - 1;
+const MAX_NAKS = memory.NAKS - 1;
 
 function raise(state: State, host: number): void {
-  if (state[of(host, memory.ASKED)] === MOST_NAKS)
+  if (state[of(host, memory.ASKED)] === MAX_NAKS)
     throw new Violation('endless', `host ${host} is asked for its rows again and again`);
   state[of(host, memory.ASKED)] = state[of(host, memory.ASKED)]! + 1;
 }

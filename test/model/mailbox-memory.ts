@@ -44,7 +44,7 @@ export const Local = {
   ended: 59,
 } as const;
 /** the most that a version's number may be */
-export const MOST_VERSIONS = 7;
+export const MAX_VERSIONS = 7;
 export const WORDS = 60;
 
 /** Words: begun, published, and two halves of each buffer. */

@@ -5,7 +5,7 @@
  * reader stands for all: it stores nothing.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
-import { At, Local, MOST_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
+import { At, Local, MAX_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
 import { Writers } from './mailbox-writers.ts';
 
 export interface MailboxSetup {
@@ -86,7 +86,7 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
   const writers = new Writers(setup);
   const is = (how: MailboxMutation) => setup.broken === how;
   const most = setup.ticks + (setup.again ?? 0) + setup.writes;
-  if (most > MOST_VERSIONS) throw new Error('a state has no room for so many versions');
+  if (most > MAX_VERSIONS) throw new Error('a state has no room for so many versions');
 
   const reader = (state: State, choice: number): boolean => {
     // What others do is done before the reader begins. Nothing is missed: none waits for it, and

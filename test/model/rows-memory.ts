@@ -11,11 +11,11 @@ import { type State, Violation } from './checker.ts';
 export const RESERVED = 0;
 export const COMMITTED = 1;
 export const BOARD = 2;
-const MOST_PLACES = 2;
-export const ROWS = BOARD + 2 * MOST_PLACES;
-const MOST_ROWS = 3;
+const MAX_PLACES = 2;
+export const ROWS = BOARD + 2 * MAX_PLACES;
+const MAX_ROWS = 3;
 /** Of a thread: its step, add(), begin, end, what it looked at, the place of the board it is at. */
-export const THREAD = ROWS + MOST_ROWS;
+export const THREAD = ROWS + MAX_ROWS;
 export const T = { at: 0, add: 1, begin: 2, end: 3, saw: 4, place: 5 } as const;
 export const THREAD_BYTES = 6;
 export const HELD = 255;

@@ -82,14 +82,14 @@ function awaited(state: State, depth: number): boolean {
  * No step has more accesses after which a death leaves something new: look, event, store, ring,
  * ring.
  */
-const LONGEST_STEP = 5;
+const MAX_STEP = 5;
 
 /**
  * The moments at which a thread may die: between two steps, and inside one where the grain has put
  * accesses together.
  */
 export function deathsOf(thread: Program): Move[] {
-  const moments = thread.grain === 'access' ? 1 : LONGEST_STEP;
+  const moments = thread.grain === 'access' ? 1 : MAX_STEP;
   return Array.from({ length: moments }, (_, accesses) => deathOf(thread, accesses));
 }
 

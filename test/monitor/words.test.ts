@@ -1,6 +1,6 @@
 /** Curves that never get long, and who waits for whom in a sentence. */
 import { expect } from 'chai';
-import { Curve, MOST_POINTS } from '../../src/net/monitor/curve.ts';
+import { Curve, MAX_POINTS } from '../../src/net/monitor/curve.ts';
 import { duration, whoWaits } from '../../src/net/monitor/words.ts';
 
 const times = (given: Record<string, number>) =>
@@ -19,11 +19,11 @@ describe('monitor/words', () => {
     const n = 100_000;
     for (let i = 0; i < n; i++) {
       curve.add(i, i, i);
-      expect(curve.points.length).to.be.below(MOST_POINTS);
+      expect(curve.points.length).to.be.below(MAX_POINTS);
     }
     const { points } = curve;
     expect(points[0]).to.deep.equal([0, 0, 0]);
-    expect(points.length).to.be.at.least(MOST_POINTS / 4);
+    expect(points.length).to.be.at.least(MAX_POINTS / 4);
     expect(points.at(-1)?.[1]).to.be.within(n - 1024, n - 1);
     for (const [i, [seconds, step, value]] of points.entries()) {
       expect(seconds).to.be.closeTo(step, 1e-5 * n);

@@ -574,14 +574,14 @@ void moved(const HaloMove& move, T* buffer, T* array) {
 // Random parts of ten arrays that end with their last element: in one call, by one launch, and by
 // the device's form of it.
 template <class T, class F>
-void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack) {
+void halo_case(const char* name, F device_form, int64_t max_extent, bool unpack) {
   const auto below = [](int64_t n) { return int64_t(generator() % uint64_t(n)); };
   std::vector<HaloMove> moves;
   std::vector<std::vector<T>> arrays;
   int64_t total = 0;
   for (int64_t a = 0; a < halo_arrays; a++) {
     HaloMove move{
-        a, unpack ? 1 : below(2) * 2, total, 1, 0, below((most_extent > 9 ? 3 : halo_max_rank) + 1),
+        a, unpack ? 1 : below(2) * 2, total, 1, 0, below((max_extent > 9 ? 3 : halo_max_rank) + 1),
         {}};
     int64_t reach = 0;
     std::vector<int64_t> order(move.rank);
@@ -590,8 +590,7 @@ void halo_case(const char* name, F device_form, int64_t most_extent, bool unpack
     // The densest dimension first: no two elements share a place.
     int64_t step = 1 + below(2);
     for (const int64_t d : order) {
-      const int64_t extent = d < 3 ? 1 + below(most_extent) : 1 + below(3),
-                    sign = below(2) ? 1 : -1;
+      const int64_t extent = d < 3 ? 1 + below(max_extent) : 1 + below(3), sign = below(2) ? 1 : -1;
       move.dims[d] = {extent, sign * step};
       move.count *= extent;
       if (sign < 0) move.base += (extent - 1) * step;

@@ -69,7 +69,7 @@ class FakeMpi final : public Mpi {
   std::string version() override { return "late"; }
   int rank() override { return rank_; }
   int size() override { return size_; }
-  int most_tag() override { return 32767; }
+  int max_tag() override { return 32767; }
   Comm duplicate(const Comm*) override { return {1}; }
   void free(Comm&) override {}
   Request send_init(const void* bytes, size_t count, int to, int tag, const Comm&) override {

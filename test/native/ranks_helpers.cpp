@@ -43,7 +43,7 @@ class AloneMpi final : public Mpi {
   std::string version() override { return "alone"; }
   int rank() override { return 0; }
   int size() override { return 1; }
-  int most_tag() override { return 32767; }
+  int max_tag() override { return 32767; }
   Comm duplicate(const Comm*) override { return {1}; }
   void free(Comm&) override {}
   Request send_init(const void*, size_t, int, int, const Comm&) override { std::abort(); }

@@ -36,7 +36,7 @@ export interface StormTold {
   readonly wrong: readonly string[];
 }
 
-const MOST_MS: Partial<Record<FaultKind, number>> = {
+const MAX_MS: Partial<Record<FaultKind, number>> = {
   freeze: 400,
   stop: 1500,
   disk: 2000,
@@ -74,7 +74,7 @@ class Director {
   /** Counted when it was done: there may be nothing to do it to. */
   async strike(fault: Fault): Promise<void> {
     const { kind, pick, size } = fault;
-    const ms = kind === 'clock' ? jumpOf(fault) : lasting(size, MOST_MS[kind] ?? 0);
+    const ms = kind === 'clock' ? jumpOf(fault) : lasting(size, MAX_MS[kind] ?? 0);
     const done = await this.#do(kind, pick, size, ms);
     if (done !== null) this.faults[kind] = (this.faults[kind] ?? 0) + 1;
   }

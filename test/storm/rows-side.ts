@@ -29,7 +29,7 @@ const COLLECTORS = 2;
 /**
  * Of the threads that receive, so many may end in a minute (src/net/remote/remote-collectors.ts).
  */
-const MOST_LOST = 4;
+const MAX_LOST = 4;
 
 export type RowsSide = Awaited<ReturnType<typeof openRows>>;
 
@@ -138,7 +138,7 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
     threads(): StormThread[] {
       const now = performance.now();
       while (lost.length > 0 && now - lost[0]! > 60_000) lost.shift();
-      const receivers = remote !== null && lost.length < MOST_LOST ? remoteThreadsOf(remote) : [];
+      const receivers = remote !== null && lost.length < MAX_LOST ? remoteThreadsOf(remote) : [];
       return [...workersOf(pipeline), ...receivers].filter(
         (each) => each !== null && each !== undefined,
       );

@@ -70,10 +70,10 @@ class EnvironmentHandles : public Environment {
   template <class Make>
   double lend(Napi::TypedArray view, Make&& make) {
     // A device that is never idle is made to wait when this much was closed.
-    constexpr size_t most_closed_bytes = size_t(1) << 30;
+    constexpr size_t max_closed_bytes = size_t(1) << 30;
     size_t closed = 0;
     for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
-    sweep(closed > most_closed_bytes);
+    sweep(closed > max_closed_bytes);
     Napi::Reference<Napi::TypedArray> held = Napi::Persistent(view);
     if (lent_.size() == lent_.capacity()) lent_.reserve(2 * lent_.size() + 8);
     lent_.push_back({make(), 0, std::move(held)});

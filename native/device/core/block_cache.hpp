@@ -18,13 +18,13 @@ template <class Address>
 class Blocks {
  public:
   // Keeps at most this much. By default enough for a learner's working set.
-  explicit Blocks(size_t most_bytes = size_t(512) << 20) : most_bytes_(most_bytes) {}
+  explicit Blocks(size_t max_bytes = size_t(512) << 20) : max_bytes_(max_bytes) {}
 
   // What is asked for, rounded so that sizes that differ a little share blocks; what is never kept,
   // to whole pages alone.
   size_t room_for(size_t bytes) const {
     constexpr size_t page = 4096, large = 2 << 20;
-    if (bytes > most_bytes_) return round_up(bytes, page);
+    if (bytes > max_bytes_) return round_up(bytes, page);
     if (bytes > large) return round_up(bytes, large);
     size_t room = page;
     while (room < bytes) room *= 2;
@@ -47,7 +47,7 @@ class Blocks {
   // False: there is enough already, or no memory to remember it. Destructors ask.
   bool keep(Address at, size_t room) {
     std::lock_guard guard(lock_);
-    if (counts_.bytes + room > most_bytes_) return false;
+    if (counts_.bytes + room > max_bytes_) return false;
     try {
       kept_.emplace(room, at);
     } catch (const std::bad_alloc&) {
@@ -71,7 +71,7 @@ class Blocks {
 
  private:
   static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
-  const size_t most_bytes_;
+  const size_t max_bytes_;
   std::mutex lock_;
   std::multimap<size_t, Address> kept_;
   CacheCounts counts_;

@@ -17,7 +17,7 @@ GraphPool::Part GraphPool::allocate(size_t bytes) {
   for (; block_ < blocks_.size(); ++block_, used_ = 0)
     if (blocks_[block_].memory->bytes - used_ >= bytes) break;
   if (block_ == blocks_.size()) {
-    Ref<Memory> fresh = device->scratch(std::max(bytes, least_block));
+    Ref<Memory> fresh = device->scratch(std::max(bytes, min_block));
     fresh->replay_order = replay_order;
     FreshHandle handle(Core::instance().handles, fresh);
     blocks_.push_back({std::move(fresh), handle.get()});

@@ -66,7 +66,7 @@ class GraphPool final : public Object {
   }
 
  private:
-  static constexpr size_t alignment = 256, least_block = 1 << 20;
+  static constexpr size_t alignment = 256, min_block = 1 << 20;
   struct Block {
     Ref<Memory> memory;
     double handle;

@@ -13,7 +13,7 @@ namespace {
 // A table is a few kilobytes on a stream of its own.
 constexpr uint64_t table_ns = 5'000'000'000;
 // What is kept of either.
-constexpr size_t most_idle_streams = 16, most_tables = 1024;
+constexpr size_t max_idle_streams = 16, max_tables = 1024;
 
 }  // namespace
 
@@ -90,7 +90,7 @@ void Core::take_back_stream(double device, double handle) {
     std::lock_guard lock(mutex_);
     OpenDevice& open = of(device);
     try {
-      if (open.users > 0 && open.idle_streams.size() < most_idle_streams)
+      if (open.users > 0 && open.idle_streams.size() < max_idle_streams)
         return open.idle_streams.push_back(handle);
     } catch (const std::bad_alloc&) {
       // Not kept.
@@ -136,7 +136,7 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
   if (auto found = known(open)) return found;  // another thread was faster
   open.table_counts.misses++;
   if (open.users == 0) return made;
-  if (open.tables.size() == most_tables) {
+  if (open.tables.size() == max_tables) {
     const auto oldest =
         std::min_element(open.tables.begin(), open.tables.end(),
                          [](auto& a, auto& b) { return a.second.used < b.second.used; });

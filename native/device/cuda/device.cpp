@@ -32,7 +32,7 @@ CudaDevice::CudaDevice(Driver& driver, int index)
   if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) ==
           status::success &&
       processors > 0)
-    most_blocks_ = unsigned(processors) * 8;
+    max_blocks_ = unsigned(processors) * 8;
   const auto attribute = [&](Attribute which) {
     int value = 0;
     return driver.call.device_get_attribute(&value, which, id) == status::success ? value : 0;

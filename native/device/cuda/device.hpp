@@ -36,7 +36,7 @@ class CudaDevice final : public GpuDevice {
   // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded
   // says so when it is used.
   void prepare() override;
-  unsigned most_blocks() const { return most_blocks_; }
+  unsigned max_blocks() const { return max_blocks_; }
   // Of CUDA's devices: 90 for 9.0.
   int capability() const { return capability_; }
   // On the device's own stream, which nothing waits for but new memory.
@@ -99,7 +99,7 @@ class CudaDevice final : public GpuDevice {
   DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
                    A... arguments);
 
-  unsigned most_blocks_ = 1;
+  unsigned max_blocks_ = 1;
   int capability_ = 0;
   bool watchdog_ = false;
   std::once_flag learnt_, filled_;

@@ -236,7 +236,7 @@ void CudaStream::issue_kernel(const Work& work) {
 void CudaStream::run(const Kernel& kernel, const KernelArgs& args,
                      const std::vector<DevicePtr>& pointers, const Reach& output) {
   const auto blocks =
-      unsigned(kernel.blocks(output, args.whole, block_threads, device_.most_blocks()));
+      unsigned(kernel.blocks(output, args.whole, block_threads, device_.max_blocks()));
   float reals[max_floats];
   void* values[max_pointers + max_wholes + max_floats];
   int n = 0;

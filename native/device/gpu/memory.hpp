@@ -60,11 +60,11 @@ class Staging {
   void let_go(Retired::Place place, uint8_t* at, size_t room) {
     retired_.when_idle(std::move(place), room, [this, at] { free_(at); });
   }
-  static constexpr size_t most_staging_bytes = size_t(256) << 20;
+  static constexpr size_t max_staging_bytes = size_t(256) << 20;
   Retired& retired_;
   const std::function<uint8_t*(size_t)> allocate_;
   const std::function<void(uint8_t*)> free_;
-  Blocks<uint8_t*> blocks_{most_staging_bytes};
+  Blocks<uint8_t*> blocks_{max_staging_bytes};
 };
 
 // Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was

@@ -87,7 +87,7 @@ class Retired {
 
   // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force().
   // It must not throw. A device that is never idle is made to wait when there is this much for it.
-  static constexpr size_t most_waiting_bytes = size_t(1) << 30;
+  static constexpr size_t max_waiting_bytes = size_t(1) << 30;
   template <class F>
   void when_idle(Place place, size_t bytes, F give_back);
   // Whether nothing runs on any stream, as far as is known. Threads that enqueue may change that at
@@ -240,7 +240,7 @@ inline bool Retired::sweep() {
   {
     std::lock_guard lock(mutex_);
     kept = !for_idle_.empty();
-    too_much = for_idle_bytes_ > most_waiting_bytes;
+    too_much = for_idle_bytes_ > max_waiting_bytes;
   }
   if (kept && (too_much || idle())) force();
   return nothing_left;

@@ -21,7 +21,7 @@ thread_local int own_attends = 0;
 thread_local bool pool_thread = false;
 // Streams that can be held at once before others have to wait; a thread is only made when all
 // others are held.
-constexpr int most_pool_threads = 16;
+constexpr int max_pool_threads = 16;
 }  // namespace
 
 Executor& Executor::instance() {
@@ -69,7 +69,7 @@ void Executor::wake_pool() {
     return;
   }
   std::lock_guard guard(pool_mutex_);
-  if (pool_threads_.load() >= most_pool_threads) return;
+  if (pool_threads_.load() >= max_pool_threads) return;
   pool_threads_.fetch_add(1);
   try {
     // Counted before it runs: who enqueued finds it counted.
@@ -88,7 +88,7 @@ void Executor::pool_main() {
     if (help(std::numeric_limits<uint64_t>::max() / 2)) continue;
     stress_pause();
     pool_parked_.fetch_add(1);
-    futex_wait(&pool_word_, seen, longest_sleep_ns);
+    futex_wait(&pool_word_, seen, max_sleep_ns);
     pool_parked_.fetch_sub(1);
   }
 }
@@ -235,7 +235,7 @@ bool Executor::wait(const std::function<bool()>& done, uint64_t ns) {
     const uint64_t now = now_ns();
     if (now >= deadline) return false;
     if (help(std::min<uint64_t>(deadline - now, 100'000))) continue;
-    futex_wait(&completions_, seen, std::min<uint64_t>(deadline - now, longest_sleep_ns));
+    futex_wait(&completions_, seen, std::min<uint64_t>(deadline - now, max_sleep_ns));
   }
 }
 
@@ -260,7 +260,7 @@ void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
   // Stored before the look: an operation either began before and is seen running, or finds the word
   // when it begins.
   memory->revoked.store(true);
-  while (!wait([&] { return !in_use(true); }, longest_sleep_ns)) continue;
+  while (!wait([&] { return !in_use(true); }, max_sleep_ns)) continue;
 }
 
 void Executor::attend(Bell* bell) {

@@ -12,10 +12,10 @@ namespace hotslot::host {
 // away and pauses where a wake could get lost.
 #ifdef HOTSLOT_STRESS
 void stress_pause();
-constexpr uint64_t longest_sleep_ns = 3'600'000'000'000;
+constexpr uint64_t max_sleep_ns = 3'600'000'000'000;
 #else
 inline void stress_pause() {}
-constexpr uint64_t longest_sleep_ns = 1'000'000'000;
+constexpr uint64_t max_sleep_ns = 1'000'000'000;
 #endif
 
 // Drains queues. Threads that help: actors that attend, threads in wait_event, and a pool that is

@@ -34,14 +34,14 @@ int node_count() {
 // all works.
 void bind(uint8_t* at, size_t bytes, int device) {
   if (node_count() == 1) return;
-  constexpr size_t most_nodes = 1024, word_bits = 8 * sizeof(unsigned long);
-  unsigned long mask[most_nodes / word_bits]{};
+  constexpr size_t max_nodes = 1024, word_bits = 8 * sizeof(unsigned long);
+  unsigned long mask[max_nodes / word_bits]{};
   if (device >= 0) {
     const size_t node = size_t(device % node_count());
     mask[node / word_bits] = 1ul << node % word_bits;
   }
   syscall(SYS_mbind, at, bytes, device >= 0 ? policy_preferred : policy_default,
-          device >= 0 ? mask : nullptr, device >= 0 ? most_nodes : 0, device >= 0 ? move_pages : 0);
+          device >= 0 ? mask : nullptr, device >= 0 ? max_nodes : 0, device >= 0 ? move_pages : 0);
 }
 
 const char* populate(uint8_t* at, size_t bytes) {

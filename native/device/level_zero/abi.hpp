@@ -110,7 +110,7 @@ struct DeviceProperties {
   void* next;
   DeviceType kind;
   uint32_t vendor, id, flags, subdevice, core_clock;
-  uint64_t most_allocation;
+  uint64_t max_allocation;
   uint32_t hardware_contexts, priorities, threads_per_eu, simd_width, eus_per_subslice,
       subslices_per_slice, slices;
   uint64_t timer_resolution;
@@ -145,7 +145,7 @@ struct GroupProperties {
   Type type;
   void* next;
   uint32_t flags;
-  size_t most_fill_pattern;
+  size_t max_fill_pattern;
   uint32_t queues;
 };
 struct ContextDesc {
@@ -223,7 +223,7 @@ struct KernelProperties {
   Type type;
   void* next;
   uint32_t arguments, required_group[3], required_subgroups, required_subgroup, largest_subgroup,
-      most_subgroups;
+      max_subgroups;
   uint32_t local_bytes, private_bytes, spill_bytes;
   uint8_t kernel_id[16], module_id[16];
 };

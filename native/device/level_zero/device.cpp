@@ -30,8 +30,8 @@ XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index)
   const uint64_t units =
       uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
   const uint64_t lanes = units * properties.threads_per_eu * properties.simd_width;
-  most_groups_ = uint32_t(std::min<uint64_t>(std::max<uint64_t>(lanes * 8 / group_size, 64),
-                                             std::min(limits.groups_x, 1024u)));
+  max_groups_ = uint32_t(std::min<uint64_t>(std::max<uint64_t>(lanes * 8 / group_size, 64),
+                                            std::min(limits.groups_x, 1024u)));
   uint32_t count = 0;
   HOTSLOT_ZE(zeDeviceGetMemoryProperties, handle, &count, nullptr);
   std::vector<MemoryProperties> memories(count);
@@ -55,7 +55,7 @@ void XpuDevice::find_groups() {
   if (count > 0) HOTSLOT_ZE(zeDeviceGetCommandQueueGroupProperties, handle, &count, groups.data());
   bool computes = false;
   for (uint32_t i = 0; i < count; ++i) {
-    const Group group{i, std::max(groups[i].queues, 1u), groups[i].most_fill_pattern};
+    const Group group{i, std::max(groups[i].queues, 1u), groups[i].max_fill_pattern};
     const uint32_t can = groups[i].flags & (group_compute | group_copy);
     if (can & group_compute && !computes) {
       compute = group;

@@ -48,7 +48,7 @@ class XpuDevice final : public GpuDevice {
        shares_all = false;  // managed memory: its own; other devices' of its driver too
   struct Group {
     uint32_t ordinal = 0, queues = 1;
-    size_t most_fill_pattern = 0;
+    size_t max_fill_pattern = 0;
   };
   Group compute, copies;  // the latter of engines that only copy, where `has_copies`
   bool has_copies = false;
@@ -111,7 +111,7 @@ class XpuDevice final : public GpuDevice {
 
   std::atomic<uint32_t> next_index_{0};
   uint64_t total_ = 0;
-  uint32_t largest_group_ = 256, most_groups_ = 1024;
+  uint32_t largest_group_ = 256, max_groups_ = 1024;
   std::mutex load_lock_;
   ModuleHandle module_ = nullptr;
   std::map<std::string, std::unique_ptr<LoadedKernel>> kernels_;

@@ -144,9 +144,9 @@ void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& a
     HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof whole, &whole);
   for (auto& real : arguments.reals)
     HOTSLOT_ZE(zeKernelSetArgumentValue, loaded.handle, at++, sizeof real, &real);
-  const GroupCount size{uint32_t(kernel.blocks(arguments.output, arguments.wholes.data(),
-                                               loaded.group, most_groups_)),
-                        1, 1};
+  const GroupCount size{
+      uint32_t(kernel.blocks(arguments.output, arguments.wholes.data(), loaded.group, max_groups_)),
+      1, 1};
   HOTSLOT_ZE(zeCommandListAppendLaunchKernel, list, loaded.handle, &size, signal, count, waits);
 }
 
@@ -161,7 +161,7 @@ void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, ui
   Arguments arguments;
   if (work.type == Work::fill) {
     // Every group that is given a fill takes its pattern, unless no group of the device does.
-    if (work.pattern_bytes <= std::max(compute.most_fill_pattern, size_t(4)))
+    if (work.pattern_bytes <= std::max(compute.max_fill_pattern, size_t(4)))
       return HOTSLOT_ZE(zeCommandListAppendMemoryFill, list, work.to.address(), &work.pattern,
                         size_t(work.pattern_bytes), work.to.bytes, signal, count, waits);
     arguments.output.bytes = work.to.bytes;

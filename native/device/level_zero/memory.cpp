@@ -187,7 +187,7 @@ void* XpuDevice::device_memory(size_t bytes, size_t room) {
   if (room > total_) no_memory(bytes, free_bytes());
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
   DeviceMemDesc desc{Type::device_mem_alloc_desc,
-                     room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
+                     room > properties.max_allocation ? &relaxed : nullptr, 0, 0};
   void* at = nullptr;
   obtain("zeMemAllocDevice", bytes,
          [&] { return ze().zeMemAllocDevice(driver.context(), &desc, room, page, handle, &at); });
@@ -254,7 +254,7 @@ Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   const size_t room = ManagedMemory::room(bytes);
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
   DeviceMemDesc desc{Type::device_mem_alloc_desc,
-                     room > properties.most_allocation ? &relaxed : nullptr, 0, 0};
+                     room > properties.max_allocation ? &relaxed : nullptr, 0, 0};
   HostMemDesc host{Type::host_mem_alloc_desc, nullptr, 0};
   void* at = nullptr;
   obtain("zeMemAllocShared", bytes, [&] {

@@ -83,8 +83,8 @@ void Queue::marks(Marks& marks) {
 Queue::Engine Queue::engine_of(const Work& work) const {
   if (!moves_) return compute;
   if (work.type == Work::copy) return copies;
-  return work.type == Work::fill && work.pattern_bytes <= device.copies.most_fill_pattern ? copies
-                                                                                          : compute;
+  return work.type == Work::fill && work.pattern_bytes <= device.copies.max_fill_pattern ? copies
+                                                                                         : compute;
 }
 
 ListHandle Queue::list(Engine engine) {

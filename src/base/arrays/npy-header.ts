@@ -30,7 +30,7 @@ const MAGIC = Uint8Array.of(0x93, ...Buffer.from('NUMPY'));
 /** Magic word, version, and the wider of the two lengths: a file has more than that. */
 export const PREAMBLE = MAGIC.length + 2 + 4;
 /** numpy writes some hundred bytes; structured dtypes, which are refused, some more. */
-const LONGEST = 1 << 20;
+const MAX_HEADER_BYTES = 1 << 20;
 
 /** What a header says of the bytes behind it. */
 export interface NpyHeader {
@@ -82,7 +82,7 @@ export function npyPlaces(
   const view = new DataView(first.buffer, first.byteOffset);
   const dictionary = major === 1 ? 10 : 12;
   const length = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
-  if (length > LONGEST)
+  if (length > MAX_HEADER_BYTES)
     throw malformed(
       what,
       `the header says ${length} bytes, an array of numbers needs a few hundred`,

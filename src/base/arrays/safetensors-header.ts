@@ -42,7 +42,7 @@ const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, 
 
 const METADATA = '__metadata__';
 /** The format's limit, in bytes. */
-const LONGEST = 100_000_000;
+const MAX_HEADER_BYTES = 100_000_000;
 /** Bytes of the length in front. */
 export const LENGTH = 8;
 
@@ -94,9 +94,9 @@ export function makeHeader(
   }
   const json = Buffer.from(`{${parts.join()}}`);
   const length = Math.ceil(json.length / 8) * 8;
-  if (length > LONGEST)
+  if (length > MAX_HEADER_BYTES)
     throw rangeError(
-      `${what}: the header would be ${length} bytes, the format allows ${LONGEST}: use shorter texts`,
+      `${what}: the header would be ${length} bytes, the format allows ${MAX_HEADER_BYTES}: use shorter texts`,
     );
   const header = new Uint8Array(LENGTH + length).fill(0x20, LENGTH);
   new DataView(header.buffer).setBigUint64(0, BigInt(length), true);
@@ -113,8 +113,8 @@ export function headerLength(what: string, first: Uint8Array, size: number): num
   if (first.length < LENGTH)
     throw malformed(what, `${size} bytes are no safetensors file: 8 are the header's length`);
   const length = new DataView(first.buffer, first.byteOffset).getBigUint64(0, true);
-  if (length > LONGEST)
-    throw malformed(what, `the header says ${length} bytes, the format allows ${LONGEST}`);
+  if (length > MAX_HEADER_BYTES)
+    throw malformed(what, `the header says ${length} bytes, the format allows ${MAX_HEADER_BYTES}`);
   if (Number(length) > size - LENGTH)
     throw malformed(
       what,

@@ -32,7 +32,7 @@ const END = 22;
 const END_64 = 56;
 const LOCATOR = 20;
 /** What deflate can make of a byte at most: 258 bytes out of two bits. */
-const MOST_PER_BYTE = 1032;
+const MAX_PER_BYTE = 1032;
 
 const view = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
@@ -163,7 +163,7 @@ function entryOf(
     if (place === 0xffffffff) place = next();
   }
   const deflated = method === 8;
-  if (deflated ? size > packed * MOST_PER_BYTE : size !== packed)
+  if (deflated ? size > packed * MAX_PER_BYTE : size !== packed)
     throw malformed(whose, `it says that ${packed} bytes in the file are ${size}, which cannot be`);
   return { name, called, deflated, sum: fixed.readUInt32LE(16), packed, size, place, limit };
 }

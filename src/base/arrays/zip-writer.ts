@@ -7,8 +7,8 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32 } from './crc32.ts';
 import { PIECE, type Put } from './files.ts';
 
-const MOST_16 = 0xffff;
-const MOST_32 = 0xffffffff;
+const MAX_UINT16 = 0xffff;
+const MAX_UINT32 = 0xffffffff;
 /** Names are UTF-8. */
 const FLAGS = 0x800;
 /** 1 January 1980, the first one there is: a file says nothing of when it was written. */
@@ -52,7 +52,7 @@ export class ZipWriter {
     const size = parts.reduce((sum, part) => sum + part.length, 0);
     const sum = await sumOf(parts);
     const place = this.#at;
-    const large = size >= MOST_32;
+    const large = size >= MAX_UINT32;
     const common: [2 | 4, number][] = [
       [2, VERSION],
       [2, FLAGS],
@@ -60,15 +60,15 @@ export class ZipWriter {
       [2, 0],
       [2, DATE],
       [4, sum],
-      [4, large ? MOST_32 : size],
-      [4, large ? MOST_32 : size],
+      [4, large ? MAX_UINT32 : size],
+      [4, large ? MAX_UINT32 : size],
       [2, called.length],
     ];
     const local = large ? fields([2, 1], [2, 16], [8, size], [8, size]) : new Uint8Array();
     await this.#append(fields([4, 0x04034b50], ...common, [2, local.length]));
     for (const part of [called, local, ...parts]) await this.#append(part);
 
-    const far = place >= MOST_32;
+    const far = place >= MAX_UINT32;
     const wide: [8, number][] = [];
     if (large) wide.push([8, size], [8, size]);
     if (far) wide.push([8, place]);
@@ -80,7 +80,7 @@ export class ZipWriter {
       [2, 0], // disk
       [2, 0],
       [4, MODE],
-      [4, far ? MOST_32 : place],
+      [4, far ? MAX_UINT32 : place],
     ];
     this.#directory.push(fields([4, 0x02014b50], [2, MADE_BY], ...common, ...rest), called, extra);
     this.#count++;
@@ -91,7 +91,7 @@ export class ZipWriter {
     const place = this.#at;
     for (const part of this.#directory) await this.#append(part);
     const [count, size, end] = [this.#count, this.#at - place, this.#at];
-    if (count >= MOST_16 || size >= MOST_32 || place >= MOST_32) {
+    if (count >= MAX_UINT16 || size >= MAX_UINT32 || place >= MAX_UINT32) {
       const wide: [8, number][] = [
         [8, count],
         [8, count],
@@ -103,12 +103,12 @@ export class ZipWriter {
       );
       await this.#append(fields([4, 0x07064b50], [4, 0], [8, end], [4, 1]));
     }
-    const short = Math.min(count, MOST_16);
+    const short = Math.min(count, MAX_UINT16);
     const last: [2 | 4, number][] = [
       [2, short],
       [2, short],
-      [4, Math.min(size, MOST_32)],
-      [4, Math.min(place, MOST_32)],
+      [4, Math.min(size, MAX_UINT32)],
+      [4, Math.min(place, MAX_UINT32)],
     ];
     await this.#append(fields([4, 0x06054b50], [2, 0], [2, 0], ...last, [2, 0]));
   }

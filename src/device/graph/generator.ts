@@ -15,7 +15,7 @@ export interface GeneratorState {
   offset: bigint;
 }
 
-const MOST = 2n ** 64n;
+const UINT64_RANGE = 2n ** 64n;
 
 export class DeviceGenerator implements Disposable {
   readonly device: Device;
@@ -117,7 +117,7 @@ function checkWord(name: string, value: unknown): bigint {
   if (typeof value === 'number' && !Number.isSafeInteger(value))
     throw rangeError(`${name} must be a whole number, got ${value}`);
   const word = BigInt(value);
-  if (word < 0n || word >= MOST)
+  if (word < 0n || word >= UINT64_RANGE)
     throw rangeError(`${name} must be from 0 to 2^64 - 1, got ${word}`);
   return word;
 }

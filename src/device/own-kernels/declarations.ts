@@ -82,7 +82,7 @@ export interface KernelsToLoad<K extends string = string> {
 export type Declared = Required<Omit<KernelDeclaration, 'need'>> &
   Pick<KernelDeclaration, 'need'> & { name: string };
 
-const MOST = { tensors: 12, wholes: 12, reals: 8, kernels: 1024 } as const;
+const MAX = { tensors: 12, wholes: 12, reals: 8, kernels: 1024 } as const;
 const KEYS = ['tensors', 'wholes', 'reals', 'writes', 'outputsPerBlock', 'need'];
 
 /** Throws for what cannot be; the declarations in their order. */
@@ -95,8 +95,8 @@ export function checkDeclarations(
     );
   const names = Object.keys(kernels);
   if (names.length === 0) throw rangeError('loadKernels: no kernel is declared');
-  if (names.length > MOST.kernels)
-    throw rangeError(`loadKernels: at most ${MOST.kernels} kernels, got ${names.length}`);
+  if (names.length > MAX.kernels)
+    throw rangeError(`loadKernels: at most ${MAX.kernels} kernels, got ${names.length}`);
   return names.map((name) => {
     if (!/^[A-Za-z_]\w*$/.test(name))
       throw typeError(`loadKernels: ${shown(name)} is no name of a C function`);
@@ -108,10 +108,10 @@ export function checkDeclarations(
       throw typeError(`${what}: tensors is a list of dtypes, got ${shown(tensors)}`);
     for (const [i, dtype] of tensors.entries())
       checkDType(`${what}: tensors[${i}]`, dtype as DType);
-    checkCount(`${what}: the number of tensors`, tensors.length, 1, MOST.tensors);
+    checkCount(`${what}: the number of tensors`, tensors.length, 1, MAX.tensors);
     const { writes = tensors.length } = declared;
-    checkCount(`${what}: wholes`, wholes, 0, MOST.wholes);
-    checkCount(`${what}: reals`, reals, 0, MOST.reals);
+    checkCount(`${what}: wholes`, wholes, 0, MAX.wholes);
+    checkCount(`${what}: reals`, reals, 0, MAX.reals);
     checkCount(`${what}: writes`, writes, 0, tensors.length);
     checkCount(`${what}: outputsPerBlock`, outputsPerBlock, 0, 65_535);
     if (need !== undefined && typeof need !== 'function')

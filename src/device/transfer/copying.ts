@@ -27,7 +27,7 @@ import { checkCopy, checkHostSlots } from './checks.ts';
 import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
 /** events and slots are made per place in the ring */
-const MOST_DEPTH = 1024;
+const MAX_DEPTH = 1024;
 /** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
 
@@ -70,7 +70,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       );
     this.device = device;
     this.deviceFamily = device.family;
-    this.ringDepth = checkCount('ringDepth', ringDepth, 1, MOST_DEPTH);
+    this.ringDepth = checkCount('ringDepth', ringDepth, 1, MAX_DEPTH);
     this.mode = mode;
     this.h2dSubmitter = mode === TransferMode.immediate ? device.traits.submitter : `host_${mode}`;
     this.supportsAsyncSubmit = mode === TransferMode.immediate;

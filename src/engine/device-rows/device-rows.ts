@@ -13,7 +13,7 @@ import { insideOfBuffer, type ReplayBuffer } from '../../store/rows/replay-buffe
 import type { SharedDeviceRows } from './attached.ts';
 import type { CheckedRing } from './options.ts';
 import type { KeptOnDevice, RingStatistics } from './statistics.ts';
-import { DeviceRowsWords, MOST_UNDER_WAY } from './words.ts';
+import { DeviceRowsWords, MAX_IN_FLIGHT } from './words.ts';
 
 /** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
@@ -67,7 +67,7 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     );
     this.#host = own(this, host as HostMemory);
     this.#stream = own(this, device.createStream());
-    this.#events = Array.from({ length: MOST_UNDER_WAY }, () =>
+    this.#events = Array.from({ length: MAX_IN_FLIGHT }, () =>
       own(this, device.createEvent({ timing: false })),
     );
     this.#words = DeviceRowsWords.create();

@@ -40,7 +40,7 @@ const SPANS = 4;
 /** behind the records: the row that copies were last begun up to */
 const BEGUN = SPANS * 5;
 /** spans that are on the way at once: one is copied while the next is ordered */
-export const MOST_UNDER_WAY = 2;
+export const MAX_IN_FLIGHT = 2;
 /** Float64 fields of a span's record: pack's thread writes the first two, poll the others */
 const Field = { from: 0, to: 1, low: 2, dropped: 3, whole: 4, count: 5 } as const;
 const Word = { submitted: 0, done: LINE } as const;
@@ -170,4 +170,4 @@ export class DeviceRowsWords {
 }
 
 /** The event that is recorded behind a span's copies: as many as can be on the way. */
-export const eventOf = (span: number): number => span & (MOST_UNDER_WAY - 1);
+export const eventOf = (span: number): number => span & (MAX_IN_FLIGHT - 1);

@@ -27,7 +27,7 @@ const KIND = 'hotslot.LearnerGroup';
 /** What comes before the vector: float64 of a cache line, see group-rank.ts. */
 export const LETTER_BYTES = 64;
 /** float32 of a message between processes, whose bytes MPI counts by an int */
-export const MOST_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
+export const MAX_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
 
 export interface LearnerGroupOptions {
   /** learners, 1 to 256; `mpi.shareLearnerGroup()` takes one per process */
@@ -67,8 +67,8 @@ export function layOutGroup(
 ): SharedLearnerGroup {
   checkCount('ranks', ranks, 1, 256);
   checkCount('parameters', parameters, 1);
-  if (parameters > MOST_PARAMETERS)
-    throw rangeError(`a group averages ${MOST_PARAMETERS} parameters at most, got ${parameters}`);
+  if (parameters > MAX_PARAMETERS)
+    throw rangeError(`a group averages ${MAX_PARAMETERS} parameters at most, got ${parameters}`);
   const routes = ranks * (ranks - 1);
   // Behind the exchange's words, a line for the verdict and one per rank, for its counts.
   const words = exchangeWordsBytes(ranks, routes) + (1 + ranks) * LINE * 4;

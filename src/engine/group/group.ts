@@ -9,7 +9,7 @@ import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import type { Bell } from '../../shm/bell.ts';
 import type { Ending } from '../../shm/ending.ts';
 import { checkFree, RankState } from '../../shm/exchange-words.ts';
-import { checkSignal, LONGEST_PARK_MS, waitFor } from '../../shm/wait.ts';
+import { checkSignal, MAX_PARK_MS, waitFor } from '../../shm/wait.ts';
 import { GroupRank } from './group-rank.ts';
 import { checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
 import { Purpose } from './letter.ts';
@@ -230,7 +230,7 @@ export class LearnerGroup implements Disposable {
     look: () => boolean,
     options: { signal?: AbortSignal | undefined; longestMs?: number },
   ): Promise<void> {
-    const { signal, longestMs = LONGEST_PARK_MS } = options;
+    const { signal, longestMs = MAX_PARK_MS } = options;
     const park = async (seen: number, left: number) => {
       // A wake by another process costs an event loop's turn: what is nearly there is looked for.
       if (this.#shared.elsewhere !== null && this.#inside.lookFor(LOOK_MS)) return;

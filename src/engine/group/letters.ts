@@ -8,7 +8,7 @@ import { decodeError, encodeError } from '../../shm/error.ts';
 import type { QuestionLetter } from './questions.ts';
 
 /** native/ranks/halo.hpp */
-const MOST_BYTES = 4096;
+const MAX_BYTES = 4096;
 const ERROR_AT = 32;
 
 export type Letter =
@@ -37,7 +37,7 @@ const QUESTION_NUMBERS = 6;
 export function written(letter: Letter): Uint8Array {
   if (letter.kind !== 'note' && letter.kind !== 'left') return question(letter);
   const error =
-    letter.kind === 'note' ? encodeError(letter.error, MOST_BYTES - ERROR_AT) : new Uint8Array(0);
+    letter.kind === 'note' ? encodeError(letter.error, MAX_BYTES - ERROR_AT) : new Uint8Array(0);
   const bytes = new Uint8Array(ERROR_AT + error.length);
   const state = letter.kind === 'note' ? 0 : letter.state;
   new Float64Array(bytes.buffer, 0, 4).set([state, letter.rank, letter.exchange, error.length]);

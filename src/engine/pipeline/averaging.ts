@@ -17,7 +17,7 @@ import { allocateShared, PAGE, type Place, roundUp } from '../../shm/memory.ts';
 import { type InsideGroup, insideOfGroup, type LearnerGroup, sharedOf } from '../group/group.ts';
 import type { SharedLearnerGroup } from '../group/group-shared.ts';
 import { Purpose } from '../group/letter.ts';
-import { type Averages, MOST_AVERAGED } from '../ring/run-fields.ts';
+import { type Averages, MAX_AVERAGED } from '../ring/run-fields.ts';
 
 /** What poll's actor has of it. */
 export interface SharedAveraging {
@@ -73,9 +73,9 @@ export function checkAveraging(
   if (group === null)
     throw stateError('CAPTURE', "sync: 'parameters' needs a pipeline that was opened with a group");
   checkCount('every', every, 1);
-  if (!Array.isArray(parameters) || parameters.length === 0 || parameters.length > MOST_AVERAGED)
+  if (!Array.isArray(parameters) || parameters.length === 0 || parameters.length > MAX_AVERAGED)
     throw typeError(
-      `parameters is an array of 1 to ${MOST_AVERAGED} tensors, got ${shown(parameters)}`,
+      `parameters is an array of 1 to ${MAX_AVERAGED} tensors, got ${shown(parameters)}`,
     );
   for (const [i, tensor] of parameters.entries()) {
     if (!(tensor instanceof Tensor))

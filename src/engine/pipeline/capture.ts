@@ -16,7 +16,7 @@ import {
 import { allOrNothing } from '../../device/owner.ts';
 import type { Fields } from '../../store/rows/fields.ts';
 import type { Averages, Learner } from '../ring/run-fields.ts';
-import { MOST_SCALARS } from '../ring/slot.ts';
+import { MAX_SCALARS } from '../ring/slot.ts';
 import type { AveragingOptions } from './averaging.ts';
 import { type Batch, type Extras, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
@@ -78,8 +78,8 @@ export function checkCapture(
     throw rangeError('publishNonFinite is about weights, and capture was given none');
   if (!Array.isArray(scalars))
     throw typeError(`scalars must be an array of names, such as ['loss'], got ${shown(scalars)}`);
-  if (scalars.length > MOST_SCALARS)
-    throw rangeError(`capture takes at most ${MOST_SCALARS} scalars, got ${scalars.length}`);
+  if (scalars.length > MAX_SCALARS)
+    throw rangeError(`capture takes at most ${MAX_SCALARS} scalars, got ${scalars.length}`);
   for (const [i, name] of scalars.entries()) {
     if (typeof name !== 'string' || name === '')
       throw typeError(`scalars are names of at least one letter, got ${shown(name)}`);

@@ -25,7 +25,7 @@ import {
 } from '../device-rows/options.ts';
 import { LearnerGroup } from '../group/group.ts';
 import { CLIENT } from '../ring/role-bells.ts';
-import { MOST_SLOTS } from '../ring/run-fields.ts';
+import { MAX_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import { BatchSource } from './source.ts';
 
@@ -250,7 +250,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
       ? checkRing(buffer, sampleCount, options.deviceRing)
       : null;
   if (buffer instanceof TrajectoryBuffer) checkStepsOptions(options.deviceRing);
-  const depth = checkCount('depth', options.depth ?? 4, 2, MOST_SLOTS);
+  const depth = checkCount('depth', options.depth ?? 4, 2, MAX_SLOTS);
   const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
   // Last: it may bind a sampler.
   const source = new BatchSource({

@@ -24,7 +24,7 @@ import {
 } from '../device-rows/options.ts';
 import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
 import type { Ring } from '../ring/ring.ts';
-import { MOST_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
+import { MAX_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
 import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
 import type { BatchPlan, BatchSource, PriorityUpdates } from './source.ts';
 
@@ -57,7 +57,7 @@ export class Slots extends Owner {
   readonly batches: Batches['batches'];
   /** float64[32] per slot, by `Param` of src/engine/ring/slot.ts */
   readonly params: readonly Tensor<'float64'>[];
-  /** float32[MOST_SCALARS] per slot, for the learner's scalars */
+  /** float32[MAX_SCALARS] per slot, for the learner's scalars */
   readonly scalars: readonly Tensor<'float32'>[];
   /**
    * for the last drain, and before a run: made now, because closing must not fail for want of it
@@ -160,7 +160,7 @@ export class Slots extends Owner {
       own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })),
     );
     this.scalars = this.#outs.map(
-      (out) => new Tensor(lend(out.storage, shown), [MOST_SCALARS], 'float32', OUT_SCALARS),
+      (out) => new Tensor(lend(out.storage, shown), [MAX_SCALARS], 'float32', OUT_SCALARS),
     );
     const hosts = this.backend.share().hosts;
     const kind = this.backend.hostPinned ? 'registered' : 'pageable';

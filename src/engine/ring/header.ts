@@ -6,7 +6,7 @@
 
 import { Ending } from '../../shm/ending.ts';
 import { LINE } from '../../shm/memory.ts';
-import { type Hosting, type Hosts, MOST_THREADS, type RoleBells } from './role-bells.ts';
+import { type Hosting, type Hosts, MAX_THREADS, type RoleBells } from './role-bells.ts';
 import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
 /** A line each where two threads would otherwise share it. */
@@ -131,7 +131,7 @@ export class Header {
   constructor(words: Int32Array, bells: RoleBells) {
     this.#words = words;
     this.#bells = bells;
-    this.threads = words.subarray(Word.threads, Word.threads + MOST_THREADS);
+    this.threads = words.subarray(Word.threads, Word.threads + MAX_THREADS);
     this.counted = words.subarray(Word.counted, Word.counted + 1);
   }
 

@@ -9,7 +9,7 @@ import { allocateShared, isShared, PAGE, roundUp } from '../../shm/memory.ts';
 import {
   HEAD_AT,
   HEAD_WORDS,
-  MOST_SCALARS,
+  MAX_SCALARS,
   OUT_BYTES,
   OUT_SCALARS,
   PARAMS_BYTES,
@@ -65,7 +65,7 @@ export class HostHalves {
       this.#params.push(new Float64Array(buffer, at, PARAMS_BYTES / 8));
       this.#heads.push(new Int32Array(buffer, at + HEAD_AT, HEAD_WORDS));
       this.#marks.push(new Float64Array(buffer, at + this.out, 1));
-      this.#scalars.push(new Float32Array(buffer, at + this.out + OUT_SCALARS, MOST_SCALARS));
+      this.#scalars.push(new Float32Array(buffer, at + this.out + OUT_SCALARS, MAX_SCALARS));
     }
   }
 

@@ -4,12 +4,12 @@
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';
-import { MOST_SCALARS, RECORD_FIELDS } from './slot.ts';
+import { MAX_SCALARS, RECORD_FIELDS } from './slot.ts';
 
 /** float64 per entry: the record, the slot, then the scalars */
 const SLOT_AT = RECORD_FIELDS;
 const SCALARS_AT = RECORD_FIELDS + 1;
-const ENTRY = SCALARS_AT + MOST_SCALARS;
+const ENTRY = SCALARS_AT + MAX_SCALARS;
 
 export interface JournalShare {
   readonly place: Place;
@@ -43,7 +43,7 @@ export class Journal extends BroadcastRing<JournalEntry> {
     const at = this.begin();
     for (let i = 0; i < RECORD_FIELDS; i++) values[at + i] = record[i] as number;
     values[at + SLOT_AT] = slot;
-    for (let i = 0; i < MOST_SCALARS; i++) values[at + SCALARS_AT + i] = scalars[i] as number;
+    for (let i = 0; i < MAX_SCALARS; i++) values[at + SCALARS_AT + i] = scalars[i] as number;
     this.publish();
   }
 

@@ -6,11 +6,11 @@ import { BELL_WORDS, type Bell, BellBoard } from '../../shm/bell.ts';
 import { type Role, roles } from './slot.ts';
 
 /** threads that actors can have */
-export const MOST_THREADS = roles.length;
+export const MAX_THREADS = roles.length;
 /** index of the bell of the thread that opened the pipeline */
-export const CLIENT = MOST_THREADS;
+export const CLIENT = MAX_THREADS;
 /** Int32 words that the bells take */
-export const BELLS_WORDS = (MOST_THREADS + 1) * BELL_WORDS;
+export const BELLS_WORDS = (MAX_THREADS + 1) * BELL_WORDS;
 
 /** Which of a pipeline's two tables says who hosts a role. */
 export const Hosting = { manual: 0, run: 1 } as const;
@@ -32,11 +32,11 @@ export class RoleBells {
 
   /** `hosting` is the word that says which of the two tables holds. */
   constructor(words: Int32Array, hosts: Hosts, hosting: Int32Array) {
-    const board = new BellBoard(words, MOST_THREADS + 1);
+    const board = new BellBoard(words, MAX_THREADS + 1);
     this.client = board.at(CLIENT);
     this.#hosts = hosts;
     this.threads = [...new Set(hosts.flat())].sort();
-    this.#bells = Array.from({ length: MOST_THREADS + 1 }, (_, thread) => board.at(thread));
+    this.#bells = Array.from({ length: MAX_THREADS + 1 }, (_, thread) => board.at(thread));
     this.#hosting = hosting;
   }
 

@@ -60,8 +60,8 @@ const Field = {
   graphs: 51,
 } as const;
 /** Tensors of a learner that can be averaged. */
-export const MOST_AVERAGED = 8;
-export const MOST_SLOTS = 64;
+export const MAX_AVERAGED = 8;
+export const MAX_SLOTS = 64;
 const WORD = 2 ** 32;
 
 /** The tick that a manual request asks for. */
@@ -110,7 +110,7 @@ export interface Averages {
 }
 
 export class RunFields {
-  static readonly count = Field.graphs + MOST_SLOTS;
+  static readonly count = Field.graphs + MAX_SLOTS;
   readonly #fields: Float64Array;
   readonly #depth: number;
 

@@ -152,11 +152,11 @@ export const HEAD_AT = 192;
 export const HEAD_WORDS = 8;
 
 /**
- * What the graph copies back: the mark (float64: sequence + 1), then up to MOST_SCALARS float32.
+ * What the graph copies back: the mark (float64: sequence + 1), then up to MAX_SCALARS float32.
  */
 export const OUT_BYTES = 256;
 export const OUT_SCALARS = 64;
-export const MOST_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
+export const MAX_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
 
 /**
  * Where the rows begin in a slot's host half, which is params │ rows │ out │ priorities: params and

@@ -8,7 +8,7 @@ import { rangeError } from '../../base/errors.ts';
 import type { CacheCounts } from '../../device/facts.ts';
 
 /** What is more goes, the longest unused first. */
-const MOST_BYTES = 256 << 20;
+const MAX_BYTES = 256 << 20;
 
 /** The latest last. */
 const kept: TypedArray[] = [];
@@ -36,7 +36,7 @@ export function takeBuffer(dtype: DType, length: number): TypedArray {
 export function giveBuffer(buffer: TypedArray): void {
   kept.push(buffer);
   counts.bytes += buffer.byteLength;
-  while (counts.bytes > MOST_BYTES) counts.bytes -= (kept.shift() as TypedArray).byteLength;
+  while (counts.bytes > MAX_BYTES) counts.bytes -= (kept.shift() as TypedArray).byteLength;
 }
 
 export function bufferCounts(): CacheCounts {

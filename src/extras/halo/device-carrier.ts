@@ -11,7 +11,7 @@ import { lendHost } from '../../device/lend.ts';
 import { nativeEvents, nativeGraphs } from '../../device/native.ts';
 import { waitEventSync } from '../../device/open.ts';
 import { Parts } from '../../device/owner.ts';
-import { LONGEST_PARK_MS } from '../../shm/wait.ts';
+import { MAX_PARK_MS } from '../../shm/wait.ts';
 import type { HaloCarrier, HaloRoute } from './carrier.ts';
 import type { HaloQuantities } from './quantity.ts';
 import {
@@ -115,7 +115,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   awaitPackedSync(ms: number): void {
     if (nativeGraphs().threadCaptures()) return;
     try {
-      waitEventSync(this.#device, this.#left, Math.min(ms, LONGEST_PARK_MS));
+      waitEventSync(this.#device, this.#left, Math.min(ms, MAX_PARK_MS));
     } catch {
       // packed() throws it
     }
@@ -123,7 +123,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   async awaitPacked(ms: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const over = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, Math.min(ms, LONGEST_PARK_MS));
+      timer = setTimeout(resolve, Math.min(ms, MAX_PARK_MS));
     });
     await (nativeGraphs().threadCaptures() ? over : Promise.race([this.#packing(), over]));
     clearTimeout(timer);

@@ -13,7 +13,7 @@ import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
 /** Elements that a halo kernel takes. */
-const MOST_ELEMENTS = 2 ** 32 - 1;
+const MAX_ELEMENTS = 2 ** 32 - 1;
 
 interface Launch {
   /**
@@ -57,11 +57,11 @@ export class HaloLaunches extends Owner {
     };
     for (const move of moves) {
       const elements = count(move);
-      if (elements > MOST_ELEMENTS)
+      if (elements > MAX_ELEMENTS)
         throw rangeError(
-          `a part of ${elements} elements is more than a launch can move: at most ${MOST_ELEMENTS}`,
+          `a part of ${elements} elements is more than a launch can move: at most ${MAX_ELEMENTS}`,
         );
-      if (some.length === most || total + elements > MOST_ELEMENTS) launch();
+      if (some.length === most || total + elements > MAX_ELEMENTS) launch();
       some.push(move);
       total += elements;
     }

@@ -211,7 +211,7 @@ function crossedEdges(corners: boolean | undefined): readonly Edge[] {
 }
 
 /** Every rank has a place and a list of neighbours here. */
-const MOST_RANKS = 2 ** 20;
+const MAX_RANKS = 2 ** 20;
 
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {
   if (!Array.isArray(layout) || layout.length !== 2)
@@ -222,8 +222,8 @@ function checkLayout(layout: readonly [number, number]): readonly [number, numbe
     checkCount('columns of the layout', layout[0]),
     checkCount('rows of the layout', layout[1]),
   ];
-  if (columns * rows > MOST_RANKS)
-    throw rangeError(`a layout has ${MOST_RANKS} ranks at most, got ${columns} × ${rows}`);
+  if (columns * rows > MAX_RANKS)
+    throw rangeError(`a layout has ${MAX_RANKS} ranks at most, got ${columns} × ${rows}`);
   return [columns, rows];
 }
 

@@ -10,7 +10,7 @@ import { LOOK_ELSEWHERE_MS, lookElsewhere } from '../../shm/exchange-words.ts';
 import {
   checkSignal,
   checkTimeout,
-  LONGEST_PARK_MS,
+  MAX_PARK_MS,
   type WaitOptions,
   waitFor,
   waitForSync,
@@ -104,7 +104,7 @@ export class HaloUpdater implements Disposable {
     const park = async (seen: number, left: number) => {
       // A wake of another process costs an event loop's turn: what is nearly there is looked for.
       if (this.#elsewhere && lookElsewhere(bell, seen, Math.min(left, TURN_LOOK_MS))) return;
-      const rung = bell.parkAsync(seen, Math.min(left, LONGEST_PARK_MS));
+      const rung = bell.parkAsync(seen, Math.min(left, MAX_PARK_MS));
       const packing = packingRank();
       await (packing ? Promise.race([rung, packing.carrier.awaitPacked(left)]) : rung);
     };
@@ -131,9 +131,9 @@ export class HaloUpdater implements Disposable {
       const packing = packingRank();
       if (!this.#inside.sent) carrier.awaitPackedSync(left);
       else if (packing) packing.carrier.awaitPackedSync(Math.min(left, OTHERS_SLICE_MS));
-      else if (!this.#elsewhere) bell.park(seen, Math.min(left, LONGEST_PARK_MS), LOOK_MS);
+      else if (!this.#elsewhere) bell.park(seen, Math.min(left, MAX_PARK_MS), LOOK_MS);
       else if (!lookElsewhere(bell, seen, Math.min(left, LOOK_ELSEWHERE_MS)))
-        bell.parkNative(seen, Math.min(left, LONGEST_PARK_MS));
+        bell.parkNative(seen, Math.min(left, MAX_PARK_MS));
     };
     return waitForSync(bell, () => this.#inside.look(caller), {
       ...options,

@@ -26,7 +26,7 @@ import {
 import type { HaloJob, Ranks } from './native.ts';
 
 /** MPI counts a message's bytes by an int. */
-export const MOST_BYTES = 2 ** 31 - 1;
+export const MAX_BYTES = 2 ** 31 - 1;
 
 /** What goes between processes: ranks, and buffers of two halves between them. */
 interface Laid {
@@ -80,9 +80,9 @@ export function haloElsewhere(
     return { reader: rank, sender, byteOffset, stride, bytes: length * dtypes[dtype].bytes };
   });
   const widest = Math.max(0, ...buffers.map(({ bytes }) => bytes));
-  if (widest > MOST_BYTES)
+  if (widest > MAX_BYTES)
     throw rangeError(
-      `between processes ${MOST_BYTES} bytes go over an edge at most, ${widest} were asked for`,
+      `between processes ${MAX_BYTES} bytes go over an edge at most, ${widest} were asked for`,
     );
   const { data, elsewhere } = shared;
   const laid = {

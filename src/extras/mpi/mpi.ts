@@ -16,7 +16,7 @@ import { BELL_WORDS, Bell } from '../../shm/bell.ts';
 import { checkElsewhere } from '../../shm/exchange-words.ts';
 import { allocateShared } from '../../shm/memory.ts';
 import type { HaloExchangeOptions, SharedHaloExchange } from '../halo/shared-exchange.ts';
-import { type ExchangeElsewhere, groupElsewhere, haloElsewhere, MOST_BYTES } from './exchange.ts';
+import { type ExchangeElsewhere, groupElsewhere, haloElsewhere, MAX_BYTES } from './exchange.ts';
 import { type Launcher, launcherOf } from './launcher.ts';
 import { Notice, newRanks, type Ranks } from './native.ts';
 
@@ -129,9 +129,9 @@ class Opened implements MpiProcess {
   async allGather(values: Float64Array): Promise<Float64Array[]> {
     if (!(values instanceof Float64Array))
       throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
-    if (values.byteLength > MOST_BYTES)
+    if (values.byteLength > MAX_BYTES)
       throw rangeError(
-        `allGather takes ${MOST_BYTES} bytes of each process at most, got ${values.byteLength}`,
+        `allGather takes ${MAX_BYTES} bytes of each process at most, got ${values.byteLength}`,
       );
     // As they are now: it may have to wait for what was begun before.
     const all = await this.#inside.gather(new Uint8Array(values.slice().buffer));

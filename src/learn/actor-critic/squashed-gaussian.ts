@@ -46,7 +46,7 @@ export const gaussianKeys = [
 ] as const;
 
 /** Numbers of an action, at most. */
-const MOST_ACTIONS = 2 ** 20;
+const MAX_ACTIONS = 2 ** 20;
 
 /** Half widths and middles of a box. */
 export function boxOf(
@@ -55,7 +55,7 @@ export function boxOf(
 ) {
   // Each has bounds of its own, on the host: the engine ends the process where a list of them has
   // no room.
-  checkCount('actionDim', actionDim, 1, MOST_ACTIONS);
+  checkCount('actionDim', actionDim, 1, MAX_ACTIONS);
   const ends = (['actionLow', 'actionHigh'] as const).map((name, i) => {
     const given = options[name] ?? 2 * i - 1;
     const list = typeof given === 'number' ? new Array<number>(actionDim).fill(given) : given;

@@ -17,7 +17,7 @@ export interface OnnxOptions {
 }
 
 /** A Protocol Buffers message is at most 2 GiB; what is not weights is small. */
-const MOST_FLOATS = 2 ** 29 - 2 ** 20;
+const MAX_FLOATS = 2 ** 29 - 2 ** 20;
 
 /**
  * The bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any n. Its
@@ -47,9 +47,9 @@ export function encodeOnnx(
     );
   checkKeys('encodeOnnx', options, ['parameters']);
   checkLayers(network);
-  if (network.parameterCount > MOST_FLOATS)
+  if (network.parameterCount > MAX_FLOATS)
     throw rangeError(
-      `an ONNX model holds at most ${MOST_FLOATS} weights, this network has ${network.parameterCount}`,
+      `an ONNX model holds at most ${MAX_FLOATS} weights, this network has ${network.parameterCount}`,
     );
   const graph = new OnnxGraph();
   const obs = graph.input('obs', network.inputs);

@@ -39,7 +39,7 @@ export interface Launches {
 }
 
 /** More would take longer on the host than any kernel saves. */
-const MOST_LAUNCHES = 4096;
+const MAX_LAUNCHES = 4096;
 
 interface Dimensions {
   lengths: number[];
@@ -88,12 +88,12 @@ export function launchesOf(
       if (launches < best.launches) best = { launches, row, column };
     }
   const { row, column, launches } = best;
-  if (launches > MOST_LAUNCHES) {
+  if (launches > MAX_LAUNCHES) {
     const layouts = operands.map(({ name, tensor }) =>
       typeof tensor === 'number' ? name : `${name} ${layout(tensor)}`,
     );
     throw rangeError(
-      `${op} would take ${launches} launches, at most ${MOST_LAUNCHES} are made: ${layouts.join(', ')}; lay them out alike first`,
+      `${op} would take ${launches} launches, at most ${MAX_LAUNCHES} are made: ${layouts.join(', ')}; lay them out alike first`,
     );
   }
   if (launches > 1) checkOrder(op, operands, shape);
@@ -260,7 +260,7 @@ interface Term {
  * After so many tries two operands count as sharing: their strides are none that array libraries
  * make.
  */
-const MOST_TRIES = 100_000;
+const MAX_TRIES = 100_000;
 
 /** Whether an element of `a`, which goes through `from`, is one of `b`, which goes through `to`. */
 export function shareElements(
@@ -301,7 +301,7 @@ export function shareElements(
     const [low, high] = rests[i] as [number, number];
     const last = Math.min(term.high, Math.floor((sum - low) / term.step));
     for (let k = Math.max(term.low, Math.ceil((sum - high) / term.step)); k <= last; k++)
-      if (++tries > MOST_TRIES || reaches(i + 1, sum - term.step * k)) return true;
+      if (++tries > MAX_TRIES || reaches(i + 1, sum - term.step * k)) return true;
     return false;
   };
   return reaches(0, (y.byteOffset - x.byteOffset) / 4);

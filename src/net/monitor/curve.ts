@@ -7,7 +7,7 @@ export type Point = readonly [seconds: number, step: number, value: number | nul
  * Points of a curve, at most; then two become one, and from there on twice as many numbers make a
  * point.
  */
-export const MOST_POINTS = 600;
+export const MAX_POINTS = 600;
 
 export class Curve {
   #points: Point[] = [];
@@ -35,7 +35,7 @@ export class Curve {
     const mean = this.#sum / this.#count;
     [this.#sum, this.#count] = [0, 0];
     this.#points.push([rounded(seconds), step, Number.isFinite(mean) ? rounded(mean) : null]);
-    if (this.#points.length === MOST_POINTS) this.#thin();
+    if (this.#points.length === MAX_POINTS) this.#thin();
   }
 
   /** The first point stays: a curve begins where it began. */

@@ -25,7 +25,7 @@ export interface ListenOptions {
 /** How often speeds are told. */
 const SPEED_MS = 1000;
 /** A speed over less says little: at the end it is told only where there was none before. */
-const LEAST_MS = 500;
+const MIN_MS = 500;
 /** Statistics are read at most this often for an episode's step. */
 const STEPS_MS = 20;
 
@@ -199,6 +199,6 @@ function tellSpeed(tag: string, look: () => { count: number; step: number }, put
     if (over) return;
     over = true;
     clearInterval(timer);
-    tell(told ? LEAST_MS : 0);
+    tell(told ? MIN_MS : 0);
   };
 }

@@ -7,7 +7,7 @@ import { refuse, refuseQueued } from './server.ts';
 const LOOK_MS = 50;
 /** Who has not taken the end of it by then gets none. */
 const PATIENCE_MS = 10_000;
-const MOST_SECONDS = 60;
+const MAX_SECONDS = 60;
 
 export class LiveTraces {
   readonly #watch: PipelineWatch;
@@ -21,11 +21,11 @@ export class LiveTraces {
   answer(response: ServerResponse, asked: string | null): void {
     if (refuseQueued(response)) return;
     const seconds = Number(asked ?? 5);
-    if (!(seconds >= 1 && seconds <= MOST_SECONDS) || asked?.trim() === '')
+    if (!(seconds >= 1 && seconds <= MAX_SECONDS) || asked?.trim() === '')
       return void refuse(
         response,
         400,
-        `seconds is a number from 1 to ${MOST_SECONDS}: /trace?seconds=5`,
+        `seconds is a number from 1 to ${MAX_SECONDS}: /trace?seconds=5`,
       );
     const { state } = this.#watch;
     if (state === 'closed' || state === 'failed')

@@ -7,9 +7,9 @@ import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/rem
 import type { RemoteWatched } from '../../run/collectors/watched.ts';
 
 /** Hosts that are told one by one. */
-const MOST_HOSTS = 50;
+const MAX_HOSTS = 50;
 /** Letters of a host's name, and of why it is gone: both are its own words. */
-const MOST_LETTERS = 200;
+const MAX_CHARACTERS = 200;
 
 /** Their order on the page. */
 const states = [
@@ -36,9 +36,7 @@ export function remoteNow({
 }: RemoteWatched): RemoteNow {
   const by = Object.fromEntries(states.map((state) => [state, [] as RemoteHostStatus[]]));
   for (const host of hosts) by[host.state]?.push(host);
-  const shown = states
-    .flatMap((state) => by[state]?.slice(0, MOST_HOSTS) ?? [])
-    .slice(0, MOST_HOSTS);
+  const shown = states.flatMap((state) => by[state]?.slice(0, MAX_HOSTS) ?? []).slice(0, MAX_HOSTS);
   const counts = Object.fromEntries(states.map((state) => [state, by[state]?.length ?? 0]));
   return {
     ...told,
@@ -49,4 +47,4 @@ export function remoteNow({
 }
 
 const cut = (text: string) =>
-  text.length <= MOST_LETTERS ? text : `${text.slice(0, MOST_LETTERS - 1)}…`;
+  text.length <= MAX_CHARACTERS ? text : `${text.slice(0, MAX_CHARACTERS - 1)}…`;

@@ -16,7 +16,7 @@ import {
 } from './parts.ts';
 import { Sampling } from './sampling.ts';
 import { answer, listen, type Route, refuse, refuseQueued, shut } from './server.ts';
-import { MOST_CLIENTS, Streams } from './streams.ts';
+import { MAX_CLIENTS, Streams } from './streams.ts';
 
 /** See serveMonitor(). */
 export class Monitor implements AsyncDisposable {
@@ -116,7 +116,7 @@ class Live {
           return void refuse(
             response,
             503,
-            `${MOST_CLIENTS} pages look already: close one of them`,
+            `${MAX_CLIENTS} pages look already: close one of them`,
             {
               'retry-after': '5',
             },

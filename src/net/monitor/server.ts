@@ -16,7 +16,7 @@ export type Route = (
 ) => void;
 
 /** Sockets at once, at most: 32 streams, and some for everything else. */
-const MOST_SOCKETS = 128;
+const MAX_SOCKETS = 128;
 
 const common = {
   'cache-control': 'no-store',
@@ -79,7 +79,7 @@ export async function listen(
       handle(request, response, host, routes);
     },
   );
-  server.maxConnections = MOST_SOCKETS;
+  server.maxConnections = MAX_SOCKETS;
   server.on('connection', (socket) => socket.unref());
   await new Promise<void>((resolve, reject) => {
     const failed = (error: NodeJS.ErrnoException) => {

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 
 /** Clients at once, at most. */
-export const MOST_CLIENTS = 32;
+export const MAX_CLIENTS = 32;
 /** From one message to the next. */
 const TELL_MS = 200;
 /** A client has so long to take a message. */
@@ -38,7 +38,7 @@ export class Streams {
     return this.#clients.size;
   }
   get full(): boolean {
-    return this.#clients.size >= MOST_CLIENTS;
+    return this.#clients.size >= MAX_CLIENTS;
   }
 
   /** Sends it everything, and from then on what is new. */

@@ -17,7 +17,7 @@ export interface TensorBoardOptions {
 }
 
 /** Scalars that are kept before they are written at once, whatever the time. */
-const MOST = 1 << 14;
+const MAX_EVENTS = 1 << 14;
 
 /** What a refusal of the disk asks for. */
 const advice: Readonly<Record<string, string>> = {
@@ -131,7 +131,7 @@ export class TensorBoardWriter implements AsyncDisposable {
     this.#kept.push(scalar);
     // Not unref()ed: a process that ends by itself writes first.
     this.#timer ??= setTimeout(() => void this.#write(), this.#flushMs);
-    if (this.#kept.length === MOST) void this.#write();
+    if (this.#kept.length === MAX_EVENTS) void this.#write();
   }
 
   #write(): Promise<void> {

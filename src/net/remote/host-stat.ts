@@ -32,7 +32,7 @@ export interface HostStat {
 /** It is said so often, and is gone so long after the host. */
 export const STAT_MS = 1000;
 export const STAT_LIFE_MS = 10_000;
-const MOST_LETTERS = 8192;
+const MAX_CHARACTERS = 8192;
 /** The field that it stands in: rules of access let a host write fields, and no values. */
 export const SAID = 'said';
 
@@ -40,7 +40,7 @@ export const writeStat = (stat: HostStat): Fields => ({ [SAID]: JSON.stringify(s
 
 /** Null for what is none. */
 export function readStat(said: string): HostStat | null {
-  if (said.length > MOST_LETTERS) return null;
+  if (said.length > MAX_CHARACTERS) return null;
   try {
     const { number, numberOrNull, text } = reader(JSON.parse(said), 'stat.');
     return {

@@ -53,7 +53,7 @@ const NAMES = [
   'seed',
   'shards',
 ] as const;
-const MOST_LETTERS = 2 ** 20;
+const MAX_CHARACTERS = 2 ** 20;
 
 /**
  * Of the learner that told of the run last; 0: none did, or none can tell. A learner is not kept
@@ -85,7 +85,7 @@ export async function readInfo(link: Link, key: string): Promise<RunInfo | null>
       return value;
     };
     const layout = of('layout');
-    if (layout.length > MOST_LETTERS || of('options').length > MOST_LETTERS)
+    if (layout.length > MAX_CHARACTERS || of('options').length > MAX_CHARACTERS)
       throw new Error('it is too long');
     if (layoutSum(layout) !== whole('sum', 2 ** 32)) throw new Error('its layout is damaged');
     layoutInWords(layout);

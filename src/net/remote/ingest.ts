@@ -71,7 +71,7 @@ export interface IngestCounts {
 }
 
 /** Refusals that are told: a flood of them is counted only. */
-const MOST_REFUSALS = 1000;
+const MAX_REFUSALS = 1000;
 /** Times from a message's sending to its commit that are remembered. */
 const LAGS = 512;
 
@@ -226,7 +226,7 @@ export class Ingest {
   }
 
   #refuse(id: number, why: string): null {
-    if (!this.refused.has(id) && this.refused.size < MOST_REFUSALS) {
+    if (!this.refused.has(id) && this.refused.size < MAX_REFUSALS) {
       this.refused.set(id, { why, atMs: performance.now() });
       this.refusals.set(id, why);
     }

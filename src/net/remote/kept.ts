@@ -27,12 +27,12 @@ interface Kept {
 }
 
 /** Buffers that wait to be used again. */
-const MOST_FREE = 32;
+const MAX_FREE = 32;
 /**
  * Messages that are kept at most: each has its price, however few rows it brings. Behind so many,
  * rows wait for each other.
  */
-const MOST_KEPT = 1024;
+const MAX_RETAINED = 1024;
 
 export interface KeptOptions {
   readonly rowBytes: number;
@@ -69,7 +69,7 @@ export class KeptMessages {
   }
   /** no other one may be made now */
   get isFull(): boolean {
-    return this.#all.length >= MOST_KEPT;
+    return this.#all.length >= MAX_RETAINED;
   }
   /** of one that is full */
   get messageBytes(): number {
@@ -190,6 +190,6 @@ export class KeptMessages {
     return this.#free.pop() ?? new Uint8Array(this.messageBytes);
   }
   #freed(room: Uint8Array): void {
-    if (room.length === this.messageBytes && this.#free.length < MOST_FREE) this.#free.push(room);
+    if (room.length === this.messageBytes && this.#free.length < MAX_FREE) this.#free.push(room);
   }
 }

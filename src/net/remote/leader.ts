@@ -13,7 +13,7 @@ import type { WeightsOut } from './weights.ts';
 const RENEW_MS = 3000;
 /** A run that has a learner may have a dead one. */
 const STATUS_LIFE_MS = 10_000;
-const LONGEST_MS = 1000;
+const MAX_MS = 1000;
 /** Behind a call that failed. */
 const AGAIN_MS = 100;
 /**
@@ -110,11 +110,11 @@ export class Leader {
       }
       const due = this.#connected
         ? Math.min(
-            this.#storing ? LONGEST_MS : (weights?.dueMs ?? LONGEST_MS),
+            this.#storing ? MAX_MS : (weights?.dueMs ?? MAX_MS),
             this.#renewAt - performance.now(),
           )
-        : LONGEST_MS;
-      await bell.parkAsync(seen, Math.max(1, Math.min(due, LONGEST_MS)));
+        : MAX_MS;
+      await bell.parkAsync(seen, Math.max(1, Math.min(due, MAX_MS)));
     }
   }
 
@@ -142,7 +142,7 @@ export class Leader {
           'BUSY',
           `another learner has taken the run '${run}' while this one could not be heard`,
         );
-      this.#renewAt = performance.now() + (isEarlier ? LONGEST_MS : RENEW_MS);
+      this.#renewAt = performance.now() + (isEarlier ? MAX_MS : RENEW_MS);
     }
     if (!this.#announced) {
       await link.store(keys.info, infoFields(info));

@@ -11,7 +11,7 @@ import type { Mark } from '../../store/rows/packed.ts';
  * Of 64 bytes each. Forgetting one would let rows of a host that was frozen come twice, so that
  * there is an end.
  */
-export const MOST_SESSIONS = 65_536;
+export const MAX_SESSIONS = 65_536;
 
 const LINE_WORDS = 8;
 /** Words of a line. */
@@ -52,17 +52,13 @@ export class Marks {
   constructor(shared: SharedMarks) {
     checkShared(KIND, shared, shared?.memory, 'marks are made by Marks.create()');
     this.shared = shared;
-    this.#words = new BigUint64Array(
-      shared.memory,
-      shared.offset,
-      (MOST_SESSIONS + 1) * LINE_WORDS,
-    );
+    this.#words = new BigUint64Array(shared.memory, shared.offset, (MAX_SESSIONS + 1) * LINE_WORDS);
   }
 
   static create(saved: readonly SavedMark[] = []): Marks {
     const place = allocateShared(
       'the marks of remote collectors',
-      (MOST_SESSIONS + 1) * LINE_WORDS * 8,
+      (MAX_SESSIONS + 1) * LINE_WORDS * 8,
       64,
     );
     const marks = new Marks({ kind: KIND, ...place });
@@ -95,7 +91,7 @@ export class Marks {
   /** A new line, of which nothing has come yet; −1 where there is no other. */
   admit(session: number, mark: number, firstLane: number, lanes: number): number {
     const line = this.count;
-    if (line >= MOST_SESSIONS) return -1;
+    if (line >= MAX_SESSIONS) return -1;
     const at = (line + 1) * LINE_WORDS;
     this.#words[at + Word.session] = BigInt(session);
     this.#words[at + Word.mark] = BigInt(mark);

@@ -19,7 +19,7 @@ export const HEADER_BYTES = 64;
  * No message is longer, but one of a single row, or of two: a step that ended its episode goes with
  * what was seen behind it.
  */
-export const MOST_BYTES = 8 * 2 ** 20;
+export const MAX_BYTES = 8 * 2 ** 20;
 const MAGIC = 0x31525348;
 
 /** A session's first message, with or without rows: it asks how much it may send. */
@@ -147,7 +147,7 @@ export function readMessage(
   const { rows: count, rowBytes, first, base } = into;
   if (rows.length !== count * rowBytes)
     return `${count} rows of ${rowBytes} bytes in ${rows.length}`;
-  if (rows.length > MOST_BYTES && count > 2)
+  if (rows.length > MAX_BYTES && count > 2)
     return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
   if (into.flags & BYE && count > 0) return `a goodbye with ${count} rows`;

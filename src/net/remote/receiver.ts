@@ -45,7 +45,7 @@ export interface ReceiverOptions {
 }
 
 /** Messages that are read at once, which wait here when the limiter says not yet. */
-const MOST_MESSAGES = 4;
+const MAX_MESSAGES = 4;
 const WAIT_MS = 250;
 const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
@@ -147,7 +147,7 @@ export class Receiver {
     const [look, beginMs] = [this.#looked.number, nowMs()];
     let entries: readonly Entry[];
     try {
-      entries = await link.read(keys.stream(shard), from, MOST_MESSAGES, WAIT_MS);
+      entries = await link.read(keys.stream(shard), from, MAX_MESSAGES, WAIT_MS);
     } catch (error) {
       if (howOf(error) === 'denied') throw error;
       // The link says when it is there again; until then this would come back at once.
@@ -167,7 +167,7 @@ export class Receiver {
       this.#looked.decided();
       this.#ask();
     }
-    if (entries.length < MOST_MESSAGES && from === BEFORE_FIRST) this.#looked.ended(look);
+    if (entries.length < MAX_MESSAGES && from === BEFORE_FIRST) this.#looked.ended(look);
     this.#ask();
     this.#say();
   }

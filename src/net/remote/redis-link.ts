@@ -15,7 +15,7 @@ import {
   type LinkEvents,
   type ServerFacts,
 } from './link.ts';
-import { HEADER_BYTES, MOST_BYTES } from './message.ts';
+import { HEADER_BYTES, MAX_BYTES } from './message.ts';
 import {
   type Argument,
   type ConnectionOptions,
@@ -28,7 +28,7 @@ import { checkVersion, isFinal, type Refusal } from './redis-refusal.ts';
 import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
 
 /** Patience grows to 16 times as much, which is still a timer of Node's. */
-const MOST_SILENCE_MS = 2 ** 26;
+const MAX_SILENCE_MS = 2 ** 26;
 
 /**
  * Pauses between attempts to connect: doubled from the first to the last, half as much more or
@@ -59,8 +59,8 @@ export interface RedisLinkOptions extends AddressOptions {
 /** Not connected yet. */
 export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLink> {
   const address = checkAddress(options);
-  const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS, 1, MOST_SILENCE_MS);
-  const messageBytes = HEADER_BYTES + Math.max(MOST_BYTES, 2 * (options.rowBytes ?? 0));
+  const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS, 1, MAX_SILENCE_MS);
+  const messageBytes = HEADER_BYTES + Math.max(MAX_BYTES, 2 * (options.rowBytes ?? 0));
   const { name, facts = true } = options;
   return new RedisLink(OURS, {
     library: await loadLibrary(),

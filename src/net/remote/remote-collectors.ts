@@ -31,7 +31,7 @@ import { writeStatus } from './status.ts';
 
 const THREAD = new URL('./remote-thread.js', import.meta.url);
 /** A thread that ended is replaced, unless so many did within a minute. */
-const MOST_LOST = 5;
+const MAX_LOST = 5;
 const LOST_MS = 60_000;
 const STATUS_MS = 1000;
 
@@ -225,7 +225,7 @@ export class RemoteCollectors implements AsyncDisposable {
     if (this.#closing.begun) return false;
     const now = performance.now();
     this.#lost = [...this.#lost.filter((at) => now - at < LOST_MS), now];
-    if (this.#failure === null && reason.cause === undefined && this.#lost.length <= MOST_LOST) {
+    if (this.#failure === null && reason.cause === undefined && this.#lost.length <= MAX_LOST) {
       this.#reports.ended(shard);
       return true;
     }

@@ -15,11 +15,11 @@ export class Refused {
 export type Reply = string | number | null | Uint8Array | Refused | Reply[];
 
 /** The protocol's own limits, of a value's bytes and of values in one call. */
-const MOST_BYTES = 512 * 2 ** 20;
-const MOST_VALUES = 2 ** 20;
-const MOST_LINE = 2 ** 16;
+const MAX_BYTES = 512 * 2 ** 20;
+const MAX_VALUES = 2 ** 20;
+const MAX_LINE = 2 ** 16;
 /** The deepest that is read has five. */
-const MOST_DEPTH = 8;
+const MAX_DEPTH = 8;
 /** Made at once for bytes that were announced; more when they come. */
 const FIRST_ROOM = 2 ** 20;
 
@@ -70,7 +70,7 @@ export class ReplyParser {
       }
       const end = chunk.indexOf(10, at);
       this.#line += chunk.toString('latin1', at, end < 0 ? chunk.length : end);
-      if (this.#line.length > MOST_LINE) throw new Error(`a line of more than ${MOST_LINE} bytes`);
+      if (this.#line.length > MAX_LINE) throw new Error(`a line of more than ${MAX_LINE} bytes`);
       if (end < 0) return;
       at = end + 1;
       const line = this.#line;
@@ -124,7 +124,7 @@ export class ReplyParser {
       this.#value(null);
       return;
     }
-    const length = whole(text, MOST_BYTES);
+    const length = whole(text, MAX_BYTES);
     const level = this.#levels.at(-1);
     const room = this.#given.room(this.#levels.length, level?.values.length ?? 0);
     this.#length = length;
@@ -136,10 +136,10 @@ export class ReplyParser {
   }
 
   #array(text: string): void {
-    const left = text === '-1' ? -1 : whole(text, MOST_VALUES);
+    const left = text === '-1' ? -1 : whole(text, MAX_VALUES);
     if (left <= 0) this.#value(left < 0 ? null : []);
-    else if (this.#levels.length < MOST_DEPTH) this.#levels.push({ values: [], left });
-    else throw new Error(`more than ${MOST_DEPTH} arrays in each other`);
+    else if (this.#levels.length < MAX_DEPTH) this.#levels.push({ values: [], left });
+    else throw new Error(`more than ${MAX_DEPTH} arrays in each other`);
   }
 
   #value(given: Reply): void {

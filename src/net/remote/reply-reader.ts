@@ -7,7 +7,7 @@ import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectSecured } from 'node:tls';
 import type { Address } from './address.ts';
 import { type Entry, LinkError } from './link.ts';
-import { HEADER_BYTES, MOST_BYTES } from './message.ts';
+import { HEADER_BYTES, MAX_BYTES } from './message.ts';
 import { clientName, refusalOf, serverName, within } from './redis-connection.ts';
 import { explain, isFinal, type Refusal } from './redis-refusal.ts';
 import { Refused, type Reply, ReplyParser } from './reply-parser.ts';
@@ -22,8 +22,8 @@ export interface ReaderOptions {
 
 const CHUNK_BYTES = 2 ** 18;
 /** Rooms that wait for messages, and how large one is that does: those of one row may be larger. */
-const MOST_ROOMS = 8;
-const MOST_ROOM_BYTES = HEADER_BYTES + MOST_BYTES;
+const MAX_ROOMS = 8;
+const MAX_ROOM_BYTES = HEADER_BYTES + MAX_BYTES;
 /**
  * Where a message stands in a reply: streams, stream, entries, entry, fields; behind its field's
  * name.
@@ -138,7 +138,7 @@ export class ReplyReader {
    */
   async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
     for (const room of this.#lent)
-      if (room.length <= MOST_ROOM_BYTES && this.#free.length < MOST_ROOMS) this.#free.push(room);
+      if (room.length <= MAX_ROOM_BYTES && this.#free.length < MAX_ROOMS) this.#free.push(room);
     this.#lent = [];
     const { address } = this.#options;
     const silent = `${address.shown} has been silent for ${Math.round(ms)} ms`;

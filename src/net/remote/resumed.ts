@@ -4,7 +4,7 @@
  */
 import { shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
-import { type Marks, MOST_SESSIONS, type SavedMark } from './marks.ts';
+import { MAX_SESSIONS, type Marks, type SavedMark } from './marks.ts';
 
 const KIND = 'hotslot.RemoteCollectors.state';
 
@@ -26,7 +26,7 @@ export const savedRemote = (marks: readonly Marks[]): SavedRemote => ({
 export function checkResumed(resume: unknown, shards: number): readonly SavedMark[] {
   if (resume === undefined || resume === null) return [];
   const { kind, marks, shards: before = shards } = resume as Partial<SavedRemote>;
-  if (kind !== KIND || !Array.isArray(marks) || marks.length > MOST_SESSIONS)
+  if (kind !== KIND || !Array.isArray(marks) || marks.length > MAX_SESSIONS)
     throw typeError(
       `resume must be what Checkpoint.restore() gave as collectors of RemoteCollectors, got ${shown(resume)}`,
     );

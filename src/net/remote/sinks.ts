@@ -21,7 +21,7 @@ export interface OpenSink extends Sink {
 }
 
 /** So many rows at a time, for other writers' sake: a writer waits for the one before it. */
-const MOST_BYTES = 2 ** 20;
+const MAX_BYTES = 2 ** 20;
 
 const nothing = new Uint8Array();
 /** Mostly it is all of them, and no other view is left to be collected. */
@@ -38,7 +38,7 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
   const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
   const gated = buffer.limiter?.gateAdd ? limiter : null;
   const bell = gated?.bells.claim() ?? null;
-  const most = Math.max(1, Math.min(capacity, Math.floor(MOST_BYTES / rowBytes)));
+  const most = Math.max(1, Math.min(capacity, Math.floor(MAX_BYTES / rowBytes)));
   return {
     rowBytes,
     bell,
@@ -99,7 +99,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
   const gated = buffer.limiter?.gateAdd ? limiter : null;
   const bell = gated?.bells.claim() ?? null;
-  const most = Math.max(2, Math.floor(MOST_BYTES / rowBytes));
+  const most = Math.max(2, Math.floor(MAX_BYTES / rowBytes));
   const writers = new Map<number, TrajectoryWriter>();
   const reserved = new Map<number, Lanes>();
   /** of a session's line: lanes whose next step begins an episode, whatever it says */

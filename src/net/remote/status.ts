@@ -21,16 +21,16 @@ const STATES = [
 ] as const satisfies readonly RemoteHostState[];
 
 /** No learner has more sessions, and no status needs more bytes. */
-const MOST_HOSTS = 65_536;
-const MOST_BYTES = 32 * 2 ** 20;
-const MOST_LETTERS = 1000;
+const MAX_HOSTS = 65_536;
+const MAX_BYTES = 32 * 2 ** 20;
+const MAX_CHARACTERS = 1000;
 
 export const writeStatus = (status: RemoteStatus): Uint8Array =>
   new TextEncoder().encode(JSON.stringify(status));
 
 /** Throws RangeError for what is no status. */
 export function readStatus(bytes: Uint8Array): RemoteStatus {
-  if (bytes.length > MOST_BYTES) throw wrong(`${bytes.length} bytes are more than one has`);
+  if (bytes.length > MAX_BYTES) throw wrong(`${bytes.length} bytes are more than one has`);
   let found: unknown;
   try {
     found = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -43,7 +43,7 @@ export function readStatus(bytes: Uint8Array): RemoteStatus {
     return { p50: part.numberOrNull('p50'), p99: part.numberOrNull('p99') };
   };
   const hosts = from('hosts');
-  if (!Array.isArray(hosts) || hosts.length > MOST_HOSTS) throw wrong(`hosts is ${shown(hosts)}`);
+  if (!Array.isArray(hosts) || hosts.length > MAX_HOSTS) throw wrong(`hosts is ${shown(hosts)}`);
   return {
     time: number('time'),
     epoch: number('epoch'),
@@ -104,7 +104,7 @@ export function reader(found: unknown, path: string) {
     from(name) === null ? null : number(name, Number.MAX_VALUE, least);
   const text = (name: string): string => {
     const value = from(name);
-    if (typeof value !== 'string' || value.length > MOST_LETTERS)
+    if (typeof value !== 'string' || value.length > MAX_CHARACTERS)
       throw wrong(`${path}${name} is ${shown(value)}`);
     return plain(value);
   };

@@ -17,7 +17,7 @@ import { Heard } from './heard.ts';
 import { KeptMessages } from './kept.ts';
 import type { Keys } from './keys.ts';
 import { coded, type Link, LinkError } from './link.ts';
-import { BYE, emptyHeader, HEADER_BYTES, HELLO, MOST_BYTES, sealMessage } from './message.ts';
+import { BYE, emptyHeader, HEADER_BYTES, HELLO, MAX_BYTES, sealMessage } from './message.ts';
 import type { Outbox } from './outbox.ts';
 
 export interface UplinkOptions {
@@ -43,9 +43,9 @@ export type UplinkWait = 'rows' | 'learner' | 'window' | 'server' | 'room';
 
 /** A server without room is offered the message again after so long, doubled each time. */
 const FULL_MS = 100;
-const LONGEST_FULL_MS = 2000;
+const MAX_FULL_MS = 2000;
 /** Versions that came while rows of older ones wait. */
-const MOST_FLOORS = 64;
+const MAX_FLOORS = 64;
 /** No park is longer: the net under a bug. */
 const PARK_MS = 200;
 
@@ -79,7 +79,7 @@ export class Uplink {
   constructor(given: UplinkOptions) {
     const { outbox, flushBytes, link, keys, shard, now } = given;
     this.#given = given;
-    const most = Math.max(1, Math.floor(Math.min(flushBytes, MOST_BYTES) / outbox.rowBytes));
+    const most = Math.max(1, Math.floor(Math.min(flushBytes, MAX_BYTES) / outbox.rowBytes));
     // An ending step and what was seen behind it go together.
     this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
     this.kept = new KeptMessages({
@@ -286,7 +286,7 @@ export class Uplink {
     const waiting = outbox.waiting();
     const { next } = this.kept;
     // Steps are not taken in the order that they were added in.
-    const isKnown = outbox.lanes === 0 ? this.#floors.length < MOST_FLOORS : waiting === 0;
+    const isKnown = outbox.lanes === 0 ? this.#floors.length < MAX_FLOORS : waiting === 0;
     if (isKnown && now !== (this.#floors.at(-1)?.version ?? this.#floor))
       this.#floors.push({ from: next + waiting, version: now });
     while (this.#floors[0] && this.#floors[0].from <= next)
@@ -306,7 +306,7 @@ export class Uplink {
       this.#failure ??= errorOf(coded(error));
     else if (error.how === 'full') {
       this.#fullUntil = performance.now() + this.#fullWait;
-      this.#fullWait = Math.min(2 * this.#fullWait, LONGEST_FULL_MS);
+      this.#fullWait = Math.min(2 * this.#fullWait, MAX_FULL_MS);
     }
     this.bell.ring();
   }

@@ -20,8 +20,8 @@ interface Watched {
 /** A host that was silent for so long is not asked for any more, until something of it comes. */
 const FORGET_MS = 60_000;
 /** Ended hosts that are still told of, and refused ones. */
-const MOST_ENDED = 100;
-const MOST_REFUSED = 100;
+const MAX_ENDED = 100;
+const MAX_REFUSED = 100;
 
 export class WatchedHosts {
   readonly #link: Link;
@@ -82,7 +82,7 @@ export class WatchedHosts {
       .filter(({ id }) => !this.#ingest.refused.has(id));
     let ended = 0;
     const taken = all
-      .filter((session) => !session.ended || ++ended <= MOST_ENDED)
+      .filter((session) => !session.ended || ++ended <= MAX_ENDED)
       .map((session) => {
         const { id, rows, version } = session;
         const watched = this.#known.get(id);
@@ -134,7 +134,7 @@ export class WatchedHosts {
 
   /** The last ones, the newest first. */
   #refused(): { id: number; since: number; why: string }[] {
-    const last = [...this.#ingest.refused].slice(-MOST_REFUSED).reverse();
+    const last = [...this.#ingest.refused].slice(-MAX_REFUSED).reverse();
     return last.map(([id, { why, atMs }]) => ({ id, since: atMs, why }));
   }
 

@@ -18,8 +18,8 @@ const PIECE_BYTES = 4 * 2 ** 20;
 const BYTES_A_SECOND = 20 * 2 ** 20;
 /** What the versions on the server may take together, by and large. */
 const KEPT_BYTES = 256 * 2 ** 20;
-const LEAST_LIFE_MS = 10_000;
-const LONGEST_LIFE_MS = 60_000;
+const MIN_LIFE_MS = 10_000;
+const MAX_LIFE_MS = 60_000;
 
 const text = new TextDecoder();
 
@@ -73,7 +73,7 @@ export class WeightsOut {
     const bytes = 4 * given.mailbox.length;
     this.#everyMs = Math.max(given.everyMs, (1000 * bytes) / BYTES_A_SECOND);
     const life = (KEPT_BYTES / bytes) * this.#everyMs;
-    this.#lifeMs = Math.max(LEAST_LIFE_MS, 4 * this.#everyMs, Math.min(LONGEST_LIFE_MS, life));
+    this.#lifeMs = Math.max(MIN_LIFE_MS, 4 * this.#everyMs, Math.min(MAX_LIFE_MS, life));
     this.#weights = new Float32Array(given.mailbox.length);
   }
 

@@ -4,7 +4,7 @@
 import type { Ingest } from './ingest.ts';
 import type { Session } from './session.ts';
 
-const MOST_WINDOW = 8 * 2 ** 20;
+const MAX_WINDOW = 8 * 2 ** 20;
 /**
  * Of a session that nobody has counted yet: many may come at once, and none of them knows of the
  * others.
@@ -26,7 +26,7 @@ export class Windows {
   }
 
   of({ line }: Session): number {
-    const most = line < this.#counted ? MOST_WINDOW : FIRST_WINDOW;
+    const most = line < this.#counted ? MAX_WINDOW : FIRST_WINDOW;
     return Math.floor(Math.min(most, this.#transitBytes / Math.max(1, this.#live)));
   }
 

@@ -3,8 +3,8 @@ import { shown } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, h: 3_600_000 };
-const LEAST_MS = 10;
-const MOST_MS = 2 ** 31 - 1;
+const MIN_MS = 10;
+const MAX_MS = 2 ** 31 - 1;
 
 /** Milliseconds. Throws unless it is a number with a unit: '500 ms', '60 s', '5min', '1 h'. */
 export function parseEvery(every: unknown): number {
@@ -14,7 +14,7 @@ export function parseEvery(every: unknown): number {
   const ms = Number(number) * (units[unit ?? ''] ?? Number.NaN);
   if (Number.isNaN(ms))
     throw rangeError(`every must be a number of ms, s, min or h, such as '60 s', got '${every}'`);
-  if (ms < LEAST_MS || ms > MOST_MS)
+  if (ms < MIN_MS || ms > MAX_MS)
     throw rangeError(`every must be from 10 ms to 24 days, got '${every}'`);
   return ms;
 }

@@ -71,11 +71,11 @@ async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<P
   };
 }
 
-const MOST_TOLD = 12;
+const MAX_NAMED = 12;
 const few = (texts: readonly string[]) =>
-  texts.length <= MOST_TOLD
+  texts.length <= MAX_NAMED
     ? texts.join('; ')
-    : `${texts.slice(0, MOST_TOLD).join('; ')}; and ${texts.length - MOST_TOLD} more`;
+    : `${texts.slice(0, MAX_NAMED).join('; ')}; and ${texts.length - MAX_NAMED} more`;
 
 /** Throws ERR_HOTSLOT_STATE_BUSY for a part that was used already. */
 export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: KnownParts): void {

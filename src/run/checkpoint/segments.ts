@@ -13,13 +13,13 @@ import type { FileFacts, Folder } from './folder.ts';
 import { Sweeper } from './sweep.ts';
 
 /** bytes of a file, at most, unless one place has more */
-const MOST = 1 << 26;
+const MAX_SEGMENT_BYTES = 1 << 26;
 /** bytes that are copied and written at once */
 const PIECE = 1 << 20;
 /** a save that has written its ring so often, and was overtaken each time, gives up */
-const MOST_LAPS = 16;
+const MAX_LAPS = 16;
 /** the same of copies in one go */
-const MOST_TRIES = 1000;
+const MAX_TRIES = 1000;
 /** more small ones than this, and they are written again as one */
 const SMALL_ONES = 64;
 /** a file is small below this, and below this share of all */
@@ -92,7 +92,7 @@ export class Segments {
     let tries = 0;
     const sweepOnce = async () => {
       const swept = sweeper.sweep(to[0] as number);
-      if (++tries === MOST_TRIES) throw tooFast();
+      if (++tries === MAX_TRIES) throw tooFast();
       if (swept === null) return setTimeout(1);
       [from[0], to[0]] = [swept.lowest, swept.to];
       const ranges = { from: Float64Array.of(swept.from), to: to.slice() };
@@ -112,7 +112,7 @@ export class Segments {
       // new one.
       while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
         const target = (from[0] as number) + perLane;
-        if (written > MOST_LAPS * perLane) throw tooFast();
+        if (written > MAX_LAPS * perLane) throw tooFast();
         if (sweeper.fits(to[0] as number, target)) {
           await sweepOnce();
           continue;
@@ -160,7 +160,7 @@ export class Segments {
       (sum, begin, lane) => sum + Math.max(0, (to[lane] as number) - begin),
       0,
     );
-    const count = Math.ceil((places * placeBytes) / MOST);
+    const count = Math.ceil((places * placeBytes) / MAX_SEGMENT_BYTES);
     const cut = (share: number) =>
       Float64Array.from({ length: lanes }, (_, lane) => {
         const begin = from[lane] as number;

@@ -10,7 +10,7 @@ import type { Ledger } from '../../store/rows/ledger.ts';
 /** What writers had begun on is there so soon, or they were stopped meanwhile. */
 const SOON_MS = 2;
 /** Bytes of either half of a sweep, at most: what is there at once, and what is waited for. */
-const MOST_HALF = 28 << 20;
+const MAX_HALF = 28 << 20;
 
 /**
  * Places [from, to), in two parts, which follow on [lowest, from) where that is less. The parts are
@@ -31,7 +31,7 @@ export class Sweeper {
 
   constructor(ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>) {
     this.#ledger = ledger;
-    this.#most = Math.min(ledger.perLane, Math.floor(MOST_HALF / ledger.placeBytes));
+    this.#most = Math.min(ledger.perLane, Math.floor(MAX_HALF / ledger.placeBytes));
   }
 
   /**

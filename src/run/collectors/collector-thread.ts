@@ -8,7 +8,7 @@ import { nowMs } from '../../base/clock.ts';
 import { typeError } from '../../base/errors.ts';
 import { toPlain } from '../../base/plain-error.ts';
 import { Bell } from '../../shm/bell.ts';
-import { LONGEST_PARK_MS } from '../../shm/wait.ts';
+import { MAX_PARK_MS } from '../../shm/wait.ts';
 import type { Steps } from '../../store/lanes/schema.ts';
 import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
@@ -236,8 +236,8 @@ async function loop(
     else {
       report.waited();
       // Environments that are waited for have an event loop, which must turn.
-      if (stop) await bell?.parkAsync(seen, LONGEST_PARK_MS);
-      else bell?.park(seen, LONGEST_PARK_MS);
+      if (stop) await bell?.parkAsync(seen, MAX_PARK_MS);
+      else bell?.park(seen, MAX_PARK_MS);
     }
   }
 }
@@ -264,7 +264,7 @@ async function standStill(
   }
   if (!collector.state) return;
   while (Atomics.load(control, HOLD) === hold && Atomics.load(control, STOP) === 0)
-    await Atomics.waitAsync(control, HOLD, hold, LONGEST_PARK_MS).value;
+    await Atomics.waitAsync(control, HOLD, hold, MAX_PARK_MS).value;
 }
 
 const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>

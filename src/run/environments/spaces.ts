@@ -71,7 +71,7 @@ const stored: readonly DType[] = [
   'uint32',
 ];
 /** Each number of an action has ends of its own in memory. */
-const MOST_ACTION_NUMBERS = 2 ** 24;
+const MAX_ACTION_NUMBERS = 2 ** 24;
 const isDiscrete = (space: object): space is Discrete => 'n' in space;
 
 /** Throws TypeError or RangeError naming the space and what it lacks. */
@@ -105,9 +105,9 @@ function actionsOf(space: unknown): Spaces['action'] {
     throw rangeError(`actionSpace.dtype: actions are float32, got ${shown(box.dtype)}`);
   const { shape } = box;
   const size = elementCount(shape);
-  if (size > MOST_ACTION_NUMBERS)
+  if (size > MAX_ACTION_NUMBERS)
     throw rangeError(
-      `actionSpace.shape [${shape}] has ${size} numbers; it can have ${MOST_ACTION_NUMBERS}`,
+      `actionSpace.shape [${shape}] has ${size} numbers; it can have ${MAX_ACTION_NUMBERS}`,
     );
   const { low, high } = ends('actionSpace', box, size);
   for (let i = 0; i < size; i++)

@@ -12,7 +12,7 @@ import { Seen } from '../environments/seen.ts';
 import { MadeSet } from '../environments/vector-environment.ts';
 
 /** Each has a return and a length in what comes back. */
-const MOST_EPISODES = 2 ** 24;
+const MAX_EPISODES = 2 ** 24;
 
 export interface EvaluateOptions {
   /**
@@ -56,7 +56,7 @@ const warned = new WeakSet<object>();
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
   const { environments, policy, stack = 1, episodes = 10, seed = 0, signal } = options;
-  checkCount('episodes', episodes, 1, MOST_EPISODES);
+  checkCount('episodes', episodes, 1, MAX_EPISODES);
   checkSignal(signal);
   checkCount('seed', seed, 0);
   checkCount('stack', stack, 1, 2 ** 16);

@@ -14,9 +14,9 @@ import { rowBytesOf } from './packed-rows.ts';
 import { insideOfTrajectories, type TrajectoryBuffer } from './trajectory-buffer.ts';
 
 /** A row names its lane by 16 bits. */
-const MOST_LANES = 2 ** 16;
+const MAX_LANES = 2 ** 16;
 /** A step that ends its episode, and the final observation behind it, go together. */
-const LEAST_ROWS = 2;
+const MIN_ROWS = 2;
 
 export interface TakenSteps {
   /** steps and final observations */
@@ -64,8 +64,8 @@ class LanesOutgoing implements StepsOutgoing {
   constructor(buffer: TrajectoryBuffer) {
     const { lanes, laneCapacity, layout } = buffer;
     const { memory } = insideOfTrajectories(buffer);
-    if (lanes > MOST_LANES)
-      throw rangeError(`steps of at most ${MOST_LANES} lanes can go out, got ${lanes}`);
+    if (lanes > MAX_LANES)
+      throw rangeError(`steps of at most ${MAX_LANES} lanes can go out, got ${lanes}`);
     this.rowBytes = rowBytesOf(layout);
     this.#handle = lanesAddon().openLanes(memory);
     this.#lanes = lanes;
@@ -92,7 +92,7 @@ class LanesOutgoing implements StepsOutgoing {
   take(out: Uint8Array, most: number): TakenSteps {
     if (!(out instanceof Uint8Array))
       throw typeError(`out must be a Uint8Array, got ${shown(out)}`);
-    checkCount('most', most, LEAST_ROWS);
+    checkCount('most', most, MIN_ROWS);
     const { rowBytes } = this;
     if (out.length < most * rowBytes)
       throw rangeError(
@@ -122,7 +122,7 @@ class LanesOutgoing implements StepsOutgoing {
     let lanes = 0;
     for (let lane = 0; lane < this.#lanes; lane++)
       if (this.#ends[lane]! > this.#next[lane]!) lanes++;
-    return Math.max(LEAST_ROWS, Math.floor(most / lanes));
+    return Math.max(MIN_ROWS, Math.floor(most / lanes));
   }
 
   /** How many rows of a lane were written behind those of before. */
