@@ -14,7 +14,7 @@ import { Pause } from '../src/engine/ring/header.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
 import { Field } from '../src/engine/ring/slot.ts';
 import { Ending } from '../src/shm/ending.ts';
-import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-words.ts';
+import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-control.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 /**
@@ -171,13 +171,13 @@ export class Averager {
   }
 
   #brought(): Float32Array {
-    const { homeHandle } = this.#shared;
+    const { readbackHandle } = this.#shared;
     const { tensors } = this.#ring.run.averagedTensors;
     const values = this.#all.subarray(0, tensors.reduce((sum, { bytes }) => sum + bytes, 0) / 4);
-    if (homeHandle !== 0)
+    if (readbackHandle !== 0)
       answered(
         nativeMemory().copyOut(
-          homeHandle,
+          readbackHandle,
           new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
         ),
       );
@@ -201,7 +201,7 @@ export class Averager {
       answered(streams.copy(stream, mailbox, byteOffset, weights, weightsOffset, weightsBytes));
     }
     if (this.#rank.isCompared) {
-      const host = this.#shared.homeHandle || this.#shared.valuesHandle;
+      const host = this.#shared.readbackHandle || this.#shared.valuesHandle;
       at = 0;
       for (const { handle, byteOffset, bytes } of run.averagedTensors.tensors) {
         answered(streams.copy(stream, host, at, handle, byteOffset, bytes));

@@ -1,21 +1,21 @@
 /**
  * The other small role on pack's thread, where rows live on the device: orders copies of what
  * collectors added, span by span, on a copy stream of its own. Poll sees them done. Rules
- * DeviceRows-1 to DeviceRows-9: src/engine/device-rows/words.ts.
+ * DeviceRows-1 to DeviceRows-9: src/engine/device-rows/control-block.ts.
  */
 
 import { answered } from '../src/base/addon.ts';
 import { nativeStreams } from '../src/device/native.ts';
 import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
-import { eventOf, MAX_IN_FLIGHT } from '../src/engine/device-rows/words.ts';
-import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import { eventOf, MAX_IN_FLIGHT } from '../src/engine/device-rows/control-block.ts';
+import type { HostBuffers } from '../src/engine/ring/host-buffers.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
 import { Param, SlotState } from '../src/engine/ring/slot.ts';
 
 export class Ingest {
   readonly #ring: Ring;
   readonly #rows: AttachedDeviceRows;
-  readonly #halves: HostHalves;
+  readonly #hostBuffers: HostBuffers;
   /**
    * rows that were there when the first span was ordered: ticks wait for all of them, not to draw
    * from a few
@@ -24,10 +24,10 @@ export class Ingest {
   /** writers went over the last span too */
   #lapped = false;
 
-  constructor(ring: Ring, rows: AttachedDeviceRows, halves: HostHalves) {
+  constructor(ring: Ring, rows: AttachedDeviceRows, hostBuffers: HostBuffers) {
     this.#ring = ring;
     this.#rows = rows;
-    this.#halves = halves;
+    this.#hostBuffers = hostBuffers;
   }
 
   /** Spans that were ordered now. */
@@ -78,7 +78,7 @@ export class Ingest {
     for (let slot = 0; slot < this.#ring.depth; slot++)
       // A slot that is Requested has no head yet, a Free one is spent (Slot-5).
       if (this.#ring.state(slot) > SlotState.Requested)
-        least = Math.min(least, this.#halves.params(slot)[Param.low] as number);
+        least = Math.min(least, this.#hostBuffers.params(slot)[Param.low] as number);
     return least;
   }
 

@@ -8,7 +8,7 @@ import { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
 import { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
 import type { Actor, ActorSetup } from '../src/engine/pipeline/actors.ts';
 import { attachPacker, headPacker } from '../src/engine/pipeline/packer.ts';
-import { HostHalves } from '../src/engine/ring/host-halves.ts';
+import { HostBuffers } from '../src/engine/ring/host-buffers.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
 import { type Role, roles } from '../src/engine/ring/slot.ts';
 import type { Bell } from '../src/shm/bell.ts';
@@ -38,7 +38,7 @@ export function makeActors(
   bell: Bell | null,
 ): Actor[] {
   const { slots } = setup;
-  const halves = new HostHalves(slots.host);
+  const hostBuffers = new HostBuffers(slots.host);
   const mailbox = setup.mailbox && new WeightVersions(setup.mailbox);
   const attach = () => new AttachedTransferBackend(slots.backend);
   const rows = setup.deviceRows && new AttachedDeviceRows(setup.deviceRows);
@@ -47,23 +47,28 @@ export function makeActors(
       if (rows === null)
         return new PackActor({
           ring,
-          packer: attachPacker(setup.source, halves, ring.depth),
-          halves,
+          packer: attachPacker(setup.source, hostBuffers, ring.depth),
+          hostBuffers,
           ingest: null,
         });
-      const ingest = new Ingest(ring, rows, halves);
-      return new PackActor({ ring, packer: headPacker(rows, halves, ingest), halves, ingest });
+      const ingest = new Ingest(ring, rows, hostBuffers);
+      return new PackActor({
+        ring,
+        packer: headPacker(rows, hostBuffers, ingest),
+        hostBuffers,
+        ingest,
+      });
     },
-    submit: () => new SubmitActor({ ring, backend: attach(), halves }),
+    submit: () => new SubmitActor({ ring, backend: attach(), hostBuffers }),
     poll: () => {
       using device = openDevice(slots.backend.device); // the pipeline has it open for longer
       return new PollActor({
         ring,
-        halves,
+        hostBuffers,
         slots,
         device: device.handle,
         mailbox,
-        mailboxHome: setup.mailboxHome,
+        mailboxReadback: setup.mailboxReadback,
         bell,
         rows,
         helpNs: bell ? 0 : 1_000_000,
@@ -78,7 +83,7 @@ export function makeActors(
           new Averager(ring, setup.averaging, device.handle, slots.computeStream, mailbox),
       });
     },
-    replay: () => new ReplayActor({ ring, halves, slots, backend: attach(), mailbox }),
+    replay: () => new ReplayActor({ ring, hostBuffers, slots, backend: attach(), mailbox }),
   };
   const made: Actor[] = [];
   try {

@@ -1,43 +1,43 @@
 /**
- * Packs a requested tick's rows into the slot's host half. Requested → Packed. Takes the snapshot:
- * waits until the buffer holds what the request asks for, then draws and gathers from what is
- * there. Hosts the requester, and the ingest where rows live on the device. By priorities it owns
- * the tree: before it draws sequence s it takes up what the learner wrote for s − depth, whose slot
- * this was.
+ * Packs a requested tick's rows into the slot's host buffer. Requested → Packed. Takes the
+ * snapshot: waits until the buffer holds what the request asks for, then draws and gathers from
+ * what is there. Hosts the requester, and the ingest where rows live on the device. By priorities
+ * it owns the tree: before it draws sequence s it takes up what the learner wrote for s − depth,
+ * whose slot this was.
  */
 import { nowMs } from '../src/base/clock.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
 import { type Packer, Packing } from '../src/engine/pipeline/packer.ts';
 import { Gate, Mode } from '../src/engine/ring/header.ts';
-import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { HostBuffers } from '../src/engine/ring/host-buffers.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
-import { Seat } from '../src/engine/ring/seat.ts';
 import { Field, PACKED, Param, SlotState } from '../src/engine/ring/slot.ts';
+import { SlotCursor } from '../src/engine/ring/slot-cursor.ts';
 import type { Ingest } from './ingest.ts';
 import { Requester } from './requester.ts';
 
 export class PackActor implements Actor {
   readonly role = 'pack';
-  readonly #seat: Seat;
+  readonly #seat: SlotCursor;
   readonly #ring: Ring;
   readonly #requester: Requester;
   readonly #packer: Packer;
-  readonly #halves: HostHalves;
+  readonly #hostBuffers: HostBuffers;
   /** null: rows travel with each batch */
   readonly #ingest: Ingest | null;
 
   constructor({
     ring,
     packer,
-    halves,
+    hostBuffers,
     ingest,
-  }: { ring: Ring; packer: Packer; halves: HostHalves; ingest: Ingest | null }) {
+  }: { ring: Ring; packer: Packer; hostBuffers: HostBuffers; ingest: Ingest | null }) {
     this.#ingest = ingest;
     this.#ring = ring;
     this.#requester = new Requester(ring, packer);
     this.#packer = packer;
-    this.#halves = halves;
-    this.#seat = new Seat(ring, SlotState.Requested);
+    this.#hostBuffers = hostBuffers;
+    this.#seat = new SlotCursor(ring, SlotState.Requested);
   }
 
   get slot(): number {
@@ -50,7 +50,7 @@ export class PackActor implements Actor {
     if (!this.#seat.waits) return made;
     const { slot } = this.#seat;
     const record = ring.record(slot);
-    if (record[Field.leastPtr] === PACKED && !this.#packer.packsAgain)
+    if (record[Field.minPtr] === PACKED && !this.#packer.packsAgain)
       return made + this.#packedBefore(slot, record);
     const packing = this.#packer.pack(slot, record);
     if (packing === Packing.waits) {
@@ -59,7 +59,7 @@ export class PackActor implements Actor {
       return made + (ring.header.mode === Mode.paused ? this.#requester.takeBack(slot) : 0);
     }
     if (packing === Packing.more) return made + 1;
-    const params = this.#halves.params(slot);
+    const params = this.#hostBuffers.params(slot);
     params[Param.tick] = record[Field.tick] as number;
     params[Param.sequence] = (record[Field.sequence] as number) + 1;
     params[Param.rows] = record[Field.rows] as number;
@@ -72,7 +72,7 @@ export class PackActor implements Actor {
 
   /** What an earlier run drew is not drawn again. */
   #packedBefore(slot: number, record: Float64Array): number {
-    const params = this.#halves.params(slot);
+    const params = this.#hostBuffers.params(slot);
     record[Field.snapshotPtr] = params[Param.snapshotPtr] as number;
     record[Field.snapshotSize] = params[Param.snapshotSize] as number;
     record[Field.packBegin] = record[Field.packEnd] = nowMs();

@@ -9,14 +9,14 @@ import { nowMs } from '../src/base/clock.ts';
 import { nativeEvents, nativeMemory } from '../src/device/native.ts';
 import { newPoller, type Poller, TransferMode, Watch } from '../src/device/transfer/native.ts';
 import type { AttachedDeviceRows } from '../src/engine/device-rows/attached.ts';
-import { eventOf, MAX_IN_FLIGHT } from '../src/engine/device-rows/words.ts';
+import { eventOf, MAX_IN_FLIGHT } from '../src/engine/device-rows/control-block.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
 import type { SharedSlots } from '../src/engine/pipeline/slots.ts';
 import { Mode } from '../src/engine/ring/header.ts';
-import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { HostBuffers } from '../src/engine/ring/host-buffers.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
-import { Seat } from '../src/engine/ring/seat.ts';
 import { Field, SlotState } from '../src/engine/ring/slot.ts';
+import { SlotCursor } from '../src/engine/ring/slot-cursor.ts';
 import type { Bell } from '../src/shm/bell.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 import type { Averager } from './averager.ts';
@@ -26,11 +26,11 @@ const UNMEASURED = -2;
 
 interface PollSetup {
   ring: Ring;
-  halves: HostHalves;
+  hostBuffers: HostBuffers;
   slots: SharedSlots;
   device: number;
   mailbox: WeightVersions | null;
-  mailboxHome: number;
+  mailboxReadback: number;
   /** the thread's bell; null when the caller steps the actors inline */
   bell: Bell | null;
   /** how long one look may help the device: 0 where the thread helps while it waits */
@@ -70,7 +70,7 @@ export class PollActor implements Actor {
   /** the slot becomes Ready without a look at its copy */
   readonly #unseen: boolean[] = [];
   /** next slot to become Ready, and next to become Free */
-  readonly #ready: Seat;
+  readonly #ready: SlotCursor;
   #free: number;
 
   constructor(setup: PollSetup) {
@@ -94,8 +94,8 @@ export class PollActor implements Actor {
     });
     this.#uncopied = slots.backend.mode !== TransferMode.immediate;
     this.#passOn = setup.passOn;
-    this.#ready = new Seat(ring, SlotState.Submitted);
-    this.#free = ring.seatOf(SlotState.Replaying);
+    this.#ready = new SlotCursor(ring, SlotState.Submitted);
+    this.#free = ring.nextSlotFor(SlotState.Replaying);
   }
 
   get slot(): number {
@@ -219,10 +219,10 @@ export class PollActor implements Actor {
     const version = record[Field.version] as number;
     // A dead poll actor may have published it already: versions go up by one, so the count tells.
     if (version <= mailbox.published) return;
-    const { mailboxHome } = this.#setup;
-    if (mailboxHome) {
+    const { mailboxReadback } = this.#setup;
+    if (mailboxReadback) {
       const { bytes, byteOffset } = mailbox.bytesOf(version);
-      answered(nativeMemory().copyOut(mailboxHome, bytes, byteOffset));
+      answered(nativeMemory().copyOut(mailboxReadback, bytes, byteOffset));
     }
     const next = version === mailbox.published + 1;
     if (next && run.noteWeights(record[Field.tick] as number, mailbox.notFinite(version)))
@@ -250,7 +250,7 @@ export class PollActor implements Actor {
 
   #passFree(): number {
     const ring = this.#ring;
-    const { halves, mailbox, slots } = this.#setup;
+    const { hostBuffers, mailbox, slots } = this.#setup;
     let passed = 0;
     while (this.#watch[ring.depth + this.#free] === Watch.done) {
       const slot = this.#free;
@@ -265,14 +265,14 @@ export class PollActor implements Actor {
       const updated = (record[Field.updateMs] as number) >= 0;
       const home = slots.homes[slot];
       if (home !== undefined && (updated || slots.host.priorityBytes > 0))
-        answered(nativeMemory().copyOut(home, halves.homeBytes(slot)));
+        answered(nativeMemory().copyOut(home, hostBuffers.readbackBytes(slot)));
       if (updated) {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
-        ring.run.noteScalars(record[Field.tick] as number, halves.scalars(slot));
+        ring.run.noteScalars(record[Field.tick] as number, hostBuffers.scalars(slot));
       }
       if (mailbox) this.#publish(mailbox, record);
       // The record and the scalars are reused at once: into the journal before Free (Slot-5).
-      ring.journal.write(record, slot, halves.scalars(slot));
+      ring.journal.write(record, slot, hostBuffers.scalars(slot));
       const next = ring.sequence(slot) + 1;
       ring.handOver(slot, SlotState.Free, 'pack');
       ring.header.reached(next);

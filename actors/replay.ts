@@ -10,14 +10,14 @@ import { newReplayer, type Replayer } from '../src/device/transfer/native.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
 import type { SharedSlots } from '../src/engine/pipeline/slots.ts';
 import { Mode } from '../src/engine/ring/header.ts';
-import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { HostBuffers } from '../src/engine/ring/host-buffers.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
 import { Field, SlotState } from '../src/engine/ring/slot.ts';
 import type { VersionPlace, WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 interface ReplaySetup {
   ring: Ring;
-  halves: HostHalves;
+  hostBuffers: HostBuffers;
   slots: SharedSlots;
   /** orders the compute stream behind the slot's copy, and makes a deferred one */
   backend: AttachedTransferBackend;
@@ -52,7 +52,7 @@ export class ReplayActor implements Actor {
     const { ring } = setup;
     this.#setup = setup;
     this.#ring = ring;
-    this.slot = ring.seatOf(SlotState.Ready);
+    this.slot = ring.nextSlotFor(SlotState.Ready);
   }
 
   work(): number {
@@ -65,7 +65,7 @@ export class ReplayActor implements Actor {
       if (mode === Mode.paused) ring.header.acknowledgePause('replay');
       return 0;
     }
-    if (this.#astray) this.slot = ring.seatOf(SlotState.Ready);
+    if (this.#astray) this.slot = ring.nextSlotFor(SlotState.Ready);
     this.#astray = false;
     this.waitsUnrung = false;
     let launched = 0;
@@ -109,10 +109,10 @@ export class ReplayActor implements Actor {
     }
     const home = this.#setup.slots.homes[slot];
     if (this.#unsure && home !== undefined)
-      answered(nativeMemory().copyOut(home, this.#setup.halves.homeBytes(slot)));
+      answered(nativeMemory().copyOut(home, this.#setup.hostBuffers.readbackBytes(slot)));
     // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not
     // launched again (Slot-8).
-    const applied = this.#unsure && this.#setup.halves.mark(slot)[0] === sequence + 1;
+    const applied = this.#unsure && this.#setup.hostBuffers.mark(slot)[0] === sequence + 1;
     this.#unsure = false;
     if (applied) answered(replayer.mark(slot, at));
     else {

@@ -7,19 +7,19 @@ import { nowMs } from '../src/base/clock.ts';
 import type { Packer } from '../src/engine/pipeline/packer.ts';
 import { Gate, Mode } from '../src/engine/ring/header.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
-import { Seat } from '../src/engine/ring/seat.ts';
 import { Field, SEQUENCE_MASK, SlotState } from '../src/engine/ring/slot.ts';
-import { insideOfLimiter } from '../src/store/rate-limiter.ts';
+import { SlotCursor } from '../src/engine/ring/slot-cursor.ts';
+import { internalsOfLimiter } from '../src/store/rate-limiter.ts';
 
 export class Requester {
   readonly #ring: Ring;
   readonly #source: Pick<Packer, 'filled' | 'limiter' | 'bells'>;
-  readonly #seat: Seat;
+  readonly #seat: SlotCursor;
 
   constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter' | 'bells'>) {
     this.#ring = ring;
     this.#source = source;
-    this.#seat = new Seat(ring, SlotState.Free);
+    this.#seat = new SlotCursor(ring, SlotState.Free);
   }
 
   work(): number {
@@ -92,7 +92,7 @@ export class Requester {
     // Counted and not yet requested: one that died in between counts as if it had not.
     if (limiter === null || header.countedFrom(sequence) > 0) return Gate.open;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
-    const taken = insideOfLimiter(limiter).take(
+    const taken = internalsOfLimiter(limiter).take(
       rows,
       header.counted,
       (sequence + 1) & SEQUENCE_MASK,
@@ -106,7 +106,11 @@ export class Requester {
     const { header } = this.#ring;
     const sequences = limiter === null ? 0 : header.countedFrom(sequence);
     if (limiter === null || sequences === 0) return false;
-    insideOfLimiter(limiter).giveBack(rows * sequences, header.counted, sequence & SEQUENCE_MASK);
+    internalsOfLimiter(limiter).giveBack(
+      rows * sequences,
+      header.counted,
+      sequence & SEQUENCE_MASK,
+    );
     return true;
   }
 
@@ -119,7 +123,7 @@ export class Requester {
     record[Field.tick] = tick;
     record[Field.rows] = manual ? run.rows : run.runRows;
     record[Field.seed] = run.seedOf(tick);
-    record[Field.leastPtr] = manual ? run.leastPtr : 1;
+    record[Field.minPtr] = manual ? run.minPtr : 1;
     record[Field.publish] = !manual && run.publishes(sequence) ? 1 : 0;
     record[Field.version] = 0;
     record[Field.beta] = this.#ring.beta;

@@ -6,27 +6,27 @@
 import { nowMs } from '../src/base/clock.ts';
 import type { AttachedTransferBackend } from '../src/device/transfer/attached.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
-import type { HostHalves } from '../src/engine/ring/host-halves.ts';
+import type { HostBuffers } from '../src/engine/ring/host-buffers.ts';
 import type { Ring } from '../src/engine/ring/ring.ts';
-import { Seat } from '../src/engine/ring/seat.ts';
 import { Field, SlotState } from '../src/engine/ring/slot.ts';
+import { SlotCursor } from '../src/engine/ring/slot-cursor.ts';
 
 export class SubmitActor implements Actor {
   readonly role = 'submit';
-  readonly #seat: Seat;
+  readonly #seat: SlotCursor;
   readonly #ring: Ring;
   readonly #backend: AttachedTransferBackend;
-  readonly #halves: HostHalves;
+  readonly #hostBuffers: HostBuffers;
 
   constructor({
     ring,
     backend,
-    halves,
-  }: { ring: Ring; backend: AttachedTransferBackend; halves: HostHalves }) {
+    hostBuffers,
+  }: { ring: Ring; backend: AttachedTransferBackend; hostBuffers: HostBuffers }) {
     this.#ring = ring;
     this.#backend = backend;
-    this.#halves = halves;
-    this.#seat = new Seat(ring, SlotState.Packed);
+    this.#hostBuffers = hostBuffers;
+    this.#seat = new SlotCursor(ring, SlotState.Packed);
   }
 
   get slot(): number {
@@ -40,7 +40,7 @@ export class SubmitActor implements Actor {
       const { slot } = this.#seat;
       const record = ring.record(slot);
       record[Field.submitBegin] = nowMs();
-      const bytes = this.#halves.moves(slot);
+      const bytes = this.#hostBuffers.moves(slot);
       record[Field.moved] = bytes;
       // A copy that a dead actor enqueued may still run: the same bytes once more change nothing
       // (Slot-8).

@@ -6,7 +6,7 @@ import { TrajectoryBuffer, type View } from '../src/index.ts';
 import { allocateShared } from '../src/shm/memory.ts';
 import { lanesAddon, type ViewHandle } from '../src/store/lanes/lanes-addon.ts';
 import type { StepFields } from '../src/store/lanes/schema.ts';
-import { insideOfTrajectories } from '../src/store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories } from '../src/store/lanes/trajectory-buffer.ts';
 import {
   type Column,
   columnsOf,
@@ -71,7 +71,7 @@ export class Batches {
     }: { view: View; rows: number; only?: string[]; prioritized?: boolean },
   ) {
     const spec = specOf(view);
-    const { memory } = insideOfTrajectories(buffer);
+    const { memory } = internalsOfTrajectories(buffer);
     const weighted: Weighted = prioritized ? 'device' : 'no';
     const wanted = (column: Column) => only?.includes(column.key) ?? true;
     const layout = placeColumns(columnsOf(buffer.layout, spec, weighted).filter(wanted), rows);

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../src/engine/pipeline/replay-pipeline.ts';
 import { Field } from '../src/engine/ring/slot.ts';
 import { DqnLearner } from '../src/entries/learner.ts';
 import {
@@ -190,7 +190,7 @@ async function watched(
   { pipeline, checkpoint, addRows, whenStill }: Rig,
   count: number,
 ): Promise<Seen[]> {
-  const { journal } = insideOf(pipeline).parts.ring;
+  const { journal } = internalsOf(pipeline).parts.ring;
   let read = journal.head;
   const longestGap = () => {
     let [last, longest] = [0, 0];

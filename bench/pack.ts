@@ -6,7 +6,7 @@
 
 import { nativeMemory } from '../src/device/native.ts';
 import { openDevice, type ReplayBuffer, uniformIndices } from '../src/index.ts';
-import { insideOfBuffer } from '../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer } from '../src/store/rows/replay-buffer.ts';
 import { rowsAddon } from '../src/store/rows/rows-addon.ts';
 import { type Benchmark, filledRows, type Goal, inTurn, speedBeside } from './harness.ts';
 
@@ -18,7 +18,7 @@ const MiB = 2 ** 20;
  */
 export function gathers(buffer: ReplayBuffer, rows: number, out: Uint8Array) {
   const handle = rowsAddon().openBuffer(
-    insideOfBuffer(buffer).memory,
+    internalsOfBuffer(buffer).memory,
     // One field of bytes, which nothing is asked of.
     Uint32Array.of(0, buffer.rowBytes, 1, 0, 0),
     new Float64Array(3),

@@ -1,9 +1,9 @@
 /** What the learner's thread leaves to be collected for a message that it takes. */
 import { ReplayBuffer } from '../src/index.ts';
 import { Ingest } from '../src/net/remote/ingest.ts';
-import { Marks } from '../src/net/remote/marks.ts';
 import { emptyHeader, HEADER_BYTES, sealMessage } from '../src/net/remote/message.ts';
-import { sinkOf } from '../src/net/remote/sinks.ts';
+import { sinkOf } from '../src/net/remote/row-sink.ts';
+import { SessionOffsets } from '../src/net/remote/session-offsets.ts';
 import { median, type Report } from './harness.ts';
 
 const MESSAGES = 400;
@@ -16,7 +16,7 @@ export function garbage(report: Report): void {
   const buffer = ReplayBuffer.create({ capacity: 10_000, fields: { row: { shape: [43] } } });
   const sink = sinkOf(buffer.share() as never);
   const ingest = new Ingest({
-    marks: Marks.create(),
+    marks: SessionOffsets.create(),
     sink,
     layout: 7,
     maxVersionLag: Number.POSITIVE_INFINITY,

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RemoteCollectors, type RemoteCollectorsOptions } from '../src/entries/remote.ts';
 import type { ReplayBuffer } from '../src/index.ts';
-import { insideOfBuffer } from '../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer } from '../src/store/rows/replay-buffer.ts';
 import type { TestServer } from '../test/remote/server.ts';
 import { sinceStamp } from './remote-clock.ts';
 import type { HostTask } from './remote-host.ts';
@@ -198,7 +198,7 @@ class Watch {
   }
   async #watch(): Promise<void> {
     const buffer = this.#buffer;
-    const { bells } = insideOfBuffer(buffer);
+    const { bells } = internalsOfBuffer(buffer);
     const bell = bells.claim()!;
     const row = new Float32Array(buffer.rowBytes / 4);
     const step = Math.max(1, Math.floor(16_384 / buffer.rowBytes));

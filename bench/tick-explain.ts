@@ -4,7 +4,7 @@
  * Beside them what the bytes alone cost.
  */
 import { nativeMemory } from '../src/device/native.ts';
-import { insideOf } from '../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../src/engine/pipeline/replay-pipeline.ts';
 import { Field } from '../src/engine/ring/slot.ts';
 import { openDevice, type ReplayBuffer, ReplayPipeline, uniformIndices } from '../src/index.ts';
 import { middle, type Report } from './harness.ts';
@@ -34,7 +34,7 @@ const steps = [
 
 /** The records of the last ticks that the journal holds. */
 function records(pipeline: ReplayPipeline): Float64Array[] {
-  const { journal } = insideOf(pipeline).parts.ring;
+  const { journal } = internalsOf(pipeline).parts.ring;
   const kept: Float64Array[] = [];
   journal.read(Math.max(0, journal.head - journal.capacity + 1), ({ record }) => kept.push(record));
   return kept;

@@ -91,8 +91,8 @@ export {
   defineCollector,
 } from './run/collectors/collector.ts';
 export { CollectorPool } from './run/collectors/collector-pool.ts';
-export type { RunningCollectors } from './run/collectors/pool-hold.ts';
 export type { CollectorPoolOptions } from './run/collectors/pool-options.ts';
+export type { RunningCollectors } from './run/collectors/pool-pause.ts';
 export type { CollectorStatistics, Episode } from './run/collectors/statistics.ts';
 export type { EndingName } from './shm/ending.ts';
 export type { WaitOptions } from './shm/wait.ts';

@@ -129,7 +129,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   // Those of rows.node.
   'src/store/rows/rows-addon.ts': ['src/store'],
   'src/store/lanes/lanes-addon.ts': ['src/store', 'src/engine/pipeline/source.ts'],
-  'src/store/rows/kept-addon.ts': ['src/store'],
+  'src/store/rows/persistence-addon.ts': ['src/store'],
   eventemitter3: ['src/engine/pipeline', 'src/run/checkpoint'],
   piscina: ['src/shm/task-thread.ts'],
   '@redis/client': ['src/net/remote/redis-connection.ts'],

@@ -1,13 +1,13 @@
 // Stands in for every rank of a halo exchange that is in another process: sends what its outgoing
 // halves are filled with, fills incoming halves with what arrives, and says of a rank here how it
-// left. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-words.ts, where the words
-// are drawn.
+// left. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-control.ts, where the
+// words are drawn.
 #pragma once
 #include "ranks/thread.hpp"
 
 namespace hotslot::ranks {
 
-// As src/shm/exchange-words.ts draws them, which compares these when it is given this addon.
+// As src/shm/exchange-control.ts draws them, which compares these when it is given this addon.
 enum RankState : int32_t { absent = 0, open = 1 };
 constexpr int32_t note_written = 2, line = 16;
 constexpr int64_t numbers = int64_t(1) << 30;

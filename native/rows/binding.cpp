@@ -75,10 +75,10 @@ Napi::Value open_buffer(Info info) {
 }
 
 // Writes row, field and element of a refused value to the result array → −1.
-double refused(const Buffer& buffer, const Odd& odd) {
-  buffer.result[0] = double(odd.row);
-  buffer.result[1] = double(odd.field);
-  buffer.result[2] = double(odd.element);
+double refused(const Buffer& buffer, const RefusedValue& value) {
+  buffer.result[0] = double(value.row);
+  buffer.result[1] = double(value.field);
+  buffer.result[2] = double(value.element);
   return -1;
 }
 
@@ -108,8 +108,8 @@ double look_at_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
   line_up(info, buffer, rows, 2, {}, nullptr);
-  Odd odd;
-  if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(buffer, odd);
+  RefusedValue value;
+  if (!buffer.check.look(buffer.fields, nullptr, rows, value)) return refused(buffer, value);
   return 0;
 }
 
@@ -122,8 +122,8 @@ double add_rows(Info info) {
   const Bytes mask = info[2].IsUndefined() ? Bytes{} : bytes_if_any(env, info[2]);
   if (mask.data != nullptr && mask.size < rows) throw range("rows addon: mask too short");
   line_up(info, buffer, rows, 5, mask, info[3]);
-  Odd odd;
-  if (!buffer.check.look(buffer.fields, mask.data, rows, odd)) return refused(buffer, odd);
+  RefusedValue value;
+  if (!buffer.check.look(buffer.fields, mask.data, rows, value)) return refused(buffer, value);
   // One call from admission to commit: a terminated thread cannot leave a counted insert without
   // its rows.
   Limiter* limiter = info[4].IsExternal() ? held<Limiter*>(info, 4) : nullptr;
@@ -150,8 +150,8 @@ double add_packed_rows(Info info) {
       field.instead = nullptr;
       field.stride = row_bytes;
     }
-    Odd odd;
-    if (!buffer.check.look(buffer.fields, nullptr, rows, odd)) return refused(buffer, odd);
+    RefusedValue value;
+    if (!buffer.check.look(buffer.fields, nullptr, rows, value)) return refused(buffer, value);
     if (some_zero(buffer.fields.data(), buffer.fields.size())) {
       fields = buffer.fields.data();
       field_count = buffer.fields.size();

@@ -58,7 +58,7 @@ bool all_finite(const uint8_t* values, uint64_t bytes, FloatKind kind) {
   return true;
 }
 
-uint64_t first_odd(const uint8_t* values, uint64_t bytes, const FieldKind& kind) {
+uint64_t first_non_finite(const uint8_t* values, uint64_t bytes, const FieldKind& kind) {
   uint64_t element = 0;
   while ((element + 1) * kind.item < bytes &&
          all_finite(values + element * kind.item, kind.item, kind.floats))

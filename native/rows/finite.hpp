@@ -27,7 +27,7 @@ struct FieldKind {
 // Whether all of these `bytes` are finite.
 bool all_finite(const uint8_t* values, uint64_t bytes, FloatKind kind);
 // The number of the first element that is not; only where one is.
-uint64_t first_odd(const uint8_t* values, uint64_t bytes, const FieldKind& kind);
+uint64_t first_non_finite(const uint8_t* values, uint64_t bytes, const FieldKind& kind);
 
 // Whether a flag or a discount is other than 0; −0 is 0.
 inline bool is_set(const uint8_t* value, const FieldKind& kind) {
@@ -38,7 +38,7 @@ inline bool is_set(const uint8_t* value, const FieldKind& kind) {
 }
 
 // A value that is refused.
-struct Odd {
+struct RefusedValue {
   uint64_t row, field, element;
 };
 

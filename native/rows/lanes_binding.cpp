@@ -107,9 +107,9 @@ double add_steps_js(Info info) {
     throw range("rows addon: skip is too short");
   const uint64_t steps = whole(info, 7);
   const StepsToAdd given{fields.data(), fields.size(), rewards, terminated, truncated, skip.data};
-  Odd odd;
-  if (writer.rules.finite_rewards && !look_at_lanes(given, writer.count, odd)) {
-    give(info, 9, {double(odd.row), double(odd.field), double(odd.element)});
+  RefusedValue value;
+  if (writer.rules.finite_rewards && !look_at_lanes(given, writer.count, value)) {
+    give(info, 9, {double(value.row), double(value.field), double(value.element)});
     return -1;
   }
   // One call from admission to commit: a terminated thread cannot leave a counted insert without

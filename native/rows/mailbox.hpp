@@ -98,7 +98,7 @@ inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t strid
 inline int64_t first_not_finite(const uint8_t* floats, uint64_t count) {
   constexpr uint64_t block = 1024;
   constexpr uint32_t exponent = 0x7f800000;
-  const auto odd = [floats](uint64_t i) {
+  const auto non_finite = [floats](uint64_t i) {
     uint32_t bits;
     std::memcpy(&bits, floats + i * sizeof bits, sizeof bits);
     return (bits & exponent) == exponent;
@@ -107,10 +107,10 @@ inline int64_t first_not_finite(const uint8_t* floats, uint64_t count) {
     const uint64_t end = at + block < count ? at + block : count;
     // Without a way out, so that it is done several at a time.
     uint32_t any = 0;
-    for (uint64_t i = at; i < end; ++i) any |= uint32_t(odd(i));
+    for (uint64_t i = at; i < end; ++i) any |= uint32_t(non_finite(i));
     if (!any) continue;
     for (uint64_t i = at; i < end; ++i)
-      if (odd(i)) return int64_t(i);
+      if (non_finite(i)) return int64_t(i);
   }
   return -1;
 }

@@ -37,7 +37,8 @@ bool RowCheck::is_terminated(const std::vector<Field>& fields, uint64_t row) con
   return set(Role::dones) && !set(Role::truncated);
 }
 
-bool RowCheck::look(std::vector<Field>& fields, const uint8_t* mask, uint64_t count, Odd& odd) {
+bool RowCheck::look(std::vector<Field>& fields, const uint8_t* mask, uint64_t count,
+                    RefusedValue& value) {
   for (size_t f = 0; f < fields.size(); ++f) {
     Field& field = fields[f];
     const FieldKind& kind = kinds_[f];
@@ -49,7 +50,7 @@ bool RowCheck::look(std::vector<Field>& fields, const uint8_t* mask, uint64_t co
       const uint8_t* at = row_of_field(field, mask, row);
       if (all_finite(at, field.bytes, kind.floats)) continue;
       if (kind.role != Role::next || !is_terminated(fields, row)) {
-        odd = {row, f, first_odd(at, field.bytes, kind)};
+        value = {row, f, first_non_finite(at, field.bytes, kind)};
         return false;
       }
       zero[row] = 1;
@@ -59,10 +60,10 @@ bool RowCheck::look(std::vector<Field>& fields, const uint8_t* mask, uint64_t co
   return true;
 }
 
-bool look_at_lanes(const StepsToAdd& steps, uint64_t count, Odd& odd) {
-  const auto refused = [&](uint64_t lane, size_t field, const uint8_t* value, uint64_t bytes,
+bool look_at_lanes(const StepsToAdd& steps, uint64_t count, RefusedValue& value) {
+  const auto refused = [&](uint64_t lane, size_t field, const uint8_t* from, uint64_t bytes,
                            const FieldKind& kind) {
-    odd = {lane, field, first_odd(value, bytes, kind)};
+    value = {lane, field, first_non_finite(from, bytes, kind)};
     return false;
   };
   for (size_t f = 0; f < steps.field_count; ++f) {

@@ -1,5 +1,5 @@
 // submit.node: the native half of actors/submit.ts and of every transfer backend. Moves a slot's
-// host half to its device half on the copy stream, or on the consumer's stream where a copy is
+// host buffer to its device buffer on the copy stream, or on the consumer's stream where a copy is
 // deferred to it.
 #include <napi.h>
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { rangeError, typeError } from './errors.ts';
 
 /** A value in few words, for an error's text: never its contents. */
-export function shown(value: unknown): string {
+export function describeValue(value: unknown): string {
   if (typeof value === 'string')
     return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
   if (typeof value === 'function') return 'a function';
@@ -28,7 +28,7 @@ export function checkCount(
   most = Number.MAX_SAFE_INTEGER,
 ): number {
   if (typeof value !== 'number') {
-    const text = typeof value === 'string' ? value : shown(value);
+    const text = typeof value === 'string' ? value : describeValue(value);
     throw typeError(`${name} must be a number, got ${typeof value} (${text})`);
   }
   if (!(Number.isSafeInteger(value) && value >= least && value <= most)) {
@@ -40,13 +40,14 @@ export function checkCount(
 
 /** Throws a TypeError unless `value` is true or false. */
 export function checkFlag(name: string, value: unknown): asserts value is boolean {
-  if (typeof value !== 'boolean') throw typeError(`${name} must be a boolean, got ${shown(value)}`);
+  if (typeof value !== 'boolean')
+    throw typeError(`${name} must be a boolean, got ${describeValue(value)}`);
 }
 
 /** Throws a TypeError for a key that is not an option: a misspelt one must not be ignored. */
 export function checkKeys(what: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null)
-    throw typeError(`${what} takes an options object, got ${shown(options)}`);
+    throw typeError(`${what} takes an options object, got ${describeValue(options)}`);
   // Unlike Object.keys() this makes no garbage: samples and views come by here.
   for (const key in options)
     if (!known.includes(key))
@@ -54,11 +55,15 @@ export function checkKeys(what: string, options: object, known: readonly string[
 }
 
 /** What the library gives to constructors that nobody else may call. */
-export const OURS = Symbol('hotslot');
+export const INTERNAL = Symbol('hotslot');
 
 /** Throws a TypeError unless the library itself calls; `instead` is what makes such an object. */
-export function checkOurs(key: unknown, what: string, instead: string): asserts key is typeof OURS {
-  if (key !== OURS) throw typeError(`new ${what}() is not for callers: use ${instead}`);
+export function checkInternal(
+  key: unknown,
+  what: string,
+  instead: string,
+): asserts key is typeof INTERNAL {
+  if (key !== INTERNAL) throw typeError(`new ${what}() is not for callers: use ${instead}`);
 }
 
 /**
@@ -75,6 +80,6 @@ export function checkPath(what: string, path: string | URL): string {
     }
   }
   if (typeof path !== 'string' || path === '' || path.includes('\0'))
-    throw typeError(`${what} takes a path or a file: URL, got ${shown(path)}`);
+    throw typeError(`${what} takes a path or a file: URL, got ${describeValue(path)}`);
   return resolve(path);
 }

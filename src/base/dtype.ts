@@ -3,7 +3,7 @@
  * are for storing: JavaScript has no array of their own, so a typed array's dtype is never one of
  * them.
  */
-import { checkCount, shown } from './checks.ts';
+import { checkCount, describeValue } from './checks.ts';
 import { rangeError, typeError } from './errors.ts';
 
 /** `code` is the number that kernels know the type by: native/kernels/gk.hpp has the same ones. */
@@ -67,7 +67,7 @@ export function dtypeOf<A extends TypedArray>(values: A): DTypeOf<A> | undefined
 export function checkDType<D extends DType>(name: string, value: D | undefined): D {
   if (typeof value !== 'string' || !Object.hasOwn(dtypes, value)) {
     throw typeError(
-      `${name}: unknown dtype ${shown(value)}; known: ${Object.keys(dtypes).join(', ')}`,
+      `${name}: unknown dtype ${describeValue(value)}; known: ${Object.keys(dtypes).join(', ')}`,
     );
   }
   return value;
@@ -97,11 +97,11 @@ export function elementCount(shape: readonly number[]): number {
 /** Throws unless it is an array of whole numbers of at least 0; gives the elements. */
 export function checkShape(shape: readonly number[]): number {
   if (!Array.isArray(shape))
-    throw typeError(`a shape is an array of whole numbers, got ${shown(shape)}`);
+    throw typeError(`a shape is an array of whole numbers, got ${describeValue(shape)}`);
   // The text is made for what is refused only.
   for (const d of shape)
     if (!Number.isSafeInteger(d) || d < 0)
-      checkCount(`shape [${shape.map(shown).join()}]: every dimension`, d, 0);
+      checkCount(`shape [${shape.map(describeValue).join()}]: every dimension`, d, 0);
   // Strides are those of a shape without empty dimensions, and must be numbers too.
   const most = shape.reduce((n, d) => n * Math.max(d, 1), 1);
   if (!Number.isSafeInteger(most))

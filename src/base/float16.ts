@@ -3,7 +3,7 @@
  * JavaScript only stores them: numbers are rounded on their way in and are exact on their way out.
  * `convert` of hotslot/learner does the second on a device.
  */
-import { shown } from './checks.ts';
+import { describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
@@ -95,7 +95,7 @@ function widened(half: number): number {
 
 function bitsOf(what: string, values: Float32Array): Uint32Array {
   if (!(values instanceof Float32Array))
-    throw typeError(`${what} takes a Float32Array, got ${shown(values)}`);
+    throw typeError(`${what} takes a Float32Array, got ${describeValue(values)}`);
   // Memory that was transferred away has no bits.
   return values.length === 0
     ? new Uint32Array()
@@ -104,5 +104,5 @@ function bitsOf(what: string, values: Float32Array): Uint32Array {
 
 function checkHalves(what: string, values: Uint16Array): void {
   if (!(values instanceof Uint16Array))
-    throw typeError(`${what} takes a Uint16Array, got ${shown(values)}`);
+    throw typeError(`${what} takes a Uint16Array, got ${describeValue(values)}`);
 }

@@ -2,7 +2,7 @@
  * Seeded random numbers for everything that is drawn on the processor: weights, environments,
  * examples. One object belongs to one thread.
  */
-import { checkCount, shown } from './checks.ts';
+import { checkCount, describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
@@ -51,14 +51,18 @@ export class Random {
       state.length === 4 &&
       state.every((n) => typeof n === 'number' && (n | 0) === n);
     if (!whole)
-      throw typeError(`loadState takes what state() gave, four whole numbers, got ${shown(state)}`);
+      throw typeError(
+        `loadState takes what state() gave, four whole numbers, got ${describeValue(state)}`,
+      );
     [this.#a, this.#b, this.#c, this.#count] = state as [number, number, number, number];
   }
 
   /** Uniform in [low, high). */
   between(low: number, high: number): number {
     if (typeof low !== 'number' || typeof high !== 'number')
-      throw typeError(`between takes two numbers, got ${shown(low)} and ${shown(high)}`);
+      throw typeError(
+        `between takes two numbers, got ${describeValue(low)} and ${describeValue(high)}`,
+      );
     return low + (high - low) * this.next();
   }
 
@@ -69,7 +73,8 @@ export class Random {
 
   /** A whole number in [0, count); `count` is a whole number from 1 to 2³². */
   below(count: number): number {
-    if (typeof count !== 'number') throw typeError(`below takes a number, got ${shown(count)}`);
+    if (typeof count !== 'number')
+      throw typeError(`below takes a number, got ${describeValue(count)}`);
     return Math.floor(this.next() * count);
   }
 }

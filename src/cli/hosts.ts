@@ -2,7 +2,7 @@
 
 import { unavailableError } from '../base/errors.ts';
 import { checkAddress } from '../net/remote/address.ts';
-import { openDesk } from '../net/remote/desk.ts';
+import { openAdminConnection } from '../net/remote/admin-connection.ts';
 import { keysOf } from '../net/remote/keys.ts';
 import { readStatus } from '../net/remote/status.ts';
 import type {
@@ -27,7 +27,7 @@ interface Asked {
 /** Rejects with a sentence where no learner has the run, or the server cannot be asked. */
 export async function hosts({ url, run, insecure, ca, json, print }: Asked): Promise<0> {
   const { status, learner } = keysOf(run);
-  await using desk = await openDesk({
+  await using desk = await openAdminConnection({
     address: checkAddress({ url, insecure, ca: ca || undefined }),
   });
   // What a learner said before it went does not count.

@@ -4,7 +4,7 @@
  */
 
 import { checkAddress } from '../net/remote/address.ts';
-import { lookAt } from '../net/remote/doctor.ts';
+import { inspectServer } from '../net/remote/doctor.ts';
 import { findingsOf } from '../net/remote/server-findings.ts';
 import { asJson, asText } from './finding.ts';
 
@@ -22,7 +22,9 @@ interface Asked {
  * server to look at.
  */
 export async function doctorOfServer({ url, insecure, ca, json, print }: Asked): Promise<0 | 1> {
-  const findings = findingsOf(await lookAt(checkAddress({ url, insecure, ca: ca || undefined })));
+  const findings = findingsOf(
+    await inspectServer(checkAddress({ url, insecure, ca: ca || undefined })),
+  );
   for (const finding of findings) print(json ? asJson(finding) : asText(finding));
   const wrong = findings.filter(({ ok }) => !ok).map(({ check }) => check);
   const ok = wrong.length === 0;

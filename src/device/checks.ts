@@ -1,5 +1,5 @@
 /** What everything built on devices checks first. */
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { closedError, typeError } from '../base/errors.ts';
 import { type Device, type Stream, Tensor } from './device.ts';
 
@@ -13,7 +13,7 @@ export const openedDevices = new WeakSet<object>();
 export function checkDevice(what: string, device: Device): Device {
   if (typeof device !== 'object' || device === null || !openedDevices.has(device))
     throw typeError(
-      `${what} takes an opened device, got ${shown(device)}: openDevice(name) gives one`,
+      `${what} takes an opened device, got ${describeValue(device)}: openDevice(name) gives one`,
     );
   if (device.closed) throw closedError(`${what}: device ${device.name}`, 'open it again');
   return device;
@@ -22,7 +22,9 @@ export function checkDevice(what: string, device: Device): Device {
 /** Throws TypeError unless it is a tensor, of whatever memory. */
 export function checkTensor(what: string, tensor: Tensor): Tensor {
   if (tensor instanceof Tensor) return tensor;
-  throw typeError(`${what} takes a tensor, got ${shown(tensor)}: device.allocate() makes one`);
+  throw typeError(
+    `${what} takes a tensor, got ${describeValue(tensor)}: device.allocate() makes one`,
+  );
 }
 
 /**
@@ -32,16 +34,17 @@ export function checkTensor(what: string, tensor: Tensor): Tensor {
 export function handleOf(what: string, kind: string, object: { readonly handle: number }): number {
   const handle = object?.handle;
   if (typeof handle === 'number') return handle;
-  throw typeError(`${what} takes ${kind}, got ${shown(object)}`);
+  throw typeError(`${what} takes ${kind}, got ${describeValue(object)}`);
 }
 
 export function checkFunction(what: string, fn: unknown): void {
-  if (typeof fn !== 'function') throw typeError(`${what} takes a function, got ${shown(fn)}`);
+  if (typeof fn !== 'function')
+    throw typeError(`${what} takes a function, got ${describeValue(fn)}`);
 }
 
 export function checkStream(what: string, stream: Stream): Stream {
   if (typeof stream?.launch === 'function') return stream;
   throw typeError(
-    `${what} takes a stream, got ${shown(stream)}: device.createStream() and currentStream give one`,
+    `${what} takes a stream, got ${describeValue(stream)}: device.createStream() and currentStream give one`,
   );
 }

@@ -3,7 +3,7 @@
  * no device.
  */
 
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import {
   checkDType,
   checkShape,
@@ -33,12 +33,12 @@ export class CpuTensor<
     if (!own) {
       const names = new Set(Object.values(dtypes).map(({ array }) => array.name));
       throw typeError(
-        `a cpu tensor is made of one of ${[...names].join(', ')}; got ${shown(data)}`,
+        `a cpu tensor is made of one of ${[...names].join(', ')}; got ${describeValue(data)}`,
       );
     }
     if (dtype !== undefined && !(data instanceof dtypes[checkDType('a cpu tensor', dtype)].array))
       throw typeError(
-        `a cpu tensor of ${dtype} is made of a ${dtypes[dtype].array.name}, got ${shown(data)}`,
+        `a cpu tensor of ${dtype} is made of a ${dtypes[dtype].array.name}, got ${describeValue(data)}`,
       );
     if (checkShape(shape) !== data.length)
       throw rangeError(`${data.length} elements do not fill a tensor of ${shape.join('×')}`);

@@ -3,7 +3,7 @@
  * native/device/device.hpp. Streams, events and graphs are the device's own, never Node's.
  * Enqueueing returns at once; nothing here blocks the main thread.
  */
-import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import {
   type ArrayOf,
   arrayOf,
@@ -246,7 +246,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
   ) {
     if (typeof storage?.bytes !== 'number' || typeof storage.device !== 'object')
       throw typeError(
-        `a tensor is a view of a device's memory, got ${shown(storage)}: device.allocate() makes one`,
+        `a tensor is a view of a device's memory, got ${describeValue(storage)}: device.allocate() makes one`,
       );
     checkDType('tensor', dtype);
     this.size = checkShape(shape);
@@ -258,16 +258,16 @@ export class Tensor<D extends DType = DType> implements Disposable {
     const element = dtypes[dtype].bytes;
     if (!Number.isSafeInteger(byteOffset) || byteOffset < 0 || byteOffset % element !== 0)
       throw rangeError(
-        `a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${shown(byteOffset)}`,
+        `a tensor of ${dtype} starts at a multiple of ${element} bytes, got ${describeValue(byteOffset)}`,
       );
     const steps = this.strides;
     if (!Array.isArray(steps))
-      throw typeError(`strides are an array of whole numbers, got ${shown(steps)}`);
+      throw typeError(`strides are an array of whole numbers, got ${describeValue(steps)}`);
     if (
       steps.length !== shape.length ||
       steps.some((step) => !Number.isSafeInteger(step) || step < 0)
     ) {
-      const got = `[${steps.map(shown).join()}] for [${shape}]`;
+      const got = `[${steps.map(describeValue).join()}] for [${shape}]`;
       throw rangeError(`strides are one whole number of at least 0 per dimension; got ${got}`);
     }
     const end = byteOffset + this.spanBytes;
@@ -337,7 +337,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
     const { array } = dtypes[this.dtype];
     if (!(values instanceof array) || values.length !== this.size)
       throw typeError(
-        `write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${shown(values)}`,
+        `write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${describeValue(values)}`,
       );
     // Of none there may be no memory either: it was transferred away.
     const { buffer, byteOffset, byteLength } = values;

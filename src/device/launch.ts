@@ -1,5 +1,5 @@
 /** A launch made of plain numbers, for one native call that reads them at once. */
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { dtypes } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkTensor } from './checks.ts';
@@ -51,7 +51,7 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
   for (let i = 0; i < wholes.length; i++) {
     const whole = wholes[i];
     if (typeof whole !== 'number')
-      throw typeError(`launch of '${kernel}': wholes[${i}] is ${shown(whole)}, no number`);
+      throw typeError(`launch of '${kernel}': wholes[${i}] is ${describeValue(whole)}, no number`);
     if (!Number.isSafeInteger(whole))
       throw rangeError(`launch of '${kernel}': wholes[${i}] must be a whole number, got ${whole}`);
     numbers[at++] = whole;
@@ -59,13 +59,14 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
   for (let i = 0; i < reals.length; i++) {
     const real = reals[i];
     if (typeof real !== 'number')
-      throw typeError(`launch of '${kernel}': reals[${i}] is ${shown(real)}, no number`);
+      throw typeError(`launch of '${kernel}': reals[${i}] is ${describeValue(real)}, no number`);
     numbers[at++] = real;
   }
 }
 
 function checkList(name: string, list: unknown): asserts list is readonly unknown[] {
-  if (!Array.isArray(list)) throw typeError(`launch: ${name} must be an array, got ${shown(list)}`);
+  if (!Array.isArray(list))
+    throw typeError(`launch: ${name} must be an array, got ${describeValue(list)}`);
 }
 
 /** A tensor, or the part of one that an operation touches, by the name it has there. */

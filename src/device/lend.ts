@@ -37,7 +37,7 @@ export function lendHost(
  * fetches the bytes (`copyOut`). Null where none is needed, or to be had; `warn` is told of the
  * latter.
  */
-export function homeFor(
+export function readbackBufferFor(
   device: Device,
   kind: HostKind,
   bytes: number,

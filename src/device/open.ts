@@ -3,7 +3,7 @@
  * once per process.
  */
 import { answered } from '../base/addon.ts';
-import { checkCount, checkFlag, checkKeys, shown } from '../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../base/checks.ts';
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../base/dtype.ts';
 import { closedError, stateError, typeError } from '../base/errors.ts';
 import { Deadline, refuseMainThread } from '../shm/wait.ts';
@@ -34,7 +34,9 @@ export function listDevices(): DeviceInfo[] {
  */
 export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   if (typeof name !== 'string')
-    throw typeError(`a device is named by a string such as 'auto' or 'host:0', got ${shown(name)}`);
+    throw typeError(
+      `a device is named by a string such as 'auto' or 'host:0', got ${describeValue(name)}`,
+    );
   return new OpenedDevice(name);
 }
 
@@ -169,7 +171,7 @@ class OpenedDevice implements Device {
     this.#check();
     const is = typeof stream?.device?.name === 'string' && typeof stream.prefetch === 'function';
     if (!is || (stream instanceof Handle && !Handle.is(stream)))
-      throw typeError(`withStream takes a stream, got ${shown(stream)}`);
+      throw typeError(`withStream takes a stream, got ${describeValue(stream)}`);
     checkFunction('withStream', fn);
     if (stream.device.name !== this.name)
       throw typeError(`a stream of ${stream.device.name} cannot be current on ${this.name}`);

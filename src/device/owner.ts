@@ -17,10 +17,10 @@ export let own: <T extends Closable>(owner: Owner, part: T) => T;
 /** Throws ERR_HOTSLOT_STATE_CLOSED from the first close() on, as parts may be gone since. */
 export let checkOpen: (owner: Owner) => void;
 /**
- * For a constructor: `using making = makingOf(this);` closes what there is unless it comes as far
- * as `making.done()`.
+ * For a constructor: `using construction = guardConstruction(this);` closes what there is unless it
+ * comes as far as `construction.done()`.
  */
-export let makingOf: (owner: Owner) => Making;
+export let guardConstruction: (owner: Owner) => ConstructionGuard;
 
 /** Base class of objects that are made of others. */
 export abstract class Owner implements Disposable {
@@ -38,7 +38,7 @@ export abstract class Owner implements Disposable {
     checkOpen = (owner) => {
       if (owner.#closing) throw closedError(owner.#called, owner.#next);
     };
-    makingOf = (owner) => new Making(owner);
+    guardConstruction = (owner) => new ConstructionGuard(owner);
   }
 
   /**
@@ -74,19 +74,19 @@ export abstract class Owner implements Disposable {
 }
 
 /** What a function or an object with another base class is made of. */
-export class Parts extends Owner {
+export class OwnedParts extends Owner {
   constructor(called = 'this') {
     super(called);
   }
   own<T extends Closable>(part: T): T {
     return own(this, part);
   }
-  making(): Making {
-    return makingOf(this);
+  construction(): ConstructionGuard {
+    return guardConstruction(this);
   }
 }
 
-class Making implements Disposable {
+class ConstructionGuard implements Disposable {
   #half: Closable | null;
   constructor(half: Closable) {
     this.#half = half;
@@ -98,7 +98,7 @@ class Making implements Disposable {
     try {
       this.#half?.close();
     } catch (error) {
-      // The caller is thrown why the making failed, not this.
+      // The caller is thrown why the construction failed, not this.
       process.emitWarning(
         `what was half made is not given back: ${errorOf(error).message}`,
         'DeviceWarning',
@@ -109,9 +109,9 @@ class Making implements Disposable {
 
 /** What `make` returns; when it throws, everything that it gave to `own` is closed again. */
 export function allOrNothing<T>(make: (own: <P extends Closable>(part: P) => P) => T): T {
-  const parts = new Parts();
-  using making = parts.making();
+  const parts = new OwnedParts();
+  using construction = parts.construction();
   const whole = make((part) => parts.own(part));
-  making.done();
+  construction.done();
   return whole;
 }

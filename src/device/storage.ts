@@ -3,7 +3,7 @@
  */
 
 import { types } from 'node:util';
-import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import {
   checkDType,
   checkShape,
@@ -64,7 +64,7 @@ export class MemoryStorage extends Handle implements Storage {
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void {
     checkCount('byteOffset', byteOffset, 0);
     if (!(bytes instanceof Uint8Array))
-      throw typeError(`write takes a Uint8Array, got ${shown(bytes)}`);
+      throw typeError(`write takes a Uint8Array, got ${describeValue(bytes)}`);
     checkStream('write', stream);
     checkTakesPart('a write', stream);
     nativeMemory().write(handleOf('write', 'a stream', stream), this.handle, byteOffset, bytes);
@@ -92,7 +92,9 @@ const bufferOf = Object.getOwnPropertyDescriptor(
  */
 function shared(view: TypedArray): TypedArray {
   if (!ArrayBuffer.isView(view) || dtypeOf(view) === undefined)
-    throw typeError(`registerHost takes a typed array that has a dtype, got ${shown(view)}`);
+    throw typeError(
+      `registerHost takes a typed array that has a dtype, got ${describeValue(view)}`,
+    );
   if (types.isSharedArrayBuffer(bufferOf.call(view))) return view;
   throw typeError(
     'registerHost takes a view of a SharedArrayBuffer: an ArrayBuffer could be transferred or detached while the device uses its bytes',

@@ -1,6 +1,6 @@
 /** Streams, events and graphs as thin objects over their handles. */
 
-import { checkFlag, checkKeys, shown } from '../base/checks.ts';
+import { checkFlag, checkKeys, describeValue } from '../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import { toBfloat16, toFloat16 } from '../base/float16.ts';
@@ -159,7 +159,7 @@ export class OpenedStream extends Handle implements Stream {
     const named = typeof kernel === 'string';
     if (!named && !isLoadedKernel(kernel))
       throw typeError(
-        `launch takes a kernel's name, or a kernel of device.loadKernels(), got ${shown(kernel)}`,
+        `launch takes a kernel's name, or a kernel of device.loadKernels(), got ${describeValue(kernel)}`,
       );
     const name = named ? kernel : kernel.name;
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
@@ -183,7 +183,7 @@ export class OpenedStream extends Handle implements Stream {
   prefetch(tensor: Tensor, device: number): void {
     checkTensor('prefetch', tensor).checkOpen();
     if (typeof device !== 'number')
-      throw typeError(`prefetch takes a device's index, got ${shown(device)}`);
+      throw typeError(`prefetch takes a device's index, got ${describeValue(device)}`);
     nativeManaged().prefetch(
       this.handle,
       tensor.handle,
@@ -245,7 +245,7 @@ function elementOf(dtype: DType, value: number | bigint): TypedArray {
   const element = new dtypes[dtype].array(1);
   const wanted = typeof element[0];
   if (typeof value !== wanted)
-    throw typeError(`fill of ${dtype} takes a ${wanted}, got ${shown(value)}`);
+    throw typeError(`fill of ${dtype} takes a ${wanted}, got ${describeValue(value)}`);
   if (dtype === 'bool' && value !== 0 && value !== 1)
     throw rangeError(`fill of bool takes 0 or 1, got ${value}`);
   if (dtype === 'float16') return toFloat16(Float32Array.of(value as number));

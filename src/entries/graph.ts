@@ -10,6 +10,7 @@ export {
   getSharedCaptureStream,
   getSharedGraphPool,
 } from '../device/graph/shared.ts';
+export type { PerStage } from '../extras/full-iteration/captured-iterations.ts';
 export {
   type FullGraphOptions,
   FullGraphWrapper,
@@ -21,7 +22,6 @@ export type {
   IterationData,
   IterationOptions,
 } from '../extras/full-iteration/iteration.ts';
-export type { PerStage } from '../extras/full-iteration/kept.ts';
 export { type Stage, StaticBufferLoader } from '../extras/full-iteration/static-buffer-loader.ts';
 export {
   cloneTensorsInStruct,

@@ -37,4 +37,4 @@ export {
   type HaloUpdaterOptions,
   type HaloWaitOptions,
 } from '../extras/halo/updater.ts';
-export type { RanksElsewhere } from '../shm/exchange-words.ts';
+export type { RanksElsewhere } from '../shm/exchange-control.ts';

@@ -53,4 +53,4 @@ export type { MatmulOptions } from '../learn/ops/rows.ts';
 export { MlpPolicy } from '../learn/policy.ts';
 export type { LearnerState, Saved } from '../learn/state.ts';
 export type { Draw, EventRecord, UpdateOptions } from '../learn/update-options.ts';
-export type { Odd, Watch, Watched } from '../learn/watch.ts';
+export type { NonFiniteReport, Odd, Watch, Watched } from '../learn/watch.ts';

@@ -2,7 +2,7 @@
  * Activations of a network, by name here and by number in the kernels (native/kernels/gk.hpp has
  * the same numbers).
  */
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { typeError } from '../base/errors.ts';
 
 export const activations = { none: 0, relu: 1, tanh: 2 } as const;
@@ -13,7 +13,7 @@ export type Activation = keyof typeof activations;
 export function checkActivation(name: string, value: unknown): Activation {
   if (typeof value !== 'string' || !Object.hasOwn(activations, value)) {
     throw typeError(
-      `${name}: unknown activation ${shown(value)}; known: ${Object.keys(activations).join(', ')}`,
+      `${name}: unknown activation ${describeValue(value)}; known: ${Object.keys(activations).join(', ')}`,
     );
   }
   return value as Activation;

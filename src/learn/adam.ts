@@ -6,7 +6,7 @@
 import { checkFlag, checkKeys } from '../base/checks.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
-import { makingOf, Owner, own } from '../device/owner.ts';
+import { guardConstruction, Owner, own } from '../device/owner.ts';
 import { checkVector, checkWithin } from './checks.ts';
 
 export interface AdamOptions {
@@ -158,7 +158,7 @@ export class Adam extends Owner {
     const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
     const { size } = parameters;
     this.#device = device;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.steps = own(this, device.allocate({ shape: [1], dtype: 'int32' }));
     this.mean = allocate(size);
     this.spread = allocate(size);
@@ -166,7 +166,7 @@ export class Adam extends Owner {
     this.#partial = allocate(normLanes);
     this.#looked = allocate(4);
     this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
-    making.done();
+    construction.done();
   }
 
   /**
@@ -240,13 +240,13 @@ export class Adam extends Owner {
       this.#rated && (begun === undefined ? Math.fround(given) !== rate : given !== begun);
     this.#options = { ...this.#options, learningRate: this.#rated ? given : (begun ?? shownRate) };
     if (replaces) this.setLearningRate(given, stream);
-    const odd = replaces ? [`learningRate ${given} (state: ${shownRate})`] : [];
+    const changed = replaces ? [`learningRate ${given} (state: ${shownRate})`] : [];
     const others = saved ? resolvedKeys.slice(1) : [];
     for (const [i, key] of others.entries()) {
       const [mine, its] = [own[i + 1] as number, saved?.[i + 1] as number];
-      if (mine !== its) odd.push(`${key} ${told(key, mine)} (state: ${told(key, its)})`);
+      if (mine !== its) changed.push(`${key} ${told(key, mine)} (state: ${told(key, its)})`);
     }
-    return odd;
+    return changed;
   }
 }
 

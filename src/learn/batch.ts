@@ -2,7 +2,7 @@
  * What an update reads of a batch, and writes to it: checked at the door, then cut into
  * minibatches.
  */
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { type Stream, Tensor } from '../device/device.ts';
 import { checkColumn, checkMatrix, checkRows, rowsOf } from './checks.ts';
@@ -83,7 +83,11 @@ export function columnsOf(
     const instead =
       key === 'dones' || key === 'truncated' ? " (or 'terminated', or 'discounts')" : '';
     const has =
-      value === undefined ? (own.length > 0 ? own.join(', ') : 'none') : `${shown(value)} there`;
+      value === undefined
+        ? own.length > 0
+          ? own.join(', ')
+          : 'none'
+        : `${describeValue(value)} there`;
     throw typeError(`a ${what} batch needs a tensor '${key}'${instead}; this one has ${has}`);
   }
   const rows = (given(batch, needed[0] as string) as Tensor).shape[0] ?? 0;

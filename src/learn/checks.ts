@@ -3,7 +3,7 @@
  * stride), and numbers.
  */
 
-import { checkCount, shown } from '../base/checks.ts';
+import { checkCount, describeValue } from '../base/checks.ts';
 import type { DType } from '../base/dtype.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../base/errors.ts';
 import { Tensor } from '../device/device.ts';
@@ -104,7 +104,7 @@ export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
     const instead =
       tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
     throw typeError(
-      `${name} must be a float32 tensor, got ${instead ? tensor.dtype : shown(tensor)}${instead}`,
+      `${name} must be a float32 tensor, got ${instead ? tensor.dtype : describeValue(tensor)}${instead}`,
     );
   }
   if (tensor.byteOffset % 4 !== 0)
@@ -115,7 +115,7 @@ export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
 /** Throws unless `value` is a number within [low, high]. */
 export function checkWithin(name: string, value: number, low: number, high: number): number {
   if (typeof value !== 'number')
-    throw typeError(`${name} must be a number, got ${typeof value} (${shown(value)})`);
+    throw typeError(`${name} must be a number, got ${typeof value} (${describeValue(value)})`);
   if (!(value >= low && value <= high))
     throw rangeError(`${name} must be within [${low}, ${high}], got ${value}`);
   return value;
@@ -128,7 +128,7 @@ export function checkWithin(name: string, value: number, low: number, high: numb
 export function checkObservations(obs: Float32Array, n: number, inputs: number): void {
   checkCount('n', n, 0);
   if (!(obs instanceof Float32Array))
-    throw typeError(`obs must be a Float32Array, got ${shown(obs)}`);
+    throw typeError(`obs must be a Float32Array, got ${describeValue(obs)}`);
   if (obs.length < n * inputs || obs.length % inputs !== 0)
     throw rangeError(
       `${n} rows of ${inputs} need ${n * inputs} floats, or those of more rows, got ${obs.length}`,

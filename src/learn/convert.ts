@@ -1,5 +1,5 @@
 /** Stored elements as float32, inside a graph: the kernel `convert` over tensors as they lie. */
-import { checkKeys, shown } from '../base/checks.ts';
+import { checkKeys, describeValue } from '../base/checks.ts';
 import { dtypes, elementCount } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkStream, checkTensor } from '../device/checks.ts';
@@ -39,7 +39,7 @@ export function convert(
     throw typeError(`convert writes float32, got a tensor of ${to.dtype}`);
   for (const [name, value] of Object.entries({ scale, shift }))
     if (typeof value !== 'number')
-      throw typeError(`convert: ${name} must be a number, got ${shown(value)}`);
+      throw typeError(`convert: ${name} must be a number, got ${describeValue(value)}`);
   const flat = to.contiguous && from.contiguous;
   if (to.size !== from.size || (!flat && to.shape[0] !== from.shape[0])) {
     throw rangeError(

@@ -1,7 +1,7 @@
 /**
  * What a network says of a value, one number or a distribution over atoms: how that is asked for.
  */
-import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkWithin } from './checks.ts';
 
@@ -39,7 +39,7 @@ export function checkKind(
   }
   if (kind !== 'categorical')
     throw typeError(
-      `${name} must be { kind: 'scalar' } or { kind: 'categorical', atoms, min, max }, got ${shown(kind ?? given)}`,
+      `${name} must be { kind: 'scalar' } or { kind: 'categorical', atoms, min, max }, got ${describeValue(kind ?? given)}`,
     );
   checkKeys(name, given as object, ['kind', 'atoms', 'min', 'max', ...more]);
   const { min, max, ...rest } = given as Partial<Atoms>;

@@ -5,7 +5,7 @@ import { loadedActionsCheck } from '../base/loaded-actions.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../device/device.ts';
 import { DeviceGenerator } from '../device/graph/generator.ts';
-import { checkOpen, makingOf, Owner, own } from '../device/owner.ts';
+import { checkOpen, guardConstruction, Owner, own } from '../device/owner.ts';
 import type { Adam } from './adam.ts';
 import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
 import {
@@ -35,18 +35,18 @@ export interface StepContext {
   /** the numbers of that name for this minibatch */
   draw(name: string): Floats;
   /** writes what is asked of an event; `made` is called only where something is */
-  tell(event: string, made: () => Told): void;
+  record(event: string, made: () => LossRecord): void;
 }
 
 /** What an event can be asked for. */
-export interface Told {
+export interface LossRecord {
   loss: Floats;
   gradient: Floats;
   optimiser: Adam;
 }
 
 /** What a learner does with a minibatch, and what it remembers. */
-export interface Work {
+export interface LearnerHooks {
   /** what watch() looks at */
   watched(): readonly Watched[];
   /** what a step may tell: each event's name, and how long its gradient is */
@@ -65,7 +65,7 @@ export interface Work {
  * For the end of a learner's constructor: everything has been enqueued on the device's current
  * stream.
  */
-export let begin: (learner: Learner, work: Work) => void;
+export let begin: (learner: Learner, work: LearnerHooks) => void;
 
 /** What it learns by, defaults filled in: numbers and texts, as JSON has them. */
 export type LearnerSettings = { readonly [name: string]: Setting };
@@ -98,7 +98,7 @@ export abstract class Learner extends Owner {
   #phase: number;
   #settled = false;
   #said!: () => void;
-  #work!: Work;
+  #work!: LearnerHooks;
   #watch: Watch | undefined;
   #minibatches = 1;
 
@@ -145,14 +145,14 @@ export abstract class Learner extends Owner {
       gamma: how.gamma ?? 0.99,
       ...how.settings,
     });
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#generator = how.draws
       ? own(this, new DeviceGenerator(device, { seed: how.seed }))
       : undefined;
     for (const { name, shape } of this.draws)
       this.#drawn.set(name, own(this, device.allocate({ shape })));
     this.#written = own(this, device.createEvent());
-    making.done();
+    construction.done();
     this.ready = new Promise<void>((resolve) => {
       this.#said = resolve;
     })
@@ -205,7 +205,7 @@ export abstract class Learner extends Owner {
       this.#work.step(stream, sliced(columns, start, this.batchSize), {
         phase: stream.capturing ? k : this.#phase++,
         draw: (name) => this.#draw(stream, name, draws[name], start),
-        tell: (event, made) => {
+        record: (event, made) => {
           if (record[event]) tell(stream, record[event], made());
           if (this.#watch) look(this.#watch, stream, event);
         },
@@ -294,7 +294,7 @@ export abstract class Learner extends Owner {
   }
 }
 
-function tell(stream: Stream, wanted: EventRecord, of: Told): void {
+function tell(stream: Stream, wanted: EventRecord, of: LossRecord): void {
   if (wanted.loss) stream.copy(wanted.loss, of.loss);
   if (wanted.norm) of.optimiser.norm(stream, of.gradient, wanted.norm);
   if (wanted.gradient) stream.copy(wanted.gradient, of.gradient);

@@ -2,7 +2,7 @@
  * The multilayer perceptron: the network that most learners are made of, by the sizes of its
  * layers.
  */
-import { checkCount, checkKeys, shown } from '../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { type Activation, checkActivation } from './activation.ts';
 import { type Layer, linear, relu, tanh } from './network/layers.ts';
@@ -37,7 +37,7 @@ export class Mlp extends Network {
     checkKeys('Mlp', options, ['sizes', 'activation', 'outputActivation']);
     const { sizes, activation = 'relu', outputActivation = 'none' } = options;
     if (!Array.isArray(sizes))
-      throw typeError(`sizes must be an array of layer sizes, got ${shown(sizes)}`);
+      throw typeError(`sizes must be an array of layer sizes, got ${describeValue(sizes)}`);
     if (sizes.length < 2) throw rangeError(`sizes needs at least input and output, got [${sizes}]`);
     sizes.forEach((size, i) => {
       checkCount(`sizes[${i}]`, size, 1, 2 ** 20);

@@ -118,10 +118,11 @@ class WatchedStream extends OpenedStream {
   async first(): Promise<NonFinite | null> {
     for (const [operation, { kernel, before: looks, behind }] of this.#operations.entries()) {
       const before: string[] = [];
-      for (const [name, values] of looks) if (placeOfOdd(await values) >= 0) before.push(name);
+      for (const [name, values] of looks)
+        if (placeOfNonFinite(await values) >= 0) before.push(name);
       for (const [tensor, values] of behind) {
         const read = await values;
-        const index = placeOfOdd(read);
+        const index = placeOfNonFinite(read);
         if (index < 0) continue;
         const value = read[index] as number;
         const why =
@@ -140,7 +141,7 @@ class WatchedStream extends OpenedStream {
   }
 }
 
-function placeOfOdd(values: ArrayLike<unknown>): number {
+function placeOfNonFinite(values: ArrayLike<unknown>): number {
   for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
   return -1;
 }

@@ -2,11 +2,11 @@
  * Running normalisation of observations on the device: statistics of every row that was seen, in
  * launches that can be captured.
  */
-import { checkCount, checkFlag, checkKeys, shown } from '../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
-import { makingOf, Owner, own } from '../device/owner.ts';
+import { guardConstruction, Owner, own } from '../device/owner.ts';
 import { checkMatrix, checkVector, checkWithin, rowStride } from './checks.ts';
 import { ops } from './ops/index.ts';
 
@@ -69,7 +69,7 @@ export class Normaliser extends Owner {
     this.#epsilon = epsilon;
     [this.#after, this.#outside, this.#start] = form === 'deviation' ? [1, 1, 0] : [0, 0, 1e-4];
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.published = how.published
       ? checkVector('published', how.published, 2 * size)
       : allocate(2 * size);
@@ -82,7 +82,7 @@ export class Normaliser extends Owner {
     this.published.write(
       Float32Array.from({ length: 2 * size }, (_, i) => (i < size ? 0 : this.#factorOf(1))),
     );
-    making.done();
+    construction.done();
   }
 
   #factorOf(variance: number): number {
@@ -129,7 +129,9 @@ export function normaliserOptions(options: NormaliserOptions): Required<Normalis
   checkKeys('normaliser', options, ['form', 'epsilon', 'clip']);
   const { form = 'variance' } = options;
   if (form !== 'variance' && form !== 'deviation')
-    throw typeError(`normaliser: form must be 'variance' or 'deviation', got ${shown(form)}`);
+    throw typeError(
+      `normaliser: form must be 'variance' or 'deviation', got ${describeValue(form)}`,
+    );
   const { epsilon = form === 'deviation' ? 1e-2 : 1e-8, clip = Number.POSITIVE_INFINITY } = options;
   checkWithin('normaliser: epsilon', epsilon, 1e-30, 1);
   checkWithin('normaliser: clip', clip, Number.MIN_VALUE, Number.POSITIVE_INFINITY);

@@ -2,7 +2,7 @@
  * The acting side of a learner's network: greedy actions on the calling thread from a flat weight
  * vector, no device.
  */
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkObservations, unloaded } from './checks.ts';
@@ -46,7 +46,7 @@ export class MlpPolicy {
   /** Copies a flat weight vector in, such as a version taken from the mailbox. */
   load(parameters: Float32Array): this {
     if (!(parameters instanceof Float32Array))
-      throw typeError(`parameters must be a Float32Array, got ${shown(parameters)}`);
+      throw typeError(`parameters must be a Float32Array, got ${describeValue(parameters)}`);
     if (parameters.length !== this.parameters.length) {
       const { inputs, outputs } = this.network;
       throw rangeError(

@@ -1,7 +1,7 @@
 /** What an update depends on, by name: read from the device, and put back. */
 
 import type { NamedTensors, TensorData } from '../base/arrays/tensors.ts';
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { type ArrayOf, type DType, dtypes } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import type { Stream, Tensor } from '../device/device.ts';
@@ -110,10 +110,11 @@ export function writeState(
   stream: Stream,
 ): void {
   if (typeof record !== 'object' || record === null)
-    throw typeError(`${what}: a state is what state() gives, got ${shown(record)}`);
+    throw typeError(`${what}: a state is what state() gives, got ${describeValue(record)}`);
   const known = new Map(parts);
-  const odd = Object.keys(record).find((name) => !known.has(name));
-  if (odd !== undefined) throw rangeError(`${what}: there is no '${odd}' in this learner's state`);
+  const unknown = Object.keys(record).find((name) => !known.has(name));
+  if (unknown !== undefined)
+    throw rangeError(`${what}: there is no '${unknown}' in this learner's state`);
   const writes = parts.map(([name, part]) => {
     const entry = record[name];
     if (entry === undefined && 'resume' in part)
@@ -124,7 +125,7 @@ export function writeState(
     const { data } = entry;
     if (entry.dtype !== dtype || !(data instanceof dtypes[dtype].array))
       throw typeError(
-        `${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${shown(data)}`,
+        `${what}: '${name}' is ${dtype}, the state has ${entry.dtype} in ${describeValue(data)}`,
       );
     const sizes = (of: readonly number[] | undefined) => of?.join('×') || 'a scalar';
     if (entry.shape?.join() !== shape.join() || data.length !== shape.reduce((n, d) => n * d, 1))

@@ -1,5 +1,5 @@
 /** Options of an update, and their checks. update() runs them before it enqueues anything. */
-import { checkKeys, shown } from '../base/checks.ts';
+import { checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { Tensor } from '../device/device.ts';
 import { checkVector } from './checks.ts';
@@ -41,7 +41,8 @@ export interface UpdateOptions {
 
 /** The floats of `out` that an update writes. */
 export function scalarsOf(out: Floats, names: readonly string[]): Floats {
-  if (!(out instanceof Tensor)) throw typeError(`out must be a float32 tensor, got ${shown(out)}`);
+  if (!(out instanceof Tensor))
+    throw typeError(`out must be a float32 tensor, got ${describeValue(out)}`);
   if (out.size < names.length)
     throw rangeError(
       `out needs at least ${names.length} floats for ${names.join(', ')}, got ${out.size}`,

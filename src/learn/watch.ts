@@ -3,7 +3,7 @@
  * layer.
  */
 import type { Device, Stream, Tensor } from '../device/device.ts';
-import { makingOf, Owner, own } from '../device/owner.ts';
+import { guardConstruction, Owner, own } from '../device/owner.ts';
 import type { Network, NetworkWorkspace } from './network/network.ts';
 import { passParts } from './network/network.ts';
 
@@ -24,7 +24,7 @@ export interface Watched {
 }
 
 /** What was NaN or infinite first. */
-export interface Odd {
+export interface NonFiniteReport {
   /** the optimiser's step, from 0 */
   readonly update: number;
   /** which update() that was, where each had as many minibatches as the last */
@@ -39,6 +39,9 @@ export interface Odd {
   /** all of that in a sentence */
   readonly text: string;
 }
+
+/** @deprecated Renamed to `NonFiniteReport`; this name goes in 0.5. */
+export type Odd = NonFiniteReport;
 
 interface Vector {
   readonly event: string;
@@ -78,7 +81,7 @@ export class Watch extends Owner {
     this.every = every;
     this.#minibatches = minibatches;
     const words = (...shape: number[]) => own(this, device.allocate({ shape, dtype: 'int32' }));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     const vector = (
       of: Watched,
       x: Floats,
@@ -105,15 +108,15 @@ export class Watch extends Owner {
       }));
       return [vector(of, memory, parts), vector(of, of.gradient, ends)];
     });
-    making.done();
+    construction.done();
   }
 
   /**
    * What was NaN or infinite first, of all that is done on the device's current stream; null when
    * nothing was.
    */
-  async first(): Promise<Odd | null> {
-    let first: (Odd & { rank: number }) | null = null;
+  async first(): Promise<NonFiniteReport | null> {
+    let first: (NonFiniteReport & { rank: number }) | null = null;
     for (const { found, parts } of this.#vectors) {
       const words = await found.toArray();
       for (const [i, { network, layer, what, rank }] of parts.entries()) {
@@ -131,7 +134,7 @@ export class Watch extends Owner {
       }
     }
     if (first === null) return null;
-    const { rank: _, ...odd } = first;
-    return odd;
+    const { rank: _, ...report } = first;
+    return report;
   }
 }

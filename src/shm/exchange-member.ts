@@ -1,12 +1,12 @@
 /**
  * A rank as a member of an exchange: it sends, tells all others what it failed of, and throws what
  * another one failed of, or that one left before it sent its part. The rules Exchange-1 to
- * Exchange-6 stand in exchange-words.ts.
+ * Exchange-6 stand in exchange-control.ts.
  */
 import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
-import { type ExchangeWords, RankState } from './exchange-words.ts';
+import { type ExchangeControlBlock, RankState } from './exchange-control.ts';
 import { Deadline, MAX_PARK_MS } from './wait.ts';
 
 /** What errors say of this kind of exchange. */
@@ -23,13 +23,13 @@ export interface ExchangeTexts {
 }
 
 export abstract class ExchangeMember {
-  readonly words: ExchangeWords;
+  readonly words: ExchangeControlBlock;
   readonly rank: number;
   readonly #texts: ExchangeTexts;
   /** a rank failed but has not written why; after this moment its reason is no longer waited for */
   #reasonUntil: Deadline | null = null;
 
-  constructor(words: ExchangeWords, rank: number, texts: ExchangeTexts) {
+  constructor(words: ExchangeControlBlock, rank: number, texts: ExchangeTexts) {
     this.words = words;
     this.rank = rank;
     this.#texts = texts;

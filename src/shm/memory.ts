@@ -4,7 +4,7 @@
  */
 import { freemem } from 'node:os';
 import { types } from 'node:util';
-import { checkCount, shown } from '../base/checks.ts';
+import { checkCount, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { systemMemory } from '../base/system-addon.ts';
 
@@ -69,7 +69,7 @@ export const isShared = (memory: unknown): memory is SharedArrayBuffer =>
  */
 export function checkShared(kind: string, shared: unknown, memory: unknown, rule: string): void {
   if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && isShared(memory)) return;
-  throw typeError(`${rule}, got ${shown(shared)}`);
+  throw typeError(`${rule}, got ${describeValue(shared)}`);
 }
 
 /** Throws a RangeError unless so many bytes lie there. */

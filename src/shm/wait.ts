@@ -6,7 +6,7 @@
  * The duty cycles of actors (actors/thread.ts) and collectors keep the same rule by themselves.
  */
 import { isMainThread } from 'node:worker_threads';
-import { shown } from '../base/checks.ts';
+import { describeValue } from '../base/checks.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
 
@@ -129,13 +129,13 @@ export function refuseMainThread(instead: string): void {
 export function checkTimeout(timeoutMs: unknown = 0): void {
   if (typeof timeoutMs !== 'number' || !(timeoutMs >= 0))
     throw rangeError(
-      `timeoutMs must be a number of milliseconds of at least 0, got ${shown(timeoutMs)}`,
+      `timeoutMs must be a number of milliseconds of at least 0, got ${describeValue(timeoutMs)}`,
     );
 }
 
 export function checkSignal(signal: unknown): void {
   if (signal !== undefined && !(signal instanceof AbortSignal))
-    throw typeError(`signal must be an AbortSignal, got ${shown(signal)}`);
+    throw typeError(`signal must be an AbortSignal, got ${describeValue(signal)}`);
 }
 
 /** The promise, or the signal's reason where that comes first; what was begun goes on. */

@@ -1,6 +1,6 @@
 /** Draws by priority (Schaul et al., 2016), and the pure draw of which they are made. */
 
-import { checkCount, checkKeys, checkOurs, OURS, shown } from '../base/checks.ts';
+import { checkCount, checkInternal, checkKeys, describeValue, INTERNAL } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import { lanesAddon, type ViewHandle } from './lanes/lanes-addon.ts';
@@ -34,7 +34,7 @@ export interface PrioritizedOptions {
 }
 
 /** For the package itself; not exported from it. */
-export let insideOfSampler: (sampler: PrioritizedSampler) => {
+export let internalsOfSampler: (sampler: PrioritizedSampler) => {
   readonly normalise: number;
   binding: Binding | null;
   /** a pipeline owns the tree */
@@ -53,11 +53,11 @@ export class PrioritizedSampler {
   }
 
   static {
-    insideOfSampler = (sampler) => sampler.#inside;
+    internalsOfSampler = (sampler) => sampler.#inside;
   }
 
   constructor(key: unknown, { alpha, epsilon, normalise }: Required<PrioritizedOptions>) {
-    checkOurs(key, 'PrioritizedSampler', 'prioritized()');
+    checkInternal(key, 'PrioritizedSampler', 'prioritized()');
     this.alpha = alpha;
     this.epsilon = epsilon;
     this.normalise = normalise;
@@ -100,7 +100,7 @@ export function prioritized(options: PrioritizedOptions = {}): PrioritizedSample
   const { alpha = 0.6, epsilon = 1e-6, normalise = 'tree' } = options;
   checkAtLeast0('alpha', alpha);
   checkAtLeast0('epsilon', epsilon);
-  return new PrioritizedSampler(OURS, { alpha, epsilon, normalise: checkNormalise(normalise) });
+  return new PrioritizedSampler(INTERNAL, { alpha, epsilon, normalise: checkNormalise(normalise) });
 }
 
 /**
@@ -128,7 +128,7 @@ export function prioritizedIndices(options: {
   ]);
   const { leaves, seed, beta = 0.4, normalise = 'tree', masses } = options;
   if (!(leaves instanceof Float64Array))
-    throw typeError(`leaves must be a Float64Array, got ${shown(leaves)}`);
+    throw typeError(`leaves must be a Float64Array, got ${describeValue(leaves)}`);
   if (leaves.length === 0) throw rangeError('leaves must hold at least one leaf, got none');
   const wrong = leaves.findIndex((leaf) => !(leaf >= 0 && leaf < Number.POSITIVE_INFINITY));
   if (wrong >= 0)
@@ -136,7 +136,7 @@ export function prioritizedIndices(options: {
   if (leaves.reduce((sum, leaf) => sum + leaf, 0) === Number.POSITIVE_INFINITY)
     throw rangeError(`the ${leaves.length} leaves add up to more than a float64 holds`);
   if (masses !== undefined && !(masses instanceof Float64Array))
-    throw typeError(`masses must be a Float64Array, got ${shown(masses)}`);
+    throw typeError(`masses must be a Float64Array, got ${describeValue(masses)}`);
   if (masses !== undefined && (seed !== undefined || options.count !== undefined))
     throw rangeError('give masses, or seed and count, not both');
   const odd = masses?.findIndex((mass) => !(mass >= 0 && mass < Number.POSITIVE_INFINITY)) ?? -1;
@@ -167,7 +167,8 @@ export function prioritizedIndices(options: {
 }
 
 export function checkBeta(beta: unknown): number {
-  if (typeof beta !== 'number') throw typeError(`beta must be a number, got ${shown(beta)}`);
+  if (typeof beta !== 'number')
+    throw typeError(`beta must be a number, got ${describeValue(beta)}`);
   if (!(beta >= 0 && beta <= 1)) throw rangeError(`beta must be from 0 to 1, got ${beta}`);
   return beta;
 }
@@ -175,13 +176,14 @@ export function checkBeta(beta: unknown): number {
 function checkNormalise(normalise: unknown): Normalise {
   if (!normalises.includes(normalise as Normalise))
     throw typeError(
-      `normalise must be ${normalises.map((n) => `'${n}'`).join(', ')}, got ${shown(normalise)}`,
+      `normalise must be ${normalises.map((n) => `'${n}'`).join(', ')}, got ${describeValue(normalise)}`,
     );
   return normalise as Normalise;
 }
 
 function checkAtLeast0(name: string, value: unknown): void {
-  if (typeof value !== 'number') throw typeError(`${name} must be a number, got ${shown(value)}`);
+  if (typeof value !== 'number')
+    throw typeError(`${name} must be a number, got ${describeValue(value)}`);
   if (!(value >= 0 && value < Number.POSITIVE_INFINITY))
     throw rangeError(`${name} must be finite and at least 0, got ${value}`);
 }

@@ -2,11 +2,18 @@
  * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts
  * lie in shared memory and move natively (native/rows/limiter.hpp); any thread may ask and count.
  */
-import { checkCount, checkFlag, checkKeys, checkOurs, OURS, shown } from '../base/checks.ts';
+import {
+  checkCount,
+  checkFlag,
+  checkInternal,
+  checkKeys,
+  describeValue,
+  INTERNAL,
+} from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { BELL_WORDS, BellBoard } from '../shm/bell.ts';
 import { allocateShared, checkRoom, checkShared, LINE } from '../shm/memory.ts';
-import { keptAddon } from './rows/kept-addon.ts';
+import { persistenceAddon } from './rows/persistence-addon.ts';
 import { type LimiterHandle, rowsAddon } from './rows/rows-addon.ts';
 
 /** collectors that can wait for room to add */
@@ -47,7 +54,7 @@ export interface SharedRateLimiter extends Required<RateLimiterOptions> {
 }
 
 /** For the package itself; not exported from it. */
-export let insideOfLimiter: (limiter: RateLimiter) => {
+export let internalsOfLimiter: (limiter: RateLimiter) => {
   /** rung after samples are counted: bells of collectors that wait to add */
   readonly bells: BellBoard;
   /** for the native add, which admits and counts inserts in the same call as it writes the rows */
@@ -94,7 +101,7 @@ export class RateLimiter {
   }
 
   static {
-    insideOfLimiter = (limiter) => ({
+    internalsOfLimiter = (limiter) => ({
       bells: limiter.#bells,
       handle: limiter.#handle,
       checkAdd: (rows) => limiter.#checkAdd(rows),
@@ -107,12 +114,13 @@ export class RateLimiter {
         limiter.#rung(rowsAddon().takeSamples(limiter.#handle, rows, word, value)),
       giveBack: (rows, word, value) =>
         rowsAddon().countSamples(limiter.#handle, -rows, word, value),
-      restore: (inserts, samples) => keptAddon().setLimiter(limiter.#memory, inserts, samples),
+      restore: (inserts, samples) =>
+        persistenceAddon().setLimiter(limiter.#memory, inserts, samples),
     });
   }
 
   private constructor(key: unknown, shared: SharedRateLimiter) {
-    checkOurs(key, 'RateLimiter', 'RateLimiter.create() or attach()');
+    checkInternal(key, 'RateLimiter', 'RateLimiter.create() or attach()');
     this.#shared = shared;
     this.samplesPerInsert = shared.samplesPerInsert;
     this.minSize = shared.minSize;
@@ -148,7 +156,7 @@ export class RateLimiter {
     const memory = new Float64Array(place.memory, place.offset, bytes / 8);
     rowsAddon().formatLimiter(memory, samplesPerInsert, minSize, errorBuffer, gateAdd);
     return new RateLimiter(
-      OURS,
+      INTERNAL,
       Object.freeze({ kind: KIND, ...place, samplesPerInsert, minSize, errorBuffer, gateAdd }),
     );
   }
@@ -162,7 +170,7 @@ export class RateLimiter {
       'RateLimiter.attach() needs what share() of a rate limiter returned',
     );
     checkRoom(shared, placesOf().bytes);
-    return new RateLimiter(OURS, shared);
+    return new RateLimiter(INTERNAL, shared);
   }
 
   share(): SharedRateLimiter {
@@ -281,5 +289,5 @@ function count(rows: number): string {
 /** Throws a TypeError unless it is a limiter of this thread, or none. */
 export function checkLimiter(limiter: unknown): asserts limiter is RateLimiter | null {
   if (limiter !== null && !(limiter instanceof RateLimiter))
-    throw typeError(`limiter must be a RateLimiter, got ${shown(limiter)}`);
+    throw typeError(`limiter must be a RateLimiter, got ${describeValue(limiter)}`);
 }

@@ -92,7 +92,7 @@ export class Bench {
         deviceRows: this.slots.deviceRows?.share() ?? null,
         lookMs: 0,
         coresFree: false,
-        mailboxHome: 0,
+        mailboxReadback: 0,
         averaging: null,
       },
       [role],
@@ -156,7 +156,7 @@ export class Bench {
       (this.slots.spent[0] as { handle: number }).handle,
       1000,
     );
-    this.slots.updates?.applyPending(this.slots.host, this.slots.comeHome(this.ring));
+    this.slots.updates?.applyPending(this.slots.host, this.slots.readBack(this.ring));
     this.source.release();
     for (const graph of this.#graphs) graph.close();
     this.slots.close();

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { Hosted } from '../../actors/hosted.ts';
 import { hostsIn, placementOf } from '../../src/engine/pipeline/options.ts';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';
 import { Hosting } from '../../src/engine/ring/role-bells.ts';
 import { type Role, roles } from '../../src/engine/ring/slot.ts';
@@ -18,7 +18,7 @@ import { itLonger, setting } from '../rig/setting.ts';
 const threadsOf = (made: ReplayPipeline) =>
   workersOf(made).filter((worker) => worker !== undefined).length;
 const hostOf = (made: ReplayPipeline, role: 'pack' | 'replay') => {
-  const { bells, header } = insideOf(made).parts.ring;
+  const { bells, header } = internalsOf(made).parts.ring;
   return bells.threads.find((thread) => bells.hostedBy(thread, header.hosting).includes(role));
 };
 const byHand = async (made: ReplayPipeline, tick: number) => {

@@ -8,7 +8,7 @@ import type { Actor } from '../../src/engine/pipeline/actors.ts';
 import { BatchSource, type SharedView } from '../../src/engine/pipeline/source.ts';
 import { roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { prioritized, RateLimiter, type Tensor, type TransitionSample } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { addSteps, replica, stepsBuffer, VIEW } from '../pipeline/steps.ts';
 import { Bench } from './bench.ts';
 
@@ -121,7 +121,7 @@ describe('priorities, stepped', () => {
   it('a request that waits for steps is taken back when the run is paused, and made again by the next one', () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 1000 });
     const { buffer, writer } = stepsBuffer(0, 400, limiter);
-    const other = insideOfTrajectories(buffer).bells.claim()!;
+    const other = internalsOfTrajectories(buffer).bells.claim()!;
     const source = new BatchSource({ buffer, view: buffer.transitions(VIEW), sampleCount: ROWS });
     const bench = new Bench(3, 10, source);
     const [pack] = [0];

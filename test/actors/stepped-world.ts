@@ -15,7 +15,7 @@ import { ThreadState } from '../../src/engine/ring/header.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';
 import type { Role } from '../../src/engine/ring/slot.ts';
 import { Bell } from '../../src/shm/bell.ts';
-import { ExchangeWords } from '../../src/shm/exchange-words.ts';
+import { ExchangeControlBlock } from '../../src/shm/exchange-control.ts';
 
 /** A wait that nothing ends for so long, on the world's clock, is one for ever. */
 const FOR_EVER_MS = 120_000;
@@ -124,10 +124,10 @@ export class World implements Disposable {
         },
     );
     this.replace(
-      ExchangeWords.prototype,
+      ExchangeControlBlock.prototype,
       'fill',
       (fill) =>
-        function (this: ExchangeWords, ...given) {
+        function (this: ExchangeControlBlock, ...given) {
           world.#point();
           fill.apply(this, given);
         },

@@ -5,7 +5,7 @@ import type { Actor } from '../../src/engine/pipeline/actors.ts';
 import { BatchSource } from '../../src/engine/pipeline/source.ts';
 import { roles, SlotState } from '../../src/engine/ring/slot.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
-import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
 import { rows, SAMPLE } from '../pipeline/fixture.ts';
 import { Latch } from '../rig/latch.ts';
 import { until } from '../rig/until.ts';
@@ -54,7 +54,7 @@ describe('the actors, stepped', () => {
       const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter });
       buffer.add(rows(32));
       const bench = new Bench(2, 100, new BatchSource({ buffer, sampleCount: SAMPLE }));
-      expect(insideOfLimiter(limiter).take(SAMPLE, bench.ring.header.counted, 1)).to.equal(true);
+      expect(internalsOfLimiter(limiter).take(SAMPLE, bench.ring.header.counted, 1)).to.equal(true);
       (bench.actors[pack] as Actor).close();
       bench.actors[pack] = bench.make('pack');
       return { bench, limiter };

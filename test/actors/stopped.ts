@@ -3,7 +3,7 @@
  * afterwards.
  */
 import { expect } from 'chai';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
 import { closeAll, rows, SAMPLE } from '../pipeline/fixture.ts';
 import { closeGroups, join, learner, read } from '../ranks/learners.ts';
@@ -125,7 +125,7 @@ async function played(
   laid = null;
   const { ticks, every } = of;
   const { world, limiters, learners, buffers } = table;
-  const rings = learners.map(({ made }) => insideOf(made).parts.ring);
+  const rings = learners.map(({ made }) => internalsOf(made).parts.ring);
   const aborts = learners.map(() => new AbortController());
   const done: Promise<unknown>[] = [];
   const came = new Set<Stop>();
@@ -141,7 +141,7 @@ async function played(
     else if (stop === 'fail')
       rings[rank]!.fail({ role: 'opener', slot: -1, tick: -1, error: new Error('out of eggs') });
     else {
-      const held = insideOf(made).control.use(
+      const held = internalsOf(made).control.use(
         async () => {
           // Others go on meanwhile.
           for (let turn = 0; turn < 3; turn++) {

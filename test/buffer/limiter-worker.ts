@@ -2,9 +2,9 @@
  * A thread of the rate limiter's stress test: adds or samples, and parks on its bell whenever it is
  * told "not yet".
  */
-import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
 import {
-  insideOfBuffer,
+  internalsOfBuffer,
   ReplayBuffer,
   type SharedReplayBuffer,
 } from '../../src/store/rows/replay-buffer.ts';
@@ -24,7 +24,7 @@ const buffer = ReplayBuffer.attach(work.shared);
 const limiter = buffer.limiter!;
 const stop = new Int32Array(work.stop);
 const adds = work.role === 'add';
-const bell = (adds ? insideOfLimiter(limiter).bells : insideOfBuffer(buffer).bells).claim()!;
+const bell = (adds ? internalsOfLimiter(limiter).bells : internalsOfBuffer(buffer).bells).claim()!;
 const batch = { x: new Float32Array(work.rows) };
 
 function run(): string {

@@ -4,11 +4,11 @@
  */
 import { expect } from 'chai';
 import {
-  insideOfLimiter,
+  internalsOfLimiter,
   RateLimiter,
   type RateLimiterOptions,
 } from '../../src/store/rate-limiter.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import type { LimiterWork } from './limiter-worker.ts';
 
@@ -111,8 +111,8 @@ describe('rate limiter', () => {
 
   it('rings collectors after samples are counted, and waiting samplers after rows are added', () => {
     const { limiter, buffer } = limited();
-    const collector = insideOfLimiter(limiter).bells.claim()!;
-    const sampler = insideOfBuffer(buffer).bells.claim()!;
+    const collector = internalsOfLimiter(limiter).bells.claim()!;
+    const sampler = internalsOfBuffer(buffer).bells.claim()!;
     limiter.countSamples(1);
     expect([collector.read(), sampler.read()]).to.deep.equal([1, 0]);
     buffer.add(rows(10));
@@ -235,7 +235,7 @@ describe('rate limiter', () => {
     const answers = await Promise.all(adders.map((thread) => thread.result()));
     expect(answers).to.deep.equal(['done', 'done']);
     Atomics.store(new Int32Array(stop), 0, 1);
-    insideOfBuffer(buffer).bells.ringAll();
+    internalsOfBuffer(buffer).bells.ringAll();
     expect(await sampler.result()).to.equal('done');
     expect([limiter.inserts, buffer.ptr]).to.deep.equal([12_000, 12_000]);
     expect(Math.abs(limiter.samples - 4 * (12_000 - 30))).to.be.at.most(40);

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { itAll } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
 import { checkedRows, fault, fields, WORDS } from './checked-rows.ts';
@@ -107,7 +107,7 @@ describe('replay buffer in many threads', () => {
     const threads = new RowThreads(buffer, 2);
     const survivor = threads.send('write', 60_000, 1).result();
     const reading = threads.send('read').result<Reading>();
-    const bell = insideOfBuffer(buffer).bells.claim()!;
+    const bell = internalsOfBuffer(buffer).bells.claim()!;
     const alive = setInterval(() => {}, 1000); // waitAsync alone does not hold the process
     for (let round = 0; round < 8; round++) {
       const victim = threads.send('write for ever', 0, 1 + (round % 3), 0);

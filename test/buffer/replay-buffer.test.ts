@@ -1,6 +1,6 @@
 /** One thread's view of the replay buffer: what goes in comes out. */
 import { expect } from 'chai';
-import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
 describe('replay buffer', () => {
@@ -144,7 +144,7 @@ describe('replay buffer', () => {
   it('counts rows exactly beyond 2^32 and goes on wrapping', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
     const start = 2 ** 32 + 1; // 2^32 mod 3 is 1, so the next row lies at index 2
-    insideOfBuffer(buffer).setCounters(start);
+    internalsOfBuffer(buffer).setCounters(start);
     expect([buffer.ptr, buffer.size]).to.deep.equal([start, 3]);
     buffer.add({ x: Float32Array.of(1, 2) });
     expect(buffer.ptr).to.equal(start + 2);
@@ -152,7 +152,7 @@ describe('replay buffer', () => {
       1, 2, 0,
     ]);
     const far = 2 ** 53 - 10;
-    insideOfBuffer(buffer).setCounters(far);
+    internalsOfBuffer(buffer).setCounters(far);
     buffer.add({ x: Float32Array.of(7) });
     expect(buffer.ptr).to.equal(far + 1);
   });
@@ -211,17 +211,17 @@ describe('replay buffer', () => {
 
   it('rings every bell that was claimed after an add', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
-    const bell = insideOfBuffer(buffer).bells.claim()!;
+    const bell = internalsOfBuffer(buffer).bells.claim()!;
     const seen = bell.read();
     buffer.add({ x: Float32Array.of(1) });
     expect(bell.read()).to.equal(seen + 1);
-    insideOfBuffer(buffer).bells.release(bell);
+    internalsOfBuffer(buffer).bells.release(bell);
   });
 
   it('counts what writers own, and what they committed, where native code does', () => {
     using buffer = ReplayBuffer.create({ capacity: 4, fields: { x: { shape: [] } } });
     buffer.add({ x: Float32Array.of(0, 1, 2, 3) });
-    const { reserved, committed, ledger } = insideOfBuffer(buffer);
+    const { reserved, committed, ledger } = internalsOfBuffer(buffer);
     expect([reserved.load(), committed.load()]).to.deep.equal([4, 4]);
     // As a writer does that has two rows to write: they go over the oldest two.
     reserved.store(6);

@@ -5,7 +5,7 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type SavedCheckpoint, type Tensor, type Tick } from '../../src/index.ts';
 import { SPREAD } from '../pipeline/fixture.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
@@ -253,7 +253,7 @@ describe('checkpoint: exactness', function () {
       const patient = await Checkpoint.open(folder, { ...run.parts, every: '10 ms' });
       await run.pipeline.sampleLargeBatch(5, ROWS);
       const first = new Promise<SavedCheckpoint>((resolve) => patient.once('saved', resolve));
-      await until('it wants to save', () => insideOf(run.pipeline).control.standing);
+      await until('it wants to save', () => internalsOf(run.pipeline).control.standing);
       for (let i = 0; i < 20; i++) await new Promise(setImmediate);
       expect((await Checkpoint.inspect(folder))?.save).to.equal(1);
       run.pipeline.afterTick();

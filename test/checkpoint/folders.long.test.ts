@@ -15,7 +15,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { tensorBoard } from '../../src/entries/monitor.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -158,7 +158,7 @@ describe('checkpoint: folders', () => {
         () => saved(folder, run),
         (what) => {
           const [, act = ''] = /^(open|flush) .*priorities-1\.safetensors\..*tmp$/.exec(what) ?? [];
-          standing[act] = insideOf(run.pipeline).control.standing;
+          standing[act] = internalsOf(run.pipeline).control.standing;
         },
       );
       expect(standing).to.include({ open: true, flush: false });

@@ -3,15 +3,15 @@
  * throw change nothing.
  */
 import { expect } from 'chai';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { Checkpoint, type CollectorStatistics, type SavedCheckpoint } from '../../src/index.ts';
-import { holders } from '../../src/run/collectors/pool-hold.ts';
+import { pausables } from '../../src/run/collectors/pool-pause.ts';
 import { rejection } from '../rig/refusal.ts';
 import { until } from '../rig/until.ts';
 import { change, changed, closeAll, inFolder, make, manualTick, ROWS, type Run } from './rig.ts';
 
 const wants = ({ pipeline }: Run) =>
-  until('it wants to save', () => insideOf(pipeline).control.standing);
+  until('it wants to save', () => internalsOf(pipeline).control.standing);
 
 /** Errors that nobody catches, while `act` goes on; as many as there are to be. */
 async function uncaughtOf(count: number, act: () => Promise<void>): Promise<string[]> {
@@ -43,7 +43,7 @@ describe('checkpoint: patience', () => {
       });
       expect(error.message).to.equal('in the midst of a tick');
       // Nothing stands still, and the folder is free.
-      expect(insideOf(run.pipeline).control.standing).to.equal(false);
+      expect(internalsOf(run.pipeline).control.standing).to.equal(false);
       expect(await Checkpoint.inspect(folder)).to.equal(null);
       run.pipeline.afterTick();
       await manualTick(run, 5);
@@ -60,7 +60,7 @@ describe('checkpoint: patience', () => {
       const first = await Checkpoint.open(`${folder}/first`, { ...run.parts, every });
       await wants(run);
       const second = await Checkpoint.open(`${folder}/second`, { ...run.parts, every });
-      const turn = insideOf(run.pipeline).control;
+      const turn = internalsOf(run.pipeline).control;
       const use = turn.use.bind(turn);
       const asked = new Promise<void>((resolve) => {
         turn.use = (work, options) => {
@@ -106,7 +106,7 @@ describe('checkpoint: patience', () => {
         statistics: () => ({}) as CollectorStatistics,
         close: async () => {},
       };
-      holders.set(collectors, async () => {
+      pausables.set(collectors, async () => {
         run.pipeline.startPrepare(4, ROWS);
         return { state: 'at rest', late: [], release: () => {} };
       });
@@ -141,7 +141,7 @@ describe('checkpoint: patience', () => {
         throw new Error('no more');
       };
       const checkpoint = await Checkpoint.open(folder, { ...run.parts, learner, extra: failing });
-      const { control } = insideOf(run.pipeline);
+      const { control } = internalsOf(run.pipeline);
       let over = false;
       const failed = rejection(checkpoint.save()).then((error) => {
         over = true;

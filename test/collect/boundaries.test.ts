@@ -9,9 +9,9 @@ import { type AnyEnvironment, evaluate } from '../../src/entries/collect.ts';
 import { type ActorPolicy, SacPolicy, Td3Policy } from '../../src/entries/learner.ts';
 import { takeActions } from '../../src/run/environments/actions.ts';
 import { rowColumns } from '../../src/run/environments/columns.ts';
-import { Seen } from '../../src/run/environments/seen.ts';
+import { FrameStack } from '../../src/run/environments/frame-stack.ts';
 import { spacesOf } from '../../src/run/environments/spaces.ts';
-import { MadeSet } from '../../src/run/environments/vector-environment.ts';
+import { EnvironmentList } from '../../src/run/environments/vector-environment.ts';
 
 type DType = 'float32' | 'float64' | 'int32' | 'uint8';
 
@@ -43,7 +43,7 @@ function environment(
 const hooks = { nextSeed: () => 1 };
 
 async function stepped(of: AnyEnvironment, steps: number) {
-  const vector = new MadeSet([of]).play(hooks);
+  const vector = new EnvironmentList([of]).play(hooks);
   await vector.begin();
   for (let i = 0; i < steps; i++) await vector.step([0]);
   return vector;
@@ -111,7 +111,7 @@ describe('collect: numbers at the boundary', () => {
       environment('int32', () => 2 ** 24 + 1),
       1,
     );
-    const seen = new Seen(vector, 2);
+    const seen = new FrameStack(vector, 2);
     const warned = once(process, 'warning');
     seen.begin();
     seen.look();
@@ -121,7 +121,7 @@ describe('collect: numbers at the boundary', () => {
       'number 1 of an observation is 16777217: float32 makes it 16777216',
     );
     expect([...seen.obs].slice(-2)).to.deep.equal([1, 16777216]);
-    const exact = new Seen(
+    const exact = new FrameStack(
       await stepped(
         environment('int32', () => 2 ** 30),
         1,
@@ -216,7 +216,7 @@ describe('collect: numbers at the boundary', () => {
       environment('float32', (step) => 10 * step, false),
       0,
     );
-    const seen = new Seen(vector, 2);
+    const seen = new FrameStack(vector, 2);
     seen.begin();
     expect([...seen.obs]).to.deep.equal([0, 1, 0, 1]);
     seen.obs.fill(255);

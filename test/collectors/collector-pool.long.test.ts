@@ -16,7 +16,7 @@ import {
 import { threadsOf } from '../../src/run/collectors/collector-pool.ts';
 import { StatisticsPages } from '../../src/run/collectors/statistics.ts';
 import { watchedCollectors } from '../../src/run/collectors/watched.ts';
-import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
 import { ClockAhead } from '../rig/clock-ahead.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
@@ -135,11 +135,11 @@ describe('collectors/collector-pool', () => {
         gateAdd: true,
       });
       const buffer = makeBuffer(limiter);
-      const taken = Array.from({ length: 15 }, () => insideOfLimiter(limiter).bells.claim());
+      const taken = Array.from({ length: 15 }, () => internalsOfLimiter(limiter).bells.claim());
       await (await CollectorPool.open({ entry, buffer })).close();
       const error = await refused({ entry, buffer, workers: 2 });
       expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
-      for (const bell of taken) if (bell) insideOfLimiter(limiter).bells.release(bell);
+      for (const bell of taken) if (bell) internalsOfLimiter(limiter).bells.release(bell);
       await (await CollectorPool.open({ entry, buffer, workers: 2 })).close();
     },
   );

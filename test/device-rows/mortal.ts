@@ -5,7 +5,7 @@
  */
 import { loadAddon } from '../../src/base/addon.ts';
 import { nativeStreams } from '../../src/device/native.ts';
-import { HostHalves } from '../../src/engine/ring/host-halves.ts';
+import { HostBuffers } from '../../src/engine/ring/host-buffers.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';
 
 /** What a thread that is ended does from there on: nothing. */
@@ -46,7 +46,7 @@ export class Mortals implements Disposable {
       });
     }
     this.#watch(Ring.prototype, 'record');
-    for (const name of ['params', 'head'] as const) this.#watch(HostHalves.prototype, name);
+    for (const name of ['params', 'head'] as const) this.#watch(HostBuffers.prototype, name);
   }
 
   /** The actor that comes to this store dies before it; null: all live on. */

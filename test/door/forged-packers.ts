@@ -2,7 +2,7 @@
 
 import { attachPacker, type Packer } from '../../src/engine/pipeline/packer.ts';
 import { BatchSource, type SharedView } from '../../src/engine/pipeline/source.ts';
-import { HostHalves } from '../../src/engine/ring/host-halves.ts';
+import { HostBuffers } from '../../src/engine/ring/host-buffers.ts';
 import { Field, RECORD_FIELDS } from '../../src/engine/ring/slot.ts';
 import type { TrajectoryBuffer } from '../../src/index.ts';
 import { prioritized } from '../../src/store/prioritized.ts';
@@ -10,25 +10,25 @@ import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
 import { type Case, clone, fillSteps, laneWords, rowsOf, steps } from './forged-rig.ts';
 
 type Numbers = { -readonly [K in keyof SharedView]: SharedView[K] };
-type Halves = Parameters<typeof HostHalves.allocate>[1];
+type Halves = Parameters<typeof HostBuffers.allocate>[1];
 
 interface Setting {
   readonly byPriority?: boolean;
   readonly record?: Readonly<Record<number, number>>;
-  readonly halves?: Partial<Halves>;
+  readonly hostBuffers?: Partial<Halves>;
 }
 
 interface Packed {
   readonly packer: Packer;
   readonly record: Float64Array;
-  readonly halves: HostHalves;
+  readonly hostBuffers: HostBuffers;
   readonly source: SharedView;
 }
 
 function recordOf(over: Readonly<Record<number, number>>): Float64Array {
   const record = new Float64Array(RECORD_FIELDS);
   record[Field.rows] = 8;
-  record[Field.leastPtr] = 1;
+  record[Field.minPtr] = 1;
   record[Field.beta] = 0.4;
   return Object.assign(record, over);
 }
@@ -46,15 +46,15 @@ function packs(
     batchBytes: whole.plan.bytes,
     priorityBytes: whole.priorityBytes,
     fresh: null,
-    ...setting.halves,
+    ...setting.hostBuffers,
   };
-  const halves = HostHalves.allocate(2, sizes);
+  const hostBuffers = HostBuffers.allocate(2, sizes);
   const source = clone(whole.plan.share) as Numbers;
   change(source, buffer);
-  const packer = attachPacker(source as SharedView, halves, 2);
+  const packer = attachPacker(source as SharedView, hostBuffers, 2);
   const record = recordOf(setting.record ?? {});
   packer.pack(0, record);
-  return { packer, record, halves, source: source as SharedView };
+  return { packer, record, hostBuffers, source: source as SharedView };
 }
 
 const mirror = () => new Float64Array(new SharedArrayBuffer(8 * (8 + 64)));
@@ -67,7 +67,7 @@ function packsRows(rows: number, batchBytes: number) {
   const source = { kind: 'rows', buffer: buffer.share() } as const;
   const packer = attachPacker(
     source,
-    HostHalves.allocate(1, { batchBytes, priorityBytes: 0, fresh: null }),
+    HostBuffers.allocate(1, { batchBytes, priorityBytes: 0, fresh: null }),
     1,
   );
   return { packer, record: recordOf({ [Field.rows]: rows }), memory: source.buffer };
@@ -79,7 +79,7 @@ export const packers: Record<string, Case> = {
     refused: () =>
       packs((s) => s.columns.set([-(2 ** 22 - 64)], 7), {
         record: { [Field.rows]: 2 ** 20 },
-        halves: { batchBytes: 2 ** 26 },
+        hostBuffers: { batchBytes: 2 ** 26 },
       }),
   },
   'a column of no bytes': { refused: () => packs((s) => s.columns.set([0], 2)) },
@@ -136,7 +136,7 @@ export const packers: Record<string, Case> = {
   'a lane that falls back below what was drawn of it': {
     harmless: () => {
       let lanes: BigUint64Array | null = null;
-      const { packer, record, halves, source } = packs(
+      const { packer, record, hostBuffers, source } = packs(
         (_, buffer) => {
           lanes = laneWords(buffer);
         },
@@ -147,15 +147,15 @@ export const packers: Record<string, Case> = {
       record[Field.sequence] = 1;
       packer.pack(1, record);
       words?.fill(0n, 0, 2);
-      halves.ids(0, source.idsAt, 8).fill(2 ** 39);
-      halves.priorities(0).fill(1);
+      hostBuffers.ids(0, source.idsAt, 8).fill(2 ** 39);
+      hostBuffers.priorities(0).fill(1);
       record[Field.sequence] = 2;
       packer.pack(0, record);
     },
   },
-  'halves of negative bytes': {
+  'hostBuffers of negative bytes': {
     refused: () =>
-      new HostHalves({
+      new HostBuffers({
         memory: new Uint8Array(new SharedArrayBuffer(8192), 4096),
         batchBytes: -512,
         priorityBytes: 0,

@@ -5,7 +5,7 @@
 import { failHaloExchange, periodicTopology, shareHaloExchange } from '../../src/entries/halo.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
 import { RateLimiter, ReplayBuffer, TrajectoryBuffer, WeightMailbox } from '../../src/index.ts';
-import { insideOfSampler, prioritized } from '../../src/store/prioritized.ts';
+import { internalsOfSampler, prioritized } from '../../src/store/prioritized.ts';
 import { packers } from './forged-packers.ts';
 import { type Case, clone, fillSteps, laneWords, rowsOf, steps, withField } from './forged-rig.ts';
 
@@ -41,7 +41,9 @@ function drawn(capacity: number, change: (tree: Float64Array) => void) {
   const [view, sampler] = [buffer.transitions(), prioritized()];
   const draw = () => buffer.sample({ view, seed: 1, count: 64, sampler });
   draw();
-  change((insideOfSampler(sampler) as unknown as { binding: { tree: Float64Array } }).binding.tree);
+  change(
+    (internalsOfSampler(sampler) as unknown as { binding: { tree: Float64Array } }).binding.tree,
+  );
   return { draw, sampler };
 }
 

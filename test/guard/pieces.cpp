@@ -68,8 +68,8 @@ void adds() {
   const rows::FieldKind looked{4, rows::FloatKind::float32, rows::Role::value};
   rows::RowCheck check({looked, looked, looked});
   piece("add-16-rows", [&](int) {
-    rows::Odd odd;
-    if (!check.look(fields, nullptr, count, odd)) std::abort();
+    rows::RefusedValue value;
+    if (!check.look(fields, nullptr, count, value)) std::abort();
     rows::add(rows.source, fields.data(), fields.size(), nullptr, count);
   });
 }

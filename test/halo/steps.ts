@@ -6,7 +6,7 @@ import { systemThreads } from '../../src/base/system-addon.ts';
 import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { Bell } from '../../src/shm/bell.ts';
-import { ExchangeWords, RankState } from '../../src/shm/exchange-words.ts';
+import { ExchangeControlBlock, RankState } from '../../src/shm/exchange-control.ts';
 import { refusal } from '../rig/refusal.ts';
 import { Part, type Plane, plane } from './plane.ts';
 
@@ -36,17 +36,20 @@ export async function behind(
   then: (pair: Pair) => void,
   check: (pair: Pair) => unknown,
 ): Promise<void> {
-  const own = Object.getOwnPropertyDescriptor(ExchangeWords.prototype, what) as PropertyDescriptor;
-  const restore = () => Object.defineProperty(ExchangeWords.prototype, what, own);
+  const own = Object.getOwnPropertyDescriptor(
+    ExchangeControlBlock.prototype,
+    what,
+  ) as PropertyDescriptor;
+  const restore = () => Object.defineProperty(ExchangeControlBlock.prototype, what, own);
   await pair(async (both) => {
     const read = own.get ?? own.value;
-    function hooked(this: ExchangeWords, ...given: number[]) {
+    function hooked(this: ExchangeControlBlock, ...given: number[]) {
       const answer = read.apply(this, given);
       restore();
       then(both);
       return answer;
     }
-    Object.defineProperty(ExchangeWords.prototype, what, {
+    Object.defineProperty(ExchangeControlBlock.prototype, what, {
       ...own,
       [own.get ? 'get' : 'value']: hooked,
     });

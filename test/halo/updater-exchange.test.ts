@@ -8,7 +8,7 @@ import {
   periodicTopology,
 } from '../../src/extras/halo/topology.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
-import { ExchangeWords, exchangeWordsBytes } from '../../src/shm/exchange-words.ts';
+import { ExchangeControlBlock, exchangeControlBytes } from '../../src/shm/exchange-control.ts';
 import { allocateShared } from '../../src/shm/memory.ts';
 import { refusal } from '../rig/refusal.ts';
 
@@ -197,7 +197,11 @@ describe('halo/updater: what is exchanged', () => {
   });
 
   it('exchange numbers may pass what a word can hold', () => {
-    const words = new ExchangeWords(allocateShared('words', exchangeWordsBytes(1, 1), 64), 1, 1);
+    const words = new ExchangeControlBlock(
+      allocateShared('words', exchangeControlBytes(1, 1), 64),
+      1,
+      1,
+    );
     for (const n of [2 ** 30 - 1, 2 ** 30, 2 ** 30 + 1, 2 ** 31, 2 ** 40 + 3]) {
       expect([words.isEmpty(0, n), words.holds(0, n)]).to.deep.equal([true, false]);
       words.fill(0, n);

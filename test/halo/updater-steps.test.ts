@@ -6,7 +6,7 @@ import { ThreadEnding } from '../../src/base/addon.ts';
 import { nativeHalos } from '../../src/device/native.ts';
 import { wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
-import { RankState } from '../../src/shm/exchange-words.ts';
+import { RankState } from '../../src/shm/exchange-control.ts';
 import { oddErrors } from '../rig/odd-errors.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 import { TestThread } from '../rig/test-thread.ts';

@@ -3,7 +3,7 @@
  * values.
  */
 import { expect } from 'chai';
-import { shown } from '../../src/base/checks.ts';
+import { describeValue } from '../../src/base/checks.ts';
 import { nativeMemory } from '../../src/device/native.ts';
 import {
   adviseManagedTensorAccessedBy,
@@ -89,7 +89,7 @@ describe('memory/managed-tensor', () => {
       }
       for (const device of [undefined, '0', null, 1n, [1, 2, 3], {}]) {
         const error = refusal(() => call(tensor, { device: device as never }));
-        expect([error.name, error.message.includes(`(${shown(device)})`)]).to.deep.equal([
+        expect([error.name, error.message.includes(`(${describeValue(device)})`)]).to.deep.equal([
           'TypeError',
           true,
         ]);

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { shown } from '../../src/base/checks.ts';
+import { describeValue } from '../../src/base/checks.ts';
 import { createUnifiedMempool, prefetchManagedTensor } from '../../src/entries/memory.ts';
 import { openDevice } from '../../src/index.ts';
 import { openHandles } from '../rig/handles.ts';
@@ -80,7 +80,7 @@ describe('memory/mempool', () => {
   it('refuses what is no device, a closed one, one that is not there, and unknown options', () => {
     for (const what of [undefined, null, 5, {}, [1, 2, 3]])
       expect(refusal(() => createUnifiedMempool(what as never)).message).to.match(
-        new RegExp(`got ${shown(what)}$`),
+        new RegExp(`got ${describeValue(what)}$`),
       );
     const device = openDevice(TESTED);
     device.close();

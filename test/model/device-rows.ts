@@ -2,7 +2,7 @@
  * Rows on their way to a device as a model: a writer that may go over them, pack's thread that
  * orders copies and writes heads, the device that copies and draws a row at a time, poll that sees
  * both done, and a death of pack's thread at any moment. Rules DeviceRows-1 to DeviceRows-5 of
- * src/engine/device-rows/words.ts.
+ * src/engine/device-rows/control-block.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 

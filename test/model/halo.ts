@@ -1,6 +1,6 @@
 /**
  * The halo exchange's protocol as a model: ranks, their buffers' words and bytes, leaving, failing
- * and dying. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-words.ts.
+ * and dying. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-control.ts.
  */
 import type { Model, Move, State } from './checker.ts';
 import {

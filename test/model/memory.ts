@@ -18,8 +18,8 @@ export type SlotState = (typeof Slot)[keyof typeof Slot];
 const NAMES = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
 /**
- * Per slot (depth ≤ 3): the word, then the sequence + 1 held by the record, the host half and the
- * device half.
+ * Per slot (depth ≤ 3): the word, then the sequence + 1 held by the record, the host buffer and the
+ * device buffer.
  */
 const WORD = 0;
 export const RECORD = 3;

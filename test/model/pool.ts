@@ -2,7 +2,7 @@
  * A pool's stop and hold as a model: collectors that loop, an opener that makes them stand still
  * for a checkpoint, somebody who closes, and threads that end. Parks have no longest time here:
  * what only that would end is found. The rules Pool-1 to Pool-4 are those of
- * src/run/collectors/control-words.ts.
+ * src/run/collectors/control-block.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 

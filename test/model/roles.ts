@@ -51,7 +51,7 @@ const pack: Emit = (by, setup, ring) => {
   const stage = new Stage(by, setup, Slot.requested);
   const rows: Act = (state, sequence) => {
     const slot = sequence % setup.depth;
-    memory.own(state, setup.depth, sequence, Slot.requested, 'the host half');
+    memory.own(state, setup.depth, sequence, Slot.requested, 'the host buffer');
     if (state[memory.RECORD + slot] !== sequence + 1)
       throw new Violation('Slot-3', `${sequence} got another tick's request`);
     if (queued(state, setup.depth, COPY_STREAM, sequence, 1))
@@ -73,7 +73,7 @@ const submit: Emit = (by, setup, ring) => {
     if (reads)
       throw new Violation(
         'Slot-5',
-        `a graph still reads the device half that ${sequence} is copied to`,
+        `a graph still reads the device buffer that ${sequence} is copied to`,
       );
     enqueue(state, COPY_STREAM, work(sequence));
   };
@@ -143,7 +143,7 @@ const replay: Emit = (by, setup, ring) => {
 };
 
 export function launch(state: State, depth: number, sequence: number): void {
-  memory.own(state, depth, sequence, Slot.ready, 'the device half');
+  memory.own(state, depth, sequence, Slot.ready, 'the device buffer');
   if (queued(state, depth, COPY_STREAM, sequence, 0))
     throw new Violation('Slot-2', `${sequence} is launched before its copy`);
   enqueue(state, COMPUTE_STREAM, work(sequence));

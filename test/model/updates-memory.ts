@@ -8,8 +8,8 @@ import { isAt, own, position, Slot } from './memory.ts';
 import type { Program } from './program.ts';
 
 /**
- * Per slot (depth ≤ 3): the run that asked for it, 1 + the sequence whose ids lie in the host half,
- * and four blocks of priorities.
+ * Per slot (depth ≤ 3): the run that asked for it, 1 + the sequence whose ids lie in the host
+ * buffer, and four blocks of priorities.
  */
 export const RECORD = 3;
 export const IDS = 6;

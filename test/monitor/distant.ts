@@ -1,5 +1,5 @@
 /** Collectors on other machines as a monitor sees them, made up by a test. */
-import type { RunningCollectors } from '../../src/run/collectors/pool-hold.ts';
+import type { RunningCollectors } from '../../src/run/collectors/pool-pause.ts';
 import { type RemoteWatched, watchedCollectors } from '../../src/run/collectors/watched.ts';
 import { aHost, aStatus } from '../remote/statuses.ts';
 

@@ -290,7 +290,8 @@ void finite_numbers() {
       brains[at] = 0x7fc0;
       look(false, at);
       const FieldKind kind{4, FloatKind::float32, Role::value};
-      if (first_odd(bytes(floats), count * 4, kind) != at) wrong("the first odd number", count, at);
+      if (first_non_finite(bytes(floats), count * 4, kind) != at)
+        wrong("the first odd number", count, at);
       floats[at] = was, doubles[at] = -0.0, halves[at] = 0x8000, brains[at] = 0;
     }
   }
@@ -313,10 +314,10 @@ void zeroed_rows() {
   std::vector<Field> fields = {{from, nullptr, 0, 4, 16, nullptr},
                                {from + 4, nullptr, 4, 8, 16, nullptr},
                                {from + 12, nullptr, 12, 4, 16, nullptr}};
-  Odd odd;
+  RefusedValue value;
   for (int again = 0; again < 3; ++again) {
-    if (!check.look(fields, nullptr, 5, odd))
-      wrong("a row that terminated was refused", odd.row, odd.field);
+    if (!check.look(fields, nullptr, 5, value))
+      wrong("a row that terminated was refused", value.row, value.field);
     add(source, fields.data(), fields.size(), nullptr, 5);
   }
   std::vector<float> out(7 * 4);
@@ -328,8 +329,9 @@ void zeroed_rows() {
       wrong("a stored row", i, row);
   }
   packed[3 * 4 + 3] = 0;  // it did not terminate
-  if (check.look(fields, nullptr, 5, odd) || odd.row != 3 || odd.field != 1 || odd.element != 0)
-    wrong("a row that must be refused", odd.row, odd.field);
+  if (check.look(fields, nullptr, 5, value) || value.row != 3 || value.field != 1 ||
+      value.element != 0)
+    wrong("a row that must be refused", value.row, value.field);
 }
 
 int main(int argc, char** argv) {

@@ -3,7 +3,7 @@
 import { expect } from 'chai';
 import { newPoller } from '../../src/device/transfer/native.ts';
 import { openDevice } from '../../src/index.ts';
-import { insideOfBuffer } from '../../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { openHandles } from '../rig/handles.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
@@ -38,13 +38,13 @@ describe('closing a pipeline', () => {
         event: (before.event as number) + spent.length,
       });
       // Another pipeline has the bell from here on, and keeps it.
-      const bell = insideOfBuffer(buffer).bells.claim();
+      const bell = internalsOfBuffer(buffer).bells.claim();
       expect((await rejection(made.waitUntilReady(1, SAMPLE))).code).to.equal(
         'ERR_HOTSLOT_STATE_CLOSED',
       );
       await made.close();
       pinning.close();
-      expect(insideOfBuffer(buffer).bells.claim()?.index).to.not.equal(bell?.index);
+      expect(internalsOfBuffer(buffer).bells.claim()?.index).to.not.equal(bell?.index);
       expect([closed, openHandles()]).to.deep.equal([1, before]);
     });
   }

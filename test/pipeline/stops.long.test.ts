@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import type { RunState } from '../../src/engine/pipeline/run-control.ts';
 import { Checkpoint, type ReplayPipeline } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -21,7 +21,7 @@ function busyUntil(what: string, done: () => boolean): void {
     if (performance.now() > end)
       throw new Error(`the opener was busy for a minute, and ${what} did not come`);
 }
-const ringOf = (made: ReplayPipeline) => insideOf(made).parts.ring;
+const ringOf = (made: ReplayPipeline) => internalsOf(made).parts.ring;
 
 /** Starts a run and leaves the event loop alone until some of its ticks are over. */
 async function running(made: ReplayPipeline, signal?: AbortSignal) {
@@ -103,7 +103,7 @@ for (const [name, placement] of Object.entries({
       const outcome = running(made, abort.signal);
       while (made.inspect().finished < 20) await new Promise(setImmediate);
       let held = -1;
-      await insideOf(made).control.use(
+      await internalsOf(made).control.use(
         async () => {
           held = ringOf(made).next;
           abort.abort();
@@ -150,7 +150,7 @@ describe('the state of a run', () => {
   it('is running, quiescing once a save is called for, held in the save, running behind it, and over', async () => {
     const made = await pipeline({ placement: 'auto' });
     const update = counter(made);
-    const { control } = insideOf(made);
+    const { control } = internalsOf(made);
     const comesTo = async (state: RunState) => {
       while (control.state !== state) await new Promise(setImmediate);
     };

@@ -3,7 +3,7 @@
  * order there.
  */
 import { expect } from 'chai';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { prioritized, type ReplayPipeline, type Tensor } from '../../src/index.ts';
 import { itAll } from '../rig/setting.ts';
 import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
@@ -19,7 +19,7 @@ async function skipTo(made: ReplayPipeline, tick: number): Promise<void> {
     updates: [],
     prepared: null,
   };
-  await insideOf(made).positions.resume(position);
+  await internalsOf(made).positions.resume(position);
 }
 
 const placements = { inline: 'inline', 'a thread per role': SPREAD } as const;

@@ -8,7 +8,7 @@ import { layOutGroup } from '../../src/engine/group/group-shared.ts';
 import { Purpose } from '../../src/engine/group/letter.ts';
 import { LearnerGroup } from '../../src/entries/ranks.ts';
 import { Ending } from '../../src/shm/ending.ts';
-import { RankState } from '../../src/shm/exchange-words.ts';
+import { RankState } from '../../src/shm/exchange-control.ts';
 import { closeAll, filled } from '../pipeline/fixture.ts';
 import { onlyOn, placements } from '../pipeline/placements.ts';
 import { refusal, rejection } from '../rig/refusal.ts';

@@ -2,7 +2,10 @@
 import { expect } from 'chai';
 import { type AclRole, aclUsers, newPassword } from '../../src/net/remote/acl.ts';
 import { checkAddress } from '../../src/net/remote/address.ts';
-import { type Desk, openDesk } from '../../src/net/remote/desk.ts';
+import {
+  type AdminConnection,
+  openAdminConnection,
+} from '../../src/net/remote/admin-connection.ts';
 import { keysOf } from '../../src/net/remote/keys.ts';
 import { BEFORE_FIRST, type Link, type LinkEvents } from '../../src/net/remote/link.ts';
 import { openRedisLink } from '../../src/net/remote/redis-link.ts';
@@ -21,7 +24,7 @@ const subcommandsOf = (command: Command) => (command[9] ?? []) as readonly Comma
 
 describe('remote/acl', () => {
   let server: TestServer;
-  let admin: Desk;
+  let admin: AdminConnection;
   const passwords = { learner: newPassword(), collector: newPassword() };
   const user = (role: AclRole) => aclUsers(RUN).find((each) => each.role === role)!;
   const login = (role: AclRole) => ({
@@ -33,7 +36,7 @@ describe('remote/acl', () => {
   before(async function () {
     needServer(this);
     server = await startServer();
-    admin = await openDesk({ address: checkAddress({ url: server.url }) });
+    admin = await openAdminConnection({ address: checkAddress({ url: server.url }) });
     for (const { name, role, rules } of aclUsers(RUN))
       await admin.call(
         'ACL',
@@ -51,18 +54,21 @@ describe('remote/acl', () => {
   async function as(
     role: AclRole,
     events: LinkEvents,
-    act: (link: Link, desk: Desk) => Promise<void>,
+    act: (link: Link, desk: AdminConnection) => Promise<void>,
   ): Promise<void> {
     const link = await openRedisLink({ ...login(role), name: 'acl' });
     try {
       await link.connect(events);
-      await using desk = await openDesk({ address: checkAddress(login(role)) });
+      await using desk = await openAdminConnection({ address: checkAddress(login(role)) });
       await act(link, desk);
     } finally {
       await link.close();
     }
   }
-  async function refuses(desk: Desk, commands: readonly (readonly string[])[]): Promise<void> {
+  async function refuses(
+    desk: AdminConnection,
+    commands: readonly (readonly string[])[],
+  ): Promise<void> {
     // What a server lets nobody do it says before it looks at the user.
     for (const words of commands)
       expect((await rejection(() => desk.call(...words))).message, words.join(' ')).to.match(
@@ -298,7 +304,7 @@ describe('remote/acl', () => {
       .to.match(/^[0-9a-f]{64}$/)
       .and.not.equal(newPassword());
     const address = checkAddress({ ...login('collector'), password: newPassword() });
-    expect((await rejection(openDesk({ address }))).message).to.match(
+    expect((await rejection(openAdminConnection({ address }))).message).to.match(
       /does not know this user and password/,
     );
     expect(refusal(() => aclUsers('a b')).message).to.match(/^run must be 1 to 100 letters/);

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { aclUsers } from '../../src/net/remote/acl.ts';
 import { checkAddress } from '../../src/net/remote/address.ts';
-import { lookAt } from '../../src/net/remote/doctor.ts';
+import { inspectServer } from '../../src/net/remote/doctor.ts';
 import { findingsOf } from '../../src/net/remote/server-findings.ts';
 import { rejection } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
@@ -31,7 +31,7 @@ async function withServer(
   }
 }
 const look = (server: TestServer, user: { username?: string; password?: string } = {}) =>
-  lookAt(
+  inspectServer(
     checkAddress({ url: server.url, ...user, ...(server.ca === '' ? {} : { ca: server.ca }) }),
     MEASURE_MS,
   );
@@ -141,7 +141,7 @@ describe('remote/doctor', () => {
 
   it('is one sentence where nobody is there, or nobody that is understood', async () => {
     const at = (url: string, ca?: string) =>
-      rejection(lookAt(checkAddress({ url, ca, env: {} }), MEASURE_MS, 300));
+      rejection(inspectServer(checkAddress({ url, ca, env: {} }), MEASURE_MS, 300));
     const port = await freePort();
     const gone = await at(`redis://127.0.0.1:${port}`);
     expect(gone.message).to.equal(

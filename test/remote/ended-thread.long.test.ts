@@ -7,10 +7,10 @@ import { expect } from 'chai';
 import { Spans } from '../../src/engine/trace/spans.ts';
 import { RateLimiter, ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
 import { layoutText } from '../../src/net/remote/layout.ts';
-import { Marks } from '../../src/net/remote/marks.ts';
 import type { RemoteThreadSays } from '../../src/net/remote/remote-thread.ts';
+import { SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
-import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
 import { describeAll, itAll, itLonger, setting } from '../rig/setting.ts';
 import { type EndedTask, EndWord } from './moments.ts';
 import {
@@ -54,7 +54,7 @@ describeAll('remote collectors whose thread is ended', function () {
       gateAdd: true,
     });
     const buffer = bufferOf(kind, 1, limiter);
-    const marks = Marks.create();
+    const marks = SessionOffsets.create();
     const rowBytes =
       buffer instanceof ReplayBuffer
         ? buffer.rowBytes
@@ -146,7 +146,7 @@ describeAll('remote collectors whose thread is ended', function () {
         thread.postMessage('stop');
         await gone;
         // No thread has taken one along.
-        const { bells } = insideOfLimiter(limiter);
+        const { bells } = internalsOfLimiter(limiter);
         expect(Array.from({ length: bells.count }, () => bells.claim()).includes(null)).to.equal(
           false,
         );

@@ -9,11 +9,11 @@ import {
   writeAcknowledgement,
   writeHeartbeat,
 } from '../../src/net/remote/acknowledgement.ts';
-import { Heard } from '../../src/net/remote/heard.ts';
-import { KeptMessages } from '../../src/net/remote/kept.ts';
 import { keysOf, LEASE_MS, sessionName } from '../../src/net/remote/keys.ts';
+import { LearnerView } from '../../src/net/remote/learner-view.ts';
 import { LinkError } from '../../src/net/remote/link.ts';
 import { emptyHeader, type MessageHeader, readMessage } from '../../src/net/remote/message.ts';
+import { RetransmitQueue } from '../../src/net/remote/retransmit-queue.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 import { NumberedOutbox, numbersIn, wrongIn } from './numbered.ts';
@@ -44,10 +44,10 @@ class Appends {
   }
 }
 
-function kept(): { kept: KeptMessages; appends: Appends; send: () => void } {
+function kept(): { kept: RetransmitQueue; appends: Appends; send: () => void } {
   const appends = new Appends();
   const outbox = new NumberedOutbox(0);
-  const messages = new KeptMessages({
+  const messages = new RetransmitQueue({
     rowBytes: 8,
     rowsPerMessage: 2,
     append: appends.append,
@@ -117,19 +117,19 @@ describe('remote/ends', () => {
     await link.connect({});
     const { kept: messages, appends, send } = kept();
     const failures: Error[] = [];
-    const listening = new Heard({
+    const listening = new LearnerView({
       link,
       keys,
       session: 1,
       shard: 0,
-      kept: messages,
+      queue: messages,
       meets,
       ring: () => {},
       failed: (error) => void failures.push(error as Error),
     });
     const said = { row: 0, window: 100, nak: 0, refused: '' };
     const hear = async (epoch: number, more: Partial<typeof said> = {}) => {
-      listening.hear(writeAcknowledgement({ epoch, ...said, ...more }));
+      listening.onAcknowledgement(writeAcknowledgement({ epoch, ...said, ...more }));
       for (let i = 0; i < 6; i++) await turn();
     };
     const lease = (epoch: number) => server.set(keys.learner, Buffer.from(`${epoch}`), undefined);

@@ -5,7 +5,6 @@
 import { expect } from 'chai';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
-import { Marks, type SavedMark } from '../../src/net/remote/marks.ts';
 import {
   BYE,
   emptyHeader,
@@ -14,7 +13,8 @@ import {
   type MessageHeader,
   sealMessage,
 } from '../../src/net/remote/message.ts';
-import { type OpenSink, sinkOf } from '../../src/net/remote/sinks.ts';
+import { type OpenSink, sinkOf } from '../../src/net/remote/row-sink.ts';
+import { type SavedOffset, SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 import { stepsOutgoing } from '../../src/store/lanes/outgoing.ts';
 import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rowFields, stepFields } from './run-collector.ts';
@@ -36,9 +36,9 @@ describe('remote/ingest', () => {
   /** A learner's thread over a buffer. */
   function learner(
     buffer: Steps | ReplayBuffer,
-    given: { marks?: Marks; saved?: SavedMark[]; version?: number } = {},
+    given: { marks?: SessionOffsets; saved?: SavedOffset[]; version?: number } = {},
   ) {
-    const { saved = [], marks = Marks.create(saved), version = 0 } = given;
+    const { saved = [], marks = SessionOffsets.create(saved), version = 0 } = given;
     const sink = sinkOf(buffer.share() as never);
     sinks.push(sink);
     const ingest = new Ingest({
@@ -93,7 +93,9 @@ describe('remote/ingest', () => {
       expect(ingest.sessions.get(1)).to.include({ ended: true });
       expect(marks.saved()[0]).to.include({ mark: 8 });
       // Whatever becomes of the thread that counted them.
-      expect([marks.lost, new Marks(marks.shared).lost, first.marks.lost]).to.deep.equal([5, 5, 0]);
+      expect([marks.lost, new SessionOffsets(marks.shared).lost, first.marks.lost]).to.deep.equal([
+        5, 5, 0,
+      ]);
     });
 
     it(`${kind}: a goodbye with rows is none`, () => {
@@ -156,7 +158,7 @@ describe('remote/ingest', () => {
       expect(before.ingest.counts).to.include({ rows: 2, stale: 3 });
       before.end();
       const saved = before.marks.saved();
-      const marks = way === 'a checkpoint' ? Marks.create(saved) : before.marks;
+      const marks = way === 'a checkpoint' ? SessionOffsets.create(saved) : before.marks;
       const next = learner(buffer, { marks });
       next.take(1, { first: 5, rows: 2 });
       // And once only.
@@ -175,7 +177,8 @@ describe('remote/ingest', () => {
       before.take(1, { first: 4, rows: 1, lanes }, [0]);
       expect(before.marks.saved()[0]).to.include({ cut: true });
       before.end();
-      const marks = way === 'a checkpoint' ? Marks.create(before.marks.saved()) : before.marks;
+      const marks =
+        way === 'a checkpoint' ? SessionOffsets.create(before.marks.saved()) : before.marks;
       const next = learner(buffer, { marks });
       next.take(1, { first: 5, rows: 2, lanes }, [1, 0]);
       expect(marks.saved()[0]).to.include({ cut: false });

@@ -3,8 +3,8 @@
  * marks. It stands still at one until it is ended.
  */
 import { loadAddon } from '../../src/base/addon.ts';
-import { Marks } from '../../src/net/remote/marks.ts';
 import type { RemoteThreadTask } from '../../src/net/remote/remote-thread.ts';
+import { SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 
 /**
  * Of `words`: moments so far; 1 once it stands still; calls so far that added rows; what it stands
@@ -57,7 +57,7 @@ export function standStill(task: EndedTask): void {
         ),
       );
   }
-  stopAt(task, Marks.prototype as unknown as Functions, [
+  stopAt(task, SessionOffsets.prototype as unknown as Functions, [
     'admit',
     'end',
     'live',

@@ -6,9 +6,9 @@ import type { RateLimiter } from '../../src/index.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
 import { type Keys, keysOf } from '../../src/net/remote/keys.ts';
 import type { ServerFacts } from '../../src/net/remote/link.ts';
-import { Marks, type SavedMark } from '../../src/net/remote/marks.ts';
 import { Receiver } from '../../src/net/remote/receiver.ts';
-import { type OpenSink, sinkOf } from '../../src/net/remote/sinks.ts';
+import { type OpenSink, sinkOf } from '../../src/net/remote/row-sink.ts';
+import { type SavedOffset, SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 import { Uplink, type UplinkOptions } from '../../src/net/remote/uplink.ts';
 import { MemoryLink, type MemoryServer } from './memory-link.ts';
 import { NumberedOutbox, numberedBuffer, numberedLayout } from './numbered.ts';
@@ -74,7 +74,7 @@ export class MemoryHost {
  */
 export class MemoryLearner {
   readonly buffer;
-  readonly marks: Marks;
+  readonly marks: SessionOffsets;
   readonly epoch: number;
   readonly #server: MemoryServer;
   readonly #transitBytes: number;
@@ -91,7 +91,7 @@ export class MemoryLearner {
       epoch: number;
       capacity: number;
       limiter?: RateLimiter;
-      saved?: SavedMark[];
+      saved?: SavedOffset[];
       transitBytes?: number;
     },
   ) {
@@ -99,7 +99,7 @@ export class MemoryLearner {
     this.#server = server;
     this.epoch = epoch;
     this.buffer = numberedBuffer(capacity, limiter ? { limiter } : {});
-    this.marks = Marks.create(saved);
+    this.marks = SessionOffsets.create(saved);
     this.#transitBytes = transitBytes;
     this.#begin();
   }

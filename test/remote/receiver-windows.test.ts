@@ -3,10 +3,10 @@ import { expect } from 'chai';
 import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
 import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
-import { Marks } from '../../src/net/remote/marks.ts';
 import { emptyHeader, HEADER_BYTES, HELLO, sealMessage } from '../../src/net/remote/message.ts';
 import { Receiver } from '../../src/net/remote/receiver.ts';
-import type { OpenSink } from '../../src/net/remote/sinks.ts';
+import type { OpenSink } from '../../src/net/remote/row-sink.ts';
+import { SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 import { until } from '../rig/until.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 
@@ -34,7 +34,7 @@ describe('windows of sessions that come at once', () => {
     const link = new MemoryLink(server);
     const keys = keysOf('windows');
     const ingest = new Ingest({
-      marks: Marks.create(),
+      marks: SessionOffsets.create(),
       sink,
       layout: 7,
       maxVersionLag: Number.POSITIVE_INFINITY,

@@ -6,7 +6,6 @@ import type { TrajectoryBuffer } from '../../src/index.ts';
 import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
 import { keysOf, sessionName } from '../../src/net/remote/keys.ts';
-import { Marks } from '../../src/net/remote/marks.ts';
 import {
   emptyHeader,
   HEADER_BYTES,
@@ -14,7 +13,8 @@ import {
   sealMessage,
 } from '../../src/net/remote/message.ts';
 import { Receiver } from '../../src/net/remote/receiver.ts';
-import { sinkOf } from '../../src/net/remote/sinks.ts';
+import { sinkOf } from '../../src/net/remote/row-sink.ts';
+import { SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 import { readStatus } from '../../src/net/remote/status.ts';
 import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -33,7 +33,7 @@ describe('remote/refused hosts', () => {
     const sink = sinkOf(buffer.share() as never);
     const rowBytes = rowBytesOf(buffer.layout);
     const ingest = new Ingest({
-      marks: Marks.create(),
+      marks: SessionOffsets.create(),
       sink,
       layout: 7,
       maxVersionLag: Number.POSITIVE_INFINITY,

@@ -3,11 +3,11 @@
  * start.
  */
 import { expect } from 'chai';
-import type { ServerSeen } from '../../src/net/remote/doctor.ts';
+import type { ServerReport } from '../../src/net/remote/doctor.ts';
 import { findingsOf } from '../../src/net/remote/server-findings.ts';
 
 /** A server that all is well with. */
-const well: ServerSeen = {
+const well: ServerReport = {
   shown: 'rediss://ann@broker:6380',
   tls: true,
   local: false,
@@ -27,9 +27,9 @@ const well: ServerSeen = {
   mayRunScripts: true,
   open: false,
 };
-const said = (seen: Partial<ServerSeen>, check: string) =>
+const said = (seen: Partial<ServerReport>, check: string) =>
   findingsOf({ ...well, ...seen }).find((finding) => finding.check === check);
-const advised = (seen: Partial<ServerSeen>) =>
+const advised = (seen: Partial<ServerReport>) =>
   findingsOf({ ...well, ...seen })
     .filter(({ ok, advice }) => !ok || advice !== undefined)
     .map(({ check, ok }) => `${ok ? '' : '!'}${check}`);

@@ -17,7 +17,7 @@ import { Uplink } from '../../src/net/remote/uplink.ts';
 import { WeightsIn } from '../../src/net/remote/weights.ts';
 import { BELL_WORDS, type Bell, BellBoard } from '../../src/shm/bell.ts';
 import { waitFor } from '../../src/shm/wait.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 
 export interface SwarmOptions {
   /** of the server as the learner sees it, and as hosts do */
@@ -213,7 +213,7 @@ export class Swarm {
     }) as unknown as ReplayBuffer;
     this.mailbox = WeightMailbox.create({ length: weights });
     this.keys = keysOf('swarm');
-    this.#bell = insideOfBuffer(this.buffer).bells.claim() as Bell;
+    this.#bell = internalsOfBuffer(this.buffer).bells.claim() as Bell;
     const vector = new Float32Array(weights);
     this.#publishing = setInterval(() => {
       this.mailbox.write(vector.fill(weightOf(this.mailbox.published + 1)));
@@ -341,7 +341,7 @@ export class Swarm {
     await Promise.all(this.hosts.map(({ link }) => link.close()));
     await this.remote?.close().catch(() => {}); // until() has told
     clearInterval(this.#publishing);
-    insideOfBuffer(this.buffer).bells.release(this.#bell);
+    internalsOfBuffer(this.buffer).bells.release(this.#bell);
     this.buffer.close();
   }
 }

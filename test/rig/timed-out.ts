@@ -56,14 +56,14 @@ const nameOf = (names: Readonly<Record<string, number>>, value: number) =>
   Object.keys(names).find((name) => names[name] === value) ?? value;
 
 function pipelines(all: readonly object[]): object[] {
-  const { ReplayPipeline, insideOf } =
+  const { ReplayPipeline, internalsOf } =
     require('../../src/engine/pipeline/replay-pipeline.js') as typeof import('../../src/engine/pipeline/replay-pipeline.ts');
   const { Gate, Mode, ThreadState } =
     require('../../src/engine/ring/header.js') as typeof import('../../src/engine/ring/header.ts');
   return instances(all, ReplayPipeline)
-    .filter((pipeline) => !insideOf(pipeline).parts.slots.closed)
+    .filter((pipeline) => !internalsOf(pipeline).parts.slots.closed)
     .map((pipeline) => {
-      const { options, parts, control } = insideOf(pipeline);
+      const { options, parts, control } = internalsOf(pipeline);
       const { header, failure } = parts.ring;
       return {
         ReplayPipeline: pipeline.inspect(),
@@ -87,7 +87,7 @@ function groups(all: readonly object[]): object[] {
   const { groupWords } =
     require('../../src/engine/group/group-shared.js') as typeof import('../../src/engine/group/group-shared.ts');
   const { RankState } =
-    require('../../src/shm/exchange-words.js') as typeof import('../../src/shm/exchange-words.ts');
+    require('../../src/shm/exchange-control.js') as typeof import('../../src/shm/exchange-control.ts');
   return instances(all, LearnerGroup)
     .filter((group) => groupWords(sharedOf(group)).state(group.rank) === RankState.open)
     .map((group) => ({

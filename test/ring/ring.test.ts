@@ -62,7 +62,7 @@ describe('the ring', () => {
       const first = 3 * (SEQUENCE_MASK + 1) - 4;
       const ring = make(depth, first);
       for (let n = 0; n < 20; n++) {
-        const slot = ring.seatOf(SlotState.Free);
+        const slot = ring.nextSlotFor(SlotState.Free);
         expect(ring.sequence(slot)).to.equal(first + n);
         live(ring, slot);
       }
@@ -78,10 +78,10 @@ describe('the ring', () => {
     ring.handOver(1, SlotState.Packed, 'submit');
     ring.record(2)[Field.sequence] = 2;
     ring.handOver(2, SlotState.Requested, 'pack');
-    expect(ring.seatOf(SlotState.Free)).to.equal(0);
-    expect(ring.seatOf(SlotState.Requested)).to.equal(2);
-    expect(ring.seatOf(SlotState.Packed)).to.equal(1);
-    expect(ring.seatOf(SlotState.Replaying)).to.equal(1);
+    expect(ring.nextSlotFor(SlotState.Free)).to.equal(0);
+    expect(ring.nextSlotFor(SlotState.Requested)).to.equal(2);
+    expect(ring.nextSlotFor(SlotState.Packed)).to.equal(1);
+    expect(ring.nextSlotFor(SlotState.Replaying)).to.equal(1);
   });
 
   it('I4: a hand-over rings the bell of the next owner and of nobody else', () => {

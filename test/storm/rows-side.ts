@@ -4,8 +4,8 @@
  */
 import { RemoteCollectors } from '../../src/entries/remote.ts';
 import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
-import type { SavedMark } from '../../src/net/remote/marks.ts';
 import { remoteThreadsOf } from '../../src/net/remote/remote-collectors.ts';
+import type { SavedOffset } from '../../src/net/remote/session-offsets.ts';
 import { workersOf } from '../pipeline/inside.ts';
 import { StormLearner, scalars, WEIGHTS } from './learner.ts';
 import { RowScan, stormRows } from './oracle.ts';
@@ -70,7 +70,7 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
     parts: { buffer },
   });
   const ticks = scanned(pipeline, wrong);
-  const cut = ((collectors as { marks?: readonly SavedMark[] } | undefined)?.marks ?? []).filter(
+  const cut = ((collectors as { marks?: readonly SavedOffset[] } | undefined)?.marks ?? []).filter(
     ({ cut }) => cut === true,
   );
   const scan = new RowScan(buffer, wrong, COLLECTORS * cut.length);

@@ -13,8 +13,8 @@ import {
   openDevice,
   ReplayBuffer,
 } from '../../src/index.ts';
-import { KeptMessages } from '../../src/net/remote/kept.ts';
 import { emptyHeader } from '../../src/net/remote/message.ts';
+import { RetransmitQueue } from '../../src/net/remote/retransmit-queue.ts';
 import { closeAll } from '../../src/run/environments/vector-environment.ts';
 import { Target } from '../collect/target.ts';
 import type { PlainOptions } from '../collectors/plain-collector.ts';
@@ -163,7 +163,7 @@ describe('what throws null or undefined', function () {
 
     it(`${nothing}: a message of a remote host is sent again when its append rejects with it`, async () => {
       const settled = new Promise<Error | null>((resolve) => {
-        const kept = new KeptMessages({
+        const kept = new RetransmitQueue({
           rowBytes: 8,
           rowsPerMessage: 1,
           now: () => 0,

@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import { type NamedTensors, readNpz, type TensorData } from '../../src/entries/formats.ts';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { lanesAddon, spanOf } from '../../src/store/lanes/lanes-addon.ts';
-import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { inFolder } from '../formats/tensors.ts';
 import { rejection } from '../rig/refusal.ts';
 import { Dice } from './history.ts';
@@ -32,7 +32,7 @@ interface Episode {
 /** What lies there, read place by place. */
 function episodesOf(buffer: Buffer): Episode[] {
   const found: Episode[] = [];
-  const handle = lanesAddon().openLanes(insideOfTrajectories(buffer as never).memory);
+  const handle = lanesAddon().openLanes(internalsOfTrajectories(buffer as never).memory);
   for (let lane = 0; lane < LANES; lane++) {
     const { from, to } = spanOf(handle, lane);
     let open: Episode | null = null;

@@ -4,7 +4,7 @@
  */
 
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfLimiter } from '../../src/store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { endAt, type fields, LANES, rewardAt, tell } from './telling.ts';
 
@@ -32,7 +32,7 @@ await perform(() => {
   )
     Atomics.wait(control, READY, ready);
   const { words } = work;
-  const bell = insideOfLimiter(buffer.limiter!).bells.claim()!;
+  const bell = internalsOfLimiter(buffer.limiter!).bells.claim()!;
   using writer = buffer.writer();
   const [obs, finalObs] = [new Float64Array(LANES * words), new Float64Array(LANES * words)];
   const [id, rewards] = [new Float64Array(LANES), new Float32Array(LANES)];

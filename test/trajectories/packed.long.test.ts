@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { refusal } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { TestThread } from '../rig/test-thread.ts';
@@ -99,14 +99,14 @@ describe('packed steps', function () {
   it('hold every value, kind and reward, wherever bytes begin, and ring', () => {
     using buffer = make();
     using writer = buffer.writer({ firstLane: 1, lanes: 2 });
-    const bell = insideOfTrajectories(buffer as never).bells.claim()!;
+    const bell = internalsOfTrajectories(buffer as never).bells.claim()!;
     const rows = [row(0, 0, 5), ...ending(1, 3, 7), ...ending(0, 2, 9), row(1, 0, 11)];
     const bytes = encode(buffer, rows);
     const odd = new Uint8Array(new SharedArrayBuffer(bytes.length + 3), 3);
     odd.set(bytes);
     expect(writer.addPacked(odd, rows.length)).to.equal(6);
     expect(bell.read()).to.equal(1);
-    insideOfTrajectories(buffer as never).bells.release(bell);
+    internalsOfTrajectories(buffer as never).bells.release(bell);
     const read = buffer.read([1, 5, 9, 2, 6, 10]);
     expect([...read.obs]).to.deep.equal([5, -5, 9, -9, 10, -10, 7, -7, 8, -8, 11, -11]);
     expect([...read.act]).to.deep.equal([5, 9, 0, 7, 0, 11]);

@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import type { Dice, History } from './history.ts';
 
 export interface Row {
@@ -92,7 +92,7 @@ export class Pending {
 
 /** States of all lanes, and every byte of every place that is there. */
 export function bytesOf(buffer: TrajectoryBuffer<never>): { states: number[]; places: Buffer[] } {
-  const { ledger } = insideOfTrajectories(buffer as never);
+  const { ledger } = internalsOfTrajectories(buffer as never);
   const states = ledger.states();
   const places = Array.from({ length: ledger.lanes }, (_, lane) => {
     const [from, to] = states.subarray(lane * ledger.numbers) as unknown as [number, number];

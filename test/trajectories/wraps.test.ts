@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai';
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
-import { insideOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
 import { Dice } from './history.ts';
 
 const [LANES, PER_LANE] = [2, 24];
@@ -21,7 +21,7 @@ type Made = ReturnType<typeof make>;
  * ended its episode.
  */
 function skipTo(buffer: Made, places: number): void {
-  const inside = insideOfTrajectories(buffer as unknown as TrajectoryBuffer);
+  const inside = internalsOfTrajectories(buffer as unknown as TrajectoryBuffer);
   const states = new Float64Array(5 * LANES);
   for (let lane = 0; lane < LANES; lane++) {
     states.fill(places, 5 * lane, 5 * lane + 3);

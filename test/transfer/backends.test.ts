@@ -212,7 +212,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     expect(bench.backend.lastWaitCopyTimeS).to.equal(0);
   });
 
-  it('direct: the host half is the device half', async function () {
+  it('direct: the host buffer is the device buffer', async function () {
     if (!ON_HOST) this.skip();
     using bench = new Bench('direct');
     bench.pack(1, 2);
@@ -238,7 +238,7 @@ describe(`transfer backend of ${TESTED}`, () => {
       const values = await out.toArray(bench.stream);
       expect(
         values.every((value) => value === DEPTH),
-        'copied before the host half changed',
+        'copied before the host buffer changed',
       ).to.equal(true);
       out.close();
       bench[Symbol.dispose]();

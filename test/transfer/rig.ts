@@ -34,7 +34,7 @@ export class Bench implements Disposable {
     this.#latch = new Latch(this.device);
   }
 
-  /** Writes `value` into a slot's host half. */
+  /** Writes `value` into a slot's host buffer. */
   pack(slot: number, value: number): this {
     floatsOf(this.hosts[slot]!).fill(value);
     return this;

@@ -5,7 +5,7 @@
 
 import { onCaptureStream } from '../../src/device/graph/shared.ts';
 import { nativeEvents, nativeGraphs } from '../../src/device/native.ts';
-import { insideOf } from '../../src/engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
 import { DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import { ReplayPipeline, type Tensor } from '../../src/index.ts';
 import { decoded, goldenTransformer, repeated } from '../golden/halo.ts';
@@ -67,7 +67,7 @@ const ways = {
       sampleCount: SAMPLE,
       placement: 'inline',
     });
-    hold(insideOf(made).slots.compute);
+    hold(internalsOf(made).slots.compute);
     made.closeSync();
   },
 };

@@ -14,7 +14,7 @@ Point::~Point() {
                                                : Points::signalled);
 }
 
-Point::State Point::look(Status* odd) {
+Point::State Point::look(Status* failure) {
   const State now = state();
   if (now != pending) return now;
   Status got = ze().zeEventQueryStatus(slot_.event);
@@ -27,7 +27,7 @@ Point::State Point::look(Status* odd) {
   }
   if (!lost(got)) {
     // The question failed, which says nothing about the work.
-    if (odd) *odd = got;
+    if (failure) *failure = got;
     return pending;
   }
   why_.store(got);

@@ -34,9 +34,9 @@ class Point final : public Mark {
   // The append that signals it was taken by the driver.
   void arm() { state_.store(pending); }
   State state() const { return state_.load(); }
-  // Asks the driver while it is pending. `odd` gets the status of an answer that says neither yes
-  // nor no.
-  State look(Status* odd = nullptr);
+  // Asks the driver while it is pending. `failure` gets the status of an answer that says neither
+  // yes nor no.
+  State look(Status* failure = nullptr);
   bool passed() override { return look() != pending; }
   Status why() const { return why_.load(); }
   // The device's clock when it was signalled.

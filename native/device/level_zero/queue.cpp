@@ -259,15 +259,15 @@ bool Queue::idle() {
   std::lock_guard guard(lock_);
   sweep(flights_, SIZE_MAX);
   bool done = flights_.empty();
-  Status odd = status::success;
-  if (!done) flights_.front().point->look(&odd);
+  Status failure = status::success;
+  if (!done) flights_.front().point->look(&failure);
   for (auto& [point, order_only] : pending_) {
-    const bool failed = point->look(&odd) == Point::failed;
+    const bool failed = point->look(&failure) == Point::failed;
     if (failed && !order_only) note(point->why());
     done = done && (point->state() == Point::done || (failed && order_only));
   }
   check_locked();
-  must("zeEventQueryStatus", odd);
+  must("zeEventQueryStatus", failure);
   return done;
 }
 

@@ -10,14 +10,14 @@ namespace hotslot::level_zero {
 namespace {
 
 bool finished(Point& point) {
-  Status odd = status::success;
-  switch (point.look(&odd)) {
+  Status failure = status::success;
+  switch (point.look(&failure)) {
     case Point::done:
       return true;
     case Point::failed:
       fail("zeEventQueryStatus", point.why(), "what the event stands behind failed");
     default:
-      must("zeEventQueryStatus", odd);
+      must("zeEventQueryStatus", failure);
       return false;
   }
 }

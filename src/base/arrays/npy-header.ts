@@ -3,7 +3,7 @@
  * dictionary as Python writes it, which says dtype, order and shape. Versions 1.0 to 3.0 differ in
  * how wide the length is, and in texts that no number needs.
  */
-import { shown } from '../checks.ts';
+import { describeValue } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
 import { typeError } from '../errors.ts';
 import { Scanner } from './scanner.ts';
@@ -109,7 +109,7 @@ export function parseNpyHeader(what: string, dictionary: Uint8Array, room: numbe
     if (key === 'descr' && type === undefined) type = typeOf(what, scanner);
     else if (key === 'fortran_order' && fortran === undefined) fortran = flagOf(scanner);
     else if (key === 'shape' && shape === undefined) shape = tupleOf(scanner);
-    else scanner.fail(`the key ${shown(key)} is unknown, or comes twice`);
+    else scanner.fail(`the key ${describeValue(key)} is unknown, or comes twice`);
     if (!scanner.took(',')) {
       scanner.expect('}');
       break;
@@ -158,12 +158,12 @@ function typeOf(what: string, scanner: Scanner): { dtype: DType; bigEndian: bool
     const why =
       others[name.charAt(0)] ??
       `none of Hotslot's: save it as one of ${Object.keys(NAMES).join(', ')}`;
-    throw typeError(`${what}: its dtype ${shown(written)} is ${why}`);
+    throw typeError(`${what}: its dtype ${describeValue(written)} is ${why}`);
   }
   if (dtypes[dtype].bytes > 1 && order !== '<' && order !== '>')
     throw malformed(
       what,
-      `the dtype ${shown(written)} says no byte order: it must begin with < or >`,
+      `the dtype ${describeValue(written)} says no byte order: it must begin with < or >`,
     );
   return { dtype, bigEndian: order === '>' };
 }

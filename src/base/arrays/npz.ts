@@ -1,5 +1,5 @@
 /** Npz: many arrays of numpy's in a zip file, as np.savez() writes it and np.load() reads it. */
-import { checkPath, shown } from '../checks.ts';
+import { checkPath, describeValue } from '../checks.ts';
 import { rangeError } from '../errors.ts';
 import { type Reading, reading, writeWhole } from './files.ts';
 import { tensorOf } from './npy.ts';
@@ -33,7 +33,7 @@ const ENDING = '.npy';
 export async function writeNpz(path: string | URL, tensors: NamedTensors): Promise<void> {
   const to = checkPath('writeNpz', path);
   const entries = checkTensors('writeNpz', tensors).map(([name, tensor]) => {
-    const what = `writeNpz: ${shown(name)}`;
+    const what = `writeNpz: ${describeValue(name)}`;
     if (name.includes('\0') || Buffer.byteLength(name) > 0xffff - ENDING.length)
       throw rangeError(
         `${what}: a name in a zip file is at most ${0xffff - ENDING.length} bytes, without NUL`,
@@ -87,7 +87,7 @@ export async function arraysOf(from: string, names?: readonly string[]): Promise
     const foreign = new Map<string, TypeError>();
     const there: string[] = [];
     for (const entry of await zipEntries(what, file)) {
-      const whose = `${what}: ${shown(entry.name)}`;
+      const whose = `${what}: ${describeValue(entry.name)}`;
       if (!entry.name.endsWith(ENDING))
         throw malformed(whose, 'it is no array: those of an npz end with .npy');
       const name = entry.name.slice(0, -ENDING.length);

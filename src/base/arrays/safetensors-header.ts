@@ -2,7 +2,7 @@
  * The header of a safetensors file: eight bytes with its length, little-endian, then JSON that says
  * of each tensor which dtype and shape it has and where its bytes lie.
  */
-import { shown } from '../checks.ts';
+import { describeValue } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
 import { type Json, parseJson } from './strict-json.ts';
@@ -75,7 +75,7 @@ export function makeHeader(
   const texts = entriesOf(`${what}: metadata`, metadata);
   for (const [key, text] of texts) {
     checkText(`${what}: a key of the metadata`, key);
-    checkText(`${what}: metadata ${shown(key)}`, text);
+    checkText(`${what}: metadata ${describeValue(key)}`, text);
   }
   const rank = ([, { dtype }]: readonly [string, TensorData]) => order.indexOf(dtype);
   const sorted = checked.sort((a, b) => rank(a) - rank(b) || byBytes(a, b));
@@ -141,7 +141,7 @@ export function parseHeader(
   for (const [name, entry] of json) {
     // Some writers say so that there are none.
     if (name === METADATA) metadata = entry === null ? recordOf([]) : textsOf(what, entry);
-    else placed.push(placedOf(`${what}: ${shown(name)}`, name, entry, room));
+    else placed.push(placedOf(`${what}: ${describeValue(name)}`, name, entry, room));
   }
   placed.sort((a, b) => a.begin - b.begin || a.end - b.end);
   let last = 0;
@@ -151,7 +151,7 @@ export function parseHeader(
         begin > last
           ? `bytes ${last} to ${begin} belong to no tensor`
           : 'it overlaps the one before';
-      throw malformed(what, `${shown(name)} begins at byte ${begin} of the data: ${why}`);
+      throw malformed(what, `${describeValue(name)} begins at byte ${begin} of the data: ${why}`);
     }
     last = end;
   }
@@ -181,12 +181,15 @@ function decoded(what: string, header: Uint8Array): string {
 
 function textsOf(what: string, entry: Json): Record<string, string> {
   const wrong = (): CodedError =>
-    malformed(what, `${METADATA} must hold texts by name, got ${shown(entry)}`);
+    malformed(what, `${METADATA} must hold texts by name, got ${describeValue(entry)}`);
   if (!(entry instanceof Map)) throw wrong();
   const texts = [...(entry as ReadonlyMap<string, Json>)];
   for (const [key, text] of texts)
     if (typeof text !== 'string')
-      throw malformed(what, `${METADATA} must hold texts by name, ${shown(key)} is ${shown(text)}`);
+      throw malformed(
+        what,
+        `${METADATA} must hold texts by name, ${describeValue(key)} is ${describeValue(text)}`,
+      );
   return recordOf(texts as [string, string][]);
 }
 
@@ -194,20 +197,21 @@ const KEYS = ['dtype', 'shape', 'data_offsets'];
 
 function placedOf(what: string, name: string, entry: Json, room: number): Placed | Foreign {
   if (!(entry instanceof Map))
-    throw malformed(what, `a tensor must be an object, got ${shown(entry)}`);
+    throw malformed(what, `a tensor must be an object, got ${describeValue(entry)}`);
   const fields = entry as ReadonlyMap<string, Json>;
   for (const key of KEYS) if (!fields.has(key)) throw malformed(what, `${key} is missing`);
   for (const key of fields.keys())
     if (!KEYS.includes(key))
-      throw malformed(what, `unknown key ${shown(key)}; a tensor has ${KEYS.join(', ')}`);
+      throw malformed(what, `unknown key ${describeValue(key)}; a tensor has ${KEYS.join(', ')}`);
   const [called, shape, offsets] = KEYS.map((key) => fields.get(key));
   if (typeof called !== 'string')
-    throw malformed(what, `dtype must be a text, got ${shown(called)}`);
+    throw malformed(what, `dtype must be a text, got ${describeValue(called)}`);
   const dtype = dtypeOfName.get(called);
-  if (!Array.isArray(shape)) throw malformed(what, `shape must be an array, got ${shown(shape)}`);
+  if (!Array.isArray(shape))
+    throw malformed(what, `shape must be an array, got ${describeValue(shape)}`);
   const [begin, end] = Array.isArray(offsets) && offsets.length === 2 ? offsets : [];
   if (typeof begin !== 'number' || typeof end !== 'number')
-    throw malformed(what, `data_offsets must be two numbers, got ${shown(offsets)}`);
+    throw malformed(what, `data_offsets must be two numbers, got ${describeValue(offsets)}`);
   if (begin > end || end > room)
     throw malformed(
       what,
@@ -220,7 +224,7 @@ function placedOf(what: string, name: string, entry: Json, room: number): Placed
       name,
       begin,
       end,
-      refusal: typeError(`${what}: Hotslot has no ${shown(called)}: ${way}`),
+      refusal: typeError(`${what}: Hotslot has no ${describeValue(called)}: ${way}`),
     };
   }
   const { bytes } = dtypes[dtype];

@@ -2,7 +2,7 @@
  * Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep
  * weights in.
  */
-import { checkPath, shown } from '../checks.ts';
+import { checkPath, describeValue } from '../checks.ts';
 import { dtypes } from '../dtype.ts';
 import { type Put, reading, writeWhole } from './files.ts';
 import {
@@ -159,11 +159,11 @@ function roomFor(what: string, { name, dtype, shape, begin, end }: Placed): Tens
   return {
     dtype,
     shape,
-    data: freshArray(`${what}: ${shown(name)}`, dtype, (end - begin) / dtypes[dtype].bytes),
+    data: freshArray(`${what}: ${describeValue(name)}`, dtype, (end - begin) / dtypes[dtype].bytes),
   };
 }
 
 function filled(what: string, { name, dtype }: Placed, tensor: TensorData): TensorData {
-  checkBools(`${what}: ${shown(name)}`, dtype, tensor.data);
+  checkBools(`${what}: ${describeValue(name)}`, dtype, tensor.data);
   return tensor;
 }

@@ -2,7 +2,7 @@
  * A text that is read from left to right, for the headers of files: never by a pattern, which long
  * input makes slow.
  */
-import { shown } from '../checks.ts';
+import { describeValue } from '../checks.ts';
 import { malformed } from './tensors.ts';
 
 const BLANKS = ' \t\n\r';
@@ -32,7 +32,7 @@ export class Scanner {
   }
 
   expect(character: string): void {
-    if (!this.took(character)) this.fail(`${shown(character)} is missing`);
+    if (!this.took(character)) this.fail(`${describeValue(character)} is missing`);
   }
 
   blanks(): void {
@@ -67,7 +67,7 @@ export class Scanner {
 
   end(): void {
     this.blanks();
-    if (this.next !== '') this.fail(`${shown(this.next)} follows its end`);
+    if (this.next !== '') this.fail(`${describeValue(this.next)} follows its end`);
   }
 
   fail(why: string): never {

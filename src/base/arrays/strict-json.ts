@@ -2,7 +2,7 @@
  * JSON of which nothing gets lost: JSON.parse() keeps the last of two keys that are equal, and
  * takes `__proto__` for what it is not. Numbers are whole and not negative, as headers have them.
  */
-import { shown } from '../checks.ts';
+import { describeValue } from '../checks.ts';
 import { Scanner } from './scanner.ts';
 
 /** Objects are maps. */
@@ -40,7 +40,7 @@ function objectNext(scanner: Scanner, depth: number): ReadonlyMap<string, Json> 
   do {
     scanner.blanks();
     const key = textNext(scanner);
-    if (found.has(key)) scanner.fail(`the key ${shown(key)} comes twice`);
+    if (found.has(key)) scanner.fail(`the key ${describeValue(key)} comes twice`);
     scanner.expect(':');
     found.set(key, valueNext(scanner, depth + 1));
   } while (scanner.took(','));
@@ -63,19 +63,21 @@ function textNext(scanner: Scanner): string {
   try {
     text = JSON.parse(quoted) as string;
   } catch {
-    scanner.fail(`${shown(quoted)} is no text of JSON`);
+    scanner.fail(`${describeValue(quoted)} is no text of JSON`);
   }
-  if (!text.isWellFormed()) scanner.fail(`${shown(quoted)} has half of a surrogate pair`);
+  if (!text.isWellFormed()) scanner.fail(`${describeValue(quoted)} has half of a surrogate pair`);
   return text;
 }
 
 function numberNext(scanner: Scanner): number {
   const written = scanner.whileIn('+-.0123456789eE');
   if (written === '')
-    scanner.fail(scanner.next === '' ? 'it breaks off' : `${shown(scanner.next)} begins no value`);
+    scanner.fail(
+      scanner.next === '' ? 'it breaks off' : `${describeValue(scanner.next)} begins no value`,
+    );
   const value = Number(written);
   // No number is written twice over: 1, never 01, 1.0 or 1e0.
   if (!Number.isSafeInteger(value) || value < 0 || `${value}` !== written)
-    scanner.fail(`${shown(written)} is no whole number from 0 to 2⁵³ − 1`);
+    scanner.fail(`${describeValue(written)} is no whole number from 0 to 2⁵³ − 1`);
   return value;
 }

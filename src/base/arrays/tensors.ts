@@ -1,5 +1,5 @@
 /** Tensors in memory, as files take and give them, and what they have to be. */
-import { checkCount, checkKeys, shown } from '../checks.ts';
+import { checkCount, checkKeys, describeValue } from '../checks.ts';
 import { type ArrayOf, arrayOf, checkDType, type DType, dtypes } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
 
@@ -27,7 +27,7 @@ export function countOf(what: string, shape: readonly unknown[], bytes: number):
   for (const [i, d] of shape.entries()) {
     count *= checkCount(`${what}: shape[${i}]`, d, 0);
     if (!Number.isSafeInteger(count * bytes))
-      throw malformed(what, `a shape of ${shown(shape)} is too large to count`);
+      throw malformed(what, `a shape of ${describeValue(shape)} is too large to count`);
   }
   return count;
 }
@@ -35,14 +35,18 @@ export function countOf(what: string, shape: readonly unknown[], bytes: number):
 /** Throws unless it is { dtype, shape, data } that belong together; gives them as they are now. */
 export function checkTensor(what: string, tensor: unknown): TensorData {
   if (typeof tensor !== 'object' || tensor === null)
-    throw typeError(`${what} must be { dtype, shape, data }, got ${shown(tensor)}`);
+    throw typeError(`${what} must be { dtype, shape, data }, got ${describeValue(tensor)}`);
   const { dtype, shape, data } = tensor as TensorData;
   checkDType(`${what}: dtype`, dtype);
   if (!Array.isArray(shape))
-    throw typeError(`${what}: shape must be an array of whole numbers, got ${shown(shape)}`);
+    throw typeError(
+      `${what}: shape must be an array of whole numbers, got ${describeValue(shape)}`,
+    );
   const { array, bytes } = dtypes[dtype];
   if (!(data instanceof array))
-    throw typeError(`${what}: data of ${dtype} must be a ${array.name}, got ${shown(data)}`);
+    throw typeError(
+      `${what}: data of ${dtype} must be a ${array.name}, got ${describeValue(data)}`,
+    );
   const count = countOf(what, shape, bytes);
   if (data.length !== count)
     throw rangeError(
@@ -63,7 +67,7 @@ export function namesOf(
     names !== undefined &&
     !(Array.isArray(names) && names.every((name) => typeof name === 'string'))
   )
-    throw typeError(`${what}: names must be an array of names, got ${shown(names)}`);
+    throw typeError(`${what}: names must be an array of names, got ${describeValue(names)}`);
   return names;
 }
 
@@ -75,14 +79,14 @@ export function checkThere(
 ): void {
   for (const name of names ?? [])
     if (!there.includes(name))
-      throw rangeError(`${what} has no ${shown(name)}; it has ${there.join(', ')}`);
+      throw rangeError(`${what} has no ${describeValue(name)}; it has ${there.join(', ')}`);
 }
 
 /** Throws RangeError for a bool that is neither 0 nor 1. */
 export function checkBools(what: string, dtype: DType, data: ArrayOf<DType>): void {
   if (dtype !== 'bool') return;
-  const odd = (data as Uint8Array).findIndex((each) => each > 1);
-  if (odd >= 0) throw malformed(what, `bool is 0 or 1, element ${odd} is ${data[odd]}`);
+  const invalid = (data as Uint8Array).findIndex((each) => each > 1);
+  if (invalid >= 0) throw malformed(what, `bool is 0 or 1, element ${invalid} is ${data[invalid]}`);
 }
 
 /**
@@ -96,7 +100,7 @@ export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>):
   // too.
   if (above === undefined || (above !== null && Object.getPrototypeOf(above) !== null)) {
     const late = record instanceof Promise ? '; await it' : '';
-    throw typeError(`${what} must be a plain object, got ${shown(record)}${late}`);
+    throw typeError(`${what} must be a plain object, got ${describeValue(record)}${late}`);
   }
   return Object.entries(record);
 }
@@ -105,13 +109,14 @@ export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>):
 export function checkTensors(what: string, tensors: NamedTensors): [string, TensorData][] {
   return entriesOf(`${what}: tensors`, tensors).map(([name, tensor]) => {
     checkText(`${what}: a tensor's name`, name);
-    return [name, checkTensor(`${what}: ${shown(name)}`, tensor)];
+    return [name, checkTensor(`${what}: ${describeValue(name)}`, tensor)];
   });
 }
 
 /** Throws unless it is a string that UTF-8 can say. */
 export function checkText(what: string, text: unknown): asserts text is string {
-  if (typeof text !== 'string') throw typeError(`${what} must be a string, got ${shown(text)}`);
+  if (typeof text !== 'string')
+    throw typeError(`${what} must be a string, got ${describeValue(text)}`);
   if (!text.isWellFormed())
     throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot say`);
 }
@@ -156,7 +161,7 @@ export function putBytes({ buffer, byteOffset }: ArrayOf<DType>, bytes: Uint8Arr
 /** Throws a TypeError unless it is a Uint8Array (a Buffer is one) whose memory is still there. */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
   if (!(bytes instanceof Uint8Array))
-    throw typeError(`${what} takes a Uint8Array, got ${shown(bytes)}`);
+    throw typeError(`${what} takes a Uint8Array, got ${describeValue(bytes)}`);
   try {
     bytes.subarray(0, 0);
   } catch {

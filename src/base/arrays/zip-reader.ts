@@ -5,7 +5,7 @@
  */
 import { pipeline, Readable } from 'node:stream';
 import { createInflateRaw } from 'node:zlib';
-import { shown } from '../checks.ts';
+import { describeValue } from '../checks.ts';
 import { crc32 } from './crc32.ts';
 import { PIECE, type Reading } from './files.ts';
 import { freshArray, malformed } from './tensors.ts';
@@ -137,7 +137,7 @@ function entryOf(
 ): ZipEntry {
   const flags = fixed.readUInt16LE(8);
   const name = nameOf(what, called, (flags & 0x800) !== 0);
-  const whose = `${what}: ${shown(name)}`;
+  const whose = `${what}: ${describeValue(name)}`;
   if ((flags & 0x2041) !== 0) throw malformed(whose, 'it is encrypted: save it without a password');
   const method = fixed.readUInt16LE(10);
   if (method !== 0 && method !== 8)
@@ -172,11 +172,11 @@ function nameOf(what: string, called: Buffer, utf8: boolean): string {
   if (!utf8 && called.some((byte) => byte > 0x7f))
     throw malformed(
       what,
-      `an entry's name is in an old code page: ${shown(called.toString('latin1'))}`,
+      `an entry's name is in an old code page: ${describeValue(called.toString('latin1'))}`,
     );
   const name = called.toString('utf8');
   if (!view(called).equals(Buffer.from(name)))
-    throw malformed(what, `an entry's name is not UTF-8: ${shown(name)}`);
+    throw malformed(what, `an entry's name is not UTF-8: ${describeValue(name)}`);
   return name;
 }
 
@@ -194,14 +194,14 @@ function zip64Of(what: string, extra: Buffer): Buffer {
 function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
   const names = new Set<string>();
   for (const { name } of entries) {
-    if (names.has(name)) throw malformed(what, `it has two entries ${shown(name)}`);
+    if (names.has(name)) throw malformed(what, `it has two entries ${describeValue(name)}`);
     names.add(name);
   }
   const limits = new Map<ZipEntry, number>();
   let limit = entries[0]?.limit ?? 0;
   for (const entry of [...entries].sort((a, b) => b.place - a.place)) {
     if (entry.place + LOCAL + entry.called.length + entry.packed > limit)
-      throw malformed(what, `${shown(entry.name)} reaches into what comes behind it`);
+      throw malformed(what, `${describeValue(entry.name)} reaches into what comes behind it`);
     limits.set(entry, limit);
     limit = entry.place;
   }

@@ -4,7 +4,7 @@
  * equal numbers, eager or replayed, on every family.
  */
 
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice, checkStream } from '../checks.ts';
 import { type Device, type Stream, Tensor } from '../device.ts';
@@ -96,7 +96,7 @@ export class DeviceGenerator implements Disposable {
     this.#checkOpen();
     checkStream('a generator', stream);
     if (!(out instanceof Tensor))
-      throw typeError(`random numbers need a tensor to go to, got ${shown(out)}`);
+      throw typeError(`random numbers need a tensor to go to, got ${describeValue(out)}`);
     if (out.dtype !== 'float32' || !out.contiguous)
       throw typeError(
         `random numbers need a contiguous float32 tensor, got ${out.dtype} with strides [${out.strides}]`,
@@ -113,7 +113,9 @@ export class DeviceGenerator implements Disposable {
 
 function checkWord(name: string, value: unknown): bigint {
   if (typeof value !== 'bigint' && typeof value !== 'number')
-    throw typeError(`${name} must be a whole number, got ${typeof value} (${shown(value)})`);
+    throw typeError(
+      `${name} must be a whole number, got ${typeof value} (${describeValue(value)})`,
+    );
   if (typeof value === 'number' && !Number.isSafeInteger(value))
     throw rangeError(`${name} must be a whole number, got ${value}`);
   const word = BigInt(value);

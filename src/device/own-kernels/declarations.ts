@@ -2,7 +2,7 @@
  * How kernels that a program brings are declared: what each takes, and how much of its tensors it
  * touches.
  */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { DeviceFamily } from '../facts.ts';
@@ -91,7 +91,7 @@ export function checkDeclarations(
 ): Declared[] {
   if (typeof kernels !== 'object' || kernels === null || Array.isArray(kernels))
     throw typeError(
-      `loadKernels: kernels are declared by name, { saxpy: { tensors: […] } }, got ${shown(kernels)}`,
+      `loadKernels: kernels are declared by name, { saxpy: { tensors: […] } }, got ${describeValue(kernels)}`,
     );
   const names = Object.keys(kernels);
   if (names.length === 0) throw rangeError('loadKernels: no kernel is declared');
@@ -99,13 +99,13 @@ export function checkDeclarations(
     throw rangeError(`loadKernels: at most ${MAX.kernels} kernels, got ${names.length}`);
   return names.map((name) => {
     if (!/^[A-Za-z_]\w*$/.test(name))
-      throw typeError(`loadKernels: ${shown(name)} is no name of a C function`);
+      throw typeError(`loadKernels: ${describeValue(name)} is no name of a C function`);
     const what = `loadKernels: kernel '${name}'`;
     const declared = kernels[name] as KernelDeclaration;
     checkKeys(what, declared, KEYS);
     const { tensors, wholes = 0, reals = 0, outputsPerBlock = 0, need } = declared;
     if (!Array.isArray(tensors))
-      throw typeError(`${what}: tensors is a list of dtypes, got ${shown(tensors)}`);
+      throw typeError(`${what}: tensors is a list of dtypes, got ${describeValue(tensors)}`);
     for (const [i, dtype] of tensors.entries())
       checkDType(`${what}: tensors[${i}]`, dtype as DType);
     checkCount(`${what}: the number of tensors`, tensors.length, 1, MAX.tensors);
@@ -115,7 +115,7 @@ export function checkDeclarations(
     checkCount(`${what}: writes`, writes, 0, tensors.length);
     checkCount(`${what}: outputsPerBlock`, outputsPerBlock, 0, 65_535);
     if (need !== undefined && typeof need !== 'function')
-      throw typeError(`${what}: need is a function, got ${shown(need)}`);
+      throw typeError(`${what}: need is a function, got ${describeValue(need)}`);
     return {
       name,
       tensors: [...tensors] as DType[],
@@ -174,7 +174,7 @@ export function checkNeed(
   const asked = need({ wholes, reals });
   if (!Array.isArray(asked) || asked.length !== tensors.length)
     throw typeError(
-      `kernel '${kernel.name}': need() gives the bytes of each of its ${tensors.length} tensors, got ${shown(asked)}`,
+      `kernel '${kernel.name}': need() gives the bytes of each of its ${tensors.length} tensors, got ${describeValue(asked)}`,
     );
   for (const [i, tensor] of tensors.entries()) {
     const bytes = checkCount(`kernel '${kernel.name}': need()[${i}]`, asked[i], 0);

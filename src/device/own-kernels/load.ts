@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { dtypes } from '../../base/dtype.ts';
 import { type CodedError, typeError, unavailableError } from '../../base/errors.ts';
 import type { DeviceFamily } from '../facts.ts';
@@ -35,7 +35,7 @@ export async function loadKernels<K extends string>(
   checkKeys('loadKernels', options, ['name', 'source', 'images', 'kernels']);
   const { name = 'kernels', source, images = {} } = options;
   if (typeof name !== 'string' || name === '')
-    throw typeError(`loadKernels: name must be a text, got ${shown(name)}`);
+    throw typeError(`loadKernels: name must be a text, got ${describeValue(name)}`);
   checkKeys('loadKernels: images', images, families);
   const declared = checkDeclarations(options.kernels);
   const given = images[device.family];
@@ -94,7 +94,7 @@ async function read(family: DeviceFamily, image: KernelImage): Promise<Ready> {
     return checked(family, { name: `an image of ${image.length} bytes`, bytes: image });
   if (typeof image !== 'string' && !(image instanceof URL && image.protocol === 'file:'))
     throw typeError(
-      `loadKernels: an image is its bytes, a path or a file's URL, got ${shown(image)}`,
+      `loadKernels: an image is its bytes, a path or a file's URL, got ${describeValue(image)}`,
     );
   const path = typeof image === 'string' ? resolve(image) : fileURLToPath(image);
   try {

@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { typeError, unavailableError } from '../../base/errors.ts';
 import { packageRoot } from '../../base/package-root.ts';
 
@@ -40,7 +40,7 @@ export async function readSource(name: string, source: string | URL): Promise<Ke
   if (typeof source === 'string') return { text: source, file: `${name}.gk` };
   if (!(source instanceof URL) || source.protocol !== 'file:')
     throw typeError(
-      `loadKernels: source is a text, or a file's URL such as new URL('my.gk', import.meta.url), got ${shown(source)}`,
+      `loadKernels: source is a text, or a file's URL such as new URL('my.gk', import.meta.url), got ${describeValue(source)}`,
     );
   const file = fileURLToPath(source);
   try {

@@ -24,9 +24,9 @@ export type H2dSubmitter =
 
 export interface SubmitH2dOptions {
   slot: number;
-  /** a tensor over the slot's device half, from its start */
+  /** a tensor over the slot's device buffer, from its start */
   dst: Tensor;
-  /** bytes of the slot's registered host half, from its start */
+  /** bytes of the slot's registered host buffer, from its start */
   src: Uint8Array;
   /** labels of the span, nothing else */
   metadata?: Readonly<Record<string, unknown>>;
@@ -103,7 +103,8 @@ export interface ReplayTransferBackend extends Disposable {
   /** Host seconds spent submitting. */
   submitH2d(options: SubmitH2dOptions): number;
   /**
-   * The same without checks, for the submit actor: `bytes` from the start of the slot's host half.
+   * The same without checks, for the submit actor: `bytes` from the start of the slot's host
+   * buffer.
    */
   submitSlot(slot: number, bytes: number): number;
   /**

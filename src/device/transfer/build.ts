@@ -1,6 +1,6 @@
 /** Chooses the backend for a device. */
 
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { openDevice } from '../open.ts';
 import { allOrNothing, own as ownedBy } from '../owner.ts';
@@ -15,7 +15,7 @@ import { type TransferChoice, TransferMode } from './native.ts';
 /**
  * A backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how the
  * host device copies: 'immediate' on its copy stream (the default), 'deferred' to the consumer's
- * stream, 'direct' not at all (pack writes the device half), 'auto' directly too; GPUs copy at
+ * stream, 'direct' not at all (pack writes the device buffer), 'auto' directly too; GPUs copy at
  * once. `timed: false` saves the events that measure copies. Throws for an unknown device, and
  * ERR_HOTSLOT_UNAVAILABLE for a family that cannot be used here.
  */
@@ -55,7 +55,7 @@ export function buildReplayTransferBackend(options: {
 export function checkTransfer(transfer: unknown): TransferChoice {
   if (transfer !== 'auto' && !Object.hasOwn(TransferMode, transfer as string))
     throw typeError(
-      `transfer must be one of auto, ${Object.keys(TransferMode).join(', ')}, got ${shown(transfer)}`,
+      `transfer must be one of auto, ${Object.keys(TransferMode).join(', ')}, got ${describeValue(transfer)}`,
     );
   return transfer as TransferChoice;
 }

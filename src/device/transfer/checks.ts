@@ -1,5 +1,5 @@
 /** What a backend is given, held against its slots; throws at the door. */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 import { Tensor } from '../device.ts';
@@ -7,7 +7,7 @@ import { Tensor } from '../device.ts';
 /** One view per slot, each over shared memory. */
 export function checkHostSlots(slots: readonly Uint8Array[], depth: number): void {
   if (!Array.isArray(slots))
-    throw typeError(`registerHostSlots takes an array of Uint8Array, got ${shown(slots)}`);
+    throw typeError(`registerHostSlots takes an array of Uint8Array, got ${describeValue(slots)}`);
   if (slots.length !== depth)
     throw rangeError(`registerHostSlots needs ${depth} slots, got ${slots.length}`);
   for (const [i, view] of slots.entries()) {
@@ -18,7 +18,9 @@ export function checkHostSlots(slots: readonly Uint8Array[], depth: number): voi
   }
 }
 
-/** From the start of the slot's host half to the start of its device half, all of the latter. */
+/**
+ * From the start of the slot's host buffer to the start of its device buffer, all of the latter.
+ */
 export function checkCopy(
   { slot, src, dst }: { slot: number; src: Uint8Array; dst: Tensor },
   host: Uint8Array,

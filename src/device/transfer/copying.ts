@@ -4,7 +4,7 @@
  */
 
 import { ThreadEnding } from '../../base/addon.ts';
-import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, checkShape, type DType, dtypes } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { Deadline } from '../../shm/wait.ts';
@@ -12,7 +12,7 @@ import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../device.
 import type { HostKind } from '../facts.ts';
 import { lendHost } from '../lend.ts';
 import { blockOnEvent } from '../open.ts';
-import { allOrNothing, checkOpen, makingOf, Owner, own } from '../owner.ts';
+import { allOrNothing, checkOpen, guardConstruction, Owner, own } from '../owner.ts';
 import { disarm, isArmed, submitArmed, unarmed, waitArmed } from './attached.ts';
 import type {
   ArmedSlots,
@@ -66,7 +66,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     checkFlag('timed', timed);
     if (!Object.hasOwn(TransferMode, mode))
       throw typeError(
-        `mode must be one of ${Object.keys(TransferMode).join(', ')}, got ${shown(mode)}`,
+        `mode must be one of ${Object.keys(TransferMode).join(', ')}, got ${describeValue(mode)}`,
       );
     this.device = device;
     this.deviceFamily = device.family;
@@ -78,11 +78,11 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     const timing = timed && this.supportsTimingEvents;
     const events = (count: number) =>
       Array.from({ length: count }, () => own(this, device.createEvent({ timing })));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#stream = own(this, device.createStream({ priority: -1 }));
     this.#copied = events(ringDepth);
     this.#begins = events(timing ? ringDepth : 0);
-    making.done();
+    construction.done();
     this.#armed = unarmed(ringDepth);
   }
 
@@ -142,7 +142,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       );
     }
     if (this.mode === TransferMode.direct) {
-      // The registered host half is the device half: on the host device one address serves both.
+      // The registered host buffer is the device buffer: on the host device one address serves
+      // both.
       if (this.#registered.length === 0)
         throw stateError('BUSY', 'direct mode: register host slots before allocating device slots');
       this.#slots = this.#registered.map((memory) => memory.tensor({ shape, dtype }));

@@ -28,7 +28,7 @@ export class XpuReplayTransferBackend extends CopyingTransferBackend {
 
 /**
  * The portable one: copies on the host device's copy stream. Mode `deferred` is for devices that
- * the consumer's thread must submit to; with `direct` pack writes the device half itself, which
+ * the consumer's thread must submit to; with `direct` pack writes the device buffer itself, which
  * only the host device allows.
  */
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {

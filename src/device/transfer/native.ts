@@ -41,7 +41,7 @@ export interface Replayer {
   close(): void;
 }
 
-/** How host bytes reach the device half; submit.node numbers them in this order. */
+/** How host bytes reach the device buffer; submit.node numbers them in this order. */
 // No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs
 // the negated arming words, a mode of submit.node, and a second event behind a manual tick.
 export const TransferMode = Object.freeze({

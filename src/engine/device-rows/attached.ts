@@ -3,11 +3,11 @@
 import type { Int64 } from '../../shm/int64.ts';
 import type { Place } from '../../shm/memory.ts';
 import {
-  insideOfBuffer,
+  internalsOfBuffer,
   ReplayBuffer,
   type SharedReplayBuffer,
 } from '../../store/rows/replay-buffer.ts';
-import { DeviceRowsWords } from './words.ts';
+import { DeviceRowsControl } from './control-block.ts';
 
 /** What actors need of them. */
 export interface SharedDeviceRows {
@@ -31,15 +31,15 @@ export interface SharedDeviceRows {
 
 export class AttachedDeviceRows {
   readonly shared: SharedDeviceRows;
-  readonly words: DeviceRowsWords;
+  readonly words: DeviceRowsControl;
   readonly buffer: ReplayBuffer;
   readonly #writers: { readonly reserved: Int64; readonly committed: Int64 };
 
   constructor(shared: SharedDeviceRows) {
     this.shared = shared;
-    this.words = new DeviceRowsWords(shared.words);
+    this.words = new DeviceRowsControl(shared.words);
     this.buffer = ReplayBuffer.attach(shared.buffer);
-    this.#writers = insideOfBuffer(this.buffer);
+    this.#writers = internalsOfBuffer(this.buffer);
   }
 
   /** Rows that were ever committed. */

@@ -8,17 +8,17 @@ import { stateError } from '../../base/errors.ts';
 import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../../device/device.ts';
 import { lendHost } from '../../device/lend.ts';
 import { blockOnEvent } from '../../device/open.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
-import { insideOfBuffer, type ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
+import { internalsOfBuffer, type ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import type { SharedDeviceRows } from './attached.ts';
+import { DeviceRowsControl, MAX_IN_FLIGHT } from './control-block.ts';
 import type { CheckedRing } from './options.ts';
-import type { KeptOnDevice, RingStatistics } from './statistics.ts';
-import { DeviceRowsWords, MAX_IN_FLIGHT } from './words.ts';
+import type { DeviceStore, RingStatistics } from './statistics.ts';
 
 /** Closing gives copies in flight this long before it refuses and says so. */
 const DRAIN_MS = 5000;
 
-export class DeviceRows extends Owner implements KeptOnDevice {
+export class DeviceRows extends Owner implements DeviceStore {
   readonly warnings: string[] = [];
   /** uint8 [sampleCount × stride]: the tick's rows */
   readonly batch: Tensor;
@@ -30,7 +30,7 @@ export class DeviceRows extends Owner implements KeptOnDevice {
   // Closing asks for them, also where making this failed.
   readonly #events: readonly DeviceEvent[] = [];
   readonly #host: HostMemory;
-  readonly #words: DeviceRowsWords;
+  readonly #words: DeviceRowsControl;
   readonly #buffer: ReplayBuffer;
   readonly #device: Device;
   readonly #sampleCount: number;
@@ -54,14 +54,14 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     this.#sampleCount = sampleCount;
     this.#baseSeed = options.baseSeed;
     this.#heads = options.heads;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#ring = own(this, device.allocate({ shape: [checked.ringBytes / 4], dtype: 'uint32' }));
     this.batch = own(
       this,
       device.allocate({ shape: [sampleCount * checked.stride], dtype: 'uint8' }),
     );
     this.places = own(this, device.allocate({ shape: [sampleCount], dtype: 'int32' }));
-    const { memory } = insideOfBuffer(buffer);
+    const { memory } = internalsOfBuffer(buffer);
     const [host] = lendHost(device, "the replay buffer's memory is", [memory], (text) =>
       this.warnings.push(text),
     );
@@ -70,8 +70,8 @@ export class DeviceRows extends Owner implements KeptOnDevice {
     this.#events = Array.from({ length: MAX_IN_FLIGHT }, () =>
       own(this, device.createEvent({ timing: false })),
     );
-    this.#words = DeviceRowsWords.create();
-    making.done();
+    this.#words = DeviceRowsControl.create();
+    construction.done();
   }
 
   share(): SharedDeviceRows {
@@ -87,7 +87,7 @@ export class DeviceRows extends Owner implements KeptOnDevice {
       events: this.#events.map((event) => event.handle),
       ring: this.#ring.handle,
       host: this.#host.handle,
-      rowsAt: insideOfBuffer(this.#buffer).rowsAt,
+      rowsAt: internalsOfBuffer(this.#buffer).rowsAt,
       baseSeed: this.#baseSeed,
     };
   }

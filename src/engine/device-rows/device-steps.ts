@@ -4,10 +4,10 @@
  * native/rows/mirror.hpp. Made and freed by the opener only.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
-import type { KeptLayout } from '../../store/views/kept-columns.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
+import type { DeviceBatchLayout } from '../../store/views/device-columns.ts';
 import type { CheckedRing } from './options.ts';
-import type { KeptOnDevice, RingStatistics } from './statistics.ts';
+import type { DeviceStore, RingStatistics } from './statistics.ts';
 
 /** A launch that is made again and again. */
 interface Gather {
@@ -18,13 +18,13 @@ interface Gather {
 /** So many neighbours a row that each has one piece, up to a warp. */
 const shiftOf = (pieces: number): number => Math.min(5, Math.ceil(Math.log2(pieces)));
 
-export class DeviceSteps extends Owner implements KeptOnDevice {
+export class DeviceSteps extends Owner implements DeviceStore {
   readonly warnings: readonly string[] = [];
   /** uint8: columns of fields, as the layout places them */
   readonly batch: Tensor;
   readonly checked: CheckedRing;
   readonly #ring: Tensor;
-  readonly #layout: KeptLayout;
+  readonly #layout: DeviceBatchLayout;
   readonly #rows: number;
   readonly #statistics: () => RingStatistics;
   /** of each slot: its gathers, what it brings, and its head */
@@ -34,7 +34,7 @@ export class DeviceSteps extends Owner implements KeptOnDevice {
   constructor(options: {
     device: Device;
     checked: CheckedRing;
-    layout: KeptLayout;
+    layout: DeviceBatchLayout;
     rows: number;
     /** what travels with a tick, slot by slot, and their heads */
     slots: readonly Tensor[];
@@ -47,7 +47,7 @@ export class DeviceSteps extends Owner implements KeptOnDevice {
     this.#layout = layout;
     this.#rows = rows;
     this.#statistics = statistics;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#ring = own(this, device.allocate({ shape: [checked.ringBytes], dtype: 'uint8' }));
     this.batch = own(this, device.allocate({ shape: [checked.batchBytes], dtype: 'uint8' }));
     this.#gathers = slots.map((slot) => this.#gathersOf(slot));
@@ -56,7 +56,7 @@ export class DeviceSteps extends Owner implements KeptOnDevice {
       const fresh = slot.view({ shape, offset: layout.freshAt / 4, dtype: 'uint32' });
       return { fresh, head: heads[i] as Tensor<'int32'> };
     });
-    making.done();
+    construction.done();
   }
 
   #gathersOf(slot: Tensor): Gather[] {

@@ -1,6 +1,6 @@
 /** Where a pipeline's rows live: what may be asked, what 'auto' comes to, and why. */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
 import { rowStride } from '../../store/rows/pack-layout.ts';
@@ -42,13 +42,13 @@ const ways = ['host', 'device', 'auto'] as const;
 
 export function checkRows(rows: unknown = 'host'): RowsKept {
   if (!(ways as readonly unknown[]).includes(rows))
-    throw rangeError(`rows must be one of ${ways.join(', ')}, got ${shown(rows)}`);
+    throw rangeError(`rows must be one of ${ways.join(', ')}, got ${describeValue(rows)}`);
   return rows as RowsKept;
 }
 
 function checkShare({ headroom = 0.8 }: DeviceRingOptions): { headroom: number } {
   if (typeof headroom !== 'number')
-    throw typeError(`deviceRing.headroom must be a number, got ${shown(headroom)}`);
+    throw typeError(`deviceRing.headroom must be a number, got ${describeValue(headroom)}`);
   if (!(headroom > 0 && headroom <= 1))
     throw rangeError(`deviceRing.headroom must be above 0 and at most 1, got ${headroom}`);
   return { headroom };

@@ -22,7 +22,7 @@ export interface RingStatistics {
   readonly droppedRows: number;
 }
 
-export interface KeptOnDevice {
+export interface DeviceStore {
   readonly checked: CheckedRing;
   readonly warnings: readonly string[];
   /** uint8: the tick's rows; one for all slots */

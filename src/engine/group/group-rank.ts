@@ -1,7 +1,7 @@
 /**
  * One rank of a learner group, in whichever thread of its process works for it: it sends its vector
  * to all others, and takes theirs once they are there. It waits for nothing. Exchange-1 to
- * Exchange-6 of src/shm/exchange-words.ts hold, Group-4 and Group-5 of verdict.ts, and:
+ * Exchange-6 of src/shm/exchange-control.ts hold, Group-4 and Group-5 of verdict.ts, and:
  *
  * Group-1  Every rank sums the same vectors in the order of ranks, its own among them, in float64,
  *    and rounds once: all get the same bits.
@@ -18,8 +18,8 @@ import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
 import type { Bell } from '../../shm/bell.ts';
 import { Ending } from '../../shm/ending.ts';
+import { lookElsewhere, RankState } from '../../shm/exchange-control.ts';
 import { ExchangeMember, type ExchangeTexts } from '../../shm/exchange-member.ts';
-import { lookElsewhere, RankState } from '../../shm/exchange-words.ts';
 import {
   type Counts,
   checkGroup,

@@ -1,16 +1,16 @@
 /**
  * What the ranks of a learner group have in common: shared memory of words and of a vector's two
  * halves from every rank to every other. The words and their rules are a halo exchange's
- * (src/shm/exchange-words.ts): all ranks are each other's neighbours.
+ * (src/shm/exchange-control.ts): all ranks are each other's neighbours.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
 import {
-  ExchangeWords,
-  exchangeWordsBytes,
+  ExchangeControlBlock,
+  exchangeControlBytes,
   type RanksElsewhere,
-} from '../../shm/exchange-words.ts';
+} from '../../shm/exchange-control.ts';
 import { Int64 } from '../../shm/int64.ts';
 import {
   allocateShared,
@@ -71,7 +71,7 @@ export function layOutGroup(
     throw rangeError(`a group averages ${MAX_PARAMETERS} parameters at most, got ${parameters}`);
   const routes = ranks * (ranks - 1);
   // Behind the exchange's words, a line for the verdict and one per rank, for its counts.
-  const words = exchangeWordsBytes(ranks, routes) + (1 + ranks) * LINE * 4;
+  const words = exchangeControlBytes(ranks, routes) + (1 + ranks) * LINE * 4;
   const shared = Object.freeze({
     kind: KIND as typeof KIND,
     id: randomUUID(),
@@ -109,8 +109,8 @@ export function checkGroup(what: string, shared: SharedLearnerGroup): void {
     checkShared(KIND, shared, place?.memory, `${what} takes what shareLearnerGroup() returned`);
 }
 
-export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): ExchangeWords {
-  return new ExchangeWords(words, ranks, ranks * (ranks - 1), elsewhere);
+export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): ExchangeControlBlock {
+  return new ExchangeControlBlock(words, ranks, ranks * (ranks - 1), elsewhere);
 }
 
 /** Counts of one rank, in an int64 each. */
@@ -142,5 +142,5 @@ export function verdictOf(shared: SharedLearnerGroup): Verdict {
   return new Verdict(new BigInt64Array(shared.words.memory, verdictAt(shared), VERDICT_WORDS));
 }
 function verdictAt({ words, ranks }: SharedLearnerGroup): number {
-  return words.offset + exchangeWordsBytes(ranks, ranks * (ranks - 1));
+  return words.offset + exchangeControlBytes(ranks, ranks * (ranks - 1));
 }

@@ -4,11 +4,11 @@
  */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import type { Bell } from '../../shm/bell.ts';
 import type { Ending } from '../../shm/ending.ts';
-import { checkFree, RankState } from '../../shm/exchange-words.ts';
+import { checkFree, RankState } from '../../shm/exchange-control.ts';
 import { checkSignal, MAX_PARK_MS, waitFor } from '../../shm/wait.ts';
 import { GroupRank } from './group-rank.ts';
 import { checkGroup, countsOf, type SharedLearnerGroup } from './group-shared.ts';
@@ -50,9 +50,9 @@ export type JoinOptions =
 /** For the pipeline, which hands it to its actors; not exported from the package. */
 export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
 /** For the pipeline's opener, which ends runs with it; not exported from the package. */
-export let insideOfGroup: (group: LearnerGroup) => InsideGroup;
+export let internalsOfGroup: (group: LearnerGroup) => GroupInternals;
 
-export interface InsideGroup {
+export interface GroupInternals {
   readonly rank: GroupRank;
   /** A rank's run goes on; of one in another process this is not known, and false. */
   isRunning(rank: number): boolean;
@@ -91,7 +91,7 @@ export class LearnerGroup implements Disposable {
 
   static {
     sharedOf = (group) => group.#shared;
-    insideOfGroup = (group) => ({
+    internalsOfGroup = (group) => ({
       rank: group.#inside,
       isRunning: (rank) => countsOf(group.#shared, rank).runs.load() === 1,
       waitUntil: (look, options) => group.#waitUntil(look, options),
@@ -148,7 +148,9 @@ export class LearnerGroup implements Disposable {
       state === null ||
       Object.values(state).some((each) => !ArrayBuffer.isView(each?.data))
     )
-      throw typeError(`broadcast takes what a learner's state() gives, got ${shown(state)}`);
+      throw typeError(
+        `broadcast takes what a learner's state() gives, got ${describeValue(state)}`,
+      );
     const entries = Object.entries(state);
     const bytes = entries.map(
       ([, { data }]) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
@@ -186,7 +188,7 @@ export class LearnerGroup implements Disposable {
    */
   async average(values: Float32Array, options: { signal?: AbortSignal } = {}): Promise<void> {
     if (!(values instanceof Float32Array))
-      throw typeError(`average takes a Float32Array, got ${shown(values)}`);
+      throw typeError(`average takes a Float32Array, got ${describeValue(values)}`);
     if (values.length > this.parameters)
       throw rangeError(
         `this group averages ${this.parameters} parameters at most, got ${values.length}`,

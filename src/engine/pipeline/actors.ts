@@ -42,7 +42,7 @@ export interface ActorSetup {
   packBell: number;
   mailbox: SharedWeightMailbox | null;
   /** where the device writes its versions when the mailbox is not pinned; 0: straight there */
-  mailboxHome: number;
+  mailboxReadback: number;
   slots: SharedSlots;
   /** null where rows travel with each batch */
   deviceRows: SharedDeviceRows | null;

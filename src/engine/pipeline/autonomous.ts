@@ -13,8 +13,8 @@ import { Pause } from '../ring/header.ts';
 import type { Averaging } from './averaging.ts';
 import { giveBack } from './give-back.ts';
 import { endWithOthers } from './group-end.ts';
-import type { PipelineParts } from './parts.ts';
 import type { RunControl } from './run-control.ts';
+import type { PipelineRuntime } from './runtime.ts';
 import type { Statistics, Summary } from './summary.ts';
 
 export interface RunOptions {
@@ -120,7 +120,11 @@ class Grace {
  * Resolves once every tick of the run is over and both roles that start work have paused. Throws
  * what a listener threw.
  */
-export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
+export async function runTicks(
+  parts: PipelineRuntime,
+  plan: RunPlan,
+  tell: Tell,
+): Promise<Summary> {
   const { signal } = plan;
   const { ring } = parts;
   // The signal ends the run and rejects no wait of it. Slot-9: stored here, whatever this thread
@@ -143,14 +147,14 @@ export async function runTicks(parts: PipelineParts, plan: RunPlan, tell: Tell):
  * What the thread's current stream was given so far comes before the run's updates: weights that
  * were just written, say.
  */
-function followCurrent({ compute, device, last }: PipelineParts['slots']): void {
+function followCurrent({ compute, device, last }: PipelineRuntime['slots']): void {
   const { currentStream } = device;
   if (currentStream.capturing || failed(currentStream) || failed(compute)) return;
   currentStream.record(last);
   compute.wait(last, { orderOnly: true });
 }
 
-async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promise<Summary> {
+async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Promise<Summary> {
   const { ring, averaging } = parts;
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
@@ -213,7 +217,7 @@ async function toTheEnd(parts: PipelineParts, plan: RunPlan, tell: Tell): Promis
 
 /** The tail of manual ticks, whose work may still be under way. */
 async function tailOver(
-  parts: PipelineParts,
+  parts: PipelineRuntime,
   sequence: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {

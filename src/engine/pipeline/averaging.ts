@@ -5,16 +5,21 @@
  * with a tick's mean.
  */
 import { answered } from '../../base/addon.ts';
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { type Device, type HostMemory, type Stream, Tensor } from '../../device/device.ts';
-import { homeFor, lendHost } from '../../device/lend.ts';
+import { lendHost, readbackBufferFor } from '../../device/lend.ts';
 import { nativeMemory } from '../../device/native.ts';
-import type { Parts } from '../../device/owner.ts';
+import type { OwnedParts } from '../../device/owner.ts';
 import type { PinnedHost } from '../../device/storage.ts';
 import { Ending } from '../../shm/ending.ts';
 import { allocateShared, PAGE, type Place, roundUp } from '../../shm/memory.ts';
-import { type InsideGroup, insideOfGroup, type LearnerGroup, sharedOf } from '../group/group.ts';
+import {
+  type GroupInternals,
+  internalsOfGroup,
+  type LearnerGroup,
+  sharedOf,
+} from '../group/group.ts';
 import type { SharedLearnerGroup } from '../group/group-shared.ts';
 import { Purpose } from '../group/letter.ts';
 import { type Averages, MAX_AVERAGED } from '../ring/run-fields.ts';
@@ -27,7 +32,7 @@ export interface SharedAveraging {
   readonly values: Place;
   readonly valuesHandle: number;
   /** where the graph writes to when `values` is not pinned; 0: straight there */
-  readonly homeHandle: number;
+  readonly readbackHandle: number;
 }
 
 export interface AveragingOptions {
@@ -68,18 +73,18 @@ export function checkAveraging(
   }
   if (sync !== 'parameters')
     throw typeError(
-      `sync can be 'parameters', got ${shown(sync)}: gradients are not averaged inside graphs (docs/ranks.md)`,
+      `sync can be 'parameters', got ${describeValue(sync)}: gradients are not averaged inside graphs (docs/ranks.md)`,
     );
   if (group === null)
     throw stateError('CAPTURE', "sync: 'parameters' needs a pipeline that was opened with a group");
   checkCount('every', every, 1);
   if (!Array.isArray(parameters) || parameters.length === 0 || parameters.length > MAX_AVERAGED)
     throw typeError(
-      `parameters is an array of 1 to ${MAX_AVERAGED} tensors, got ${shown(parameters)}`,
+      `parameters is an array of 1 to ${MAX_AVERAGED} tensors, got ${describeValue(parameters)}`,
     );
   for (const [i, tensor] of parameters.entries()) {
     if (!(tensor instanceof Tensor))
-      throw typeError(`parameters[${i}] must be a tensor, got ${shown(tensor)}`);
+      throw typeError(`parameters[${i}] must be a tensor, got ${describeValue(tensor)}`);
     tensor.checkOpen();
     if (tensor.device.name !== device)
       throw typeError(
@@ -118,13 +123,13 @@ export class Averaging {
   static make(
     group: LearnerGroup | null,
     device: Device,
-    owned: Parts,
+    owned: OwnedParts,
     warnings: string[],
   ): Averaging | null {
     return group !== null && group.size > 1 ? new Averaging(group, device, owned, warnings) : null;
   }
 
-  private constructor(group: LearnerGroup, device: Device, owned: Parts, warnings: string[]) {
+  private constructor(group: LearnerGroup, device: Device, owned: OwnedParts, warnings: string[]) {
     const warn = (text: string) => void warnings.push(text);
     const bytes = 4 * group.parameters;
     this.#group = group;
@@ -133,7 +138,7 @@ export class Averaging {
     const view = new Float32Array(this.#place.memory, this.#place.offset, group.parameters);
     [this.#values] = lendHost(device, 'host memory is', [view], warn) as [HostMemory];
     owned.own(this.#values);
-    this.#home = homeFor(device, this.#values.kind, bytes, warn);
+    this.#home = readbackBufferFor(device, this.#values.kind, bytes, warn);
     if (this.#home) owned.own(this.#home);
   }
 
@@ -143,7 +148,7 @@ export class Averaging {
       rank: this.#group.rank,
       values: this.#place,
       valuesHandle: this.#values.handle,
-      homeHandle: this.#home?.handle ?? 0,
+      readbackHandle: this.#home?.handle ?? 0,
     };
   }
 
@@ -181,8 +186,8 @@ export class Averaging {
     this.carried = (this.carried + ticks) % this.every;
   }
 
-  get group(): InsideGroup {
-    return insideOfGroup(this.#group);
+  get group(): GroupInternals {
+    return internalsOfGroup(this.#group);
   }
   get every(): number {
     return this.#averaged?.every ?? 1;

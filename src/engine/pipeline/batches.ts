@@ -1,5 +1,5 @@
 /**
- * Batches as callers get to see them: over the slots' device halves, and over what a device keeps
+ * Batches as callers get to see them: over the slots' device buffers, and over what a device keeps
  * of rows and steps. The opener's thread only.
  */
 
@@ -13,7 +13,7 @@ import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { DeviceRows } from '../device-rows/device-rows.ts';
 import { DeviceSteps } from '../device-rows/device-steps.ts';
 import type { CheckedRing } from '../device-rows/options.ts';
-import type { KeptOnDevice } from '../device-rows/statistics.ts';
+import type { DeviceStore } from '../device-rows/statistics.ts';
 import { HEAD_AT, HEAD_WORDS, ROWS_AT } from '../ring/slot.ts';
 import { type BatchColumn, type BatchPlan, type BatchSource, stridedColumns } from './source.ts';
 
@@ -38,7 +38,7 @@ export interface Extras {
 export interface Batches {
   readonly batches: readonly Batch[];
   /** null where rows travel with each batch */
-  readonly kept: KeptOnDevice | null;
+  readonly kept: DeviceStore | null;
   /** the same of a ReplayBuffer, whose rows come there by themselves */
   readonly deviceRows: DeviceRows | null;
   /** recorded behind a manual tick's draw on the device */
@@ -48,8 +48,8 @@ export interface Batches {
 }
 
 /**
- * Each slot's batch. `slots` are their device halves, `ring` says how a device keeps the rows, null
- * that it does not.
+ * Each slot's batch. `slots` are their device buffers, `ring` says how a device keeps the rows,
+ * null that it does not.
  */
 export function makeBatches(
   owner: Owner,

@@ -3,7 +3,7 @@
  * scalars' way home.
  */
 
-import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { type GraphExec, type Stream, Tensor } from '../../device/device.ts';
 import {
@@ -77,18 +77,20 @@ export function checkCapture(
   if (publishNonFinite && weights === undefined)
     throw rangeError('publishNonFinite is about weights, and capture was given none');
   if (!Array.isArray(scalars))
-    throw typeError(`scalars must be an array of names, such as ['loss'], got ${shown(scalars)}`);
+    throw typeError(
+      `scalars must be an array of names, such as ['loss'], got ${describeValue(scalars)}`,
+    );
   if (scalars.length > MAX_SCALARS)
     throw rangeError(`capture takes at most ${MAX_SCALARS} scalars, got ${scalars.length}`);
   for (const [i, name] of scalars.entries()) {
     if (typeof name !== 'string' || name === '')
-      throw typeError(`scalars are names of at least one letter, got ${shown(name)}`);
+      throw typeError(`scalars are names of at least one letter, got ${describeValue(name)}`);
     if (scalars.indexOf(name) !== i)
       throw rangeError(`scalars names '${name}' twice: every name is one element of out`);
   }
   if (weights === undefined) return;
   if (!(weights instanceof Tensor))
-    throw typeError(`weights must be a tensor, got ${shown(weights)}`);
+    throw typeError(`weights must be a tensor, got ${describeValue(weights)}`);
   weights.checkOpen();
   if (weights.device.name !== device)
     throw typeError(`weights must be on ${device}, got a tensor on ${weights.device.name}`);

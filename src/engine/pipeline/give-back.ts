@@ -6,13 +6,13 @@
  */
 import { Pause } from '../ring/header.ts';
 import { SlotState } from '../ring/slot.ts';
-import type { PipelineParts } from './parts.ts';
+import type { PipelineRuntime } from './runtime.ts';
 
 /**
  * When the run is quiet. Slots that poll passed on stay the opener's: only replay, which has
  * paused, would take them up.
  */
-export async function giveBack(parts: PipelineParts): Promise<void> {
+export async function giveBack(parts: PipelineRuntime): Promise<void> {
   const { ring, slots } = parts;
   const { header } = ring;
   const behind = Array.from({ length: ring.depth }, (_, slot) => slot)

@@ -4,7 +4,7 @@ import type { Ending } from '../../shm/ending.ts';
 import { Purpose } from '../group/letter.ts';
 import type { Ended, Outcome } from '../group/verdict.ts';
 import type { Averaging } from './averaging.ts';
-import type { PipelineParts } from './parts.ts';
+import type { PipelineRuntime } from './runtime.ts';
 
 /** How often a waiting opener looks up from the rank's bell. */
 const LOOK_MS = 50;
@@ -16,7 +16,7 @@ const LOOK_MS = 50;
  * ended it; this rank's own reason comes first.
  */
 export async function endWithOthers(
-  parts: PipelineParts,
+  parts: PipelineRuntime,
   averaging: Averaging,
   why: Ending,
   patient: () => boolean,

@@ -72,7 +72,7 @@ export class History {
   #statistics: Statistics | undefined;
   /** what was told lately, oldest first */
   readonly said: Said[] = [];
-  readonly #oddTold = { scalars: false, weights: false };
+  readonly #warned = { scalars: false, weights: false };
   #at = 0;
   /** a poll actor that took over from a dead one may journal its last tick again */
   #lastSequence = -1;
@@ -90,7 +90,7 @@ export class History {
   /** A learner was captured, whose first scalars have these names. */
   captured(scalars: readonly string[], graphs: number): void {
     this.#scalarNames = [...scalars];
-    Object.assign(this.#oddTold, { scalars: false, weights: false });
+    Object.assign(this.#warned, { scalars: false, weights: false });
     channels.capture.publish({ pipeline: this.#emitter, graphs, scalars: this.#scalarNames });
   }
 
@@ -161,7 +161,7 @@ export class History {
     trace?.look();
     if (all && missed > 0) this.#emitter.emit('missed', missed);
     try {
-      this.#tellOdd();
+      this.#warnNonFinite();
     } catch (error) {
       failed ??= { error };
     }
@@ -169,21 +169,23 @@ export class History {
   }
 
   /** Behind a read of the journal; see RunFields. */
-  #tellOdd(): void {
-    const { odd, oddWeights, mayPublish } = this.#ring.run;
-    if (odd && !this.#oddTold.scalars) {
-      this.#oddTold.scalars = true;
-      const name = this.#scalarNames[odd.scalar];
+  #warnNonFinite(): void {
+    const { firstNonFiniteScalar, firstNonFiniteWeight, mayPublish } = this.#ring.run;
+    if (firstNonFiniteScalar && !this.#warned.scalars) {
+      this.#warned.scalars = true;
+      const name = this.#scalarNames[firstNonFiniteScalar.scalar];
       this.warn(
-        `tick ${odd.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing: firstNonFinite() finds the launch`,
+        `tick ${firstNonFiniteScalar.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing: firstNonFinite() finds the launch`,
       );
     }
-    if (oddWeights && !this.#oddTold.weights) {
-      this.#oddTold.weights = true;
+    if (firstNonFiniteWeight && !this.#warned.weights) {
+      this.#warned.weights = true;
       const then = mayPublish
         ? 'they were published, as asked'
         : 'they are not published, nor is what comes after them';
-      this.warn(`tick ${oddWeights.tick}: weight ${oddWeights.place} is NaN or infinite; ${then}`);
+      this.warn(
+        `tick ${firstNonFiniteWeight.tick}: weight ${firstNonFiniteWeight.place} is NaN or infinite; ${then}`,
+      );
     }
   }
 

@@ -11,20 +11,20 @@ import type { TraceShape } from '../trace/recorder.ts';
 import type { ActorThreads } from './actor-threads.ts';
 import type { History } from './history.ts';
 import type { CheckedOptions } from './options.ts';
-import type { PipelineParts } from './parts.ts';
 import type { Positions } from './position.ts';
 import type { RunControl } from './run-control.ts';
+import type { PipelineRuntime } from './runtime.ts';
 import type { Slots } from './slots.ts';
 import type { BatchSource } from './source.ts';
 
 const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
 
 /** What a pipeline is made of, for who looks inside. */
-export interface Inside {
+export interface PipelineInternals {
   threads: ActorThreads | null;
   slots: Slots;
   buffer: ReplayBuffer;
-  parts: PipelineParts;
+  parts: PipelineRuntime;
   history: History;
   options: CheckedOptions;
   /** for checkpoints */

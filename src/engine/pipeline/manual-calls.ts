@@ -8,19 +8,19 @@ import { checkSignal, checkTimeout, type WaitOptions } from '../../shm/wait.ts';
 import { Param } from '../ring/slot.ts';
 import type { Batch } from './batches.ts';
 import type { ManualTicks } from './manual.ts';
-import type { PipelineParts } from './parts.ts';
 import type { RunControl } from './run-control.ts';
+import type { PipelineRuntime } from './runtime.ts';
 import type { BatchSource } from './source.ts';
 
 export class ManualCalls {
-  readonly #parts: PipelineParts;
+  readonly #parts: PipelineRuntime;
   readonly #source: BatchSource;
   readonly #manual: ManualTicks;
   readonly #control: RunControl;
   readonly #checkNotRunning: () => void;
 
   constructor(given: {
-    parts: PipelineParts;
+    parts: PipelineRuntime;
     source: BatchSource;
     manual: ManualTicks;
     control: RunControl;

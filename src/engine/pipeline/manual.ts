@@ -3,7 +3,7 @@
  * the caller's hands), and which moments are wrong. The semantics are UniLab's replay pipeline's;
  * see docs/pipeline.md.
  */
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import type { DeviceEvent, Stream } from '../../device/device.ts';
@@ -100,7 +100,7 @@ export class ManualTicks {
   }
 
   /** True when this began the tick; false when it is pending or prepared already. */
-  start(tickId: number, leastPtr: number): boolean {
+  start(tickId: number, minPtr: number): boolean {
     if (this.#pending?.tick === tickId) return false;
     if (this.#pending) {
       throw stateError(
@@ -119,10 +119,10 @@ export class ManualTicks {
         `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`,
       );
     const ring = this.#ring;
-    const slot = ring.seatOf(SlotState.Free);
+    const slot = ring.nextSlotFor(SlotState.Free);
     const sequence = ring.next;
     const kept = this.#kept?.tick === tickId ? this.#kept : null;
-    const requested = { tick: tickId, rows: this.#sampleCount, leastPtr: kept ? PACKED : leastPtr };
+    const requested = { tick: tickId, rows: this.#sampleCount, minPtr: kept ? PACKED : minPtr };
     const request = () => {
       // The slot is Free and nothing is asked for: nobody else writes its half.
       if (kept) this.#slots.host.batchBytes(slot).set(kept.bytes);
@@ -258,7 +258,9 @@ export class ManualTicks {
     const { device, spent, last } = this.#slots;
     const stream = given ?? device.currentStream;
     if (typeof stream?.record !== 'function')
-      throw typeError(`afterTick: stream must be a stream of ${device.name}, got ${shown(given)}`);
+      throw typeError(
+        `afterTick: stream must be a stream of ${device.name}, got ${describeValue(given)}`,
+      );
     if (stream.device.name !== device.name)
       throw typeError(
         `afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`,

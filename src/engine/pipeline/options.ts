@@ -1,6 +1,6 @@
 /** What ReplayPipeline.open takes, checked at the door and made definite. */
 
-import { checkCount, checkKeys, checkPath, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, checkPath, describeValue } from '../../base/checks.ts';
 import { coresNow } from '../../base/cores.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkTransfer } from '../../device/transfer/build.ts';
@@ -122,18 +122,20 @@ export function placementOf(
   if (placement === 'auto') return automatic(coresNow().cores, grouped);
   if (!Array.isArray(placement))
     throw typeError(
-      `placement must be 'auto', 'inline' or an array of role arrays, got ${shown(placement)}`,
+      `placement must be 'auto', 'inline' or an array of role arrays, got ${describeValue(placement)}`,
     );
   for (const hosted of placement) {
     if (!Array.isArray(hosted))
       throw typeError(
-        `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${shown(hosted)} in it`,
+        `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${describeValue(hosted)} in it`,
       );
   }
   const seen = placement.flat();
   for (const role of seen)
     if (!roles.includes(role))
-      throw typeError(`placement names an unknown role ${shown(role)}; roles: ${roles.join(', ')}`);
+      throw typeError(
+        `placement names an unknown role ${describeValue(role)}; roles: ${roles.join(', ')}`,
+      );
   for (const role of roles) {
     const times = seen.filter((other) => other === role).length;
     if (times !== 1)
@@ -215,13 +217,15 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   options.signal?.throwIfAborted();
   const { buffer, device, mailbox = null, group = null, trace = false, journal = 8192 } = options;
   if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
-    throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+    throw typeError(
+      `buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${describeValue(buffer)}`,
+    );
   if (typeof device !== 'string')
     throw typeError(`device must be a string such as 'auto' or 'host:0', got ${typeof device}`);
   if (mailbox !== null && !(mailbox instanceof WeightMailbox))
     throw typeError('mailbox must be a WeightMailbox');
   if (group !== null && !(group instanceof LearnerGroup))
-    throw typeError(`group must be a LearnerGroup, got ${shown(group)}`);
+    throw typeError(`group must be a LearnerGroup, got ${describeValue(group)}`);
   const sampleCount = checkCount('sampleCount', options.sampleCount, 1, 2 ** 31 - 1);
   checkCount('journal', journal, 64, 2 ** 20);
   if ((journal & (journal - 1)) !== 0)
@@ -230,7 +234,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   if (trace !== false) {
     checkKeys('trace', trace, ['file', 'deviceEvents']);
     if (typeof trace.file !== 'string')
-      throw typeError(`trace.file must name the file to write, got ${shown(trace.file)}`);
+      throw typeError(`trace.file must name the file to write, got ${describeValue(trace.file)}`);
   }
   const placement = placementOf(options.placement, { grouped: group !== null });
   const restart = checkCount('restart', options.restart ?? 0, 0);

@@ -5,12 +5,12 @@
 import { answered, loadAddon } from '../../base/addon.ts';
 import { nowMs } from '../../base/clock.ts';
 import type { BellBoard } from '../../shm/bell.ts';
-import { insideOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { internalsOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { RateLimiter } from '../../store/rate-limiter.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import type { AttachedDeviceRows } from '../device-rows/attached.ts';
 import { writeHead } from '../device-rows/head.ts';
-import type { HostHalves } from '../ring/host-halves.ts';
+import type { HostBuffers } from '../ring/host-buffers.ts';
 import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
 import type { SharedSource, SharedView } from './source.ts';
 
@@ -18,7 +18,7 @@ import type { SharedSource, SharedView } from './source.ts';
 export const Packing = { waits: 0, done: 1, more: 2 } as const;
 
 export interface Packer {
-  /** packs what was prepared in an earlier run too: the batch is not in the host half */
+  /** packs what was prepared in an earlier run too: the batch is not in the host buffer */
   readonly packsAgain?: boolean;
   readonly limiter: RateLimiter | null;
   /** of all that wait for rows of this buffer: also rung when room to sample is given back */
@@ -30,7 +30,7 @@ export interface Packer {
 }
 
 interface RowsPacker {
-  pack(slot: number, seed: number, rows: number, leastPtr: number): number;
+  pack(slot: number, seed: number, rows: number, minPtr: number): number;
 }
 interface ViewPacker {
   filled(): boolean;
@@ -42,7 +42,7 @@ interface ViewPacker {
     slot: number,
     seed: number,
     rows: number,
-    leastPtr: number,
+    minPtr: number,
     beta: number,
     sequence: number,
     brought: number,
@@ -73,10 +73,14 @@ interface PackAddon {
   }) => ViewPacker;
 }
 
-export function attachPacker(source: SharedSource, halves: HostHalves, depth: number): Packer {
+export function attachPacker(
+  source: SharedSource,
+  hostBuffers: HostBuffers,
+  depth: number,
+): Packer {
   return source.kind === 'rows'
-    ? rowsPacker(ReplayBuffer.attach(source.buffer), halves)
-    : viewPacker(source, halves, depth);
+    ? rowsPacker(ReplayBuffer.attach(source.buffer), hostBuffers)
+    : viewPacker(source, hostBuffers, depth);
 }
 
 /**
@@ -91,36 +95,36 @@ interface Orders {
 /** Where rows live on the device a batch is a head: which rows the tick may draw. */
 export function headPacker(
   { words, shared, buffer }: AttachedDeviceRows,
-  halves: HostHalves,
+  hostBuffers: HostBuffers,
   ingest: Orders,
 ): Packer {
   const { places, guard, baseSeed } = shared;
   return {
     packsAgain: true,
     limiter: buffer.limiter,
-    bells: insideOfBuffer(buffer).bells,
+    bells: internalsOfBuffer(buffer).bells,
     filled: () => {
       const { visible } = words;
       return visible > words.low && visible >= ingest.until;
     },
     pack: (slot, record) => {
-      const params = halves.params(slot);
+      const params = hostBuffers.params(slot);
       // In this order.
       const { visible } = words;
       const { low } = words;
       // Of an earlier run: a tick whose rows are gone meanwhile is drawn anew.
       const oldestKept = params[Param.low] as number;
       const kept =
-        record[Field.leastPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
+        record[Field.minPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
       const until = kept ? (params[Param.snapshotPtr] as number) : visible;
-      if (visible < Math.max(ingest.until, kept ? until : (record[Field.leastPtr] as number)))
+      if (visible < Math.max(ingest.until, kept ? until : (record[Field.minPtr] as number)))
         return Packing.waits;
       const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
       // By the `visible` that the head is of: poll may have moved it on since.
       if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
       const span = until - oldest;
       params[Param.low] = oldest;
-      writeHead(halves.head(slot), {
+      writeHead(hostBuffers.head(slot), {
         seed: baseSeed,
         tick: record[Field.tick] as number,
         low: oldest,
@@ -137,7 +141,7 @@ export function headPacker(
 }
 
 const asked = (record: Float64Array) =>
-  [record[Field.seed], record[Field.rows], record[Field.leastPtr]] as [number, number, number];
+  [record[Field.seed], record[Field.rows], record[Field.minPtr]] as [number, number, number];
 
 /**
  * The record's field of each number that a packer reports, in their order; a packer of rows leaves
@@ -159,20 +163,20 @@ function complete(record: Float64Array, report: Float64Array): void {
   for (let i = 0; i < REPORTED.length; i++) record[REPORTED[i]!] = report[i]!;
 }
 
-function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
+function rowsPacker(buffer: ReplayBuffer, hostBuffers: HostBuffers): Packer {
   const { Packer } = loadAddon<PackAddon>('pack');
   const report = new Float64Array(REPORTED.length);
   const packer = new Packer(
-    insideOfBuffer(buffer).memory,
-    halves.memory,
+    internalsOfBuffer(buffer).memory,
+    hostBuffers.memory,
     ROWS_AT,
-    halves.stride,
+    hostBuffers.stride,
     report,
   );
   let filled = false;
   return {
     limiter: buffer.limiter,
-    bells: insideOfBuffer(buffer).bells,
+    bells: internalsOfBuffer(buffer).bells,
     // A buffer of rows never becomes empty again.
     filled: () => {
       filled ||= buffer.ptr > 0;
@@ -186,23 +190,23 @@ function rowsPacker(buffer: ReplayBuffer, halves: HostHalves): Packer {
   };
 }
 
-function viewPacker(source: SharedView, halves: HostHalves, depth: number): Packer {
+function viewPacker(source: SharedView, hostBuffers: HostBuffers, depth: number): Packer {
   const buffer = TrajectoryBuffer.attach(source.buffer);
   const { ViewPacker } = loadAddon<PackAddon>('pack');
   const report = new Float64Array(BROUGHT_AT + 1);
   const { rule, columns, tree, normalise, idsAt, kept } = source;
   const packer = new ViewPacker({
-    lanes: insideOfTrajectories(buffer).memory,
-    slots: halves.memory,
+    lanes: internalsOfTrajectories(buffer).memory,
+    slots: hostBuffers.memory,
     firstRow: ROWS_AT,
-    stride: halves.stride,
+    stride: hostBuffers.stride,
     report,
     rule,
     columns,
     tree,
     normalise,
     idsAt,
-    prioritiesAt: halves.prioritiesAt,
+    prioritiesAt: hostBuffers.prioritiesAt,
     depth,
     kept,
   });
@@ -210,12 +214,12 @@ function viewPacker(source: SharedView, halves: HostHalves, depth: number): Pack
     // Of an earlier run: what it brought is not on this device.
     packsAgain: kept !== null,
     limiter: buffer.limiter,
-    bells: insideOfTrajectories(buffer).bells,
+    bells: internalsOfTrajectories(buffer).bells,
     filled: () => answered(packer.filled()),
     pack: (slot, record) => {
       const { beta, sequence } = Field;
-      const head = halves.head(slot);
-      const before = kept && record[Field.leastPtr] === PACKED ? (head[0] as number) : -1;
+      const head = hostBuffers.head(slot);
+      const before = kept && record[Field.minPtr] === PACKED ? (head[0] as number) : -1;
       const packing = answered(
         packer.pack(
           slot,

@@ -7,8 +7,8 @@ import { rangeError, stateError } from '../../base/errors.ts';
 import { Pause } from '../ring/header.ts';
 import type { ManualTicks } from './manual.ts';
 import type { CheckedOptions } from './options.ts';
-import type { PipelineParts } from './parts.ts';
 import type { RunControl } from './run-control.ts';
+import type { PipelineRuntime } from './runtime.ts';
 
 /** What came home with a batch and is not in the tree yet. */
 interface Update {
@@ -34,13 +34,13 @@ export interface Position {
 }
 
 export class Positions {
-  readonly #parts: PipelineParts;
+  readonly #parts: PipelineRuntime;
   readonly #manual: ManualTicks;
   readonly #control: RunControl;
   readonly #options: CheckedOptions;
 
   constructor(
-    parts: PipelineParts,
+    parts: PipelineRuntime,
     manual: ManualTicks,
     control: RunControl,
     options: CheckedOptions,
@@ -98,7 +98,7 @@ export class Positions {
     const applied = priorities?.applied ?? 0;
     const updates: Update[] = [];
     for (let s = Math.max(0, applied); priorities !== null && s < sequence; s++)
-      updates.push(priorities.comeHome(slots.host, this.#slotOf(s)));
+      updates.push(priorities.readBack(slots.host, this.#slotOf(s)));
     const prepared = asked
       ? {
           tick: asked.tick,
@@ -144,7 +144,7 @@ export class Positions {
       ring.startAt(sequence);
       for (const [i, update] of updates.entries()) {
         const slot = this.#slotOf(sequence - updates.length + i);
-        slots.updates?.bringHome(slots.host, slot, update);
+        slots.updates?.writeBack(slots.host, slot, update);
       }
       slots.updates?.goOn(applied);
     } finally {

@@ -4,7 +4,7 @@
  * every hot batch.
  */
 import { EventEmitter } from 'eventemitter3';
-import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import { closedError, stateError } from '../../base/errors.ts';
 import type { GraphExec, Stream } from '../../device/device.ts';
@@ -29,7 +29,7 @@ import {
 import { FedSpans } from './fed-spans.ts';
 import { History, type PipelineEvents, type Tick } from './history.ts';
 import {
-  type Inside,
+  type PipelineInternals,
   type PipelineNow,
   pipelineNow,
   standsFor,
@@ -45,9 +45,9 @@ import {
   type PipelineOptions,
   type TrajectoryPipelineOptions,
 } from './options.ts';
-import { PipelineParts } from './parts.ts';
 import { Positions } from './position.ts';
 import { RunControl } from './run-control.ts';
+import { PipelineRuntime } from './runtime.ts';
 import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
@@ -55,7 +55,7 @@ import { tickStream } from './tick-stream.ts';
  * Its parts, for the monitor, for checkpoints, and for tests that end its threads or hold its
  * streams; not exported from the package.
  */
-export let insideOf: (pipeline: ReplayPipeline) => Inside;
+export let internalsOf: (pipeline: ReplayPipeline) => PipelineInternals;
 
 /**
  * `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers.
@@ -66,7 +66,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 {
   readonly transferManifest: TransferManifest;
   readonly #options: CheckedOptions;
-  readonly #parts: PipelineParts;
+  readonly #parts: PipelineRuntime;
   readonly #manual: ManualTicks;
   readonly #calls: ManualCalls;
   readonly #history: History;
@@ -75,7 +75,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   readonly #closing = new Closing();
 
   static {
-    insideOf = (pipeline) => {
+    internalsOf = (pipeline) => {
       const [parts, history, options] = [pipeline.#parts, pipeline.#history, pipeline.#options];
       const buffer = options.source.buffer as ReplayBuffer;
       const control = pipeline.#control;
@@ -103,7 +103,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     options: TrajectoryPipelineOptions<S, V>,
   ): Promise<ReplayPipeline<BatchFields<S, V>>>;
   static async open(options: PipelineOptions | TrajectoryPipelineOptions): Promise<ReplayPipeline> {
-    const pipeline = new ReplayPipeline(OURS, checkOptions(options));
+    const pipeline = new ReplayPipeline(INTERNAL, checkOptions(options));
     try {
       await pipeline.#parts.threads?.start();
       options.signal?.throwIfAborted();
@@ -120,11 +120,11 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   private constructor(key: unknown, options: CheckedOptions) {
     super();
-    checkOurs(key, 'ReplayPipeline', 'ReplayPipeline.open()');
+    checkInternal(key, 'ReplayPipeline', 'ReplayPipeline.open()');
     this.#options = options;
     const trace = options.trace ? new TraceRecorder(options.trace) : null;
     try {
-      this.#parts = new PipelineParts(options, {
+      this.#parts = new PipelineRuntime(options, {
         error: (failure) => this.emit('error', failure),
         restart: (roles, reason) => this.#history.restarted(roles, reason),
         warning: (message) => void this.#history.warning(message),
@@ -183,7 +183,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The tick's batch as tensors over the slot's device half, ordered before the current stream's
+   * The tick's batch as tensors over the slot's device buffer, ordered before the current stream's
    * next work (the stream that is current at the call). Starts and waits where needed; the hot tick
    * again gives the same views; another tick while one is hot throws.
    */

@@ -9,7 +9,7 @@ import { orAborted, type WaitOptions } from '../../shm/wait.ts';
 import { Pause } from '../ring/header.ts';
 import { SlotState } from '../ring/slot.ts';
 import type { ManualTicks } from './manual.ts';
-import type { PipelineParts } from './parts.ts';
+import type { PipelineRuntime } from './runtime.ts';
 
 /**
  * - `over`: there is no run, ticks are manual.
@@ -42,7 +42,7 @@ export interface SaveOptions {
 }
 
 export class RunControl {
-  readonly #parts: PipelineParts;
+  readonly #parts: PipelineRuntime;
   readonly #manual: ManualTicks;
   /** changed by the run's look(), by its begin and end, and by a save that ends */
   #state: RunState = 'over';
@@ -53,7 +53,7 @@ export class RunControl {
   /** saves that set the hold bit and have not released it */
   #asking = 0;
 
-  constructor(parts: PipelineParts, manual: ManualTicks) {
+  constructor(parts: PipelineRuntime, manual: ManualTicks) {
     this.#parts = parts;
     this.#manual = manual;
   }

@@ -1,14 +1,14 @@
 /**
- * The slots' memory on both sides: shared host halves, device halves, what the graph copies back,
+ * The slots' memory on both sides: shared host buffers, device buffers, what the graph copies back,
  * the batch views, and the events. Made and freed by the opener only.
  */
 import { answered } from '../../base/addon.ts';
 import { rangeError } from '../../base/errors.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../../device/device.ts';
-import { homeFor } from '../../device/lend.ts';
+import { readbackBufferFor } from '../../device/lend.ts';
 import { nativeMemory } from '../../device/native.ts';
 import { openDevice } from '../../device/open.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { MemoryStorage, type PinnedHost } from '../../device/storage.ts';
 import type {
   ReplayTransferBackend,
@@ -22,7 +22,7 @@ import {
   type RowsChoice,
   type RowsKept,
 } from '../device-rows/options.ts';
-import { HostHalves, type HostHalvesShare } from '../ring/host-halves.ts';
+import { HostBuffers, type HostBuffersShare } from '../ring/host-buffers.ts';
 import type { Ring } from '../ring/ring.ts';
 import { MAX_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '../ring/slot.ts';
 import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
@@ -30,14 +30,15 @@ import type { BatchPlan, BatchSource, PriorityUpdates } from './source.ts';
 
 /** What actors need of the slots: shared memory and handles, no objects. */
 export interface SharedSlots {
-  readonly host: HostHalvesShare;
+  readonly host: HostBuffersShare;
   readonly backend: SharedTransferBackend;
   readonly computeStream: number;
   readonly spent: readonly number[];
   /** recorded before each update; empty when nothing is timed */
   readonly updateBegins: readonly number[];
   /**
-   * where the graph copies `out` to when the host halves are not pinned; else empty: straight there
+   * where the graph copies `out` to when the host buffers are not pinned; else empty: straight
+   * there
    */
   readonly homes: readonly number[];
 }
@@ -49,7 +50,7 @@ export class Slots extends Owner {
   readonly spent: readonly DeviceEvent[];
   /** recorded before each update; empty unless updates are timed */
   readonly updateBegins: readonly DeviceEvent[];
-  readonly host: HostHalves;
+  readonly host: HostBuffers;
   /** how a batch lies in a slot, given where the rows live */
   readonly plan: BatchPlan;
   /** null where batches are drawn uniformly */
@@ -104,7 +105,7 @@ export class Slots extends Owner {
       timed,
     });
     this.device = this.backend.device;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.rowsKept = chooseRows(options.rows, this.device, ring, options.noRing);
     const onDevice = this.rowsKept.kept === 'device';
     const steps = onDevice ? source.steps : null;
@@ -113,7 +114,7 @@ export class Slots extends Owner {
     // A head in place of rows; of a view what its notes say, and steps that are new to the device.
     const batchBytes = onDevice && steps === null ? 0 : this.plan.bytes;
     const fresh = steps && { at: steps.layout.freshAt, bytes: steps.stepBytes };
-    const total = HostHalves.bytes(depth, { batchBytes, priorityBytes });
+    const total = HostBuffers.bytes(depth, { batchBytes, priorityBytes });
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
       throw rangeError(
@@ -122,17 +123,17 @@ export class Slots extends Owner {
       );
     }
     this.#extras = source.extras;
-    this.host = HostHalves.allocate(depth, { batchBytes, priorityBytes, fresh });
-    const halves = this.host.each();
-    this.backend.registerHostSlots(halves);
+    this.host = HostBuffers.allocate(depth, { batchBytes, priorityBytes, fresh });
+    const hostBuffers = this.host.each();
+    this.backend.registerHostSlots(hostBuffers);
     const bytes = PARAMS_BYTES + batchBytes;
     const slots = this.backend.allocateDeviceSlots({ shape: [bytes], dtype: 'uint8' });
     this.compute = own(this, this.device.createStream());
     this.last = own(this, this.device.createEvent());
     const timing = timed && this.device.traits.timingEvents;
-    this.spent = halves.map(() => own(this, this.device.createEvent({ timing })));
+    this.spent = hostBuffers.map(() => own(this, this.device.createEvent({ timing })));
     this.updateBegins = timing
-      ? halves.map(() => own(this, this.device.createEvent({ timing })))
+      ? hostBuffers.map(() => own(this, this.device.createEvent({ timing })))
       : [];
     // What callers get to see is lent, on a device object of their own: closing either leaves the
     // pipeline whole.
@@ -156,7 +157,7 @@ export class Slots extends Owner {
       index: this.index,
     } = makeBatches(this, made));
     this.warnings.push(...(this.kept?.warnings ?? []));
-    this.#outs = halves.map(() =>
+    this.#outs = hostBuffers.map(() =>
       own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })),
     );
     this.scalars = this.#outs.map(
@@ -164,21 +165,23 @@ export class Slots extends Owner {
     );
     const hosts = this.backend.share().hosts;
     const kind = this.backend.hostPinned ? 'registered' : 'pageable';
-    const homeBytes = OUT_BYTES + priorityBytes;
-    const homes = halves
-      .map(() => homeFor(this.device, kind, homeBytes, (text) => this.warnings.push(text)))
+    const readbackBytes = OUT_BYTES + priorityBytes;
+    const homes = hostBuffers
+      .map(() =>
+        readbackBufferFor(this.device, kind, readbackBytes, (text) => this.warnings.push(text)),
+      )
       .filter((home) => home !== null);
     for (const home of homes) own(this, home);
     // All alike: one that could not be had makes all of them come straight home.
-    this.#homes = homes.length === halves.length ? homes : [];
+    this.#homes = homes.length === hostBuffers.length ? homes : [];
     const coming = hosts.map((handle, slot) => {
       const home = this.#homes[slot];
-      if (home) return new Tensor(home, [homeBytes], 'uint8');
+      if (home) return new Tensor(home, [readbackBytes], 'uint8');
       const half = new MemoryStorage(this.device, handle, this.host.stride, {
         host: true,
         owner: 'pipeline',
       });
-      return new Tensor(half, [homeBytes], 'uint8', this.host.out);
+      return new Tensor(half, [readbackBytes], 'uint8', this.host.out);
     });
     this.#hostOuts = coming.map((home) => home.view({ shape: [OUT_BYTES] }));
     const back = source.prioritized ? coming : [];
@@ -186,7 +189,7 @@ export class Slots extends Owner {
       (home) => new Tensor(home.storage, [source.rows], 'float32', home.byteOffset + OUT_BYTES),
     );
     this.#priorities = back.map((_, slot) => this.batches[slot]!.priorities as Tensor);
-    making.done();
+    construction.done();
   }
 
   share(): SharedSlots {
@@ -209,7 +212,7 @@ export class Slots extends Owner {
   }
 
   /**
-   * The graph's last nodes: the sequence to the mark, priorities to the host half, then mark and
+   * The graph's last nodes: the sequence to the mark, priorities to the host buffer, then mark and
    * scalars: the mark says all of it.
    */
   finishCapture(slot: number, stream: Stream): void {
@@ -233,8 +236,8 @@ export class Slots extends Owner {
   }
 
   /**
-   * What the learner wrote to the batch's priorities goes to the host half; nothing where it draws
-   * uniformly.
+   * What the learner wrote to the batch's priorities goes to the host buffer; nothing where it
+   * draws uniformly.
    */
   bringPriorities(slot: number, stream: Stream): void {
     const home = this.#hostPriorities[slot];
@@ -245,14 +248,14 @@ export class Slots extends Owner {
    * Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home
    * is brought. A replay actor that died behind its launch left the slot Ready: the mark tells.
    */
-  comeHome(ring: Ring): { slot: number; sequence: number }[] {
+  readBack(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
       const home = this.#homes[slot];
       // Poll did so for every other one, and a close() that was refused behind this for all.
       if (home && !home.closed && state >= SlotState.Ready)
-        answered(nativeMemory().copyOut(home.handle, this.host.homeBytes(slot)));
+        answered(nativeMemory().copyOut(home.handle, this.host.readbackBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
       return {
         slot,

@@ -4,18 +4,18 @@
  * shares.
  */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import type { BellBoard } from '../../shm/bell.ts';
 import { allocateShared } from '../../shm/memory.ts';
 import { lanesAddon, type ViewHandle } from '../../store/lanes/lanes-addon.ts';
 import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
-import { insideOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
-import { checkBeta, insideOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
+import { internalsOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { checkBeta, internalsOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
 import { rowStride } from '../../store/rows/pack-layout.ts';
 import {
-  insideOfBuffer,
+  internalsOfBuffer,
   ReplayBuffer,
   type SharedReplayBuffer,
 } from '../../store/rows/replay-buffer.ts';
@@ -27,13 +27,13 @@ import {
 } from '../../store/views/columns.ts';
 import {
   broughtTo,
-  type KeptLayout,
-  keptLayout,
+  type DeviceBatchLayout,
+  deviceBatchLayout,
   mirrorBytes,
-} from '../../store/views/kept-columns.ts';
+} from '../../store/views/device-columns.ts';
 import type { View, ViewSpec } from '../../store/views/views.ts';
 import type { RingStatistics } from '../device-rows/statistics.ts';
-import type { HostHalves } from '../ring/host-halves.ts';
+import type { HostBuffers } from '../ring/host-buffers.ts';
 import type { Ring } from '../ring/ring.ts';
 
 /** A batch's tensor: `rows` values of this shape, one every `step` elements. */
@@ -87,8 +87,8 @@ export type SharedSource =
 /** Bells that are rung behind every commit. */
 export function bellsOf(source: SharedSource): BellBoard {
   return source.kind === 'rows'
-    ? insideOfBuffer(ReplayBuffer.attach(source.buffer)).bells
-    : insideOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
+    ? internalsOfBuffer(ReplayBuffer.attach(source.buffer)).bells
+    : internalsOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
 }
 
 /** How a batch lies in a slot, and what pack's thread needs to make it. */
@@ -103,7 +103,7 @@ export interface BatchPlan {
 
 /** Of a view whose steps a device keeps. */
 export interface StepsLayout {
-  readonly layout: KeptLayout;
+  readonly layout: DeviceBatchLayout;
   readonly places: number;
   readonly placeBytes: number;
   /** that a step which travels takes: with what fills its stride up, and its place */
@@ -160,7 +160,7 @@ export class BatchSource {
             `${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`,
           );
       const { fields, rowBytes } = buffer.layout;
-      this.bells = insideOfBuffer(buffer).bells;
+      this.bells = internalsOfBuffer(buffer).bells;
       this.names = Object.keys(fields);
       this.plan = {
         bytes: sampleCount * rowBytes,
@@ -173,12 +173,14 @@ export class BatchSource {
       return;
     }
     if (!(buffer instanceof TrajectoryBuffer))
-      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+      throw typeError(
+        `buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${describeValue(buffer)}`,
+      );
     if (view === undefined)
       throw typeError(
         'a TrajectoryBuffer needs a view: buffer.transitions({ … }) or buffer.windows({ … })',
       );
-    const { bells, reader } = insideOfTrajectories(buffer as TrajectoryBuffer);
+    const { bells, reader } = internalsOfTrajectories(buffer as TrajectoryBuffer);
     const spec = reader.checkView(view);
     const bound = sampler === undefined ? null : reader.bind(sampler, view);
     const columns = columnsOf(buffer.layout, spec, sampler === undefined ? 'no' : 'device');
@@ -186,7 +188,7 @@ export class BatchSource {
     const { capacity: places } = buffer;
     const { placeBytes } = buffer.layout;
     this.steps = {
-      layout: keptLayout(columns, spec, sampleCount, places),
+      layout: deviceBatchLayout(columns, spec, sampleCount, places),
       places,
       placeBytes,
       stepBytes: rowStride(placeBytes) + 4,
@@ -201,7 +203,7 @@ export class BatchSource {
         buffer: buffer.share(),
         ...viewNumbers(spec, layout),
         tree: bound?.tree ?? null,
-        normalise: sampler === undefined ? 0 : insideOfSampler(sampler).normalise,
+        normalise: sampler === undefined ? 0 : internalsOfSampler(sampler).normalise,
         idsAt: idsIn(layout),
         kept: null,
       },
@@ -277,12 +279,12 @@ export class BatchSource {
   /** The pipeline draws by the sampler from here on, and nobody else. Sequences begin at 0. */
   take(): void {
     if (this.#sampler === null) return;
-    insideOfSampler(this.#sampler).running = true;
+    internalsOfSampler(this.#sampler).running = true;
     lanesAddon().beginUpdates((this.plan.share as SharedView).tree!, 0);
   }
   /** Twice is fine. */
   release(): void {
-    if (this.#sampler) insideOfSampler(this.#sampler).running = false;
+    if (this.#sampler) internalsOfSampler(this.#sampler).running = false;
   }
 
   /** Of requests from the next one on. Throws where steps are drawn uniformly. */
@@ -307,8 +309,8 @@ export class BatchSource {
   }
 
   /** Throws where a manual tick could never be had without more steps. */
-  checkFilled(leastPtr: number): void {
-    if (leastPtr > 0 || this.buffer.size > 0) return;
+  checkFilled(minPtr: number): void {
+    if (minPtr > 0 || this.buffer.size > 0) return;
     throw stateError(
       'EMPTY',
       'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
@@ -344,36 +346,45 @@ export class PriorityUpdates {
     lanesAddon().beginUpdates(this.#tree, applied);
   }
   /** What came home with the slot's last batch. */
-  comeHome(halves: HostHalves, slot: number): { ids: Float64Array; priorities: Float32Array } {
-    return { ids: this.#ids(halves, slot).slice(), priorities: halves.priorities(slot).slice() };
+  readBack(
+    hostBuffers: HostBuffers,
+    slot: number,
+  ): { ids: Float64Array; priorities: Float32Array } {
+    return {
+      ids: this.#ids(hostBuffers, slot).slice(),
+      priorities: hostBuffers.priorities(slot).slice(),
+    };
   }
   /** The same, as if it had come home just now. */
-  bringHome(
-    halves: HostHalves,
+  writeBack(
+    hostBuffers: HostBuffers,
     slot: number,
     update: { ids: Float64Array; priorities: Float32Array },
   ): void {
-    this.#ids(halves, slot).set(update.ids);
-    halves.priorities(slot).set(update.priorities);
+    this.#ids(hostBuffers, slot).set(update.ids);
+    hostBuffers.priorities(slot).set(update.priorities);
   }
   /**
    * What came home and was not taken up by a later draw: applies it, in order. Pack has stopped.
    */
-  applyPending(halves: HostHalves, spent: readonly { slot: number; sequence: number }[]): void {
+  applyPending(
+    hostBuffers: HostBuffers,
+    spent: readonly { slot: number; sequence: number }[],
+  ): void {
     const { applied } = this;
     for (const { slot, sequence } of [...spent].sort((a, b) => a.sequence - b.sequence)) {
       if (sequence < applied) continue;
       lanesAddon().updateTree(
         this.#handle,
-        this.#ids(halves, slot),
-        halves.priorities(slot),
+        this.#ids(hostBuffers, slot),
+        hostBuffers.priorities(slot),
         this.#rows,
       );
       lanesAddon().beginUpdates(this.#tree, sequence + 1);
     }
   }
 
-  #ids(halves: HostHalves, slot: number): Float64Array {
-    return halves.ids(slot, this.#idsAt, this.#rows);
+  #ids(hostBuffers: HostBuffers, slot: number): Float64Array {
+    return hostBuffers.ids(slot, this.#idsAt, this.#rows);
   }
 }

@@ -8,8 +8,8 @@ import { Field } from '../ring/slot.ts';
 import { TraceWriter } from '../trace/recorder.ts';
 import { FedSpans } from './fed-spans.ts';
 import type { Said } from './history.ts';
-import { type Inside, type SlotNow, slotsNow, traceShape } from './inspect.ts';
-import { insideOf, type ReplayPipeline } from './replay-pipeline.ts';
+import { type PipelineInternals, type SlotNow, slotsNow, traceShape } from './inspect.ts';
+import { internalsOf, type ReplayPipeline } from './replay-pipeline.ts';
 import { type StageName, stages } from './summary.ts';
 
 /** Entries read per look, at most: enough for means and percentiles. */
@@ -51,7 +51,7 @@ export type PipelineState = 'running' | 'idle' | 'failed' | 'closed';
 
 export class PipelineWatch {
   readonly #pipeline: ReplayPipeline;
-  readonly #inside: Inside;
+  readonly #inside: PipelineInternals;
   /** the journal's next entry; of what was before, the newest entries are looked at once */
   #at = 0;
   #sequence = -1;
@@ -64,7 +64,7 @@ export class PipelineWatch {
 
   constructor(pipeline: ReplayPipeline) {
     this.#pipeline = pipeline;
-    this.#inside = insideOf(pipeline);
+    this.#inside = internalsOf(pipeline);
   }
 
   get device() {
@@ -186,7 +186,7 @@ export class PipelineWatch {
 
 /** Ticks go into it when it is asked to look. */
 export class LiveTrace {
-  readonly #inside: Inside;
+  readonly #inside: PipelineInternals;
   readonly #facts: ReplayPipeline['transferManifest'];
   readonly #writer: TraceWriter;
   readonly #fed: FedSpans;
@@ -194,7 +194,7 @@ export class LiveTrace {
   #missed = 0;
 
   constructor(
-    inside: Inside,
+    inside: PipelineInternals,
     facts: ReplayPipeline['transferManifest'],
     write: (text: string) => unknown,
   ) {

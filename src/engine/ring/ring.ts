@@ -178,7 +178,7 @@ export class Ring {
    * sequence that has not left `state` yet. Slots go round in sequence order, so from there on it
    * is simply the next slot.
    */
-  seatOf(state: SlotState): number {
+  nextSlotFor(state: SlotState): number {
     let best = 0;
     let lowest = Number.POSITIVE_INFINITY;
     for (let slot = 0; slot < this.depth; slot++) {
@@ -213,7 +213,7 @@ export class Ring {
    */
   startAt(sequence: number): void {
     Atomics.store(this.header.counted, 0, sequence & SEQUENCE_MASK);
-    const first = this.seatOf(SlotState.Free);
+    const first = this.nextSlotFor(SlotState.Free);
     for (let i = 0; i < this.depth; i++) {
       const slot = (first + i) % this.depth;
       this.record(slot)[Field.sequence] = sequence + i;
@@ -294,7 +294,7 @@ export class Ring {
   }
   /** The slot that a role is to work on, as the words tell; −1 while that has no tick. */
   slotOf(role: Role): number {
-    const slot = this.seatOf(serves[role]);
+    const slot = this.nextSlotFor(serves[role]);
     return this.state(slot) === SlotState.Free ? -1 : slot;
   }
   /** First failure wins (Slot-7); everyone is woken to throw it. */

@@ -9,7 +9,7 @@ const Field = {
   /** the request that startPrepare left */
   tick: 0,
   rows: 1,
-  leastPtr: 2,
+  minPtr: 2,
   /** the autonomous run: tick = firstTick + (sequence − firstSequence), for `ticks` ticks */
   firstTick: 3,
   firstSequence: 4,
@@ -29,15 +29,15 @@ const Field = {
    * Poll writes them once, before the journal's head passes that tick; whoever reads the head first
    * sees them whole. The client clears them with the learner.
    */
-  oddTick: 14,
-  oddScalar: 15,
+  nonFiniteTick: 14,
+  nonFiniteScalar: 15,
   /**
    * The same of the weights that a tick was to publish: its tick, and the place of the first + 1.
    */
-  oddWeightsTick: 16,
-  oddWeight: 17,
+  nonFiniteWeightsTick: 16,
+  nonFiniteWeight: 17,
   /** 1: weights are published also when they are no finite numbers */
-  publishOdd: 18,
+  publishNonFinite: 18,
   /** exponent of importance weights, two places: the header says which */
   beta: 19,
   /**
@@ -69,7 +69,7 @@ export interface TickRequest {
   tick: number;
   rows: number;
   /** pack waits until the buffer's ptr reaches it */
-  leastPtr: number;
+  minPtr: number;
 }
 
 /** An autonomous run. */
@@ -130,10 +130,10 @@ export class RunFields {
   setBeta(place: number, beta: number): void {
     this.#fields[Field.beta + place] = beta;
   }
-  setTick({ tick, rows, leastPtr }: TickRequest): void {
+  setTick({ tick, rows, minPtr }: TickRequest): void {
     this.#fields[Field.tick] = tick;
     this.#fields[Field.rows] = rows;
-    this.#fields[Field.leastPtr] = leastPtr;
+    this.#fields[Field.minPtr] = minPtr;
   }
   setRun({ firstSequence, firstTick, ticks, rows, publishEvery, carried = 0 }: RunRequest): void {
     this.#fields[Field.firstSequence] = firstSequence;
@@ -146,9 +146,9 @@ export class RunFields {
   }
   setLearner({ graphs, scalars, published, nonFinite, averages }: Learner): void {
     this.#fields[Field.scalars] = scalars;
-    this.#fields[Field.oddScalar] = 0;
-    this.#fields[Field.oddWeight] = 0;
-    this.#fields[Field.publishOdd] = nonFinite ? 1 : 0;
+    this.#fields[Field.nonFiniteScalar] = 0;
+    this.#fields[Field.nonFiniteWeight] = 0;
+    this.#fields[Field.publishNonFinite] = nonFinite ? 1 : 0;
     this.#fields[Field.weights] = published?.weights ?? 0;
     this.#fields[Field.weightsOffset] = published?.weightsOffset ?? 0;
     this.#fields[Field.weightsBytes] = published?.weightsBytes ?? 0;
@@ -168,8 +168,8 @@ export class RunFields {
   get rows(): number {
     return this.#at(Field.rows);
   }
-  get leastPtr(): number {
-    return this.#at(Field.leastPtr);
+  get minPtr(): number {
+    return this.#at(Field.minPtr);
   }
 
   // ---- the run ----------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ export class RunFields {
       weightsBytes: this.#at(Field.weightsBytes),
       mailbox: this.#at(Field.mailbox),
     };
-    const nonFinite = this.#at(Field.publishOdd) === 1;
+    const nonFinite = this.#at(Field.publishNonFinite) === 1;
     return {
       graphs,
       scalars: this.#at(Field.scalars),
@@ -267,12 +267,12 @@ export class RunFields {
 
   /** Poll only: remembers the first of the learner's scalars that is no finite number. */
   noteScalars(tick: number, scalars: Float32Array): void {
-    if (this.#at(Field.oddScalar) !== 0) return;
+    if (this.#at(Field.nonFiniteScalar) !== 0) return;
     const named = this.#at(Field.scalars);
     for (let i = 0; i < named; i++)
       if (!Number.isFinite(scalars[i])) {
-        this.#fields[Field.oddTick] = tick;
-        this.#fields[Field.oddScalar] = i + 1;
+        this.#fields[Field.nonFiniteTick] = tick;
+        this.#fields[Field.nonFiniteScalar] = i + 1;
         return;
       }
   }
@@ -280,9 +280,9 @@ export class RunFields {
    * The first scalar that was no finite number, by its place, and the tick; null while there was
    * none.
    */
-  get odd(): { tick: number; scalar: number } | null {
-    const place = this.#at(Field.oddScalar);
-    return place === 0 ? null : { tick: this.#at(Field.oddTick), scalar: place - 1 };
+  get firstNonFiniteScalar(): { tick: number; scalar: number } | null {
+    const place = this.#at(Field.nonFiniteScalar);
+    return place === 0 ? null : { tick: this.#at(Field.nonFiniteTick), scalar: place - 1 };
   }
 
   /**
@@ -291,9 +291,9 @@ export class RunFields {
    * skip one (Mailbox-2), and would hardly be better.
    */
   noteWeights(tick: number, place: number): boolean {
-    if (place >= 0 && this.#at(Field.oddWeight) === 0) {
-      this.#fields[Field.oddWeightsTick] = tick;
-      this.#fields[Field.oddWeight] = place + 1;
+    if (place >= 0 && this.#at(Field.nonFiniteWeight) === 0) {
+      this.#fields[Field.nonFiniteWeightsTick] = tick;
+      this.#fields[Field.nonFiniteWeight] = place + 1;
     }
     return this.mayPublish;
   }
@@ -302,11 +302,11 @@ export class RunFields {
    * until a learner is captured.
    */
   get mayPublish(): boolean {
-    return this.#at(Field.oddWeight) === 0 || this.#at(Field.publishOdd) === 1;
+    return this.#at(Field.nonFiniteWeight) === 0 || this.#at(Field.publishNonFinite) === 1;
   }
   /** The first weights that were no finite numbers; null while there were none. */
-  get oddWeights(): { tick: number; place: number } | null {
-    const place = this.#at(Field.oddWeight);
-    return place === 0 ? null : { tick: this.#at(Field.oddWeightsTick), place: place - 1 };
+  get firstNonFiniteWeight(): { tick: number; place: number } | null {
+    const place = this.#at(Field.nonFiniteWeight);
+    return place === 0 ? null : { tick: this.#at(Field.nonFiniteWeightsTick), place: place - 1 };
   }
 }

@@ -2,7 +2,7 @@
  * A slot's life: its states, its record, and the invariants every role keeps. The bytes are drawn
  * here and nowhere else; `Ring` is the only one that writes the state word.
  *
- * Slot-1  the state names the owner; no other role writes the slot (record, host half, device
+ * Slot-1  the state names the owner; no other role writes the slot (record, host buffer, device
  *     half).
  * Slot-2  one store of the state word hands the slot on, after every write it publishes. What
  *     native code was to write counts only once its call has answered: a thread that is being ended
@@ -32,7 +32,7 @@ export const SlotState = {
   Free: 0,
   /** pack: the record says what is asked */
   Requested: 1,
-  /** submit: the rows are in the host half */
+  /** submit: the rows are in the host buffer */
   Packed: 2,
   /** poll: copy and `copied` event are enqueued */
   Submitted: 3,
@@ -90,7 +90,7 @@ export const Field = {
   /** low 32 bits of the tick's seed: all that torch's CPU generator looks at */
   seed: 3,
   /** pack waits until the buffer's ptr reaches it; PACKED: it has nothing to do */
-  leastPtr: 4,
+  minPtr: 4,
   /** 1 when replay is to publish the weights behind this tick */
   publish: 5,
   /** what pack found and drew from */
@@ -127,11 +127,11 @@ export const Field = {
   moved: 24,
 } as const;
 export const RECORD_FIELDS = 25;
-/** In place of leastPtr: params and rows lie in the host half already, from an earlier run. */
+/** In place of minPtr: params and rows lie in the host buffer already, from an earlier run. */
 export const PACKED = -1;
 
 /**
- * Per-tick parameters: the first PARAMS_BYTES of a slot's device half, float64 each. Pack writes
+ * Per-tick parameters: the first PARAMS_BYTES of a slot's device buffer, float64 each. Pack writes
  * them beside the rows.
  */
 export const Param = {
@@ -159,7 +159,7 @@ export const OUT_SCALARS = 64;
 export const MAX_SCALARS = (OUT_BYTES - OUT_SCALARS) / 4;
 
 /**
- * Where the rows begin in a slot's host half, which is params │ rows │ out │ priorities: params and
- * rows move to the device in one copy, out and priorities are what comes home.
+ * Where the rows begin in a slot's host buffer, which is params │ rows │ out │ priorities: params
+ * and rows move to the device in one copy, out and priorities are what comes home.
  */
 export const ROWS_AT = PARAMS_BYTES;

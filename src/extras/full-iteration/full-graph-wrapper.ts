@@ -4,7 +4,7 @@
  * same buffers. Megatron's FullCudaGraphWrapper, with graphs, results and counters per instance.
  */
 
-import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../../base/errors.ts';
 import {
   type Device,
@@ -25,6 +25,7 @@ import { openDevice } from '../../device/open.ts';
 import { checkOpen, Owner, own } from '../../device/owner.ts';
 import { hasParameters } from '../../device/parameters.ts';
 import { failed } from '../../device/stream.ts';
+import { CapturedIteration, CapturedIterations, type PerStage } from './captured-iterations.ts';
 import {
   checkIteration,
   type IterationData,
@@ -34,7 +35,6 @@ import {
   iteratorsOver,
   nextOf,
 } from './iteration.ts';
-import { Kept, KeptIterations, type PerStage } from './kept.ts';
 import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
 import { structureOf, type TensorStruct } from './struct.ts';
 
@@ -84,7 +84,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   readonly #fn: IterationFunction<Model, Result>;
   readonly #warmupSteps: number;
   readonly #useSingleMempool: boolean;
-  readonly #kept: KeptIterations;
+  readonly #kept: CapturedIterations;
   readonly #wanted: Device | string | undefined;
   #device: Device | null = null;
   /** behind the last iteration, and between the caller's stream and the capture stream */
@@ -97,7 +97,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   constructor(fn: IterationFunction<Model, Result>, options: FullGraphOptions = {}) {
     super('this wrapper');
     if (typeof fn !== 'function')
-      throw typeError(`FullGraphWrapper needs a function, got ${shown(fn)}`);
+      throw typeError(`FullGraphWrapper needs a function, got ${describeValue(fn)}`);
     checkKeys('FullGraphWrapper', options, [
       'warmupSteps',
       'useSingleMempool',
@@ -109,7 +109,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     this.#warmupSteps = checkCount('warmupSteps', warmupSteps, 0);
     checkFlag('useSingleMempool', useSingleMempool);
     this.#useSingleMempool = useSingleMempool;
-    this.#kept = new KeptIterations(checkCount('maxGraphs', maxGraphs));
+    this.#kept = new CapturedIterations(checkCount('maxGraphs', maxGraphs));
     this.#wanted = device;
   }
 
@@ -197,7 +197,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     iteration: IterationOptions,
     iterators: readonly (Iterator<TensorStruct> | null)[],
     device: Device,
-  ): { kept: Kept; buffers: IterationData } {
+  ): { kept: CapturedIteration; buffers: IterationData } {
     let why = '';
     const fits = (difference: string | null) => {
       why = difference ?? why;
@@ -209,9 +209,9 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       .of(stage)
       .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
       .sort((a, b) => b.shape.tensors - a.shape.tensors);
-    const fresh = (): Kept => {
+    const fresh = (): CapturedIteration => {
       this.#kept.checkRoom(stage, why);
-      return new Kept(new IterationShape(iteration, iterators), iterators, device);
+      return new CapturedIteration(new IterationShape(iteration, iterators), iterators, device);
     };
     let kept = fitting[0] ?? fresh();
     const buffers = iterators.map((each): Record<string, unknown>[] | null => each && []);
@@ -251,7 +251,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   #iterate(
-    kept: Kept,
+    kept: CapturedIteration,
     stage: Stage,
     data: IterationData,
     iteration: () => IterationOptions<Model>,
@@ -286,7 +286,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
 
   /** Leaves the reason and lets the stage run eagerly when it does not succeed. */
   #capture(
-    kept: Kept,
+    kept: CapturedIteration,
     stage: Stage,
     data: IterationData,
     iteration: () => IterationOptions<Model>,
@@ -319,7 +319,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     return result;
   }
 
-  #poolOf(kept: Kept): GraphPool {
+  #poolOf(kept: CapturedIteration): GraphPool {
     kept.pool ??= getGraphPool(this.#device as Device, this.#useSingleMempool);
     return kept.pool;
   }
@@ -340,6 +340,6 @@ function deviceOf(model: unknown): Device | null {
 
 function checkStage(stage: Stage): Stage {
   if (!stages.includes(stage))
-    throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+    throw rangeError(`stage must be 'training' or 'validation', got ${describeValue(stage)}`);
   return stage;
 }

@@ -3,7 +3,7 @@
  * depends on.
  */
 
-import { checkCount, checkFlag, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { Tensor } from '../../device/device.ts';
 import { hasParameters } from '../../device/parameters.ts';
@@ -36,7 +36,7 @@ export function checkIteration(args: readonly unknown[]): IterationOptions {
     Array.isArray(options)
   )
     throw typeError(
-      `${needs}; got ${args.length === 1 ? shown(options) : `${args.length} arguments`}`,
+      `${needs}; got ${args.length === 1 ? describeValue(options) : `${args.length} arguments`}`,
     );
   for (const key of Object.keys(options))
     if (!names.includes(key as (typeof names)[number]))
@@ -70,7 +70,7 @@ export function iteratorsOf({
     const make = (each as Iterable<TensorStruct>)?.[Symbol.iterator];
     if (typeof make === 'function' && typeof each !== 'string') return make.call(each);
     throw typeError(
-      `data iterator ${i} must be an iterator, an iterable or null, got ${shown(each)}; an array is one iterator per model: for its elements give array.values()`,
+      `data iterator ${i} must be an iterator, an iterable or null, got ${describeValue(each)}; an array is one iterator per model: for its elements give array.values()`,
     );
   });
 }

@@ -4,11 +4,11 @@
  * StaticBufferLoader.
  */
 
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import type { Device, DeviceEvent, Stream } from '../../device/device.ts';
-import { checkOpen, makingOf, Owner, own } from '../../device/owner.ts';
+import { checkOpen, guardConstruction, Owner, own } from '../../device/owner.ts';
 import { dropFailed } from '../../device/stream.ts';
 import {
   checkFits,
@@ -45,14 +45,14 @@ export class StaticBufferLoader extends Owner {
   constructor(device: Device) {
     super('this loader');
     this.device = checkDevice('StaticBufferLoader', device);
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#before = own(this, device.createEvent());
     this.#after = own(this, device.createEvent());
     this.#stream = device.createStream();
     own(this, { close: () => this.#stream.close() });
     // Graphs that read the buffers keep their memory.
     own(this, { close: () => closeTensorsIn(this.#buffers) });
-    making.done();
+    construction.done();
   }
 
   /**
@@ -74,7 +74,7 @@ export class StaticBufferLoader extends Owner {
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
     checkOpen(this);
     if (!stages.includes(stage))
-      throw rangeError(`stage must be 'training' or 'validation', got ${shown(stage)}`);
+      throw rangeError(`stage must be 'training' or 'validation', got ${describeValue(stage)}`);
     const buffers = this.#buffers[stage];
     checkCount('microbatch', microbatch, 0);
     if (microbatch > buffers.length) {
@@ -159,6 +159,6 @@ const only = (buffers: Buffers, wanted: (key: string) => boolean): Buffers =>
 export function unwrapped(inputs: unknown): Buffers {
   const given = Array.isArray(inputs) && inputs.length === 1 ? (inputs[0] as unknown) : inputs;
   if (!isStruct(given) || Array.isArray(given))
-    throw typeError(`a microbatch is an object of named tensors, got ${shown(given)}`);
+    throw typeError(`a microbatch is an object of named tensors, got ${describeValue(given)}`);
   return given as Buffers;
 }

@@ -3,7 +3,7 @@
  * Megatron's copy_tensors_in_struct and clone_tensors_in_struct, whose names are that way round.
  */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice, checkStream } from '../../device/checks.ts';
@@ -100,7 +100,7 @@ const at = (struct: TensorStruct, key: string): unknown =>
 
 function checkStruct(what: string, value: unknown): void {
   if (!isStruct(value)) {
-    const got = isTensorLike(value) ? `a tensor of ${describe(value)}` : shown(value);
+    const got = isTensorLike(value) ? `a tensor of ${describe(value)}` : describeValue(value);
     throw typeError(`${what} takes an array or a plain object with tensors in it, got ${got}`);
   }
 }

@@ -1,6 +1,6 @@
 /** What a transformer is made of: one descriptor per quantity, in the buffer's order. */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { HaloExchangeSpec, quarterTurns } from './spec.ts';
 
@@ -22,10 +22,12 @@ export function components(
     ['y', y ?? x],
   ] as const) {
     if (!Array.isArray(list))
-      throw typeError(`${name} is an array of HaloExchangeSpecs, got ${shown(list)}`);
+      throw typeError(`${name} is an array of HaloExchangeSpecs, got ${describeValue(list)}`);
     const stray = list.findIndex((each) => !(each instanceof HaloExchangeSpec));
     if (stray >= 0)
-      throw typeError(`${name}[${stray}] must be a HaloExchangeSpec, got ${shown(list[stray])}`);
+      throw typeError(
+        `${name}[${stray}] must be a HaloExchangeSpec, got ${describeValue(list[stray])}`,
+      );
   }
   const [first] = x;
   if (!first) throw rangeError('a transformer needs at least one HaloExchangeSpec, got none');

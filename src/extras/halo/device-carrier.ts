@@ -10,7 +10,7 @@ import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../../devi
 import { lendHost } from '../../device/lend.ts';
 import { nativeEvents, nativeGraphs } from '../../device/native.ts';
 import { waitEventSync } from '../../device/open.ts';
-import { Parts } from '../../device/owner.ts';
+import { OwnedParts } from '../../device/owner.ts';
 import { MAX_PARK_MS } from '../../shm/wait.ts';
 import type { HaloCarrier, HaloRoute } from './carrier.ts';
 import type { HaloQuantities } from './quantity.ts';
@@ -39,7 +39,7 @@ interface Way {
 export class DeviceHaloCarrier implements HaloCarrier {
   readonly deviceName: string;
   readonly #device: Device;
-  readonly #made = new Parts();
+  readonly #made = new OwnedParts();
   readonly #stream: Stream;
   readonly #left: DeviceEvent;
   /** what the caller's stream had been given when something arrived */
@@ -71,7 +71,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
       );
     };
     sweep();
-    using making = made.making();
+    using construction = made.construction();
     made.own({ close: sweep });
     this.#stream = made.own(device.createStream());
     this.#left = made.own(device.createEvent());
@@ -92,7 +92,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
         }),
       };
     });
-    making.done();
+    construction.done();
   }
 
   /** The caller's stream goes on behind the packing, not behind the copies. */

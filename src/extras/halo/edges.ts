@@ -1,6 +1,6 @@
 /** Which ranges of an array leave and arrive over each of its edges and corners. */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type HaloRange, QuantityHaloSpec } from './spec.ts';
 
@@ -46,13 +46,13 @@ export function edgeSlices(
   options: EdgeSlicesOptions,
 ): readonly HaloRange[] {
   if (!(spec instanceof QuantityHaloSpec))
-    throw typeError(`edgeSlices takes a QuantityHaloSpec, got ${shown(spec)}`);
+    throw typeError(`edgeSlices takes a QuantityHaloSpec, got ${describeValue(spec)}`);
   if (typeof edge !== 'string' || !Object.hasOwn(edgeSteps, edge))
-    throw typeError(`edge is one of ${edges.join(', ')}, got ${shown(edge)}`);
+    throw typeError(`edge is one of ${edges.join(', ')}, got ${describeValue(edge)}`);
   checkKeys('edgeSlices', options, ['interior', 'points']);
   const { interior, points = spec.nPoints } = options;
   if (typeof interior !== 'boolean')
-    throw typeError(`interior is true or false, got ${shown(interior)}`);
+    throw typeError(`interior is true or false, got ${describeValue(interior)}`);
   checkCount('points', points, 0, spec.nPoints);
   const [x, y] = edgeSteps[edge];
   return Object.freeze(

@@ -8,7 +8,7 @@ import { rangeError } from '../../base/errors.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../device/device.ts';
 import { Handle } from '../../device/handle.ts';
 import { nativeHalos, nativeShared } from '../../device/native.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
@@ -47,7 +47,7 @@ export class HaloLaunches extends Owner {
   ) {
     super('these launches');
     this.#itemsize = dtypes[buffer.dtype].bytes;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     const { arrays: most } = nativeHalos().layout;
     let [some, total]: [Move[], number] = [[], 0];
     const launch = () => {
@@ -66,7 +66,7 @@ export class HaloLaunches extends Owner {
       total += elements;
     }
     launch();
-    making.done();
+    construction.done();
   }
 
   /**

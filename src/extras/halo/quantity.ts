@@ -1,6 +1,6 @@
 /** The arrays that a transformer is given, held against what it was made for. */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
 import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { Tensor } from '../../device/device.ts';
@@ -55,7 +55,7 @@ export function checkQuantities(
 
 function checkList(what: string, name: string, given: unknown, length: number): void {
   if (!Array.isArray(given))
-    throw typeError(`${what} takes an array of quantities as ${name}, got ${shown(given)}`);
+    throw typeError(`${what} takes an array of quantities as ${name}, got ${describeValue(given)}`);
   if (given.length !== length)
     throw rangeError(
       `${what}: ${name} has ${given.length} quantities, the transformer ${length} descriptors`,
@@ -75,7 +75,7 @@ function checkQuantity(
 ): TypedArray | Tensor {
   if (typeof quantity !== 'object' || quantity === null || !('data' in quantity))
     throw typeError(
-      `${list}[${index}] is { data, shape?, strides?, dims? }, got ${shown(quantity)}`,
+      `${list}[${index}] is { data, shape?, strides?, dims? }, got ${describeValue(quantity)}`,
     );
   const { data, shape, strides, dims } = quantity;
   let elements: number;
@@ -125,7 +125,7 @@ function unlike(
   got: unknown,
   wanted: readonly unknown[],
 ): Error {
-  const text = Array.isArray(got) ? `[${got}]` : shown(got);
+  const text = Array.isArray(got) ? `[${got}]` : describeValue(got);
   return rangeError(`${list}[${index}]: its ${what} is ${text}, its specification's [${wanted}]`);
 }
 
@@ -139,10 +139,10 @@ function wrongData(
   const which = `${list}[${index}]: data`;
   if (device === 'cpu')
     return typeError(
-      `${which} of a ${dtype} quantity on cpu is a ${dtypes[dtype].array.name}, got ${shown(data)}`,
+      `${which} of a ${dtype} quantity on cpu is a ${dtypes[dtype].array.name}, got ${describeValue(data)}`,
     );
   if (!(data instanceof Tensor))
-    return typeError(`${which} on ${device} is a Tensor, got ${shown(data)}`);
+    return typeError(`${which} on ${device} is a Tensor, got ${describeValue(data)}`);
   if (data.dtype !== dtype)
     return typeError(`${which} is ${data.dtype}, its specification ${dtype}`);
   return typeError(`${which} is on ${data.device.name}, this transformer is for ${device}`);

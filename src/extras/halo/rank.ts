@@ -1,12 +1,12 @@
 /**
  * One rank of a halo exchange: what it packs, sends and receives, and how it leaves. It waits for
- * nothing, which is its HaloUpdater's part. The rules are in exchange-words.ts.
+ * nothing, which is its HaloUpdater's part. The rules are in exchange-control.ts.
  */
 import { closedError, DeviceError, stateError } from '../../base/errors.ts';
 import type { Device, Stream } from '../../device/device.ts';
 import type { Bell } from '../../shm/bell.ts';
+import { checkFree, RankState } from '../../shm/exchange-control.ts';
 import { ExchangeMember, type ExchangeTexts } from '../../shm/exchange-member.ts';
-import { checkFree, RankState } from '../../shm/exchange-words.ts';
 import { type HaloCarrier, type HaloRoute, HostHaloCarrier } from './carrier.ts';
 import { DeviceHaloCarrier } from './device-carrier.ts';
 import type { HaloQuantities } from './quantity.ts';

@@ -4,14 +4,14 @@
  * through postMessage as it is.
  */
 import { randomUUID } from 'node:crypto';
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import {
-  ExchangeWords,
-  exchangeWordsBytes,
+  ExchangeControlBlock,
+  exchangeControlBytes,
   type RanksElsewhere,
-} from '../../shm/exchange-words.ts';
+} from '../../shm/exchange-control.ts';
 import {
   allocateShared,
   checkShared,
@@ -124,7 +124,7 @@ export function layOutExchange(
     }
   }
   const elsewhere = place(topology.ranks);
-  const words = exchangeWordsBytes(topology.ranks, buffers.length);
+  const words = exchangeControlBytes(topology.ranks, buffers.length);
   return Object.freeze({
     kind: KIND,
     id: randomUUID(),
@@ -165,8 +165,13 @@ export function checkExchange(what: string, shared: SharedHaloExchange): void {
     checkShared(KIND, shared, place?.memory, `${what} takes what shareHaloExchange() returned`);
 }
 
-export function wordsOf({ words, ranks, buffers, elsewhere }: SharedHaloExchange): ExchangeWords {
-  return new ExchangeWords(words, ranks, buffers.length, elsewhere);
+export function wordsOf({
+  words,
+  ranks,
+  buffers,
+  elsewhere,
+}: SharedHaloExchange): ExchangeControlBlock {
+  return new ExchangeControlBlock(words, ranks, buffers.length, elsewhere);
 }
 
 /**
@@ -221,7 +226,9 @@ function plainSpecs(
   list: readonly QuantityHaloOptions[],
 ): readonly QuantityHaloOptions[] {
   if (!Array.isArray(list))
-    throw typeError(`${name} is an array of quantities' specifications, got ${shown(list)}`);
+    throw typeError(
+      `${name} is an array of quantities' specifications, got ${describeValue(list)}`,
+    );
   return Object.freeze(
     list.map((each) => {
       const spec = each instanceof QuantityHaloSpec ? each : new QuantityHaloSpec(each);
@@ -236,15 +243,17 @@ function checkTopology(
 ): readonly (readonly HaloNeighbour[])[] {
   if (typeof topology !== 'object' || topology === null)
     throw typeError(
-      `topology is { ranks, neighbours }, as periodicTopology() makes it; got ${shown(topology)}`,
+      `topology is { ranks, neighbours }, as periodicTopology() makes it; got ${describeValue(topology)}`,
     );
   const { ranks, neighbours } = topology;
   checkCount('ranks', ranks);
   if (!Array.isArray(neighbours) || neighbours.length !== ranks)
-    throw rangeError(`neighbours has a list for each of ${ranks} ranks, got ${shown(neighbours)}`);
+    throw rangeError(
+      `neighbours has a list for each of ${ranks} ranks, got ${describeValue(neighbours)}`,
+    );
   const plain = neighbours.map((list: readonly HaloNeighbour[], rank) => {
     if (!Array.isArray(list))
-      throw typeError(`neighbours of rank ${rank} is an array, got ${shown(list)}`);
+      throw typeError(`neighbours of rank ${rank} is an array, got ${describeValue(list)}`);
     return Object.freeze(
       list.map(({ edge, rank: other, edgeThere, clockwiseRotation }, at) => {
         checkCount(`rank beyond edge ${edge} of rank ${rank}`, other, 0, ranks - 1);
@@ -291,11 +300,11 @@ function checkFit(
     const from = leaving[d] as Components;
     into.forEach((spec, place) => {
       // An odd turn puts y's elements in x's place.
-      const odd = spec.packClockwiseRotation % 2 !== 0;
-      const source = from[odd && from.length === 2 ? 1 - place : place] as HaloExchangeSpec;
+      const turned = spec.packClockwiseRotation % 2 !== 0;
+      const source = from[turned && from.length === 2 ? 1 - place : place] as HaloExchangeSpec;
       const sent = extents(source.packSlices);
       const { xDim, yDim } = source.specification;
-      if (odd && xDim >= 0 && yDim >= 0)
+      if (turned && xDim >= 0 && yDim >= 0)
         [sent[xDim], sent[yDim]] = [sent[yDim] as number, sent[xDim] as number];
       const room = extents(spec.unpackSlices);
       if (sent.length === room.length && sent.every((n, i) => n === room[i])) return;

@@ -1,6 +1,6 @@
 /** What is exchanged: an array with its place in memory, and which parts of it leave and arrive. */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { rowMajor } from '../../device/strides.ts';
@@ -71,10 +71,12 @@ export class QuantityHaloSpec {
     const { bytes } = dtypes[this.dtype];
     this.itemsize = options.itemsize ?? bytes;
     if (this.itemsize !== bytes)
-      throw rangeError(`itemsize of ${this.dtype} is ${bytes} bytes, got ${shown(this.itemsize)}`);
+      throw rangeError(
+        `itemsize of ${this.dtype} is ${bytes} bytes, got ${describeValue(this.itemsize)}`,
+      );
     if (!Array.isArray(dims) || [...dims].some((name) => typeof name !== 'string' || name === ''))
       throw typeError(
-        `dims is an array of names like ['i', 'j', 'k'], got ${Array.isArray(dims) ? `[${dims.map(shown).join()}]` : shown(dims)}`,
+        `dims is an array of names like ['i', 'j', 'k'], got ${Array.isArray(dims) ? `[${dims.map(describeValue).join()}]` : describeValue(dims)}`,
       );
     const repeated = dims.find((name, d) => dims.indexOf(name) !== d);
     if (repeated !== undefined)
@@ -106,10 +108,10 @@ export class QuantityHaloSpec {
 
   #wholes(what: string, values: readonly number[], least: number): readonly number[] {
     if (!Array.isArray(values))
-      throw typeError(`${what} is an array of whole numbers, got ${shown(values)}`);
+      throw typeError(`${what} is an array of whole numbers, got ${describeValue(values)}`);
     if (values.length !== this.dims.length)
       throw rangeError(
-        `${what} has one number per dimension of [${this.dims}], got [${values.map(shown).join()}]`,
+        `${what} has one number per dimension of [${this.dims}], got [${values.map(describeValue).join()}]`,
       );
     [...values].forEach((value, d) => {
       checkCount(`${what} of '${this.dims[d]}'`, value, least);
@@ -165,11 +167,11 @@ export class HaloExchangeSpec {
     ]);
     const { specification, packClockwiseRotation: turns } = options;
     if (!(specification instanceof QuantityHaloSpec))
-      throw typeError(`specification is a QuantityHaloSpec, got ${shown(specification)}`);
+      throw typeError(`specification is a QuantityHaloSpec, got ${describeValue(specification)}`);
     this.specification = specification;
     if (!Number.isInteger(turns))
       throw typeError(
-        `packClockwiseRotation is a whole number of quarter turns, got ${shown(turns)}`,
+        `packClockwiseRotation is a whole number of quarter turns, got ${describeValue(turns)}`,
       );
     this.packClockwiseRotation = turns + 0; // −0 is 0
     this.packSlices = ranges('packSlices', specification, options.packSlices);
@@ -186,7 +188,7 @@ function ranges(
   given: readonly HaloRange[],
 ): readonly HaloRange[] {
   if (!Array.isArray(given))
-    throw typeError(`${what} is an array of [start, stop], got ${shown(given)}`);
+    throw typeError(`${what} is an array of [start, stop], got ${describeValue(given)}`);
   if (given.length !== dims.length)
     throw rangeError(
       `${what} has one [start, stop] per dimension of [${dims}], got ${given.length}`,
@@ -196,7 +198,7 @@ function ranges(
       const [name, n] = [dims[d] as string, shape[d] as number];
       if (!Array.isArray(range) || range.length !== 2 || !range.every(Number.isSafeInteger))
         throw typeError(
-          `${what} of '${name}' is [start, stop] in whole numbers, got ${Array.isArray(range) ? `[${range.map(shown).join()}]` : shown(range)}`,
+          `${what} of '${name}' is [start, stop] in whole numbers, got ${Array.isArray(range) ? `[${range.map(describeValue).join()}]` : describeValue(range)}`,
         );
       const [start, stop] = range.map((end: number) => (end < 0 ? end + n : end)) as [
         number,

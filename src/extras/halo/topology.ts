@@ -2,7 +2,7 @@
  * Which rank is whose neighbour: a periodic plane and the six faces of a cube, split over ranks.
  */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Edge, edgeSteps, edges } from './edges.ts';
 
@@ -206,7 +206,7 @@ function topology(
 
 function crossedEdges(corners: boolean | undefined): readonly Edge[] {
   if (corners !== undefined && typeof corners !== 'boolean')
-    throw typeError(`corners is true or false, got ${shown(corners)}`);
+    throw typeError(`corners is true or false, got ${describeValue(corners)}`);
   return corners === false ? edges.filter((edge) => edge.length === 1) : edges;
 }
 
@@ -216,7 +216,7 @@ const MAX_RANKS = 2 ** 20;
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {
   if (!Array.isArray(layout) || layout.length !== 2)
     throw typeError(
-      `layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout.map(shown).join()}]` : shown(layout)}`,
+      `layout is [columns, rows], got ${Array.isArray(layout) ? `[${layout.map(describeValue).join()}]` : describeValue(layout)}`,
     );
   const [columns, rows] = [
     checkCount('columns of the layout', layout[0]),

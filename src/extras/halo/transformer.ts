@@ -4,7 +4,7 @@
  * are its CPU and GPU.
  */
 import { answered } from '../../base/addon.ts';
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
@@ -12,7 +12,7 @@ import type { Device, DeviceEvent, Tensor } from '../../device/device.ts';
 import type { CacheCounts } from '../../device/facts.ts';
 import { nativeHalos, nativeShared } from '../../device/native.ts';
 import { waitEventSync } from '../../device/open.ts';
-import { Parts } from '../../device/owner.ts';
+import { OwnedParts } from '../../device/owner.ts';
 import { LentStream } from '../../device/stream.ts';
 import { refuseMainThread } from '../../shm/wait.ts';
 import { bufferCounts, giveBuffer, takeBuffer } from './cpu-buffers.ts';
@@ -215,7 +215,7 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     const { array } = dtypes[this.dtype];
     if (!(buffer instanceof array) || buffer.length !== this.length)
       throw typeError(
-        `${what} takes a ${array.name} of ${this.length} elements (${this.dtype}), got ${shown(buffer)}`,
+        `${what} takes a ${array.name} of ${this.length} elements (${this.dtype}), got ${describeValue(buffer)}`,
       );
     answered(nativeHalos().moveHalo(table, this.#itemsize, buffer, arrays));
   }
@@ -228,7 +228,7 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
  */
 export class HaloDataTransformerDevice extends HaloDataTransformer {
   readonly #device: Device;
-  readonly #made = new Parts();
+  readonly #made = new OwnedParts();
   readonly #stream: LentStream;
   /**
    * between this stream and the caller's, one way or the other: a wait is for the record there was
@@ -245,7 +245,7 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     this.#device = device;
     const { dtype, length } = this;
     const made = this.#made;
-    using making = made.making();
+    using construction = made.construction();
     this.#stream = made.own(new LentStream(device));
     this.#mark = made.own(device.createEvent());
     const buffer = () => made.own(device.allocate({ shape: [length], dtype, zeroed: false }));
@@ -262,7 +262,7 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
       );
     this.#pack = launches('pack', packMoves(this.descriptors));
     this.#unpack = launches('unpack', unpackMoves(this.descriptors));
-    making.done();
+    construction.done();
   }
 
   override asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void {

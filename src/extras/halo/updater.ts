@@ -6,7 +6,7 @@
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
-import { LOOK_ELSEWHERE_MS, lookElsewhere } from '../../shm/exchange-words.ts';
+import { LOOK_ELSEWHERE_MS, lookElsewhere } from '../../shm/exchange-control.ts';
 import {
   checkSignal,
   checkTimeout,

@@ -3,14 +3,14 @@
  * one that copies away.
  */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import type { Device, Stream } from '../../device/device.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 import { nativeShared } from '../../device/native.ts';
 import { openDevice } from '../../device/open.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { belongingStream, dropFailed } from '../../device/stream.ts';
 
 /**
@@ -45,13 +45,13 @@ export class DeviceSpec extends Owner {
   ) {
     super('this DeviceSpec');
     refuseSurplus('DeviceSpec takes a device, a compute stream and a transfer stream', surplus);
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     if (device === null || device === 'cpu') this.device = 'cpu';
     else if (typeof device === 'string') this.device = own(this, openDevice(device));
     else this.device = checkDevice('DeviceSpec, unless it is given a name or null,', device);
     this.#given = this.#compute = this.#ofHere('compute', computeStream);
     this.#transfer = this.#ofHere('transfer', transferStream);
-    making.done();
+    construction.done();
   }
 
   /** 'host:0', …, or 'cpu'. */
@@ -120,7 +120,7 @@ export class DeviceSpec extends Owner {
     if (stream === null) return null;
     if (typeof stream !== 'object' || !('record' in stream))
       throw typeError(
-        `DeviceSpec: the ${what} stream must be a Stream or null, got ${shown(stream)}`,
+        `DeviceSpec: the ${what} stream must be a Stream or null, got ${describeValue(stream)}`,
       );
     if (stream.device.name !== this.name)
       throw typeError(
@@ -133,5 +133,7 @@ export class DeviceSpec extends Owner {
 /** A call with more arguments than there are means something else than it says. */
 export function refuseSurplus(rule: string, surplus: readonly unknown[]): void {
   if (surplus.length > 0)
-    throw typeError(`${rule}; got ${surplus.length} more: ${surplus.map(shown).join(', ')}`);
+    throw typeError(
+      `${rule}; got ${surplus.length} more: ${surplus.map(describeValue).join(', ')}`,
+    );
 }

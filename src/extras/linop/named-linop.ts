@@ -2,7 +2,7 @@
  * Linear operators whose dimensions have names, and what is made of them: chains, and the identity.
  */
 
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type DeviceEvent, Tensor } from '../../device/device.ts';
 import type { DeviceSpec } from './device-spec.ts';
@@ -96,7 +96,7 @@ export class Chain extends NamedLinop {
     if (!first || !last) throw rangeError('a Chain needs at least one operator, got none');
     for (const each of linops)
       if (!(each instanceof NamedLinop))
-        throw typeError(`a Chain is made of NamedLinops, got ${shown(each)}`);
+        throw typeError(`a Chain is made of NamedLinops, got ${describeValue(each)}`);
     super(first.ishape, last.oshape);
     this.linops = [...linops];
     linops.slice(1).forEach((after, i) => {

@@ -1,6 +1,6 @@
 /** What operators take and give, and how it is checked at their door. */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { typeError } from '../../base/errors.ts';
 import { CpuTensor } from '../../device/cpu-tensor.ts';
@@ -27,7 +27,9 @@ interface Taker {
  */
 export function checkOperand(linop: Taker, x: Operand): Tensor | CpuTensor {
   if (!(x instanceof Tensor || x instanceof CpuTensor || ArrayBuffer.isView(x)))
-    throw typeError(`${linop} takes a Tensor, a CpuTensor or a typed array, got ${shown(x)}`);
+    throw typeError(
+      `${linop} takes a Tensor, a CpuTensor or a typed array, got ${describeValue(x)}`,
+    );
   const tensor = ArrayBuffer.isView(x) ? new CpuTensor(x) : x;
   const on = tensor instanceof Tensor ? tensor.device.name : 'cpu';
   if (linop.idevice !== null && on !== linop.idevice)
@@ -45,7 +47,9 @@ export function checkOperand(linop: Taker, x: Operand): Tensor | CpuTensor {
 export function checkNames(what: string, shape: NamedShape | null): NamedShape | null {
   if (shape === null) return null;
   if (!Array.isArray(shape) || shape.some((name) => typeof name !== 'string'))
-    throw typeError(`${what} is an array of dimension names, or null for any; got ${shown(shape)}`);
+    throw typeError(
+      `${what} is an array of dimension names, or null for any; got ${describeValue(shape)}`,
+    );
   return [...shape];
 }
 

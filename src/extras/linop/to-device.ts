@@ -3,12 +3,12 @@
  * enqueues and returns: a transfer stream of the source waits for the input, copies, and the
  * target's stream waits for the copy.
  */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Device, type DeviceEvent, type Stream, Tensor } from '../../device/device.ts';
 import { nativeDevices } from '../../device/native.ts';
-import { Parts } from '../../device/owner.ts';
+import { OwnedParts } from '../../device/owner.ts';
 import { refuseMainThread } from '../../shm/wait.ts';
 import { copyOver, enter, readerOf, readSync } from './copy-over.ts';
 import { DeviceSpec, refuseSurplus, renewTransfer } from './device-spec.ts';
@@ -23,7 +23,7 @@ export class ToDevice extends NamedLinop implements Disposable {
   readonly ospec: DeviceSpec;
   override readonly takesStart = true;
   /** specs made here of names and devices */
-  readonly #made = new Parts();
+  readonly #made = new OwnedParts();
 
   /**
    * From and to: a spec, a device, a name, or null for 'cpu'. `ioshape`: names of the dimensions,
@@ -39,12 +39,12 @@ export class ToDevice extends NamedLinop implements Disposable {
     super(ioshape, ioshape);
     const spec = (of: typeof idevice) =>
       of instanceof DeviceSpec ? of : this.#made.own(new DeviceSpec(of));
-    using making = this.#made.making();
+    using construction = this.#made.construction();
     this.ispec = spec(idevice);
     this.ospec = spec(odevice);
     this.ispec.p2pSetup(this.ospec);
     this.ospec.p2pSetup(this.ispec);
-    making.done();
+    construction.done();
   }
   override get idevice(): string {
     return this.ispec.name;
@@ -115,7 +115,7 @@ export class ToDevice extends NamedLinop implements Disposable {
    */
   split(tile: Readonly<Record<string, { start: number; stop: number }>>): ToDevice {
     if (typeof tile !== 'object' || tile === null)
-      throw typeError(`split takes { dimension: { start, stop } }, got ${shown(tile)}`);
+      throw typeError(`split takes { dimension: { start, stop } }, got ${describeValue(tile)}`);
     for (const [name, part] of Object.entries(tile)) {
       checkKeys(`split: '${name}'`, part, ['start', 'stop']);
       const { start, stop } = part;
@@ -167,7 +167,7 @@ export class ToDevice extends NamedLinop implements Disposable {
     checkKeys('forward', options, ['startEvent']);
     const { startEvent } = options;
     if (startEvent !== undefined && typeof startEvent?.handle !== 'number')
-      throw typeError(`${this}: startEvent must be an event, got ${shown(startEvent)}`);
+      throw typeError(`${this}: startEvent must be an event, got ${describeValue(startEvent)}`);
     if (startEvent && this.ispec.device === 'cpu')
       throw typeError(`${this}: the input is on cpu, where no startEvent is waited for`);
     return checkOperand(this, x);

@@ -15,7 +15,11 @@ import {
 } from '../../engine/group/group-shared.ts';
 import { type Letter, read, written } from '../../engine/group/letters.ts';
 import { putQuestions, Questions } from '../../engine/group/questions.ts';
-import { type ExchangeWords, RankState, type RanksElsewhere } from '../../shm/exchange-words.ts';
+import {
+  type ExchangeControlBlock,
+  RankState,
+  type RanksElsewhere,
+} from '../../shm/exchange-control.ts';
 import type { Place } from '../../shm/memory.ts';
 import {
   type HaloExchangeOptions,
@@ -34,7 +38,7 @@ interface Laid {
   readonly what: string;
   readonly user: string;
   readonly ranks: number;
-  readonly words: ExchangeWords;
+  readonly words: ExchangeControlBlock;
   readonly data: Place;
   readonly elsewhere: RanksElsewhere;
   readonly buffers: readonly Halves[];
@@ -150,7 +154,7 @@ export class ExchangeElsewhere {
   readonly user: string;
   readonly facts: unknown;
   readonly #laid: Laid;
-  readonly #words: ExchangeWords;
+  readonly #words: ExchangeControlBlock;
   /** of a learner group */
   #questions: Questions | null = null;
   #send: (letter: Letter) => void = () => {};

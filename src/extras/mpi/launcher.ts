@@ -1,5 +1,5 @@
 /** Who started this process as one of several, and which MPI libraries it can belong to. */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { typeError, unavailableError } from '../../base/errors.ts';
 
 export interface Launcher {
@@ -21,7 +21,7 @@ const START = 'start it as one of several processes, such as: mpirun -n 2 node m
 /** By the variables that launchers leave. Throws ERR_HOTSLOT_UNAVAILABLE where none did. */
 export function launcherOf(env: NodeJS.ProcessEnv, library: string | undefined): Launcher {
   if (library !== undefined && typeof library !== 'string')
-    throw typeError(`library must name an MPI library to open, got ${shown(library)}`);
+    throw typeError(`library must name an MPI library to open, got ${describeValue(library)}`);
   const named = library ?? env.HOTSLOT_MPI;
   const count = (name: string) => (/^[1-9]\d*$/.test(env[name] ?? '') ? Number(env[name]) : null);
   const found = (

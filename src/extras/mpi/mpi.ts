@@ -1,7 +1,7 @@
 /**
  * One of several processes that an MPI launcher started: what it has of MPI, opened at run time.
  */
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import {
   closedError,
@@ -13,7 +13,7 @@ import {
 import { checkAgreed, recordOf } from '../../engine/group/agreement.ts';
 import type { SharedLearnerGroup } from '../../engine/group/group-shared.ts';
 import { BELL_WORDS, Bell } from '../../shm/bell.ts';
-import { checkElsewhere } from '../../shm/exchange-words.ts';
+import { checkElsewhere } from '../../shm/exchange-control.ts';
 import { allocateShared } from '../../shm/memory.ts';
 import type { HaloExchangeOptions, SharedHaloExchange } from '../halo/shared-exchange.ts';
 import { type ExchangeElsewhere, groupElsewhere, haloElsewhere, MAX_BYTES } from './exchange.ts';
@@ -128,7 +128,7 @@ class Opened implements MpiProcess {
 
   async allGather(values: Float64Array): Promise<Float64Array[]> {
     if (!(values instanceof Float64Array))
-      throw typeError(`allGather takes a Float64Array, got ${shown(values)}`);
+      throw typeError(`allGather takes a Float64Array, got ${describeValue(values)}`);
     if (values.byteLength > MAX_BYTES)
       throw rangeError(
         `allGather takes ${MAX_BYTES} bytes of each process at most, got ${values.byteLength}`,

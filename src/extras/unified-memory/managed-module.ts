@@ -3,7 +3,7 @@
  * all checks first.
  */
 
-import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { closedError, typeError } from '../../base/errors.ts';
 import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Stream, Tensor } from '../../device/device.ts';
@@ -94,9 +94,11 @@ function partsOf(
   { device, includeBuffers = false }: { device: number; includeBuffers?: boolean },
 ): Part[] {
   if (!hasParameters(module))
-    throw typeError(`${what} takes a module with namedParameters(), or null; got ${shown(module)}`);
+    throw typeError(
+      `${what} takes a module with namedParameters(), or null; got ${describeValue(module)}`,
+    );
   if (typeof device !== 'number')
-    throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
+    throw typeError(`device must be a number, got ${typeof device} (${describeValue(device)})`);
   checkFlag('includeBuffers', includeBuffers);
   const byStorage = new Map<number, Part[]>();
   const add = (kind: string, name: string, t: MaybeTensor) => {
@@ -121,13 +123,13 @@ function* pairs(
 ): Iterable<readonly [string, MaybeTensor]> {
   const rule = `${what}: ${method}() must give [name, tensor] pairs`;
   if (typeof (given as Partial<Iterable<unknown>> | null)?.[Symbol.iterator] !== 'function')
-    throw typeError(`${rule}, and its result is not iterable: ${shown(given)}`);
+    throw typeError(`${rule}, and its result is not iterable: ${describeValue(given)}`);
   let place = 0;
   for (const entry of given as Iterable<unknown>) {
     if (!Array.isArray(entry) || entry.length !== 2)
-      throw typeError(`${rule}; entry ${place} is ${shown(entry)}`);
+      throw typeError(`${rule}; entry ${place} is ${describeValue(entry)}`);
     if (typeof entry[0] !== 'string')
-      throw typeError(`${rule}; the name of entry ${place} is ${shown(entry[0])}`);
+      throw typeError(`${rule}; the name of entry ${place} is ${describeValue(entry[0])}`);
     yield entry as [string, MaybeTensor];
     place++;
   }
@@ -136,7 +138,7 @@ function* pairs(
 function partOf(what: string, name: string, t: MaybeTensor, device: number): Part | null {
   if (isNothing(t) || t instanceof CpuTensor || ArrayBuffer.isView(t)) return null;
   if (!(t instanceof Tensor))
-    throw typeError(`${what}: ${name} must be a tensor or null, got ${shown(t)}`);
+    throw typeError(`${what}: ${name} must be a tensor or null, got ${describeValue(t)}`);
   if (t.closed) throw closedError(`${what}: the memory of ${name}, ${shapeOf(t)} ${t.dtype},`);
   if (t.storage.host) return null;
   if (!t.storage.managed)

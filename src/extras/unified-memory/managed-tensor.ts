@@ -3,7 +3,7 @@
  * share with it.
  */
 
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { DeviceError, typeError, UnifiedMemoryUnsupportedError } from '../../base/errors.ts';
 import { CpuTensor } from '../../device/cpu-tensor.ts';
@@ -116,7 +116,7 @@ export const poolAdvice = 'allocate it from a unified memory pool (createUnified
 /** Throws unless `device` is a whole number from `least` to the family's last device. */
 export function checkLocation(family: DeviceFamily, device: unknown, least: -1 | 0): void {
   if (typeof device !== 'number')
-    throw typeError(`device must be a number, got ${typeof device} (${shown(device)})`);
+    throw typeError(`device must be a number, got ${typeof device} (${describeValue(device)})`);
   nativeManaged().checkLocation(family, device, least);
 }
 
@@ -124,7 +124,7 @@ export function checkLocation(family: DeviceFamily, device: unknown, least: -1 |
 export function streamFor(device: Device, stream: Stream | null | undefined): Stream {
   if (stream === undefined || stream === null) return device.currentStream;
   if (typeof stream?.prefetch !== 'function')
-    throw typeError(`stream must be a stream, got ${shown(stream)}`);
+    throw typeError(`stream must be a stream, got ${describeValue(stream)}`);
   if (stream.device.name !== device.name)
     throw typeError(`a stream of ${stream.device.name} cannot prefetch a tensor of ${device.name}`);
   return stream;
@@ -155,5 +155,5 @@ export function inWords(tensor: Tensor): string {
 }
 
 function otherInWords(t: unknown): string {
-  return t instanceof CpuTensor ? `a cpu tensor of ${shapeOf(t)} ${t.dtype}` : shown(t);
+  return t instanceof CpuTensor ? `a cpu tensor of ${shapeOf(t)} ${t.dtype}` : describeValue(t);
 }

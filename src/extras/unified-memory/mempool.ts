@@ -1,6 +1,6 @@
 /** Tensors in managed memory of one device: counted, and closed together. */
 
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
 import { closedError, typeError, UnifiedMemoryUnsupportedError } from '../../base/errors.ts';
 import { openedDevices } from '../../device/checks.ts';
@@ -89,7 +89,9 @@ export class UnifiedMempool extends Owner {
 export function createUnifiedMempool(device: Device | string): UnifiedMempool {
   const named = typeof device === 'string';
   if (!named && !openedDevices.has(device as object))
-    throw typeError(`createUnifiedMempool takes a device or its name, got ${shown(device)}`);
+    throw typeError(
+      `createUnifiedMempool takes a device or its name, got ${describeValue(device)}`,
+    );
   if (!named && device.closed) throw closedError(`device ${device.name}`, 'open it again');
   compileAllocatorSync();
   const cause = compilationError();

@@ -11,7 +11,7 @@ import {
 import type { DeviceFamily } from '../../device/facts.ts';
 
 /** What the probe says of a family: why there is no managed memory, null where there is. */
-export interface Told {
+export interface ProbeResult {
   family: DeviceFamily;
   reason: string | null;
 }
@@ -133,7 +133,7 @@ function linesOf<T>(stdout: string, key: string): T[] {
 
 function readTold(stdout: string): Reasons {
   return Object.fromEntries(
-    linesOf<Told>(stdout, 'family').map(({ family, reason }) => [family, reason]),
+    linesOf<ProbeResult>(stdout, 'family').map(({ family, reason }) => [family, reason]),
   );
 }
 

@@ -7,7 +7,7 @@ import { writeSync } from 'node:fs';
 import { DeviceError } from '../../base/errors.ts';
 import { systemProcesses } from '../../base/system-addon.ts';
 import { listDevices, openDevice } from '../../device/open.ts';
-import type { Told, Trying } from './probe-process.ts';
+import type { ProbeResult, Trying } from './probe-process.ts';
 
 /** CUDA: another process has the device, which takes one at a time. */
 const EXCLUSIVE = 46;
@@ -22,7 +22,7 @@ for (const { name, family, available, reason = 'no reason was given' } of listDe
 }
 
 /** At once: whatever comes next may not come back. */
-function say(line: Told | Trying): void {
+function say(line: ProbeResult | Trying): void {
   writeSync(1, `${JSON.stringify(line)}\n`);
 }
 

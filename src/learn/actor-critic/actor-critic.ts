@@ -4,7 +4,7 @@
  */
 import { outsideBox } from '../../base/action-space.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, own } from '../../device/owner.ts';
+import { guardConstruction, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
 import { type Columns, discountsOf, type Rows } from '../batch.ts';
 import { begin, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
@@ -44,7 +44,7 @@ export type ActorCriticBatch = Rows & {
 };
 
 /** What the learners made of this do their own way. */
-export interface Ways {
+export interface ActorHooks {
   /** names of what a step may tell besides the critics' 'q': of the actor, or of a temperature */
   readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
   /** writes the actions that follow nextObs; gives what is taken off their value, a column */
@@ -64,7 +64,7 @@ export interface Ways {
 }
 
 /** What they work on. */
-export interface Common {
+export interface CriticCore {
   readonly critics: Critics;
   /** float32: the numbers that `scalars` names */
   readonly numbers: Floats;
@@ -82,8 +82,8 @@ export interface Common {
 }
 
 /** Both for the learners made of this. */
-export let commonOf: (learner: ActorCritic) => Common;
-export let beginWith: (learner: ActorCritic, ways: Ways) => void;
+export let criticCoreOf: (learner: ActorCritic) => CriticCore;
+export let beginWithHooks: (learner: ActorCritic, ways: ActorHooks) => void;
 
 export abstract class ActorCritic extends Learner {
   /** the actor's network: a description */
@@ -98,8 +98,8 @@ export abstract class ActorCritic extends Learner {
   readonly actorOptimiser: Adam;
   readonly criticOptimiser: Adam;
   readonly normaliser: Normaliser | undefined;
-  readonly #common: Common;
-  #ways!: Ways;
+  readonly #common: CriticCore;
+  #ways!: ActorHooks;
   readonly #input: Floats;
   readonly #nextInput: Floats;
   readonly #discounts: Floats;
@@ -112,8 +112,8 @@ export abstract class ActorCritic extends Learner {
   readonly #rewardScale: number;
 
   static {
-    commonOf = (learner) => learner.#common;
-    beginWith = (learner, ways) => {
+    criticCoreOf = (learner) => learner.#common;
+    beginWithHooks = (learner, ways) => {
       learner.#ways = ways;
       begin(learner, {
         events: {
@@ -206,7 +206,7 @@ export abstract class ActorCritic extends Learner {
     const size = this.actor.parameterCount;
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const width = (criticObsDim ?? obsDim) + actionDim;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     const numbers = allocate(how.numbers);
     this.published = allocate(size + (normaliser ? 2 * obsDim : 0));
     this.parameters = this.published.view({ shape: [size] }).write(this.actor.initialise(seed));
@@ -274,7 +274,7 @@ export abstract class ActorCritic extends Learner {
     this.#rewards = allocate(batchSize, 1);
     this.#seen = allocate(batchSize, obsDim);
     this.#nextSeen = allocate(batchSize, obsDim);
-    making.done();
+    construction.done();
   }
 
   override update(
@@ -325,7 +325,7 @@ export abstract class ActorCritic extends Learner {
     critics.aim(stream, this.#nextInput, { rewards, discounts, cost });
     critics.measure(stream, this.#input, columns.weights, columns.priorities);
     const { gradient, optimiser } = critics;
-    context.tell('q', () => ({ loss: numbers.view({ shape: [1] }), gradient, optimiser }));
+    context.record('q', () => ({ loss: numbers.view({ shape: [1] }), gradient, optimiser }));
     critics.step(stream);
     ways.criticsStepped?.(stream, context);
     if (context.phase % this.#every.actor === 0) ways.actorStep(stream, obs, context);

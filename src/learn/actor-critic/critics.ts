@@ -5,7 +5,7 @@
 
 import { arrayOf } from '../../base/dtype.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { ops } from '../ops/index.ts';
@@ -78,7 +78,7 @@ export class Critics extends Owner {
       Array.from({ length: critics }, (_, j) => make(j));
     const over = (flat: Floats) =>
       each((j) => network.over(flat.view({ shape: [size], offset: j * size })));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#head = head;
     this.parameters = allocate(critics * size).write(first);
     this.targets = allocate(critics * size).write(first);
@@ -103,7 +103,7 @@ export class Critics extends Owner {
     this.#up = allocate(1, 1).write(Float32Array.of(-1 / (rows * parts)));
     this.#dInput = allocate(rows, network.inputs);
     this.#more = allocate(rows, network.inputs);
-    making.done();
+    construction.done();
   }
 
   #column(of: Floats, j: number): Floats {

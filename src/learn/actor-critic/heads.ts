@@ -3,7 +3,7 @@
  * their gradients.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { checkWithin, rowStride } from '../checks.ts';
 import { checkKind } from '../distribution.ts';
 import { ops } from '../ops/index.ts';
@@ -82,12 +82,12 @@ class ScalarHead extends Owner implements Head {
     this.#rows = rows;
     this.#critics = critics;
     const column = () => own(this, device.allocate({ shape: [rows, 1] }));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#nought = column();
     this.#one = own(this, device.allocate({ shape: [1, 1] })).write(Float32Array.of(1));
     this.#goals = Array.from({ length: clipped ? 1 : critics }, column);
     this.#values = this.#goals.map(column);
-    making.done();
+    construction.done();
   }
 
   aim(stream: Stream, next: (j: number) => Floats, { rewards, discounts, cost }: Aim): void {
@@ -154,7 +154,7 @@ class CategoricalHead extends Owner implements Head {
     this.#how = how;
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const some = (n: number, make: () => Floats) => Array.from({ length: n }, make);
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#zero = allocate(1, 1);
     this.#probs = allocate(rows, atoms);
     this.#scratch = allocate(rows, atoms);
@@ -162,7 +162,7 @@ class CategoricalHead extends Owner implements Head {
     this.#means = some(clipped ? 1 : critics, () => allocate(rows, 1));
     this.#other = allocate(rows, 1);
     this.#less = allocate(rows, 1);
-    making.done();
+    construction.done();
   }
 
   aim(

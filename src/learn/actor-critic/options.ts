@@ -1,5 +1,5 @@
 /** What learners with an actor and critics are told, and the networks made of it. */
-import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
@@ -120,11 +120,11 @@ function hidden(
 ): { layers: Layer[]; last: number } {
   const { layerNorm: norm = false, activation = 'relu' } = options;
   if (!Array.isArray(sizes))
-    throw typeError(`${name} must be an array of layer sizes, got ${shown(sizes)}`);
+    throw typeError(`${name} must be an array of layer sizes, got ${describeValue(sizes)}`);
   checkFlag('layerNorm', norm);
   if (typeof activation !== 'string' || !Object.hasOwn(between, activation))
     throw typeError(
-      `activation must be one of ${Object.keys(between).join(', ')}, got ${shown(activation)}`,
+      `activation must be one of ${Object.keys(between).join(', ')}, got ${describeValue(activation)}`,
     );
   let last = inputs;
   const layers = sizes.flatMap((size: number, i) => {
@@ -204,7 +204,9 @@ export function actorCriticOptions(
   checkCount('seed', seed, 0);
   const { actorValue } = options;
   if (actorValue !== undefined && !['first', 'min', 'mean'].includes(actorValue))
-    throw typeError(`actorValue must be 'first', 'min' or 'mean', got ${shown(actorValue)}`);
+    throw typeError(
+      `actorValue must be 'first', 'min' or 'mean', got ${describeValue(actorValue)}`,
+    );
   const normaliser = normaliserOption(options.normaliser ?? false);
   return {
     critics,
@@ -231,7 +233,7 @@ export function optimiserOf(
   maxGradNorm: number | undefined,
 ): AdamOptions {
   if (given !== undefined && (typeof given !== 'object' || given === null))
-    throw typeError(`${name} must be an object of Adam's options, got ${shown(given)}`);
+    throw typeError(`${name} must be an object of Adam's options, got ${describeValue(given)}`);
   if (given?.maxGradNorm !== undefined && maxGradNorm !== undefined)
     throw rangeError(
       `${name} has a maxGradNorm (${given.maxGradNorm}) beside the learner's (${maxGradNorm})`,

@@ -1,5 +1,5 @@
 /** Acting by what a learner publishes: on the calling thread, without a device. */
-import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
@@ -58,7 +58,7 @@ export abstract class ActorPolicy {
     greedyActor = (policy) => {
       if (!(#making in policy))
         throw typeError(
-          `this is an object with a policy for its prototype, no policy: ${shown(policy)}`,
+          `this is an object with a policy for its prototype, no policy: ${describeValue(policy)}`,
         );
       if (!policy.#loaded) throw unloaded('encodeOnnx');
       const [box, meanClamp] = [policy.#making, policy.#meanClamp];
@@ -94,7 +94,7 @@ export abstract class ActorPolicy {
   /** Copies a published vector in, such as a version taken from the mailbox. */
   load(published: Float32Array): this {
     if (!(published instanceof Float32Array))
-      throw typeError(`load takes a Float32Array, got ${shown(published)}`);
+      throw typeError(`load takes a Float32Array, got ${describeValue(published)}`);
     if (published.length !== this.length)
       throw rangeError(`this policy is ${this.length} floats, got ${published.length}`);
     this.#vector.set(published);

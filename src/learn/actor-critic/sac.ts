@@ -3,16 +3,16 @@
  * ones.
  */
 
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, own } from '../../device/owner.ts';
+import { guardConstruction, own } from '../../device/owner.ts';
 import type { Adam, AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
 import type { StepContext } from '../learner.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, type Part } from '../state.ts';
-import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
+import { ActorCritic, beginWithHooks, type CriticCore, criticCoreOf } from './actor-critic.ts';
 import {
   type ActorCriticOptions,
   actorCriticKeys,
@@ -77,7 +77,7 @@ export class SacLearner extends ActorCritic {
   /** undefined where the temperature is a number that stays */
   readonly temperatureOptimiser: Adam | undefined;
   readonly #temperature: Temperature;
-  readonly #common: Common;
+  readonly #common: CriticCore;
   readonly #options: SacOptions;
   readonly #gaussian: SquashedGaussian;
   readonly #repeats: number;
@@ -101,14 +101,16 @@ export class SacLearner extends ActorCritic {
     checkCount('policyRepeats', policyRepeats, 1, 1024);
     if (temperature !== 'auto') {
       if (typeof temperature !== 'number')
-        throw typeError(`temperature must be 'auto' or a number, got ${shown(temperature)}`);
+        throw typeError(
+          `temperature must be 'auto' or a number, got ${describeValue(temperature)}`,
+        );
       checkWithin('temperature', temperature, 1e-30, 1e30);
     }
     checkWithin('initialTemperature', initialTemperature, 1e-30, 1e30);
     const from =
       options?.temperatureFrom ?? (options?.critic?.kind === 'categorical' ? 'next' : 'actor');
     if (from !== 'actor' && from !== 'next')
-      throw typeError(`temperatureFrom must be 'actor' or 'next', got ${shown(from)}`);
+      throw typeError(`temperatureFrom must be 'actor' or 'next', got ${describeValue(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
     const turns = Array.from({ length: policyRepeats }, (_, r) => r);
     const asked = turns.flatMap((r) => [
@@ -133,11 +135,11 @@ export class SacLearner extends ActorCritic {
         ...gaussianOptions(actorOf({ ...options }, gaussianKeys)),
       },
     });
-    this.#common = commonOf(this);
+    this.#common = criticCoreOf(this);
     this.#options = options;
     this.#repeats = policyRepeats;
     this.#from = learns;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     const { targetEntropy = -actionDim } = options;
     checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
     this.#gaussian = own(
@@ -159,7 +161,7 @@ export class SacLearner extends ActorCritic {
     this.#nextLogProb = own(this, device.allocate({ shape: [batchSize] }));
     if (learns === 'next') this.#known = own(this, device.allocate({ shape: [batchSize] }));
     this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
-    beginWith(this, {
+    beginWithHooks(this, {
       events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...asked],
       nextActions: (...told) => this.#nextActions(...told),
       criticsStepped: (stream, context) => {
@@ -171,7 +173,7 @@ export class SacLearner extends ActorCritic {
       parts: () => this.#parts(),
       restored: (stream) => this.#temperature.derive(stream),
     });
-    making.done();
+    construction.done();
   }
 
   #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): Floats {
@@ -182,11 +184,11 @@ export class SacLearner extends ActorCritic {
     return column;
   }
 
-  #temper(stream: Stream, logProb: Floats, event: string, { tell }: StepContext): void {
+  #temper(stream: Stream, logProb: Floats, event: string, { record }: StepContext): void {
     const temperature = this.#temperature;
     temperature.measure(stream, logProb);
     const { loss, optimiser } = temperature;
-    if (optimiser) tell(event, () => ({ loss, gradient: loss, optimiser }));
+    if (optimiser) record(event, () => ({ loss, gradient: loss, optimiser }));
     temperature.step(stream);
   }
 
@@ -220,7 +222,7 @@ export class SacLearner extends ActorCritic {
         1 / this.batchSize,
       );
       actor.backward(stream, online, obs, pass, slopes);
-      context.tell(`actor.${r}`, () => ({ loss, gradient, optimiser }));
+      context.record(`actor.${r}`, () => ({ loss, gradient, optimiser }));
       optimiser.step(stream, gradient);
       if (this.#from !== 'actor') continue;
       const again = actor.forward(stream, online, obs, pass);

@@ -3,12 +3,12 @@
  * both gradients.
  */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { highEnd, lowEnd } from '../../base/float32.ts';
 import { checkDevice, checkStream } from '../../device/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { checkColumn, checkMatrix, checkVector, checkWithin, rowStride } from '../checks.ts';
 import { ops } from '../ops/index.ts';
 
@@ -60,7 +60,7 @@ export function boxOf(
     const given = options[name] ?? 2 * i - 1;
     const list = typeof given === 'number' ? new Array<number>(actionDim).fill(given) : given;
     if (!Array.isArray(list))
-      throw typeError(`${name} must be a number or an array of them, got ${shown(given)}`);
+      throw typeError(`${name} must be a number or an array of them, got ${describeValue(given)}`);
     if (list.length !== actionDim)
       throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
     // What actors are clamped to lies within what was given, whatever float32 makes of it.
@@ -91,7 +91,9 @@ export function gaussianOptions(options: GaussianOptions) {
 
 function checkOneOf(name: string, value: unknown, known: object): void {
   if (typeof value === 'string' && Object.hasOwn(known, value)) return;
-  throw typeError(`${name} must be one of ${Object.keys(known).join(', ')}, got ${shown(value)}`);
+  throw typeError(
+    `${name} must be one of ${Object.keys(known).join(', ')}, got ${describeValue(value)}`,
+  );
 }
 
 /** For up to `rows` rows of `actionDim` actions. */
@@ -118,12 +120,12 @@ export class SquashedGaussian extends Owner {
     const { form, min, max, correction, meanClamp } = gaussianOptions(options);
     this.#numbers = [logStdForms[form], corrections[correction]];
     this.#reals = [min, max, meanClamp];
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(
       Float32Array.from([...scale, ...bias]),
     );
     this.#terms = own(this, device.allocate({ shape: [this.rows, this.actionDim] }));
-    making.done();
+    construction.done();
   }
 
   /**

@@ -4,13 +4,13 @@
  */
 import { checkFlag, checkKeys } from '../../base/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, own } from '../../device/owner.ts';
+import { guardConstruction, own } from '../../device/owner.ts';
 import { checkWithin } from '../checks.ts';
 import type { StepContext } from '../learner.ts';
 import { tanh } from '../network/layers.ts';
 import { ops } from '../ops/index.ts';
 import { networkParts } from '../state.ts';
-import { ActorCritic, beginWith, type Common, commonOf } from './actor-critic.ts';
+import { ActorCritic, beginWithHooks, type CriticCore, criticCoreOf } from './actor-critic.ts';
 import {
   type ActorCriticOptions,
   actorCriticKeys,
@@ -66,7 +66,7 @@ function cloningAlpha(options: Td3Options['behaviourCloning']): number | undefin
 export class Td3Learner extends ActorCritic {
   readonly scalars = ['criticLoss', 'meanQ', 'actorLoss'] as const;
   readonly #options: Td3Options;
-  readonly #common: Common;
+  readonly #common: CriticCore;
   readonly #noise: { deviation: number; clip: number };
   readonly #target: { parameters: Floats; layers: readonly Floats[][] } | undefined;
   /** [4, actionDim]: half widths, middles, lows, highs */
@@ -110,7 +110,7 @@ export class Td3Learner extends ActorCritic {
     this.#options = options;
     this.#noise = { deviation: policyNoise, clip: noiseClip };
     const size = this.actor.parameterCount;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     if (targetActor) {
       const parameters = own(this, device.allocate({ shape: [size] }));
       parameters.write(this.actor.initialise(options.seed ?? 0));
@@ -136,8 +136,8 @@ export class Td3Learner extends ActorCritic {
         error: allocate(1),
       };
     }
-    this.#common = commonOf(this);
-    beginWith(this, {
+    this.#common = criticCoreOf(this);
+    beginWithHooks(this, {
       events: ['actor.0'],
       nextActions: (...told) => this.#nextActions(...told),
       actorStep: (...told) => this.#actorStep(...told),
@@ -145,7 +145,7 @@ export class Td3Learner extends ActorCritic {
       parts: () =>
         this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : [],
     });
-    making.done();
+    construction.done();
   }
 
   #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): undefined {
@@ -167,7 +167,7 @@ export class Td3Learner extends ActorCritic {
    * Up the gradient of the mean value of its actions; with behaviour cloning also towards those of
    * the batch.
    */
-  #actorStep(stream: Stream, obs: Floats, { tell }: StepContext): void {
+  #actorStep(stream: Stream, obs: Floats, { record }: StepContext): void {
     const { actor, actorOptimiser: optimiser } = this;
     const { critics, numbers, online, gradient, slopes, pass, actions, pull } = this.#common;
     const [scale, bias] = this.#box;
@@ -189,7 +189,7 @@ export class Td3Learner extends ActorCritic {
       scale,
     );
     actor.backward(stream, online, obs, pass, slopes);
-    tell('actor.0', () => ({ loss, gradient, optimiser }));
+    record('actor.0', () => ({ loss, gradient, optimiser }));
     optimiser.step(stream, gradient);
   }
 

@@ -1,6 +1,6 @@
 /** SAC's temperature: learned, so that entropy stays about a target, or a number. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
 import { ops } from '../ops/index.ts';
 
@@ -33,7 +33,7 @@ export class Temperature extends Owner {
     super('this temperature');
     const word = (value: number) =>
       own(this, device.allocate({ shape: [1] })).write(Float32Array.of(value));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.log = word(Math.log(first));
     this.loss = words.view({ shape: [1] });
     this.alpha = words.view({ shape: [1], offset: 1 }).write(Float32Array.of(first));
@@ -44,7 +44,7 @@ export class Temperature extends Owner {
         ? undefined
         : own(this, new Adam(device, this.log, options, ACTOR_CRITIC_RATE));
     this.derive(device.currentStream);
-    making.done();
+    construction.done();
   }
 
   /**

@@ -6,7 +6,7 @@ import { outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, own } from '../../device/owner.ts';
+import { guardConstruction, own } from '../../device/owner.ts';
 import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
 import type { Columns, Rows } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
@@ -121,7 +121,7 @@ export class DqnLearner extends Learner {
       settings: settingsOf(options),
     });
     this.#options = options;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#head = own(
       this,
       headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head),
@@ -164,7 +164,7 @@ export class DqnLearner extends Learner {
         ...adamParts('optimiser', this.optimiser),
       ],
     });
-    making.done();
+    construction.done();
   }
 
   /**
@@ -192,7 +192,7 @@ export class DqnLearner extends Learner {
     const q = network.forward(stream, this.#online, obs, this.#pass);
     this.#head.miss(stream, q, this.#pass.outputGradient, this.#terms, columns);
     network.backward(stream, this.#online, obs, this.#pass, this.#slopes);
-    context.tell('q', () => {
+    context.record('q', () => {
       this.#report(stream, this.#loss, 1, true);
       return {
         loss: this.#loss.view({ shape: [1] }),

@@ -3,7 +3,7 @@
  * their gradients.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { type Columns, discountsOf } from '../batch.ts';
 import { rowStride } from '../checks.ts';
 import { checkKind } from '../distribution.ts';
@@ -63,12 +63,12 @@ class ScalarQ extends Owner implements Q {
   constructor(device: Device, how: QOptions) {
     super('this head');
     this.#how = how;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#goal = own(this, device.allocate({ shape: [how.rows] }));
     this.#discounts = own(this, device.allocate({ shape: [how.rows, 1] }));
     this.#one = own(this, device.allocate({ shape: [1] })).write(Float32Array.of(1));
     this.#unread = own(this, device.allocate({ shape: [how.rows, 1] }));
-    making.done();
+    construction.done();
   }
 
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void {
@@ -138,7 +138,7 @@ class CategoricalQ extends Owner implements Q {
     [this.width, this.#min, this.#max] = [atoms, min, max];
     this.#expectation = expectation(actions, { atoms, min, max });
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.#values = allocate(rows, actions);
     [this.#best, this.#mask, this.#mean, this.#discounts] = [1, 1, 1, 1].map((n) =>
       allocate(rows, n),
@@ -152,7 +152,7 @@ class CategoricalQ extends Owner implements Q {
       Float32Array.from({ length: actions + 1 }, (_, a) => (a < actions ? a : 0)),
     );
     this.#one = allocate(1).write(Float32Array.of(1));
-    making.done();
+    construction.done();
   }
 
   #of(x: Floats, action: number): Floats {

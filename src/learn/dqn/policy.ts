@@ -2,7 +2,7 @@
  * The network of a DQN, from the options that say what it is; and acting by it, on the calling
  * thread and without a device.
  */
-import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Activation, checkActivation } from '../activation.ts';
 import { checkKind } from '../distribution.ts';
@@ -81,7 +81,7 @@ function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: 
   const { obsDim, hidden, activation, body } = options;
   if (body === undefined) {
     if (!Array.isArray(hidden))
-      throw typeError(`hidden must be an array of layer sizes, got ${shown(hidden)}`);
+      throw typeError(`hidden must be an array of layer sizes, got ${describeValue(hidden)}`);
     for (const [i, size] of hidden.entries()) checkCount(`hidden[${i}]`, size, 1, 2 ** 20);
     const between = checkActivation('activation', activation ?? 'relu');
     const front = imageLayers(options, between);
@@ -93,7 +93,8 @@ function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: 
   for (const name of ['activation', 'convolutions', 'image'] as const)
     if (options[name] !== undefined)
       throw rangeError(`DqnLearner: ${name} is for hidden; a body has its own`);
-  if (!Array.isArray(body)) throw typeError(`body must be an array of layers, got ${shown(body)}`);
+  if (!Array.isArray(body))
+    throw typeError(`body must be an array of layers, got ${describeValue(body)}`);
   const { inputs, outputs } = new Network(body);
   if (inputs !== obsDim)
     throw rangeError(`body takes ${inputs} numbers a row, obsDim is ${obsDim}`);
@@ -112,7 +113,7 @@ function imageLayers(
     throw rangeError('DqnLearner: convolutions and image belong together');
   if (!Array.isArray(convolutions) || convolutions.length === 0)
     throw typeError(
-      `convolutions must be an array of { filters, kernel, stride?, padding? }, got ${shown(convolutions)}`,
+      `convolutions must be an array of { filters, kernel, stride?, padding? }, got ${describeValue(convolutions)}`,
     );
   const layers: Layer[] = [];
   let shape: ImageShape = image;
@@ -152,7 +153,9 @@ export class DqnPolicy extends MlpPolicy {
       !Number.isFinite(Math.fround(scale)) ||
       Math.fround(scale) === 0
     )
-      throw rangeError(`scale must be a number that float32 has and not 0, got ${shown(scale)}`);
+      throw rangeError(
+        `scale must be a number that float32 has and not 0, got ${describeValue(scale)}`,
+      );
     super(qNetwork(network).values);
     this.scale = Math.fround(scale);
   }

@@ -1,5 +1,5 @@
 /** Convolutions over images: patches side by side, and one product for all rows and places. */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Tensor } from '../../device/device.ts';
 import { type Activation, activations } from '../activation.ts';
@@ -39,7 +39,9 @@ export interface Conv2d extends Layer {
  */
 export function conv2d(image: ImageShape, filters: number, options: Conv2dOptions): Conv2d {
   if (!Array.isArray(image) || image.length !== 3)
-    throw typeError(`conv2d takes images as [channels, height, width], got ${shown(image)}`);
+    throw typeError(
+      `conv2d takes images as [channels, height, width], got ${describeValue(image)}`,
+    );
   const [channels, height, width] = image.map((size, i) =>
     checkCount(`conv2d: ${['channels', 'height', 'width'][i]}`, size, 1, 2 ** 20),
   ) as [number, number, number];
@@ -49,7 +51,7 @@ export function conv2d(image: ImageShape, filters: number, options: Conv2dOption
   const sides = typeof kernel === 'number' ? [kernel, kernel] : kernel;
   if (!Array.isArray(sides) || sides.length !== 2)
     throw typeError(
-      `conv2d: kernel is a number of pixels, or [height, width], got ${shown(kernel)}`,
+      `conv2d: kernel is a number of pixels, or [height, width], got ${describeValue(kernel)}`,
     );
   const [kernelHeight, kernelWidth] = sides.map((side) =>
     checkCount('conv2d: kernel', side, 1, 2 ** 20),

@@ -1,7 +1,7 @@
 /**
  * Layers in a row over one flat float32 vector: description, first values, and passes on a device.
  */
-import { checkCount, checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf, elementCount } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
@@ -47,10 +47,12 @@ export class Network {
   /** Throws a RangeError naming both layers where one does not take what the one before makes. */
   constructor(layers: readonly Layer[]) {
     if (!Array.isArray(layers))
-      throw typeError(`a Network takes an array of layers, got ${shown(layers)}`);
+      throw typeError(`a Network takes an array of layers, got ${describeValue(layers)}`);
     for (const [i, layer] of layers.entries())
       if (typeof (layer as Layer | undefined)?.forward !== 'function')
-        throw typeError(`layers[${i}] must be a layer such as linear(4, 8), got ${shown(layer)}`);
+        throw typeError(
+          `layers[${i}] must be a layer such as linear(4, 8), got ${describeValue(layer)}`,
+        );
     const first = layers.find((layer: Layer) => layer.inputs !== undefined) as Layer | undefined;
     if (first === undefined)
       throw rangeError(
@@ -181,7 +183,9 @@ export class Network {
     checkStream('backward', stream);
     this.#check('backward', parameters, workspace);
     if (gradient !== null && (!Array.isArray(gradient) || gradient.length !== this.#stages.length))
-      throw typeError(`backward: gradient must be what over() gives, got ${shown(gradient)}`);
+      throw typeError(
+        `backward: gradient must be what over() gives, got ${describeValue(gradient)}`,
+      );
     const { gradients, outputs, kept, scratch, rows } = workspace;
     if (gradients.length === 0)
       throw stateError('EMPTY', 'this workspace was made without backward: true');
@@ -210,7 +214,7 @@ export class Network {
   onHost(flat: Float32Array): (x: Float32Array, rows: number) => Float32Array {
     if (!(flat instanceof Float32Array) || flat.length !== this.parameterCount)
       throw rangeError(
-        `onHost needs ${this.parameterCount} floats in a Float32Array, got ${shown(flat)}`,
+        `onHost needs ${this.parameterCount} floats in a Float32Array, got ${describeValue(flat)}`,
       );
     const steps = this.#stages.map(({ layer, inputs, outputs, parameters }) => {
       if (!layer.run)
@@ -233,9 +237,13 @@ export class Network {
 
   #check(what: string, parameters: unknown, workspace: NetworkWorkspace): void {
     if (!Array.isArray(parameters) || parameters.length !== this.#stages.length)
-      throw typeError(`${what}: parameters must be what over() gives, got ${shown(parameters)}`);
+      throw typeError(
+        `${what}: parameters must be what over() gives, got ${describeValue(parameters)}`,
+      );
     if (!(workspace instanceof NetworkWorkspace) || workspace.network !== this)
-      throw typeError(`${what}: the workspace must be this network's, got ${shown(workspace)}`);
+      throw typeError(
+        `${what}: the workspace must be this network's, got ${describeValue(workspace)}`,
+      );
   }
 }
 

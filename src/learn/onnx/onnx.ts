@@ -2,7 +2,7 @@
  * Policies and networks as ONNX models, which runtimes of other languages, browsers and robots
  * read.
  */
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { ActorPolicy, greedyActor } from '../actor-critic/policies.ts';
 import { DqnPolicy } from '../dqn/policy.ts';
@@ -43,7 +43,7 @@ export function encodeOnnx(
     model instanceof Network || model instanceof MlpPolicy || model instanceof ActorPolicy;
   if (!known || !(network instanceof Network))
     throw typeError(
-      `encodeOnnx takes a policy or a Network of hotslot/learner, got ${shown(model)}`,
+      `encodeOnnx takes a policy or a Network of hotslot/learner, got ${describeValue(model)}`,
     );
   checkKeys('encodeOnnx', options, ['parameters']);
   checkLayers(network);
@@ -78,7 +78,7 @@ export function encodeOnnx(
 function parametersOf(network: Network, { parameters }: OnnxOptions): Float32Array {
   if (!(parameters instanceof Float32Array))
     throw typeError(
-      `encodeOnnx: a Network is a description: give its weights as parameters, a Float32Array; got ${shown(parameters)}`,
+      `encodeOnnx: a Network is a description: give its weights as parameters, a Float32Array; got ${describeValue(parameters)}`,
     );
   if (parameters.length !== network.parameterCount)
     throw rangeError(

@@ -55,13 +55,13 @@ function checkShapes(
     const shape = shapeOf(input);
     for (const [other, beside] of inputs.slice(i + 1)) {
       const against = shapeOf(beside);
-      const odd = shape.findIndex((_, d) => {
+      const misfit = shape.findIndex((_, d) => {
         const [m, n] = [last(shape, d), last(against, d)];
         return m !== n && m !== 1 && n !== 1;
       });
-      if (odd >= 0)
+      if (misfit >= 0)
         throw rangeError(
-          `${op}: ${name} is ${sizes(shape)} and ${other} is ${sizes(against)}, which do not broadcast: ${last(shape, odd)} and ${last(against, odd)} meet, and neither is 1`,
+          `${op}: ${name} is ${sizes(shape)} and ${other} is ${sizes(against)}, which do not broadcast: ${last(shape, misfit)} and ${last(against, misfit)} meet, and neither is 1`,
         );
     }
   }

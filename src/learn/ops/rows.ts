@@ -2,7 +2,7 @@
  * Ops over whole rows: sums and the like, softmax, single elements by index, products, columns side
  * by side.
  */
-import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkStream } from '../../device/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
@@ -195,7 +195,7 @@ export function matmul(
     checkFlag(`matmul: ${name}`, value);
   for (const [name, value] of Object.entries({ alpha, beta }))
     if (typeof value !== 'number')
-      throw typeError(`matmul: ${name} must be a number, got ${shown(value)}`);
+      throw typeError(`matmul: ${name} must be a number, got ${describeValue(value)}`);
   const [c, left, right] = [
     rowsIn('matmul: out', out),
     rowsIn('matmul: a', a),
@@ -237,7 +237,7 @@ const turned = ({ shape }: Floats, trans: boolean): [number, number] => {
 export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): void {
   checkStream('concat', stream);
   if (!Array.isArray(parts))
-    throw typeError(`concat: parts must be an array of tensors, got ${shown(parts)}`);
+    throw typeError(`concat: parts must be an array of tensors, got ${describeValue(parts)}`);
   const to = rowsIn('concat: out', out);
   const [rows, columns] = to.shape as [number, number];
   const from = parts.map((part: Floats, i) => rowsIn(`concat: parts[${i}]`, part));

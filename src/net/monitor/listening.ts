@@ -2,12 +2,12 @@
  * What pipelines and pools tell, as numbers of curves. A tick costs a look at the clock; most are
  * not written.
  */
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Tick } from '../../engine/pipeline/history.ts';
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { CollectorPool } from '../../run/collectors/collector-pool.ts';
-import type { RunningCollectors } from '../../run/collectors/pool-hold.ts';
+import type { RunningCollectors } from '../../run/collectors/pool-pause.ts';
 import { watchedCollectors } from '../../run/collectors/watched.ts';
 import type { Put } from './events.ts';
 
@@ -36,13 +36,13 @@ export function checkListen(what: ListenOptions): void {
   if (pipeline === undefined && collectors === undefined)
     throw typeError('listen takes { pipeline, collectors }, at least one of them');
   if (pipeline !== undefined && typeof pipeline?.ticks !== 'function')
-    throw typeError(`listen: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
+    throw typeError(`listen: pipeline must be a ReplayPipeline, got ${describeValue(pipeline)}`);
   if (collectors !== undefined && !watchedCollectors.has(collectors))
     throw typeError(
-      `listen: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`,
+      `listen: collectors must be a CollectorPool or RemoteCollectors, got ${describeValue(collectors)}`,
     );
   if (typeof every !== 'number')
-    throw typeError(`listen: every must be a number of seconds, got ${shown(every)}`);
+    throw typeError(`listen: every must be a number of seconds, got ${describeValue(every)}`);
   if (!(every >= 0 && every < 2 ** 31))
     throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
 }

@@ -1,9 +1,9 @@
 /** What a live page is of, and the checks of it. */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
 import { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
-import type { RunningCollectors } from '../../run/collectors/pool-hold.ts';
+import type { RunningCollectors } from '../../run/collectors/pool-pause.ts';
 import { watchedCollectors } from '../../run/collectors/watched.ts';
 
 /** A checkpoint that was written. */
@@ -51,17 +51,19 @@ export function checkParts(parts: MonitorParts): void {
   checkKeys('serveMonitor', parts, ['pipeline', 'collectors', 'devices', 'checkpoint', 'title']);
   const { pipeline, devices, title } = parts;
   if (!(pipeline instanceof ReplayPipeline))
-    throw typeError(`serveMonitor: pipeline must be a ReplayPipeline, got ${shown(pipeline)}`);
+    throw typeError(
+      `serveMonitor: pipeline must be a ReplayPipeline, got ${describeValue(pipeline)}`,
+    );
   if (devices !== undefined) {
     if (!Array.isArray(devices))
-      throw typeError(`serveMonitor: devices must be an array, got ${shown(devices)}`);
+      throw typeError(`serveMonitor: devices must be an array, got ${describeValue(devices)}`);
     for (const each of devices as readonly Device[])
       if (typeof each?.memoryInfo !== 'function')
-        throw typeError(`serveMonitor: devices are of openDevice(), got ${shown(each)}`);
+        throw typeError(`serveMonitor: devices are of openDevice(), got ${describeValue(each)}`);
   }
   checkLater('serveMonitor', parts);
   if (title !== undefined && typeof title !== 'string')
-    throw typeError(`serveMonitor: title must be a string, got ${shown(title)}`);
+    throw typeError(`serveMonitor: title must be a string, got ${describeValue(title)}`);
 }
 
 /** Of what may come later than the rest. */
@@ -71,13 +73,13 @@ export function checkLater(
 ): void {
   if (collectors !== undefined && !watchedCollectors.has(collectors))
     throw typeError(
-      `${what}: collectors must be a CollectorPool or RemoteCollectors, got ${shown(collectors)}`,
+      `${what}: collectors must be a CollectorPool or RemoteCollectors, got ${describeValue(collectors)}`,
     );
   if (checkpoint === undefined) return;
   const { on, off, folder } = (checkpoint ?? {}) as Partial<WatchedCheckpoint>;
   if (typeof on !== 'function' || typeof off !== 'function' || typeof folder !== 'string')
     throw typeError(
-      `${what}: checkpoint must have on(), off() and a folder, got ${shown(checkpoint)}`,
+      `${what}: checkpoint must have on(), off() and a folder, got ${describeValue(checkpoint)}`,
     );
 }
 
@@ -86,10 +88,10 @@ export function checkedOptions(options: MonitorOptions): Required<MonitorOptions
   const { port = 0, host = '127.0.0.1' } = options;
   checkCount('port', port, 0, 65_535);
   if (typeof host !== 'string')
-    throw typeError(`serveMonitor: host must be a string, got ${shown(host)}`);
+    throw typeError(`serveMonitor: host must be a string, got ${describeValue(host)}`);
   if (!/^[\w.:-]+$/.test(host))
     throw rangeError(
-      `serveMonitor: host must be an address or a name, such as '127.0.0.1', got ${shown(host)}`,
+      `serveMonitor: host must be an address or a name, such as '127.0.0.1', got ${describeValue(host)}`,
     );
   return { port, host };
 }

@@ -13,13 +13,13 @@ import {
   PipelineWatch,
   type StageSeconds,
 } from '../../engine/pipeline/watch.ts';
-import type { RunningCollectors } from '../../run/collectors/pool-hold.ts';
+import type { RunningCollectors } from '../../run/collectors/pool-pause.ts';
 import type { CollectorStatistics, WorkerStatistics } from '../../run/collectors/statistics.ts';
 import { type WatchedCollectors, watchedCollectors } from '../../run/collectors/watched.ts';
 import { Curve, type Point } from './curve.ts';
 import type { MonitorParts, WatchedCheckpoint, WatchedSave } from './parts.ts';
 import { type RemoteNow, remoteNow } from './remote-now.ts';
-import { whoWaits } from './words.ts';
+import { whoWaits } from './waiting-text.ts';
 
 const SAMPLE_MS = 500;
 /** Asking a device for its memory is a call of its driver: once in so long is enough. */

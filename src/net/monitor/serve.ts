@@ -1,6 +1,12 @@
 /** The live page: what a pipeline does while it does it, for browsers and for Prometheus. */
 import type { Server } from 'node:http';
-import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import {
+  checkCount,
+  checkInternal,
+  checkKeys,
+  describeValue,
+  INTERNAL,
+} from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { isLoopback, urlOf } from './hosts.ts';
@@ -28,7 +34,7 @@ export class Monitor implements AsyncDisposable {
   readonly #closing = new Closing();
 
   constructor(key: unknown, server: Server, live: unknown, url: string, port: number) {
-    checkOurs(key, 'Monitor', 'serveMonitor()');
+    checkInternal(key, 'Monitor', 'serveMonitor()');
     this.#server = server;
     this.#live = live as Live;
     this.url = url;
@@ -45,11 +51,12 @@ export class Monitor implements AsyncDisposable {
    * infinities leave a gap. Curves become coarser as they grow, and never longer than 600 points.
    */
   scalar(tag: string, value: number, step: number): void {
-    if (typeof tag !== 'string') throw typeError(`scalar: tag must be a string, got ${shown(tag)}`);
+    if (typeof tag !== 'string')
+      throw typeError(`scalar: tag must be a string, got ${describeValue(tag)}`);
     if (tag === '')
       throw rangeError("scalar: tag must name a curve, such as 'evaluation/return', got ''");
     if (typeof value !== 'number')
-      throw typeError(`scalar: value must be a number, got ${shown(value)}`);
+      throw typeError(`scalar: value must be a number, got ${describeValue(value)}`);
     checkCount('scalar: step', step, 0);
     if (this.#closing.begun) throw closedError('this monitor', 'make another with serveMonitor()');
     this.#live.sampling.put(tag, step, value);
@@ -173,7 +180,7 @@ export async function serveMonitor(
         `${url} is open to anybody who reaches it: the monitor asks for no password`,
         'MonitorWarning',
       );
-    return new Monitor(OURS, listening.server, live, url, listening.port);
+    return new Monitor(INTERNAL, listening.server, live, url, listening.port);
   } catch (error) {
     live.close();
     throw error;

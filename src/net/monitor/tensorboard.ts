@@ -2,7 +2,14 @@
  * Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few
  * seconds.
  */
-import { checkCount, checkKeys, checkOurs, checkPath, OURS, shown } from '../../base/checks.ts';
+import {
+  checkCount,
+  checkInternal,
+  checkKeys,
+  checkPath,
+  describeValue,
+  INTERNAL,
+} from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import { closedError, rangeError, typeError, unavailableError } from '../../base/errors.ts';
 import { EventFiles } from './event-files.ts';
@@ -45,11 +52,11 @@ export class TensorBoardWriter implements AsyncDisposable {
   readonly #closing = new Closing();
 
   constructor(key: unknown, folder: string, options: TensorBoardOptions) {
-    checkOurs(key, 'TensorBoardWriter', 'tensorBoard()');
+    checkInternal(key, 'TensorBoardWriter', 'tensorBoard()');
     if (typeof folder !== 'string')
-      throw typeError(`tensorBoard takes a folder's path, got ${shown(folder)}`);
+      throw typeError(`tensorBoard takes a folder's path, got ${describeValue(folder)}`);
     if (folder === '' || folder.includes('\0'))
-      throw rangeError(`tensorBoard needs a folder's path, got ${shown(folder)}`);
+      throw rangeError(`tensorBoard needs a folder's path, got ${describeValue(folder)}`);
     const absolute = checkPath('tensorBoard', folder);
     checkKeys('tensorBoard', options, ['flushMs', 'maxBytes']);
     const { flushMs = 2000, maxBytes = 2 ** 28 } = options;
@@ -64,13 +71,14 @@ export class TensorBoardWriter implements AsyncDisposable {
    * only kept: nothing is written before the function returns.
    */
   scalar(tag: string, value: number, step: number, wallTime = Date.now() / 1000): void {
-    if (typeof tag !== 'string') throw typeError(`scalar: tag must be a string, got ${shown(tag)}`);
+    if (typeof tag !== 'string')
+      throw typeError(`scalar: tag must be a string, got ${describeValue(tag)}`);
     if (tag === '') throw rangeError("scalar: tag must name a curve, such as 'train/loss', got ''");
     if (typeof value !== 'number')
-      throw typeError(`scalar: value must be a number, got ${shown(value)}`);
+      throw typeError(`scalar: value must be a number, got ${describeValue(value)}`);
     checkCount('scalar: step', step, 0);
     if (typeof wallTime !== 'number')
-      throw typeError(`scalar: wallTime must be a number, got ${shown(wallTime)}`);
+      throw typeError(`scalar: wallTime must be a number, got ${describeValue(wallTime)}`);
     if (!Number.isFinite(wallTime))
       throw rangeError(`scalar: wallTime must be seconds since 1970, got ${wallTime}`);
     this.#checkOpen();
@@ -171,5 +179,5 @@ export class TensorBoardWriter implements AsyncDisposable {
  * folder.
  */
 export function tensorBoard(folder: string, options: TensorBoardOptions = {}): TensorBoardWriter {
-  return new TensorBoardWriter(OURS, folder, options);
+  return new TensorBoardWriter(INTERNAL, folder, options);
 }

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 /** How a server is spoken to, for learners and hosts alike. */
@@ -46,7 +46,7 @@ export function checkAddress(options: AddressOptions): Address {
   const { insecure = false, env = process.env } = options;
   const url = parse(options.url);
   if (typeof insecure !== 'boolean')
-    throw typeError(`insecure must be a boolean, got ${shown(insecure)}`);
+    throw typeError(`insecure must be a boolean, got ${describeValue(insecure)}`);
   const unix = url.protocol === 'unix:';
   const tls = TLS.includes(url.protocol);
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase();
@@ -86,7 +86,8 @@ export function checkAddress(options: AddressOptions): Address {
 
 /** The error of URL itself is not passed on: it holds the text that was given. */
 function parse(url: unknown): URL {
-  if (typeof url !== 'string') throw typeError(`url must be a string, got ${shown(url)}: ${LIKE}`);
+  if (typeof url !== 'string')
+    throw typeError(`url must be a string, got ${describeValue(url)}: ${LIKE}`);
   const [, protocol = ''] = /^([a-z+]+:)\/\//i.exec(url) ?? [];
   const known = [...PLAIN, ...TLS];
   if (!known.includes(protocol.toLowerCase()))
@@ -122,7 +123,7 @@ function decoded(part: string): string {
 
 function text(name: string, value: unknown): string | undefined {
   if (value !== undefined && typeof value !== 'string')
-    throw typeError(`${name} must be a string, got ${shown(value)}`);
+    throw typeError(`${name} must be a string, got ${describeValue(value)}`);
   return value;
 }
 
@@ -156,10 +157,10 @@ function certificates(ca: unknown): string | undefined {
     read = readFileSync(given, 'utf8');
   } catch (error) {
     throw rangeError(
-      `ca must be PEM text or a file of it; ${shown(given)} cannot be read: ${(error as Error).message}`,
+      `ca must be PEM text or a file of it; ${describeValue(given)} cannot be read: ${(error as Error).message}`,
     );
   }
   if (!read.includes('-----BEGIN CERTIFICATE-----'))
-    throw rangeError(`ca: ${shown(given)} holds no PEM certificate`);
+    throw rangeError(`ca: ${describeValue(given)} holds no PEM certificate`);
   return read;
 }

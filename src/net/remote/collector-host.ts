@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { crc32 } from '../../base/arrays/crc32.ts';
-import { checkOurs, OURS } from '../../base/checks.ts';
+import { checkInternal, INTERNAL } from '../../base/checks.ts';
 import { callAfter } from '../../base/clock.ts';
 import { Closing } from '../../base/closing.ts';
 import { unavailableError } from '../../base/errors.ts';
@@ -141,7 +141,7 @@ export class CollectorHost implements AsyncDisposable {
         version: (epoch) => weights?.versionOf(pool.statistics().version, epoch) ?? 0,
         meets: (epoch) => meets(link, keys, info, epoch),
       });
-      host = new CollectorHost(OURS, {
+      host = new CollectorHost(INTERNAL, {
         link,
         keys,
         uplink,
@@ -161,7 +161,7 @@ export class CollectorHost implements AsyncDisposable {
   }
 
   private constructor(key: unknown, parts: Parts) {
-    checkOurs(key, 'CollectorHost', 'CollectorHost.open()');
+    checkInternal(key, 'CollectorHost', 'CollectorHost.open()');
     this.#parts = parts;
     this.#stat = setInterval(() => this.#tell(), STAT_MS);
     this.#tell();
@@ -291,8 +291,8 @@ async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number):
   if (epoch === mine.epoch) return true;
   const told = await readInfo(link, keys.info);
   if (told?.epoch !== epoch) return false;
-  const odd = differenceOf(mine, told);
-  if (odd !== null)
-    throw unavailableError(`another learner has the run: ${odd}: start this host anew`);
+  const difference = differenceOf(mine, told);
+  if (difference !== null)
+    throw unavailableError(`another learner has the run: ${difference}: start this host anew`);
   return true;
 }

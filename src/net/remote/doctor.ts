@@ -4,12 +4,12 @@
  */
 import { randomInt } from 'node:crypto';
 import type { Address } from './address.ts';
-import { type Desk, openDesk, type Reply } from './desk.ts';
+import { type AdminConnection, openAdminConnection, type Reply } from './admin-connection.ts';
 import { keysOf } from './keys.ts';
 import { BEFORE_FIRST, LinkError } from './link.ts';
 
 /** What was seen; null where this user may not see it. */
-export interface ServerSeen {
+export interface ServerReport {
   readonly shown: string;
   readonly tls: boolean;
   /** it was reached without a network */
@@ -48,13 +48,13 @@ const SCRATCH_MS = 60_000;
  * Rejects with one sentence where there is no server to look at. `measureMs`: how long its
  * throughput is measured.
  */
-export async function lookAt(
+export async function inspectServer(
   address: Address,
   measureMs = 1000,
   silenceMs?: number,
-): Promise<ServerSeen> {
+): Promise<ServerReport> {
   const how = silenceMs === undefined ? {} : { silenceMs };
-  await using desk = await openDesk({ address, ...how });
+  await using desk = await openAdminConnection({ address, ...how });
   const hello = named(await desk.may('HELLO'));
   const info = infoOf(await desk.may('INFO'));
   const config = async (name: string): Promise<string | null> => {
@@ -94,7 +94,7 @@ export async function lookAt(
 }
 
 /** Null where this user may not even do that. */
-async function ping(desk: Desk): Promise<ServerSeen['roundTrip']> {
+async function ping(desk: AdminConnection): Promise<ServerReport['roundTrip']> {
   if ((await desk.may('PING')) === undefined) return null;
   const took: number[] = [];
   const first = performance.now();
@@ -113,7 +113,7 @@ async function ping(desk: Desk): Promise<ServerSeen['roundTrip']> {
 }
 
 /** Messages go into a stream and come back, as those of a run do. Nothing is left of it. */
-async function carry(desk: Desk, measureMs: number): Promise<number | string> {
+async function carry(desk: AdminConnection, measureMs: number): Promise<number | string> {
   const key = keysOf('doctor').stream(randomInt(2 ** 31));
   try {
     // First what this user may: a key that could not be deleted is not made.
@@ -133,7 +133,7 @@ async function carry(desk: Desk, measureMs: number): Promise<number | string> {
   }
 }
 
-async function measure(desk: Desk, key: string, measureMs: number): Promise<number> {
+async function measure(desk: AdminConnection, key: string, measureMs: number): Promise<number> {
   const message = Buffer.alloc(MESSAGE_BYTES, 0x5a);
   let carried = 0;
   const begin = performance.now();
@@ -163,7 +163,7 @@ async function measure(desk: Desk, key: string, measureMs: number): Promise<numb
 /** True where a connection without a password is let in and answered. */
 async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Promise<boolean> {
   try {
-    await using desk = await openDesk({ address, anonymous: true, ...how });
+    await using desk = await openAdminConnection({ address, anonymous: true, ...how });
     return (await desk.may('PING')) !== undefined;
   } catch {
     return false;

@@ -1,6 +1,6 @@
 /** What a host is told, checked, and what it tells. */
 import { hostname } from 'node:os';
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { CollectorStatistics } from '../../run/collectors/statistics.ts';
 import { checkSignal } from '../../shm/wait.ts';
@@ -79,9 +79,9 @@ export function checkedHost(options: CollectorHostOptions) {
   checkAddress({ url, insecure, password, ca });
   checkSignal(signal);
   if (!(entry instanceof URL))
-    throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
+    throw typeError(`entry must be the URL of a collector's module, got ${describeValue(entry)}`);
   if (onWait !== undefined && typeof onWait !== 'function')
-    throw typeError(`onWait must be a function, got ${shown(onWait)}`);
+    throw typeError(`onWait must be a function, got ${describeValue(onWait)}`);
   const workers = checkCount('workers', options.workers ?? 1, 1, 64);
   const lanes = checkCount('lanes', options.lanes ?? workers, 1, 65_536);
   if (lanes < workers)
@@ -90,7 +90,7 @@ export function checkedHost(options: CollectorHostOptions) {
     );
   const name = options.name ?? `${hostname()}/${process.pid}`;
   if (typeof name !== 'string' || name.length === 0 || name.length > 200)
-    throw typeError(`name must be a string of 1 to 200 letters, got ${shown(name)}`);
+    throw typeError(`name must be a string of 1 to 200 letters, got ${describeValue(name)}`);
   return {
     url,
     insecure,

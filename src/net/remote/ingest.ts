@@ -18,9 +18,10 @@
  *
  * Nothing here waits: a message that the limiter does not let in is offered again.
  */
-import type { Marks } from './marks.ts';
+
 import { BYE, emptyHeader, HEADER_BYTES, type MessageHeader, readMessage } from './message.ts';
 import { Session } from './session.ts';
+import type { SessionOffsets } from './session-offsets.ts';
 
 /** What a message's rows go into. */
 export interface Sink {
@@ -76,7 +77,7 @@ const MAX_REFUSALS = 1000;
 const LAGS = 512;
 
 export interface IngestOptions {
-  readonly marks: Marks;
+  readonly marks: SessionOffsets;
   readonly sink: Sink;
   /** of the layout, as messages say it */
   readonly layout: number;
@@ -144,8 +145,8 @@ export class Ingest {
       this.#held = null;
       this.counts.messages++;
       this.#rows = bytes.subarray(HEADER_BYTES);
-      const odd = readMessage(bytes, header, this.#rows);
-      const session = odd === null ? this.#sessionOf(header) : null;
+      const refusal = readMessage(bytes, header, this.#rows);
+      const session = refusal === null ? this.#sessionOf(header) : null;
       if (session === null) {
         this.counts.refused++;
         return true;
@@ -221,8 +222,8 @@ export class Ingest {
   }
 
   #open(session: Session, resume = !session.cut): Session | null {
-    const odd = this.#given.sink.open(session, resume);
-    return odd === null ? session : this.#expel(session, odd);
+    const refusal = this.#given.sink.open(session, resume);
+    return refusal === null ? session : this.#expel(session, refusal);
   }
 
   #refuse(id: number, why: string): null {

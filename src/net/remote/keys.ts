@@ -2,7 +2,7 @@
  * Names of what a run has on the server. {run} is the hash tag of clusters: all of it lies on one
  * node.
  */
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 /** Of everything that is written here and has to be understood there. */
@@ -37,10 +37,10 @@ export interface Keys {
 /** Letters, digits and . _ -: they go into keys, channels and rules of access as they are. */
 export function checkRun(run: unknown): string {
   if (typeof run !== 'string')
-    throw typeError(`run must be the run's name, a string, got ${shown(run)}`);
+    throw typeError(`run must be the run's name, a string, got ${describeValue(run)}`);
   if (!/^[A-Za-z0-9._-]{1,100}$/.test(run))
     throw rangeError(
-      `run must be 1 to 100 letters, digits, dots, dashes or underlines, got ${shown(run)}`,
+      `run must be 1 to 100 letters, digits, dots, dashes or underlines, got ${describeValue(run)}`,
     );
   return run;
 }

@@ -6,10 +6,10 @@
 import type { BellBoard } from '../../shm/bell.ts';
 import { stepsOutgoing } from '../../store/lanes/outgoing.ts';
 import {
-  insideOfTrajectories,
+  internalsOfTrajectories,
   type TrajectoryBuffer,
 } from '../../store/lanes/trajectory-buffer.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 export interface Outbox {
   /** bytes of a row on its way */
@@ -34,7 +34,7 @@ export const outboxOf = (buffer: ReplayBuffer | TrajectoryBuffer): Outbox => {
  * whole.
  */
 function rowsOutbox(buffer: ReplayBuffer): Outbox {
-  const { bells, ledger } = insideOfBuffer(buffer);
+  const { bells, ledger } = internalsOfBuffer(buffer);
   let taken = 0;
   return {
     rowBytes: buffer.rowBytes,
@@ -57,7 +57,7 @@ function stepsOutbox(buffer: TrajectoryBuffer): Outbox {
   return {
     rowBytes: outgoing.rowBytes,
     lanes: buffer.lanes,
-    bells: insideOfTrajectories(buffer).bells,
+    bells: internalsOfTrajectories(buffer).bells,
     waiting: () => outgoing.waiting(),
     take(out, most) {
       const { rows, steps } = outgoing.take(out, most);

@@ -10,23 +10,25 @@ export function checkPlain(options: unknown): unknown {
   } catch (error) {
     throw typeError(`options must be what JSON has words for: ${(error as Error).message}`);
   }
-  const odd = text === undefined ? 'options' : oddIn(options, JSON.parse(text), 'options');
-  if (odd !== null) throw typeError(`options must be what JSON has words for: ${odd} is not`);
+  const difference =
+    text === undefined ? 'options' : differenceIn(options, JSON.parse(text), 'options');
+  if (difference !== null)
+    throw typeError(`options must be what JSON has words for: ${difference} is not`);
   return options;
 }
 
 /** The first part that JSON does not bring back as it was; null where there is none. */
-function oddIn(before: unknown, after: unknown, path: string): string | null {
+function differenceIn(before: unknown, after: unknown, path: string): string | null {
   if (typeof before !== 'object' || before === null) return Object.is(before, after) ? null : path;
   if (typeof after !== 'object' || after === null || Array.isArray(before) !== Array.isArray(after))
     return path;
   if (!Array.isArray(before) && Object.getPrototypeOf(before) !== Object.prototype) return path;
   for (const [name, part] of Object.entries(before)) {
-    const odd =
+    const difference =
       part === undefined
         ? null
-        : oddIn(part, (after as Record<string, unknown>)[name], `${path}.${name}`);
-    if (odd !== null) return odd;
+        : differenceIn(part, (after as Record<string, unknown>)[name], `${path}.${name}`);
+    if (difference !== null) return difference;
   }
   return null;
 }

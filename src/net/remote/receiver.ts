@@ -26,9 +26,9 @@ import {
 import type { Ingest } from './ingest.ts';
 import { type Keys, sessionName } from './keys.ts';
 import { BEFORE_FIRST, type Entry, type Link, LinkError, type ServerFacts } from './link.ts';
-import { Looked } from './looked.ts';
+import type { OpenSink } from './row-sink.ts';
 import type { Session } from './session.ts';
-import type { OpenSink } from './sinks.ts';
+import { StreamWatermark } from './stream-watermark.ts';
 import { Windows } from './windows.ts';
 
 export interface ReceiverOptions {
@@ -73,7 +73,7 @@ export class Receiver {
   #beat = 0;
   /** beats that count */
   #count = 0;
-  readonly #looked = new Looked();
+  readonly #looked = new StreamWatermark();
   readonly #windows: Windows;
   #held: boolean;
   #stopped = false;
@@ -278,7 +278,7 @@ export class Receiver {
             calls.push(link.notify(keys.ack(id), fields[sessionName(id)] as string));
         }
         await Promise.all(calls);
-        if (over) this.#looked.tell(number);
+        if (over) this.#looked.report(number);
       } catch (error) {
         for (const session of sessions) changed.add(session);
         for (const [id, why] of refused) refusals.set(id, why);
@@ -314,13 +314,13 @@ export class Receiver {
     if (!this.#connected) return;
     // Receiver-5
     if (!this.#saying && this.#given.ingest.changed.size === 0)
-      this.#looked.tell(this.#looked.number);
-    const { told } = this.#looked;
-    if (told) this.#count++;
+      this.#looked.report(this.#looked.number);
+    const { reported } = this.#looked;
+    if (reported) this.#count++;
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
     link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {}); // the next one comes soon
     // Behind what was stored: who reads the count has sent before what is looked at now.
-    if (told || !this.#looked.begun) this.#look();
+    if (reported || !this.#looked.begun) this.#look();
     this.#say();
   }
 }

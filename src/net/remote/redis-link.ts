@@ -4,7 +4,7 @@
  * whoever uses the link.
  */
 import { setTimeout } from 'node:timers/promises';
-import { checkCount, checkOurs, OURS } from '../../base/checks.ts';
+import { checkCount, checkInternal, INTERNAL } from '../../base/checks.ts';
 import { stateError, unavailableError } from '../../base/errors.ts';
 import { type AddressOptions, checkAddress } from './address.ts';
 import {
@@ -62,7 +62,7 @@ export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLin
   const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS, 1, MAX_SILENCE_MS);
   const messageBytes = HEADER_BYTES + Math.max(MAX_BYTES, 2 * (options.rowBytes ?? 0));
   const { name, facts = true } = options;
-  return new RedisLink(OURS, {
+  return new RedisLink(INTERNAL, {
     library: await loadLibrary(),
     address,
     name,
@@ -98,8 +98,8 @@ export class RedisLink implements Link {
    */
   #patienceMs: number;
 
-  constructor(key: typeof OURS, options: Options) {
-    checkOurs(key, 'RedisLink', 'openRedisLink()');
+  constructor(key: typeof INTERNAL, options: Options) {
+    checkInternal(key, 'RedisLink', 'openRedisLink()');
     this.#options = options;
     this.#patienceMs = options.silenceMs;
   }

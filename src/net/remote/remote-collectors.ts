@@ -3,12 +3,18 @@
  * each, and its weights go to them. Threads do it (remote-thread.ts), one for each stream; this
  * opener starts them, replaces those that end, and tells how it goes.
  */
-import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import {
+  checkCount,
+  checkInternal,
+  checkKeys,
+  describeValue,
+  INTERNAL,
+} from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { errorOf, fromPlain } from '../../base/plain-error.ts';
 import { Spans } from '../../engine/trace/spans.ts';
-import type { HeldPool } from '../../run/collectors/pool-hold.ts';
+import type { PausedPool } from '../../run/collectors/pool-pause.ts';
 import { SupervisedThread } from '../../shm/supervised-thread.ts';
 import { type MessageThread, startThread } from '../../shm/thread.ts';
 import { checkSignal, orAborted } from '../../shm/wait.ts';
@@ -17,16 +23,16 @@ import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { checkAddress } from './address.ts';
-import { enter } from './entered.ts';
 import { checkRun } from './keys.ts';
 import { layoutText } from './layout.ts';
-import { Marks } from './marks.ts';
 import { checkEndian } from './message.ts';
 import { checkPlain } from './plain.ts';
+import { register } from './registry.ts';
 import { OPTIONS, type RemoteCollectorsOptions } from './remote-options.ts';
 import type { RemoteThreadIsTold, RemoteThreadSays, RemoteThreadTask } from './remote-thread.ts';
 import { type RemoteStatistics, Reports } from './reports.ts';
-import { checkResumed, savedRemote } from './resumed.ts';
+import { checkResumed, savedRemote } from './saved-offsets.ts';
+import { SessionOffsets } from './session-offsets.ts';
 import { writeStatus } from './status.ts';
 
 const THREAD = new URL('./remote-thread.js', import.meta.url);
@@ -48,7 +54,7 @@ export class RemoteCollectors implements AsyncDisposable {
   readonly done: Promise<void>;
   readonly #task: Omit<RemoteThreadTask, 'shard' | 'epoch' | 'held' | 'marks'>;
   /** of each thread its own: only one may write them */
-  readonly #marks: readonly Marks[];
+  readonly #marks: readonly SessionOffsets[];
   readonly #threads: readonly SupervisedThread[];
   readonly #reports: Reports;
   readonly #telling: NodeJS.Timeout;
@@ -76,7 +82,7 @@ export class RemoteCollectors implements AsyncDisposable {
    */
   static async open(options: RemoteCollectorsOptions): Promise<RemoteCollectors> {
     checkKeys('RemoteCollectors.open', options, OPTIONS);
-    const remote = new RemoteCollectors(OURS, options);
+    const remote = new RemoteCollectors(INTERNAL, options);
     try {
       const [first, ...others] = remote.#threads as [SupervisedThread, ...SupervisedThread[]];
       await orAborted(first.start(), options.signal);
@@ -94,7 +100,7 @@ export class RemoteCollectors implements AsyncDisposable {
   }
 
   private constructor(key: unknown, given: RemoteCollectorsOptions) {
-    checkOurs(key, 'RemoteCollectors', 'RemoteCollectors.open()');
+    checkInternal(key, 'RemoteCollectors', 'RemoteCollectors.open()');
     checkEndian();
     const {
       url,
@@ -109,21 +115,23 @@ export class RemoteCollectors implements AsyncDisposable {
     const { signal, onWait = () => {} } = given;
     checkSignal(signal);
     if (typeof onWait !== 'function')
-      throw typeError(`onWait must be a function, got ${shown(onWait)}`);
+      throw typeError(`onWait must be a function, got ${describeValue(onWait)}`);
     this.#onWait = onWait;
     checkAddress({ url, insecure, password, ca });
     this.run = checkRun(given.run);
     if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
-      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+      throw typeError(
+        `buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${describeValue(buffer)}`,
+      );
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
-      throw typeError(`mailbox must be a WeightMailbox, got ${shown(mailbox)}`);
+      throw typeError(`mailbox must be a WeightMailbox, got ${describeValue(mailbox)}`);
     if (maxVersionLag !== Number.POSITIVE_INFINITY) checkCount('maxVersionLag', maxVersionLag, 0);
     const shards = checkCount('shards', given.shards ?? 1, 1, 64);
     if (shards > 1 && buffer instanceof TrajectoryBuffer)
       throw rangeError(`shards must be 1 where lanes are given to hosts, got ${shards}`);
     const saved = checkResumed(given.resume, shards);
     this.#marks = Array.from({ length: shards }, (_, shard) =>
-      Marks.create(saved.filter(({ session }) => session % shards === shard)),
+      SessionOffsets.create(saved.filter(({ session }) => session % shards === shard)),
     );
     this.#task = {
       address: { url, insecure, password, ca },
@@ -152,7 +160,7 @@ export class RemoteCollectors implements AsyncDisposable {
     });
     this.#telling = setInterval(() => this.#tellStatus(), STATUS_MS).unref();
     const telling = { hold: () => this.#hold(), failure: () => this.#failure };
-    this.#leave = enter(this, this.#task, this.#reports, telling);
+    this.#leave = register(this, this.#task, this.#reports, telling);
   }
 
   /** Sums over all hosts, as they told last, and what came in. */
@@ -189,7 +197,7 @@ export class RemoteCollectors implements AsyncDisposable {
 
   /** Ready: the thread receives, or will at once when everything is open. */
   #supervised(shard: number): SupervisedThread {
-    const { shared: marks } = this.#marks[shard] as Marks;
+    const { shared: marks } = this.#marks[shard] as SessionOffsets;
     return new SupervisedThread({
       start: () => {
         const held = this.#held || !this.#opened;
@@ -235,7 +243,7 @@ export class RemoteCollectors implements AsyncDisposable {
   }
 
   /** For checkpoints: no row comes in until release(). */
-  async #hold(): Promise<HeldPool> {
+  async #hold(): Promise<PausedPool> {
     if (this.#held)
       throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;

@@ -23,10 +23,10 @@ import { keysOf } from './keys.ts';
 import { layoutInWords, layoutSum } from './layout.ts';
 import { Leader, takeRun } from './leader.ts';
 import { coded, type ServerFacts } from './link.ts';
-import { Marks, type SharedMarks } from './marks.ts';
 import { Receiver } from './receiver.ts';
 import { openRedisLink } from './redis-link.ts';
-import { type OpenSink, sinkOf } from './sinks.ts';
+import { type OpenSink, sinkOf } from './row-sink.ts';
+import { SessionOffsets, type SharedSessionOffsets } from './session-offsets.ts';
 import { WatchedHosts } from './watched-hosts.ts';
 import { WeightsOut } from './weights.ts';
 
@@ -42,7 +42,7 @@ export interface RemoteThreadTask {
   /** of a row on its way */
   readonly rowBytes: number;
   readonly mailbox: SharedWeightMailbox | null;
-  readonly marks: SharedMarks;
+  readonly marks: SharedSessionOffsets;
   /** of each shard, where its thread says what it did */
   readonly spans: readonly Place[];
   readonly transitBytes: number;
@@ -84,7 +84,7 @@ const port = parentPort!;
 const say = (said: RemoteThreadSays) => port.postMessage(said);
 
 /** What the opener asks for while nothing is there yet is done when it is. */
-class Told {
+class ControlInbox {
   held: boolean;
   #parts: { receiver: Receiver; leader: Leader | null } | null = null;
   stopped = false;
@@ -140,7 +140,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     name: `hotslot learner ${run}`,
     rowBytes: task.rowBytes,
   });
-  const told = new Told(task.held, () => void link.close());
+  const told = new ControlInbox(task.held, () => void link.close());
   let parts: { receiver: Receiver; leader: Leader | null } | null = null;
   let server: ServerFacts | null = null;
   const timers: NodeJS.Timeout[] = [];
@@ -170,7 +170,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
     const info: RunInfo = { ...task.info, epoch };
     const ingest = new Ingest({
-      marks: new Marks(task.marks),
+      marks: new SessionOffsets(task.marks),
       sink,
       layout: layoutSum(info.layout),
       maxVersionLag: task.maxVersionLag,

@@ -174,7 +174,7 @@ export class ReplyReader {
     try {
       this.#parser.feed(chunk);
     } catch (error) {
-      this.#odd((error as Error).message);
+      this.#invalid((error as Error).message);
     }
   }
 
@@ -182,11 +182,11 @@ export class ReplyReader {
     this.#lent.push(...this.#filled);
     this.#filled = [];
     const waiting = this.#waiting.shift();
-    if (waiting === undefined) this.#odd('a reply to nothing');
+    if (waiting === undefined) this.#invalid('a reply to nothing');
     else waiting.resolve(reply);
   }
 
-  #odd(what: string): LinkError {
+  #invalid(what: string): LinkError {
     const error = new LinkError('lost', `${this.#options.address.shown} sends ${what}`);
     this.end(error);
     return error;
@@ -197,11 +197,11 @@ export class ReplyReader {
     if (reply === null) return [];
     const stream = Array.isArray(reply) && reply.length === 1 ? reply[0] : null;
     const entries = Array.isArray(stream) ? stream[1] : null;
-    if (!Array.isArray(entries)) throw this.#odd('a reply that is no stream’s');
+    if (!Array.isArray(entries)) throw this.#invalid('a reply that is no stream’s');
     return entries.map((entry) => {
       const [id, fields] = Array.isArray(entry) ? entry : [];
       const text = ascii(id);
-      if (!/^\d{1,20}-\d{1,20}$/.test(text)) throw this.#odd('a message of no number');
+      if (!/^\d{1,20}-\d{1,20}$/.test(text)) throw this.#invalid('a message of no number');
       const bytes = Array.isArray(fields) ? fields[INDEX] : null;
       // What is no message of ours is judged by who takes it.
       return { id: text, bytes: bytes instanceof Uint8Array ? bytes : nothing };

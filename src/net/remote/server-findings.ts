@@ -2,7 +2,7 @@
  * What is well with a server that is to carry rows, what is not, and what to do: from what
  * doctor.ts saw of it.
  */
-import type { ServerSeen } from './doctor.ts';
+import type { ServerReport } from './doctor.ts';
 
 export interface ServerFinding {
   /** what was looked at */
@@ -34,7 +34,7 @@ const LUA_FIXED: Readonly<Record<string, readonly string[]>> = {
   valkey: ['7.2.11', '8.0.6', '8.1.4'],
 };
 
-export function findingsOf(seen: ServerSeen): readonly ServerFinding[] {
+export function findingsOf(seen: ServerReport): readonly ServerFinding[] {
   return [
     server(seen),
     mode(seen),
@@ -55,7 +55,7 @@ function versionOf(text: string | null): Version | null {
 }
 const before = (a: Version, b: Version) => (a[0] - b[0] || a[1] - b[1] || a[2] - b[2]) < 0;
 
-function server({ server: name, version: text, shown, user }: ServerSeen): ServerFinding {
+function server({ server: name, version: text, shown, user }: ServerReport): ServerFinding {
   const finding = {
     check: 'server',
     text: `${name} ${text ?? 'of a version that this user may not see'} at ${shown}, as ${user}`,
@@ -83,7 +83,7 @@ function server({ server: name, version: text, shown, user }: ServerSeen): Serve
 }
 
 /** Null where it stands alone and takes rows, as it should. */
-function mode({ mode: set, role }: ServerSeen): ServerFinding | null {
+function mode({ mode: set, role }: ServerReport): ServerFinding | null {
   const facts = { mode: set, role };
   if (set === 'cluster' || set === 'sentinel') {
     const text =
@@ -108,7 +108,7 @@ function mode({ mode: set, role }: ServerSeen): ServerFinding | null {
   };
 }
 
-function transport({ tls, local }: ServerSeen): ServerFinding {
+function transport({ tls, local }: ServerReport): ServerFinding {
   const text = tls
     ? 'with TLS'
     : local
@@ -125,7 +125,7 @@ function transport({ tls, local }: ServerSeen): ServerFinding {
   };
 }
 
-function roundTrip({ roundTrip: found }: ServerSeen): ServerFinding {
+function roundTrip({ roundTrip: found }: ServerReport): ServerFinding {
   if (found === null)
     return {
       check: 'round trip',
@@ -138,13 +138,13 @@ function roundTrip({ roundTrip: found }: ServerSeen): ServerFinding {
   return { check: 'round trip', ok: true, text, facts: { p50, p99, pings } };
 }
 
-function throughput({ bytesPerSecond: found }: ServerSeen): ServerFinding {
+function throughput({ bytesPerSecond: found }: ServerReport): ServerFinding {
   if (typeof found === 'string') return { check: 'throughput', ok: true, text: found, facts: {} };
   const text = `${(found / 1e6).toFixed(0)} MB/s into a stream and back, in messages of 256 KiB`;
   return { check: 'throughput', ok: true, text, facts: { bytesPerSecond: found } };
 }
 
-function memory({ maxmemory, eviction }: ServerSeen): ServerFinding {
+function memory({ maxmemory, eviction }: ServerReport): ServerFinding {
   const facts = { maxmemory, eviction };
   if (maxmemory === null || eviction === null)
     return { check: 'memory', ok: true, text: UNSEEN, facts };
@@ -165,7 +165,7 @@ function memory({ maxmemory, eviction }: ServerSeen): ServerFinding {
   };
 }
 
-function persistence({ save, appendOnly }: ServerSeen): ServerFinding {
+function persistence({ save, appendOnly }: ServerReport): ServerFinding {
   const facts = { save, appendOnly };
   if (save === null && appendOnly === null)
     return { check: 'persistence', ok: true, text: UNSEEN, facts };
@@ -192,7 +192,7 @@ function persistence({ save, appendOnly }: ServerSeen): ServerFinding {
  * A door that stands open on a network must be closed first; on this machine it is for its owner to
  * judge.
  */
-function users({ open, protectedMode, local }: ServerSeen): ServerFinding {
+function users({ open, protectedMode, local }: ServerReport): ServerFinding {
   const guard = protectedMode === null ? '' : `, protected mode ${protectedMode ? 'on' : 'off'}`;
   const facts = { open, protectedMode };
   if (!open) return { check: 'users', ok: true, text: `nobody without a password${guard}`, facts };
@@ -207,7 +207,11 @@ function users({ open, protectedMode, local }: ServerSeen): ServerFinding {
 }
 
 /** Null where this user may not run any, or nothing is known against its Lua. */
-function scripts({ mayRunScripts, server: name, version: text }: ServerSeen): ServerFinding | null {
+function scripts({
+  mayRunScripts,
+  server: name,
+  version: text,
+}: ServerReport): ServerFinding | null {
   const version = versionOf(text);
   const fixed = LUA_FIXED[name]?.map((each) => versionOf(each)!);
   if (!mayRunScripts || version === null || fixed === undefined) return null;
@@ -224,7 +228,7 @@ function scripts({ mayRunScripts, server: name, version: text }: ServerSeen): Se
 }
 
 /** Null where it is not to be seen. */
-function backlog({ backlog: set }: ServerSeen): ServerFinding | null {
+function backlog({ backlog: set }: ServerReport): ServerFinding | null {
   if (set === null) return null;
   const text = `${set} connections may wait to be taken (tcp-backlog)`;
   const advice =

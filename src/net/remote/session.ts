@@ -1,14 +1,14 @@
 /**
  * A session as the learner's thread knows it; what outlives the thread is its line of the marks.
  */
-import { type Marks, SessionState } from './marks.ts';
+import { type SessionOffsets, SessionState } from './session-offsets.ts';
 
 export class Session {
   readonly id: number;
   readonly line: number;
   firstLane: number;
   readonly lanes: number;
-  readonly mark: ReturnType<Marks['of']>;
+  readonly mark: ReturnType<SessionOffsets['of']>;
   nak: number;
   ended: boolean;
   /** an earlier learner had it, and it has not been heard of since */
@@ -25,7 +25,7 @@ export class Session {
   /** when something came, by performance.now(): the wall clock may jump */
   heardMs = 0;
 
-  constructor(marks: Marks, line: number) {
+  constructor(marks: SessionOffsets, line: number) {
     const { session, nak, state, firstLane, lanes, cut } = marks.read(line);
     this.id = session;
     this.line = line;

@@ -3,7 +3,7 @@
  * `status`. It comes off the wire, and parts of it came from hosts before: whoever reads it
  * believes in no length and no type, and in no text that a terminal obeys.
  */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
 import type {
   RemoteHostState,
@@ -43,7 +43,8 @@ export function readStatus(bytes: Uint8Array): RemoteStatus {
     return { p50: part.numberOrNull('p50'), p99: part.numberOrNull('p99') };
   };
   const hosts = from('hosts');
-  if (!Array.isArray(hosts) || hosts.length > MAX_HOSTS) throw wrong(`hosts is ${shown(hosts)}`);
+  if (!Array.isArray(hosts) || hosts.length > MAX_HOSTS)
+    throw wrong(`hosts is ${describeValue(hosts)}`);
   return {
     time: number('time'),
     epoch: number('epoch'),
@@ -68,7 +69,7 @@ export function readStatus(bytes: Uint8Array): RemoteStatus {
 function readHost(found: unknown, at: number): RemoteHostStatus {
   const { number, numberOrNull, text, from } = reader(found, `hosts[${at}].`);
   const state = STATES.find((each) => each === from('state'));
-  if (state === undefined) throw wrong(`hosts[${at}].state is ${shown(from('state'))}`);
+  if (state === undefined) throw wrong(`hosts[${at}].state is ${describeValue(from('state'))}`);
   return {
     session: number('session'),
     host: text('host'),
@@ -91,13 +92,13 @@ function readHost(found: unknown, at: number): RemoteHostStatus {
 /** Takes numbers and texts out of what may be anything; `path` names them in errors. */
 export function reader(found: unknown, path: string) {
   if (typeof found !== 'object' || found === null || Array.isArray(found))
-    throw wrong(`${path === '' ? 'it' : path.slice(0, -1)} is ${shown(found)}`);
+    throw wrong(`${path === '' ? 'it' : path.slice(0, -1)} is ${describeValue(found)}`);
   const from = (name: string): unknown =>
     Object.hasOwn(found, name) ? (found as Record<string, unknown>)[name] : undefined;
   const number = (name: string, most = Number.MAX_VALUE, least = 0): number => {
     const value = from(name);
     if (typeof value !== 'number' || !(value >= least && value <= most))
-      throw wrong(`${path}${name} is ${shown(value)}`);
+      throw wrong(`${path}${name} is ${describeValue(value)}`);
     return value;
   };
   const numberOrNull = (name: string, least = 0) =>
@@ -105,7 +106,7 @@ export function reader(found: unknown, path: string) {
   const text = (name: string): string => {
     const value = from(name);
     if (typeof value !== 'string' || value.length > MAX_CHARACTERS)
-      throw wrong(`${path}${name} is ${shown(value)}`);
+      throw wrong(`${path}${name} is ${describeValue(value)}`);
     return plain(value);
   };
   return { from, number, numberOrNull, text };

@@ -13,12 +13,12 @@
 import { stateError } from '../../base/errors.ts';
 import { errorOf } from '../../base/plain-error.ts';
 import type { Bell } from '../../shm/bell.ts';
-import { Heard } from './heard.ts';
-import { KeptMessages } from './kept.ts';
 import type { Keys } from './keys.ts';
+import { LearnerView } from './learner-view.ts';
 import { coded, type Link, LinkError } from './link.ts';
 import { BYE, emptyHeader, HEADER_BYTES, HELLO, MAX_BYTES, sealMessage } from './message.ts';
 import type { Outbox } from './outbox.ts';
+import { RetransmitQueue } from './retransmit-queue.ts';
 
 export interface UplinkOptions {
   readonly link: Link;
@@ -50,12 +50,12 @@ const MAX_FLOORS = 64;
 const PARK_MS = 200;
 
 export class Uplink {
-  readonly kept: KeptMessages;
+  readonly kept: RetransmitQueue;
   readonly bell: Bell;
   /** ms in all that the window was full */
   fullMs = 0;
   readonly #given: UplinkOptions;
-  readonly #heard: Heard;
+  readonly #heard: LearnerView;
   readonly #rowsPerMessage: number;
   #waits: UplinkWait = 'server';
   #connected = false;
@@ -82,7 +82,7 @@ export class Uplink {
     const most = Math.max(1, Math.floor(Math.min(flushBytes, MAX_BYTES) / outbox.rowBytes));
     // An ending step and what was seen behind it go together.
     this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
-    this.kept = new KeptMessages({
+    this.kept = new RetransmitQueue({
       rowBytes: outbox.rowBytes,
       rowsPerMessage: this.#rowsPerMessage,
       now,
@@ -99,12 +99,12 @@ export class Uplink {
     this.bell = bell;
     const failed = (error: unknown) => this.#failed(error);
     const { session, meets = async () => true } = given;
-    this.#heard = new Heard({
+    this.#heard = new LearnerView({
       link,
       keys,
       session,
       shard,
-      kept: this.kept,
+      queue: this.kept,
       failed,
       meets,
       ring: () => bell.ring(),
@@ -136,7 +136,7 @@ export class Uplink {
   }
   /** Of the link: a notice of this session. */
   notice(text: string): void {
-    this.#heard.hear(text);
+    this.#heard.onAcknowledgement(text);
   }
 
   /**

@@ -5,16 +5,15 @@
  */
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
-import { checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
 import { Closing } from '../../base/closing.ts';
 import { closedError, stateError, unavailableError } from '../../base/errors.ts';
 import { errorOf } from '../../base/plain-error.ts';
-import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
-import { type HeldPool, holders } from '../collectors/pool-hold.ts';
+import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
+import { type PausedPool, pausables } from '../collectors/pool-pause.ts';
 import { parseEvery } from './every.ts';
 import { Folder } from './folder.ts';
-import { checkFit, checkFresh, give } from './give.ts';
 import { type CheckpointContents, contentsOf } from './inspect.ts';
 import { filesOf, type Lineage, lineageOf, remember } from './lineage.ts';
 import { readManifest } from './manifest.ts';
@@ -25,7 +24,8 @@ import type {
   SavedCheckpoint,
 } from './options.ts';
 import { checkParts, type KnownParts } from './parts.ts';
-import { type Taken, take } from './take.ts';
+import { checkFit, checkFresh, restore } from './restore.ts';
+import { type Snapshot, takeSnapshot } from './snapshot.ts';
 import { writeTaken } from './write.ts';
 
 /**
@@ -67,11 +67,11 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const known = checkParts('Checkpoint.open', options);
     const everyMs = options.every === undefined ? null : parseEvery(options.every);
     const place = new Folder('Checkpoint.open', folder);
-    await place.holdsOne();
+    await place.hasCheckpoint();
     await place.make();
     place.lock();
     try {
-      const manifest = (await place.holdsOne()) ? await readManifest(place) : null;
+      const manifest = (await place.hasCheckpoint()) ? await readManifest(place) : null;
       const lineage = manifest && lineageOf(known, manifest);
       if (manifest && !lineage)
         throw stateError(
@@ -79,7 +79,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
           `'${place.path}' holds the checkpoint of another run, at tick ${manifest.tick}: Checkpoint.restore() it into these parts first, or name another folder`,
         );
       if (!manifest) await place.begin();
-      return new Checkpoint(OURS, { known, folder: place, lineage, everyMs });
+      return new Checkpoint(INTERNAL, { known, folder: place, lineage, everyMs });
     } catch (error) {
       place.unlock();
       throw error;
@@ -102,13 +102,13 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     checkKeys('Checkpoint.restore', parts, [...partKeys, 'every']);
     const known = checkParts('Checkpoint.restore', parts);
     const place = new Folder('Checkpoint.restore', folder);
-    if (!(await place.holdsOne())) return null;
+    if (!(await place.hasCheckpoint())) return null;
     place.lock({ reads: true });
     try {
       const manifest = await readManifest(place);
       await checkFit(known, manifest, place);
       checkFresh(known);
-      const { collectors, extra, segments } = await give(known, manifest, place);
+      const { collectors, extra, segments } = await restore(known, manifest, place);
       remember(known, place, { manifest, segments });
       const { save, tick, time } = manifest;
       return { save, tick, time, collectors, extra };
@@ -123,7 +123,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
    */
   static async inspect(folder: string | URL): Promise<CheckpointContents | null> {
     const place = new Folder('Checkpoint.inspect', folder);
-    return (await place.holdsOne()) ? contentsOf(place, await readManifest(place)) : null;
+    return (await place.hasCheckpoint()) ? contentsOf(place, await readManifest(place)) : null;
   }
 
   private constructor(
@@ -131,7 +131,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     given: { known: KnownParts; folder: Folder; lineage: Lineage | null; everyMs: number | null },
   ) {
     super();
-    checkOurs(key, 'Checkpoint', 'Checkpoint.open()');
+    checkInternal(key, 'Checkpoint', 'Checkpoint.open()');
     this.#known = given.known;
     this.#folder = given.folder;
     this.folder = given.folder.path;
@@ -153,7 +153,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     this.#checkOpen();
     const { pipeline } = this.#known;
     // At once: what it would queue behind may wait for this caller's afterTick().
-    if (pipeline) insideOf(pipeline).control.checkCold();
+    if (pipeline) internalsOf(pipeline).control.checkCold();
     return this.#queue({ patient: false });
   }
 
@@ -229,7 +229,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const { pipeline } = this.#known;
     // Before this returns: a run makes no more requests once its save was called for. One that
     // queues lets the run go on until its turn.
-    const release = pipeline && !before ? insideOf(pipeline).control.ask() : () => {};
+    const release = pipeline && !before ? internalsOf(pipeline).control.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
       .then(() => {
@@ -253,7 +253,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const begin = nowMs();
     const save = this.#saves + 1;
     const before = this.#lineage;
-    let taken: Taken | null = null;
+    let taken: Snapshot | null = null;
     try {
       const still = await this.#still(save, patient).finally(release);
       ({ taken } = still);
@@ -290,7 +290,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       );
     } finally {
       this.#saves = save;
-      for (const held of (taken as Taken | null)?.held ?? []) await held.drop();
+      for (const held of (taken as Snapshot | null)?.held ?? []) await held.drop();
       // Of a save that failed, what it wrote; of one that did not, what only the one before needed.
       const keep = new Set([...filesOf(this.#lineage?.manifest), ...this.#doubted]);
       await this.#folder.clean(keep).catch(() => {});
@@ -301,12 +301,12 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
    * Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves
    * while the parts are looked at.
    */
-  async #still(save: number, patient: boolean): Promise<{ taken: Taken; stillSeconds: number }> {
+  async #still(save: number, patient: boolean): Promise<{ taken: Snapshot; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;
     const ending = patient ? this.#ending.signal : null;
-    let pool: HeldPool | null = null;
+    let pool: PausedPool | null = null;
     const others = async () => {
-      const hold = collectors && holders.get(collectors);
+      const hold = collectors && pausables.get(collectors);
       if (!hold) return;
       pool = await hold();
       if (pool.late.length > 0) this.#warn(pool.late);
@@ -315,7 +315,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     const look = async () => {
       const begin = nowMs();
       try {
-        return await take(this.#known, this.#folder, save, pool?.state);
+        return await takeSnapshot(this.#known, this.#folder, save, pool?.state);
       } finally {
         stillSeconds = (nowMs() - begin) / 1000;
       }
@@ -323,11 +323,11 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     try {
       if (!pipeline) await others();
       const taken = await (pipeline
-        ? insideOf(pipeline).control.use(look, { patient: ending, others })
+        ? internalsOf(pipeline).control.use(look, { patient: ending, others })
         : look());
       return { taken, stillSeconds };
     } finally {
-      (pool as HeldPool | null)?.release();
+      (pool as PausedPool | null)?.release();
     }
   }
 

@@ -1,5 +1,5 @@
 /** How often, in words: '60 s'. */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, h: 3_600_000 };
@@ -9,7 +9,7 @@ const MAX_MS = 2 ** 31 - 1;
 /** Milliseconds. Throws unless it is a number with a unit: '500 ms', '60 s', '5min', '1 h'. */
 export function parseEvery(every: unknown): number {
   if (typeof every !== 'string')
-    throw typeError(`every must be a text such as '60 s', got ${shown(every)}`);
+    throw typeError(`every must be a text such as '60 s', got ${describeValue(every)}`);
   const [, number, unit] = /^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h)\s*$/.exec(every) ?? [];
   const ms = Number(number) * (units[unit ?? ''] ?? Number.NaN);
   if (Number.isNaN(ms))

@@ -1,12 +1,12 @@
 /** Reads `extra` alone: for a run whose parts are made by what an earlier one has kept there. */
 import { Folder } from './folder.ts';
-import { plainOf } from './give.ts';
 import { readManifest } from './manifest.ts';
+import { plainOf } from './restore.ts';
 
 /** Undefined if the folder holds no checkpoint yet. Throws as Checkpoint.restore() does. */
 export async function extraOf(folder: string | URL): Promise<unknown> {
   const place = new Folder('Checkpoint.restore', folder);
-  if (!(await place.holdsOne())) return undefined;
+  if (!(await place.hasCheckpoint())) return undefined;
   place.lock({ reads: true });
   try {
     return (await plainOf(place, await readManifest(place))).extra;

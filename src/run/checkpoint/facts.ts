@@ -3,9 +3,9 @@
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
-import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
+import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
-import { insideOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
+import { internalsOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { specOf } from '../../store/views/views.ts';
 import type { PlainRecord } from './manifest.ts';
@@ -27,7 +27,7 @@ export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecor
 
 export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
   const { alpha, epsilon, normalise } = sampler;
-  const { signature: _, ...view } = specOf(insideOfSampler(sampler).binding!.view);
+  const { signature: _, ...view } = specOf(internalsOfSampler(sampler).binding!.view);
   return { alpha, epsilon, normalise, view: plain(view) };
 }
 
@@ -64,6 +64,6 @@ export function factsOf({
     facts.limiter = { samplesPerInsert, minSize, errorBuffer, gateAdd };
   }
   if (mailbox) facts.mailbox = { length: mailbox.length };
-  if (pipeline) facts.pipeline = plain(insideOf(pipeline).positions.facts);
+  if (pipeline) facts.pipeline = plain(internalsOf(pipeline).positions.facts);
   return facts;
 }

@@ -36,7 +36,7 @@ export interface HeldFile {
 
 export const MANIFEST = 'checkpoint.json';
 /** There is no manifest yet: what lies beside this is of a save that was cut off, and nobody's. */
-export const BEGUN = 'begun';
+export const INCOMPLETE = 'begun';
 const LOCK = 'lock';
 /** Names that are this package's to write and to remove. */
 const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
@@ -45,7 +45,7 @@ const beside = /\.[0-9a-f]{12}\.tmp$/;
 
 const isOurs = (name: string) => {
   const whole = name.replace(beside, '');
-  return ours.test(whole) || whole === BEGUN || (whole === MANIFEST && whole !== name);
+  return ours.test(whole) || whole === INCOMPLETE || (whole === MANIFEST && whole !== name);
 };
 
 /** The first bytes of a file are looked at with the rest: a piece at a time. */
@@ -76,7 +76,7 @@ export class Folder {
   }
 
   /** Whether it holds a checkpoint; throws where it holds something else. */
-  async holdsOne(): Promise<boolean> {
+  async hasCheckpoint(): Promise<boolean> {
     const names = (await this.names()) ?? [];
     if (names.includes(MANIFEST)) return true;
     const other = names.find((name) => name !== LOCK && !isOurs(name));
@@ -86,7 +86,7 @@ export class Folder {
       );
     // Without the mark they are somebody's, or of a checkpoint whose manifest is lost.
     const lone = names.find((name) => ours.test(name));
-    if (lone !== undefined && !names.includes(BEGUN))
+    if (lone !== undefined && !names.includes(INCOMPLETE))
       throw rangeError(
         `'${this.path}' is not a checkpoint: it holds '${lone}' and no ${MANIFEST}; put that back, or name an empty folder, or a new one`,
       );
@@ -106,7 +106,7 @@ export class Folder {
 
   /** Marks a folder without a checkpoint as one that the first is coming to. */
   begin(): Promise<void> {
-    const path = join(this.path, BEGUN);
+    const path = join(this.path, INCOMPLETE);
     return writeWhole(`'${path}'`, path, async () => {});
   }
 

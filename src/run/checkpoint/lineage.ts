@@ -3,9 +3,9 @@
  * from there, or went there.
  */
 import { resolve } from 'node:path';
-import { insideOfTrajectories } from '../../store/lanes/trajectory-buffer.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
-import { BEGUN, type Folder, MANIFEST } from './folder.ts';
+import { internalsOfTrajectories } from '../../store/lanes/trajectory-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { type Folder, INCOMPLETE, MANIFEST } from './folder.ts';
 import type { Manifest } from './manifest.ts';
 import type { KnownParts } from './parts.ts';
 import type { Segment } from './segments.ts';
@@ -38,7 +38,7 @@ export function remember(known: KnownParts, folder: Folder, lineage: Lineage): v
 
 /** The files that it names, and its own; without one, the mark that says so. */
 export function filesOf(manifest: Manifest | undefined): ReadonlySet<string> {
-  if (manifest === undefined) return new Set([MANIFEST, BEGUN]);
+  if (manifest === undefined) return new Set([MANIFEST, INCOMPLETE]);
   return new Set([MANIFEST, ...[...manifest.files, ...manifest.segments].map(({ file }) => file)]);
 }
 
@@ -52,8 +52,8 @@ function anchorOf({
   collectors,
   extra,
 }: KnownParts): object {
-  if (buffer instanceof ReplayBuffer) return insideOfBuffer(buffer).memory.buffer;
-  if (buffer) return insideOfTrajectories(buffer).memory.buffer;
+  if (buffer instanceof ReplayBuffer) return internalsOfBuffer(buffer).memory.buffer;
+  if (buffer) return internalsOfTrajectories(buffer).memory.buffer;
   const other =
     pipeline ??
     learner ??

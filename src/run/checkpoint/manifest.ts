@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from '../../base/arrays/crc32.ts';
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, unavailableError } from '../../base/errors.ts';
 import { type FileFacts, type Folder, MANIFEST } from './folder.ts';
 
@@ -93,7 +93,9 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   }
   if (whole?.format !== FORMAT) throw rangeError(`'${path}' is not the manifest of a checkpoint`);
   if (!Number.isSafeInteger(whole.version) || (whole.version as number) < 1)
-    throw rangeError(`'${path}' is damaged: no format has the number ${shown(whole.version)}`);
+    throw rangeError(
+      `'${path}' is damaged: no format has the number ${describeValue(whole.version)}`,
+    );
   if ((whole.version as number) > VERSION)
     throw rangeError(
       `'${folder.path}' was written by a newer Hotslot, in format ${whole.version}: this one reads up to ${VERSION}; update Hotslot`,
@@ -114,12 +116,12 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   );
   refuse('entries', [
     ...Object.keys(body).filter((key) => !keys.includes(key)),
-    ...parts.flatMap((name) => oddOf(name, body.parts[name]).map((key) => `${name}.${key}`)),
+    ...parts.flatMap((name) => unknownOf(name, body.parts[name]).map((key) => `${name}.${key}`)),
   ]);
   return body;
 }
 
-const oddOf = (name: PartName, facts: PartFacts | undefined): string[] =>
+const unknownOf = (name: PartName, facts: PartFacts | undefined): string[] =>
   Object.keys(facts ?? {}).filter(
     (key) => key !== 'is' && !(told[name] as readonly string[]).includes(key),
   );

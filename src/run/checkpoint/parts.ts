@@ -1,16 +1,16 @@
 /** What a checkpoint is made of: the parts that a caller names, and what may be said of each. */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
-import { insideOf, ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
-import { insideOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
-import { insideOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
+import { internalsOf, ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
+import { internalsOfTrajectories, TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
+import { internalsOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
 import { RateLimiter } from '../../store/rate-limiter.ts';
-import type { Ledger } from '../../store/rows/ledger.ts';
-import { insideOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import { internalsOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
+import type { SnapshotIO } from '../../store/rows/snapshot-io.ts';
 import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
-import { holders, type RunningCollectors } from '../collectors/pool-hold.ts';
+import { pausables, type RunningCollectors } from '../collectors/pool-pause.ts';
 
 /**
  * A learner of hotslot/learner, or one of your own: everything that its later updates depend on,
@@ -71,7 +71,7 @@ export interface KnownParts {
   readonly mailbox: WeightMailbox | undefined;
   readonly collectors: CheckpointParts['collectors'] | undefined;
   readonly extra: unknown;
-  readonly ledger: Ledger | null;
+  readonly ledger: SnapshotIO | null;
 }
 
 /** By whose priorities the buffer's steps are drawn; null where by nobody's. */
@@ -79,7 +79,7 @@ export function samplerOf(
   buffer: CheckpointParts['buffer'] | undefined,
 ): PrioritizedSampler | null {
   if (buffer === undefined || buffer instanceof ReplayBuffer) return null;
-  return insideOfTrajectories(buffer as TrajectoryBuffer).reader.sampler;
+  return internalsOfTrajectories(buffer as TrajectoryBuffer).reader.sampler;
 }
 
 export function checkParts(what: string, given: object): KnownParts {
@@ -96,7 +96,7 @@ export function checkParts(what: string, given: object): KnownParts {
   const { buffer, learner, pipeline, mailbox, collectors } = rest;
   const must = (name: string, value: unknown, is: boolean, kind: string) => {
     if (value !== undefined && !is)
-      throw typeError(`${what}: ${name} must be ${kind}, got ${shown(value)}`);
+      throw typeError(`${what}: ${name} must be ${kind}, got ${describeValue(value)}`);
   };
   const ofRows = buffer instanceof ReplayBuffer;
   must(
@@ -111,7 +111,7 @@ export function checkParts(what: string, given: object): KnownParts {
   const states = (part: CheckpointLearner | CheckpointCollectors | undefined) =>
     typeof part?.state === 'function' && typeof part.loadState === 'function';
   must('learner', learner, states(learner), 'a learner, or an object with state() and loadState()');
-  const pool = collectors !== undefined && collectors !== null && holders.has(collectors);
+  const pool = collectors !== undefined && collectors !== null && pausables.has(collectors);
   must(
     'collectors',
     collectors,
@@ -129,10 +129,10 @@ export function checkParts(what: string, given: object): KnownParts {
     rest.limiter.share().memory !== buffer.limiter.share().memory
   )
     throw rangeError(`${what}: the limiter is not the buffer's`);
-  if (buffer && pipeline && insideOf(pipeline).buffer.share().memory !== buffer.share().memory)
+  if (buffer && pipeline && internalsOf(pipeline).buffer.share().memory !== buffer.share().memory)
     throw rangeError(`${what}: the pipeline draws from another buffer`);
   const sampler = samplerOf(buffer);
-  if (sampler && !pipeline && insideOfSampler(sampler).running)
+  if (sampler && !pipeline && internalsOfSampler(sampler).running)
     throw stateError(
       'RUNNING',
       `${what}: a pipeline draws by this buffer's priorities: name it too, so that it stands still`,
@@ -141,7 +141,7 @@ export function checkParts(what: string, given: object): KnownParts {
     buffer === undefined
       ? null
       : ofRows
-        ? insideOfBuffer(buffer as ReplayBuffer).ledger
-        : insideOfTrajectories(buffer as TrajectoryBuffer).ledger;
+        ? internalsOfBuffer(buffer as ReplayBuffer).ledger
+        : internalsOfTrajectories(buffer as TrajectoryBuffer).ledger;
   return { buffer, learner, pipeline, limiter, mailbox, collectors, extra: rest.extra, ledger };
 }

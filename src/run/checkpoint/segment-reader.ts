@@ -4,7 +4,7 @@
  */
 
 import { rangeError } from '../../base/errors.ts';
-import type { LaneStates, Ledger } from '../../store/rows/ledger.ts';
+import type { LaneStates, SnapshotIO } from '../../store/rows/snapshot-io.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import type { Segment } from './segments.ts';
 
@@ -15,7 +15,7 @@ import type { Segment } from './segments.ts';
 export async function loadSegments(
   folder: Folder,
   files: readonly FileFacts[],
-  ledger: Ledger,
+  ledger: SnapshotIO,
   states: LaneStates,
 ): Promise<Segment[]> {
   const segments: Segment[] = [];
@@ -41,7 +41,7 @@ export async function loadSegments(
 
 /** Takes a file's bytes as they come: the ranges first, then places, which may be cut anywhere. */
 class SegmentReader {
-  readonly #ledger: Ledger;
+  readonly #ledger: SnapshotIO;
   readonly #facts: FileFacts;
   readonly #head: Uint8Array;
   readonly #cut: Uint8Array;
@@ -52,7 +52,7 @@ class SegmentReader {
   #lane = 0;
   #place = 0;
 
-  constructor(ledger: Ledger, facts: FileFacts) {
+  constructor(ledger: SnapshotIO, facts: FileFacts) {
     this.#ledger = ledger;
     this.#facts = facts;
     this.#head = new Uint8Array(2 * 8 * ledger.lanes);

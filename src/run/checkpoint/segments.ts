@@ -8,7 +8,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Put } from '../../base/arrays/files.ts';
 import { unavailableError } from '../../base/errors.ts';
-import type { LaneStates, Ledger } from '../../store/rows/ledger.ts';
+import type { LaneStates, SnapshotIO } from '../../store/rows/snapshot-io.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import { Sweeper } from './sweep.ts';
 
@@ -44,12 +44,12 @@ export interface Written {
 }
 
 export class Segments {
-  readonly #ledger: Ledger;
+  readonly #ledger: SnapshotIO;
   readonly #segments: readonly Segment[];
   /** one is filled while the other is written */
   readonly #pieces: readonly [Uint8Array, Uint8Array];
 
-  constructor(ledger: Ledger, segments: readonly Segment[] = []) {
+  constructor(ledger: SnapshotIO, segments: readonly Segment[] = []) {
     this.#ledger = ledger;
     this.#segments = segments;
     const piece = () =>

@@ -5,7 +5,7 @@
  */
 
 import { nowMs } from '../../base/clock.ts';
-import type { Ledger } from '../../store/rows/ledger.ts';
+import type { SnapshotIO } from '../../store/rows/snapshot-io.ts';
 
 /** What writers had begun on is there so soon, or they were stopped meanwhile. */
 const SOON_MS = 2;
@@ -24,12 +24,12 @@ export interface Swept {
 }
 
 export class Sweeper {
-  readonly #ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>;
+  readonly #ledger: Pick<SnapshotIO, 'perLane' | 'placeBytes' | 'states' | 'read'>;
   /** places of a half */
   readonly #most: number;
   #halves: readonly [Uint8Array, Uint8Array] | null = null;
 
-  constructor(ledger: Pick<Ledger, 'perLane' | 'placeBytes' | 'states' | 'read'>) {
+  constructor(ledger: Pick<SnapshotIO, 'perLane' | 'placeBytes' | 'states' | 'read'>) {
     this.#ledger = ledger;
     this.#most = Math.min(ledger.perLane, Math.floor(MAX_HALF / ledger.placeBytes));
   }

@@ -5,7 +5,7 @@ import type { Lineage } from './lineage.ts';
 import { type Manifest, writeManifest } from './manifest.ts';
 import type { KnownParts } from './parts.ts';
 import { type Segment, Segments } from './segments.ts';
-import type { Taken } from './take.ts';
+import type { Snapshot } from './snapshot.ts';
 
 /** A checkpoint as it lies there, and the bytes that were written for it. */
 export interface WrittenCheckpoint extends Lineage {
@@ -16,7 +16,12 @@ export interface WrittenCheckpoint extends Lineage {
 export async function writeTaken(
   folder: Folder,
   { ledger }: KnownParts,
-  { run, save, taken, before }: { run: string; save: number; taken: Taken; before: Lineage | null },
+  {
+    run,
+    save,
+    taken,
+    before,
+  }: { run: string; save: number; taken: Snapshot; before: Lineage | null },
 ): Promise<WrittenCheckpoint> {
   const files: FileFacts[] = [];
   const parts = { ...taken.parts };

@@ -5,7 +5,13 @@
  * not answer.
  */
 
-import { checkCount, checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import {
+  checkCount,
+  checkInternal,
+  checkKeys,
+  describeValue,
+  INTERNAL,
+} from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
 import { Closing } from '../../base/closing.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
@@ -16,16 +22,16 @@ import { TaskThread } from '../../shm/task-thread.ts';
 import { stopped } from '../../shm/thread.ts';
 import { checkSignal, waitFor } from '../../shm/wait.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
-import { insideOfLimiter } from '../../store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../store/rate-limiter.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { AnyCollector, CollectorFactory } from './collector.ts';
 import type { CollectorSetup, CollectorThrew } from './collector-thread.ts';
-import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { CONTROL_WORDS, OPENER_BELL, READY, STOP } from './control-block.ts';
 import { episodesOf } from './episodes.ts';
 import { moduleOf, placeOf } from './place.ts';
-import { checkResume, holders, PoolHold } from './pool-hold.ts';
 import type { CollectorPoolOptions } from './pool-options.ts';
+import { checkResume, PoolPause, pausables } from './pool-pause.ts';
 import { type CollectorStatistics, type Episode, StatisticsPages } from './statistics.ts';
 import { watchedCollectors } from './watched.ts';
 
@@ -46,7 +52,7 @@ export class CollectorPool implements AsyncDisposable {
   readonly workers: number;
   readonly #threads: readonly TaskThread[];
   readonly #statistics: StatisticsPages;
-  readonly #hold: PoolHold;
+  readonly #hold: PoolPause;
   readonly #control: Int32Array;
   /**
    * on the limiter's board, one per worker; claimed and released by the opener, so that a lost
@@ -78,7 +84,7 @@ export class CollectorPool implements AsyncDisposable {
   static async open<C extends AnyCollector = CollectorFactory>(
     options: CollectorPoolOptions<C>,
   ): Promise<CollectorPool> {
-    const pool = new CollectorPool(OURS, options as CollectorPoolOptions);
+    const pool = new CollectorPool(INTERNAL, options as CollectorPoolOptions);
     try {
       await pool.#ready(options.signal);
     } catch (error) {
@@ -89,7 +95,7 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   private constructor(key: unknown, options: CollectorPoolOptions) {
-    checkOurs(key, 'CollectorPool', 'CollectorPool.open()');
+    checkInternal(key, 'CollectorPool', 'CollectorPool.open()');
     checkKeys('CollectorPool.open', options, [
       'entry',
       'buffer',
@@ -113,9 +119,11 @@ export class CollectorPool implements AsyncDisposable {
       options: given,
     } = options;
     if (!(entry instanceof URL))
-      throw typeError(`entry must be the URL of a collector's module, got ${shown(entry)}`);
+      throw typeError(`entry must be the URL of a collector's module, got ${describeValue(entry)}`);
     if (!(buffer instanceof ReplayBuffer || buffer instanceof TrajectoryBuffer))
-      throw typeError(`buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${shown(buffer)}`);
+      throw typeError(
+        `buffer must be a ReplayBuffer or a TrajectoryBuffer, got ${describeValue(buffer)}`,
+      );
     if (mailbox !== undefined && !(mailbox instanceof WeightMailbox))
       throw typeError('mailbox must be a WeightMailbox');
     checkCount('workers', workers, 1, 64);
@@ -134,7 +142,7 @@ export class CollectorPool implements AsyncDisposable {
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
-    const board = buffer.limiter?.gateAdd ? insideOfLimiter(buffer.limiter).bells : null;
+    const board = buffer.limiter?.gateAdd ? internalsOfLimiter(buffer.limiter).bells : null;
     this.#release = () => {
       for (const bell of this.#bells.splice(0)) board?.release(bell);
     };
@@ -164,10 +172,10 @@ export class CollectorPool implements AsyncDisposable {
       for (const bell of this.#bells) bell.ring();
     };
     const pages = this.#statistics;
-    this.#hold = new PoolHold({ control: this.#control, workers, ring, pages });
+    this.#hold = new PoolPause({ control: this.#control, workers, ring, pages });
     // For checkpoints: collectors say where they are, and those that do stand still until
     // release().
-    holders.set(this, () => this.#hold.take());
+    pausables.set(this, () => this.#hold.take());
     const workersNow = () => this.#statistics.each();
     watchedCollectors.set(this, {
       failure: () => this.#failure,

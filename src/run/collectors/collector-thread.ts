@@ -13,7 +13,7 @@ import type { Steps } from '../../store/lanes/schema.ts';
 import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
-import { insideOfLimiter, type RateLimiter } from '../../store/rate-limiter.ts';
+import { internalsOfLimiter, type RateLimiter } from '../../store/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { type SharedWeightMailbox, WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type {
@@ -23,7 +23,7 @@ import type {
   CollectorContext,
   CollectorFactory,
 } from './collector.ts';
-import { HOLD, OPENER_BELL, READY, STOP } from './control-words.ts';
+import { HOLD, OPENER_BELL, READY, STOP } from './control-block.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
 /** A thread that was ended has this long to be gone. */
@@ -194,7 +194,7 @@ async function loop(
   const { control, limiter, add } = setup;
   const mailbox = setup.mailbox && WeightMailbox.attach(setup.mailbox);
   const bell =
-    setup.bell < 0 || limiter === null ? null : insideOfLimiter(limiter).bells.at(setup.bell);
+    setup.bell < 0 || limiter === null ? null : internalsOfLimiter(limiter).bells.at(setup.bell);
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
   let rows: Collected = setup.resume?.rows ?? null;

@@ -2,7 +2,7 @@
  * What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the
  * pool decides the thread.
  */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
 import { typeError } from '../../base/errors.ts';
 import type { StepFields, Steps } from '../../store/lanes/schema.ts';
@@ -120,7 +120,7 @@ export function defineCollector(): <F>(factory: F) => F {
   return (factory) => {
     if (typeof factory !== 'function')
       throw typeError(
-        `defineCollector()() takes a function that makes a collector, got ${shown(factory)}`,
+        `defineCollector()() takes a function that makes a collector, got ${describeValue(factory)}`,
       );
     return factory;
   };

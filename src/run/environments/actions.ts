@@ -1,6 +1,6 @@
 /** Actions on their way to environments: none goes that the space does not have. */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
 import { neighbour } from '../../base/float32.ts';
 import type { Spaces } from './spaces.ts';
@@ -20,7 +20,7 @@ export function takeActions(
   if (typeof actions?.length !== 'number' || actions.length !== length) {
     const each = action.kind === 'discrete' ? 'one' : action.size;
     throw rangeError(
-      `actions must be ${length} numbers, ${each} for each of ${count} environments; got ${shown(actions)}`,
+      `actions must be ${length} numbers, ${each} for each of ${count} environments; got ${describeValue(actions)}`,
     );
   }
   if (action.kind === 'discrete') {

@@ -1,5 +1,5 @@
 /** What a step of environments is, as the columns that a buffer has. */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { toBfloat16, toFloat16 } from '../../base/float16.ts';
@@ -137,7 +137,9 @@ function column(
         (one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]),
       );
       if (over >= 0)
-        throw rangeError(`the buffer's ${name} are ${dtype}, which has no ${shown(values[over])}`);
+        throw rangeError(
+          `the buffer's ${name} are ${dtype}, which has no ${describeValue(values[over])}`,
+        );
       return bits;
     };
   }
@@ -172,7 +174,7 @@ function actionColumn(field: BufferField, spaces: Spaces, actions: Float32Array)
   if (dtype === 'int64' || dtype === 'uint64' || dtype === 'float16' || dtype === 'bfloat16')
     throw typeError(`the buffer's actions are ${dtype}: take int32, or one that is smaller`);
   if (action.n > (most[dtype] ?? action.n))
-    throw rangeError(`${action.n} actions do not fit ${shown(dtype)}`);
+    throw rangeError(`${action.n} actions do not fit ${describeValue(dtype)}`);
   return dtype === 'float32' ? () => actions : copied(dtype, () => actions);
 }
 

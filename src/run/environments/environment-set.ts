@@ -56,5 +56,5 @@ export interface EnvironmentSets {
   open(wanted: { readonly count: number; readonly options: unknown }): Promise<EnvironmentSet>;
 }
 
-export const opensSets = (make: unknown): make is EnvironmentSets =>
+export const isEnvironmentProvider = (make: unknown): make is EnvironmentSets =>
   typeof make === 'object' && make !== null && typeof (make as EnvironmentSets).open === 'function';

@@ -1,5 +1,5 @@
 /** Actions: a policy's, or random ones while it explores or has not learned anything yet. */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { Spaces } from './spaces.ts';
@@ -47,7 +47,9 @@ export function checkExplore(explore: Explore, spaces: Spaces): void {
   const { from = 1, to, steps } = epsilon;
   for (const [name, share] of Object.entries({ from, to }))
     if (typeof share !== 'number' || !(share >= 0 && share <= 1))
-      throw rangeError(`explore.epsilon.${name} must be a number from 0 to 1, got ${shown(share)}`);
+      throw rangeError(
+        `explore.epsilon.${name} must be a number from 0 to 1, got ${describeValue(share)}`,
+      );
   checkCount('explore.epsilon.steps', steps, 0);
   if (spaces.action.kind !== 'discrete')
     throw typeError(

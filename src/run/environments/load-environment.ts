@@ -1,8 +1,8 @@
 /** An environment out of a user's module. */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
-import { type EnvironmentSets, opensSets } from './environment-set.ts';
+import { type EnvironmentSets, isEnvironmentProvider } from './environment-set.ts';
 
 type Make = (context: EnvironmentContext) => AnyEnvironment | Promise<AnyEnvironment>;
 /** What makes a module's environments: one at a time, or all of a thread's. */
@@ -15,10 +15,10 @@ type Made = new (context: EnvironmentContext) => AnyEnvironment;
  */
 export async function environmentMaker(module: string): Promise<EnvironmentMaker> {
   const { default: made } = (await import(module)) as { default?: Make | Made | EnvironmentSets };
-  if (opensSets(made)) return made;
+  if (isEnvironmentProvider(made)) return made;
   if (typeof made !== 'function')
     throw typeError(
-      `${module} must export an environment's class as its default, or a function that makes one; it exports ${shown(made)}`,
+      `${module} must export an environment's class as its default, or a function that makes one; it exports ${describeValue(made)}`,
     );
   // Only functions that are classes refuse to be called, so a class is known by its text.
   const isClass = /^class\b/.test(Function.prototype.toString.call(made));

@@ -3,7 +3,7 @@
  * `Box` and `Discrete`, as plain objects.
  */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf, type DType, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { highEnd, lowEnd, OPEN } from '../../base/float32.ts';
@@ -78,14 +78,14 @@ const isDiscrete = (space: object): space is Discrete => 'n' in space;
 export function spacesOf(environment: { observationSpace: unknown; actionSpace: unknown }): Spaces {
   if (typeof environment !== 'object' || environment === null)
     throw typeError(
-      `an environment must be an object with reset() and step(), got ${shown(environment)}`,
+      `an environment must be an object with reset() and step(), got ${describeValue(environment)}`,
     );
   const { observationSpace, actionSpace } = environment;
   const seen = boxed('observationSpace', observationSpace);
   const dtype = seen.dtype ?? 'float32';
   if (!stored.includes(dtype))
     throw rangeError(
-      `observationSpace.dtype must be one of ${stored.join(', ')}, got ${shown(dtype)}`,
+      `observationSpace.dtype must be one of ${stored.join(', ')}, got ${describeValue(dtype)}`,
     );
   const { shape } = seen;
   checkEnds('observationSpace', seen, elementCount(shape));
@@ -102,7 +102,7 @@ function actionsOf(space: unknown): Spaces['action'] {
   }
   const box = boxed('actionSpace', space, 'or { n } for one of n actions');
   if ((box.dtype ?? 'float32') !== 'float32')
-    throw rangeError(`actionSpace.dtype: actions are float32, got ${shown(box.dtype)}`);
+    throw rangeError(`actionSpace.dtype: actions are float32, got ${describeValue(box.dtype)}`);
   const { shape } = box;
   const size = elementCount(shape);
   if (size > MAX_ACTION_NUMBERS)
@@ -128,7 +128,7 @@ function actionsOf(space: unknown): Spaces['action'] {
 function boxed(name: string, space: unknown, also = ''): Box {
   if (typeof space !== 'object' || space === null || !Array.isArray((space as Box).shape))
     throw typeError(
-      `the environment's ${name} must be { shape: [numbers], low?, high?, dtype? }${also && ` ${also}`}, got ${shown(space)}`,
+      `the environment's ${name} must be { shape: [numbers], low?, high?, dtype? }${also && ` ${also}`}, got ${describeValue(space)}`,
     );
   checkKeys(name, space, ['shape', 'low', 'high', 'dtype']);
   const { shape } = space as Box;
@@ -157,7 +157,7 @@ function checkEnds(name: string, box: Box, size: number): { low: End; high: End 
     if (typeof value === 'number') return value;
     if (typeof value !== 'object' || typeof value.length !== 'number')
       throw typeError(
-        `${name}.${end} must be a number or an array of ${size}, got ${shown(value)}`,
+        `${name}.${end} must be a number or an array of ${size}, got ${describeValue(value)}`,
       );
     if (value.length !== size)
       throw rangeError(`${name}.${end} must hold ${size} numbers, got ${value.length}`);

@@ -2,18 +2,22 @@
  * A collector of environments: it makes them, acts for all at once, begins their episodes anew, and
  * brings their steps as the columns that the pool's buffer has. In a CollectorPool's thread.
  */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
 import type { Collector, CollectorContext, CollectorFactory } from '../collectors/collector.ts';
 import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.ts';
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
-import { type EnvironmentSet, type EnvironmentSets, opensSets } from './environment-set.ts';
+import {
+  type EnvironmentSet,
+  type EnvironmentSets,
+  isEnvironmentProvider,
+} from './environment-set.ts';
 import { type Explore, Explorer, type Policy } from './explore.ts';
+import { FrameStack } from './frame-stack.ts';
 import { LongEpisodes, longEpisode } from './long-episodes.ts';
-import { Seen } from './seen.ts';
 import { observationArray, type Spaces } from './spaces.ts';
-import { closeAll, MadeSet } from './vector-environment.ts';
+import { closeAll, EnvironmentList } from './vector-environment.ts';
 
 /** What the function that makes a policy is told. */
 export interface PolicyContext<O = unknown> {
@@ -61,12 +65,12 @@ export function vectorCollector<O = unknown>(
 ): CollectorFactory<O, object> {
   checkKeys('vectorCollector', options, ['make', 'environments', 'stack', 'policy', 'explore']);
   const { make, environments, policy } = options;
-  if (typeof make !== 'function' && !opensSets(make))
+  if (typeof make !== 'function' && !isEnvironmentProvider(make))
     throw typeError(
-      `make must be a function that makes an environment, or of gymnasium(); got ${shown(make)}`,
+      `make must be a function that makes an environment, or of gymnasium(); got ${describeValue(make)}`,
     );
   if (policy !== undefined && typeof policy !== 'function')
-    throw typeError(`policy must be a function that makes a policy, got ${shown(policy)}`);
+    throw typeError(`policy must be a function that makes a policy, got ${describeValue(policy)}`);
   checkCount('stack', options.stack ?? 1, 1, 2 ** 16);
   if (environments !== undefined) checkCount('environments', environments, 1, 2 ** 16);
   return (context) => open(options, context);
@@ -106,7 +110,9 @@ async function open<O>(
     const policy =
       (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
     if (policy !== null && typeof policy.act !== 'function')
-      throw typeError(`policy must make something with act(obs, n), it made ${shown(policy)}`);
+      throw typeError(
+        `policy must make something with act(obs, n), it made ${describeValue(policy)}`,
+      );
     const explorer = new Explorer(spaces, count, {
       policy,
       explore,
@@ -118,7 +124,7 @@ async function open<O>(
     const actions = new Float32Array(count * spaces.action.size);
     const stepped = { vector, obs, actions };
     const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
-    const seen = new Seen(vector, stack);
+    const seen = new FrameStack(vector, stack);
     await vector.begin();
     seen.begin();
     // The first worker warns for all of them.
@@ -138,11 +144,11 @@ async function setOf<O>(
   make: VectorCollectorOptions<O>['make'],
   { first, count, options }: { first: number; count: number; options: O },
 ): Promise<EnvironmentSet> {
-  if (opensSets(make)) return make.open({ count, options });
+  if (isEnvironmentProvider(make)) return make.open({ count, options });
   const environments: AnyEnvironment[] = [];
   try {
     for (let i = 0; i < count; i++) environments.push(await make({ index: first + i, options }));
-    return new MadeSet(environments, (i) => `environment ${first + i}`);
+    return new EnvironmentList(environments, (i) => `environment ${first + i}`);
   } catch (error) {
     await closeAll(environments).catch(() => {});
     throw error;
@@ -152,7 +158,7 @@ async function setOf<O>(
 function collectorOf(
   { vector, obs, actions }: Stepped,
   columns: Columns,
-  seen: Seen,
+  seen: FrameStack,
   explorer: Explorer,
   report: CollectorContext['report'],
   { stepping, close }: { stepping: () => void; close: () => void | Promise<void> },

@@ -3,7 +3,7 @@
  * behind the other. An episode that is over begins anew at once, and its last observation is kept
  * beside. What an environment gives is checked as it is copied.
  */
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { takeActions } from './actions.ts';
@@ -106,12 +106,12 @@ class VectorEnvironment implements SteppedSet {
     if (this.#closed) return;
     if (typeof step !== 'object' || step === null)
       throw typeError(
-        `${this.#name(i)}: step() must give { obs, reward, terminated, truncated }, it gave ${shown(step)}`,
+        `${this.#name(i)}: step() must give { obs, reward, terminated, truncated }, it gave ${describeValue(step)}`,
       );
     const { obs, reward, terminated, truncated = false } = step;
     if (typeof reward !== 'number' || !Number.isFinite(Math.fround(reward)))
       throw typeError(
-        `${this.#name(i)}: reward must be a number that is finite in single precision, got ${shown(reward)}${this.#when(i)}`,
+        `${this.#name(i)}: reward must be a number that is finite in single precision, got ${describeValue(reward)}${this.#when(i)}`,
       );
     if (typeof terminated !== 'boolean') throw this.#noFlag(i, 'terminated', terminated);
     if (typeof truncated !== 'boolean') throw this.#noFlag(i, 'truncated', truncated);
@@ -152,7 +152,7 @@ class VectorEnvironment implements SteppedSet {
     const { size, shape } = this.spaces.observation;
     if (typeof obs !== 'object' || obs === null || typeof obs.length !== 'number')
       throw typeError(
-        `${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${shown(obs)}`,
+        `${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${describeValue(obs)}`,
       );
     if (obs.length !== size)
       throw rangeError(
@@ -174,7 +174,7 @@ class VectorEnvironment implements SteppedSet {
       // NaN and infinities, what becomes one in this precision, and what is no number at all.
       if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(
-          `${this.#name(i)}: ${by} gave ${shown(value)} as number ${j} of an observation${this.#when(i)}`,
+          `${this.#name(i)}: ${by} gave ${describeValue(value)} as number ${j} of an observation${this.#when(i)}`,
         );
       if (!this.#isFloat && to[start + j] !== value)
         throw rangeError(
@@ -185,7 +185,7 @@ class VectorEnvironment implements SteppedSet {
 
   #noFlag(i: number, key: string, value: unknown): Error {
     return typeError(
-      `${this.#name(i)}: ${key} must be a boolean, got ${shown(value)}${this.#when(i)}`,
+      `${this.#name(i)}: ${key} must be a boolean, got ${describeValue(value)}${this.#when(i)}`,
     );
   }
   #name = (i: number): string => this.#hooks.name?.(i) ?? `environment ${i}`;
@@ -204,7 +204,7 @@ export async function closeAll(environments: readonly AnyEnvironment[]): Promise
 }
 
 /** Environments that were made one by one; closed together. */
-export class MadeSet implements EnvironmentSet {
+export class EnvironmentList implements EnvironmentSet {
   readonly count: number;
   readonly spaces: Spaces;
   readonly #environments: readonly AnyEnvironment[];
@@ -239,7 +239,9 @@ function checkedSpaces(environment: AnyEnvironment): Spaces {
   const spaces = spacesOf(environment);
   for (const method of ['reset', 'step'] as const)
     if (typeof environment[method] !== 'function')
-      throw typeError(`an environment must have ${method}(), it is ${shown(environment[method])}`);
+      throw typeError(
+        `an environment must have ${method}(), it is ${describeValue(environment[method])}`,
+      );
   return spaces;
 }
 

@@ -2,7 +2,7 @@
  * The learners that train() knows: each by what it is told, the environment's spaces, and the
  * policy that acts by it in threads.
  */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
 import { actorKeys, actorOf } from '../../learn/actor-critic/options.ts';
@@ -76,7 +76,7 @@ export function planOf(
   const algorithm: unknown = (choice as { algorithm?: unknown } | null)?.algorithm;
   if (!algorithms.includes(algorithm as never))
     throw typeError(
-      `learner must be { algorithm: ${algorithms.map((name) => `'${name}'`).join(' | ')}, … }, got ${shown(algorithm ?? choice)}`,
+      `learner must be { algorithm: ${algorithms.map((name) => `'${name}'`).join(' | ')}, … }, got ${describeValue(algorithm ?? choice)}`,
     );
   const { algorithm: name, ...given } = choice;
   const own = elsewhere.find((key) => key in given);

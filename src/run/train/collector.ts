@@ -2,7 +2,7 @@
  * The collectors of train(): environments of the user's module, and a policy of the learner's kind.
  */
 import type { CollectorContext } from '../collectors/collector.ts';
-import { opensSets } from '../environments/environment-set.ts';
+import { isEnvironmentProvider } from '../environments/environment-set.ts';
 import type { Explore } from '../environments/explore.ts';
 import { environmentMaker } from '../environments/load-environment.ts';
 import { vectorCollector } from '../environments/vector-collector.ts';
@@ -24,7 +24,7 @@ export default async function trainCollector(context: CollectorContext<TrainColl
     context.options;
   const make = await environmentMaker(environment);
   const factory = vectorCollector<TrainCollectorOptions>({
-    make: opensSets(make)
+    make: isEnvironmentProvider(make)
       ? { open: ({ count }) => make.open({ count, options: environmentOptions }) }
       : ({ index }) => make({ index, options: environmentOptions }),
     ...(context.writer === null ? { environments } : {}),

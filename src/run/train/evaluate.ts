@@ -1,15 +1,15 @@
 /** Whole episodes of a policy as it is, apart from collecting and learning. */
 import { setImmediate as turn } from 'node:timers/promises';
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
 import { checkSignal, orAborted } from '../../shm/wait.ts';
 import type { AnyEnvironment } from '../environments/environment.ts';
 import type { EnvironmentSet, SteppedSet } from '../environments/environment-set.ts';
 import type { Policy } from '../environments/explore.ts';
+import { FrameStack } from '../environments/frame-stack.ts';
 import { LongEpisodes, longEpisode } from '../environments/long-episodes.ts';
-import { Seen } from '../environments/seen.ts';
-import { MadeSet } from '../environments/vector-environment.ts';
+import { EnvironmentList } from '../environments/vector-environment.ts';
 
 /** Each has a return and a length in what comes back. */
 const MAX_EPISODES = 2 ** 24;
@@ -61,7 +61,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkCount('seed', seed, 0);
   checkCount('stack', stack, 1, 2 ** 16);
   if (typeof policy?.act !== 'function')
-    throw typeError(`policy must be something with act(obs, n), got ${shown(policy)}`);
+    throw typeError(`policy must be something with act(obs, n), got ${describeValue(policy)}`);
   const name = (i: number) => `environment ${i} of those that evaluate`;
   const set = setOf(environments, episodes, name);
   const random = new Random(seed, STREAM);
@@ -92,7 +92,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
     },
   });
   await orAborted(Promise.resolve(vector.begin()), signal);
-  await play(vector, new Seen(vector, stack), policy, long, signal);
+  await play(vector, new FrameStack(vector, stack), policy, long, signal);
   const meanReturn = returns.reduce((sum, value) => sum + value, 0) / episodes;
   const spread = returns.reduce((sum, value) => sum + (value - meanReturn) ** 2, 0) / episodes;
   return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
@@ -108,14 +108,14 @@ function setOf(
     return environments as EnvironmentSet;
   if (!Array.isArray(environments) || environments.length === 0)
     throw typeError(
-      `environments must be an array with an environment at least, got ${shown(environments)}`,
+      `environments must be an array with an environment at least, got ${describeValue(environments)}`,
     );
-  return new MadeSet(environments.slice(0, episodes), name);
+  return new EnvironmentList(environments.slice(0, episodes), name);
 }
 
 async function play(
   vector: SteppedSet,
-  seen: Seen,
+  seen: FrameStack,
   policy: Policy,
   long: LongEpisodes,
   signal: AbortSignal | undefined,

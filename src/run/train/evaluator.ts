@@ -6,9 +6,9 @@
 import { Random } from '../../base/random.ts';
 import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { AnyEnvironment } from '../environments/environment.ts';
-import { type EnvironmentSet, opensSets } from '../environments/environment-set.ts';
+import { type EnvironmentSet, isEnvironmentProvider } from '../environments/environment-set.ts';
 import type { EnvironmentMaker } from '../environments/load-environment.ts';
-import { closeAll, MadeSet } from '../environments/vector-environment.ts';
+import { closeAll, EnvironmentList } from '../environments/vector-environment.ts';
 import { policyOf } from './algorithms.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import type { TrainOptions } from './options.ts';
@@ -92,13 +92,13 @@ export async function openEvaluated(
   const { environmentOptions: options, workers = 1, environments = 1, evaluation, signal } = given;
   const { episodes = 10, confirm = 100 } = evaluation ?? {};
   const count = Math.min(MAX_ENVIRONMENTS, Math.max(episodes, confirm));
-  if (opensSets(make)) return make.open({ count, options });
+  if (isEnvironmentProvider(make)) return make.open({ count, options });
   const made: AnyEnvironment[] = [];
   try {
     // Collectors' are counted from 0. One at least says what the spaces are.
     while (made.length === 0 || (made.length < count && !signal?.aborted))
       made.push(await make({ index: workers * environments + made.length, options }));
-    return new MadeSet(made, (i) => `environment ${i} of those that evaluate`);
+    return new EnvironmentList(made, (i) => `environment ${i} of those that evaluate`);
   } catch (error) {
     await closeAll(made).catch(() => {});
     throw error;

@@ -2,7 +2,7 @@
  * How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a
  * width gets lines that stay, or none.
  */
-import { checkKeys, shown } from '../../base/checks.ts';
+import { checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 
 export interface Display {
@@ -37,9 +37,9 @@ export async function showProgress<T>(
   const { live, line } = display;
   for (const [name, made] of Object.entries({ live, line }))
     if (made !== undefined && typeof made !== 'function')
-      throw typeError(`showProgress: ${name} is a function, got ${shown(made)}`);
+      throw typeError(`showProgress: ${name} is a function, got ${describeValue(made)}`);
   if (typeof (out as { write?: unknown } | null)?.write !== 'function')
-    throw typeError(`showProgress writes to a stream, got ${shown(out)}`);
+    throw typeError(`showProgress writes to a stream, got ${describeValue(out)}`);
   let height = 0;
   const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
   const redraw = (lines: readonly string[]) => {

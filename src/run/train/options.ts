@@ -2,7 +2,7 @@
 
 import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
-import { checkCount, checkFlag, checkKeys, checkPath, shown } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkKeys, checkPath, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError, unavailableError } from '../../base/errors.ts';
 import { checkSignal } from '../../shm/wait.ts';
 import { parseEvery } from '../checkpoint/every.ts';
@@ -156,7 +156,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     throw typeError('noise is of td3: sac explores by its own deviations, dqn by explore.epsilon');
   if (!(environment instanceof URL))
     throw typeError(
-      `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${shown(environment)}`,
+      `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${describeValue(environment)}`,
     );
   for (const [name, [least, most]] of Object.entries(counts) as [
     keyof typeof counts,
@@ -166,15 +166,15 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   checkPositive('updatesPerStep', updatesPerStep);
   if (seconds !== undefined) checkPositive('seconds', seconds);
   if (goal !== undefined && (typeof goal !== 'number' || Number.isNaN(goal)))
-    throw typeError(`goal must be a number, got ${shown(goal)}`);
+    throw typeError(`goal must be a number, got ${describeValue(goal)}`);
   if (typeof noise !== 'number' || !(noise >= 0))
-    throw rangeError(`noise must be a number of at least 0, got ${shown(noise)}`);
+    throw rangeError(`noise must be a number of at least 0, got ${describeValue(noise)}`);
   checkFlag('prioritized', options.prioritized ?? false);
   checkFlag('display', options.display ?? false);
   checkSignal(signal);
   for (const name of ['onPoint', 'onOpen'] as const)
     if (options[name] !== undefined && typeof options[name] !== 'function')
-      throw typeError(`${name} must be a function, got ${shown(options[name])}`);
+      throw typeError(`${name} must be a function, got ${describeValue(options[name])}`);
   const { evaluation = {}, checkpoint } = options;
   if (checkpoint !== undefined) {
     checkKeys('checkpoint', checkpoint, ['folder', 'every']);
@@ -216,5 +216,5 @@ function writablePath(path: string | URL): string {
 
 function checkPositive(name: string, value: unknown): void {
   if (typeof value !== 'number' || !(value > 0))
-    throw rangeError(`${name} must be a number above 0, got ${shown(value)}`);
+    throw rangeError(`${name} must be a number above 0, got ${describeValue(value)}`);
 }

@@ -8,7 +8,7 @@
  * that the saved state does not allow to change are refused by Checkpoint.restore().
  */
 
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -179,11 +179,11 @@ export async function resumptionOf(given: TrainOptions): Promise<Resumption> {
     return { options: given, warn() {} };
   const [learner, savedLearner] = [plain(given.learner), plain(saved.learner)];
   const warn = () => {
-    const odd = differences(plain(given), plain(saved));
+    const changed = differences(plain(given), plain(saved));
     const { folder } = checkpoint;
     const texts = [
-      ...(odd.length > 0
-        ? [`options given now replace those saved in '${folder}': ${odd.join(', ')}`]
+      ...(changed.length > 0
+        ? [`options given now replace those saved in '${folder}': ${changed.join(', ')}`]
         : []),
       ...withoutEffect(learner, savedLearner, folder),
     ];
@@ -231,7 +231,9 @@ function differences(given: Options, saved: Options, at = ''): string[] {
     if (key === 'learner' || value === undefined || before === undefined) return [];
     if (isNested(key, value) && isNested(key, before))
       return differences(value, before, `${at}${key}.`);
-    return value === before ? [] : [`${at}${key} ${shown(value)} (saved: ${shown(before)})`];
+    return value === before
+      ? []
+      : [`${at}${key} ${describeValue(value)} (saved: ${describeValue(before)})`];
   });
 }
 
@@ -240,6 +242,6 @@ const withoutEffect = (given: Options, saved: Options, folder: string | URL): st
     .filter(([key, value]) => given[key] !== undefined && given[key] !== (saved[key] ?? value))
     .map(
       ([key]) =>
-        `learner.${key} ${shown(given[key])} has no effect: it is for the first gradient step of a training, and ` +
+        `learner.${key} ${describeValue(given[key])} has no effect: it is for the first gradient step of a training, and ` +
         `the one in '${folder}' is past it`,
     );

@@ -7,11 +7,11 @@
  * them may be of one lane, each with a final observation; so a lane has to have 2 × (errorBuffer +
  * the steps of one add + 1) places. What was written over all the same is found, and never sent.
  */
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
 import { rowBytesOf } from './packed-rows.ts';
-import { insideOfTrajectories, type TrajectoryBuffer } from './trajectory-buffer.ts';
+import { internalsOfTrajectories, type TrajectoryBuffer } from './trajectory-buffer.ts';
 
 /** A row names its lane by 16 bits. */
 const MAX_LANES = 2 ** 16;
@@ -63,7 +63,7 @@ class LanesOutgoing implements StepsOutgoing {
 
   constructor(buffer: TrajectoryBuffer) {
     const { lanes, laneCapacity, layout } = buffer;
-    const { memory } = insideOfTrajectories(buffer);
+    const { memory } = internalsOfTrajectories(buffer);
     if (lanes > MAX_LANES)
       throw rangeError(`steps of at most ${MAX_LANES} lanes can go out, got ${lanes}`);
     this.rowBytes = rowBytesOf(layout);
@@ -91,7 +91,7 @@ class LanesOutgoing implements StepsOutgoing {
 
   take(out: Uint8Array, most: number): TakenSteps {
     if (!(out instanceof Uint8Array))
-      throw typeError(`out must be a Uint8Array, got ${shown(out)}`);
+      throw typeError(`out must be a Uint8Array, got ${describeValue(out)}`);
     checkCount('most', most, MIN_ROWS);
     const { rowBytes } = this;
     if (out.length < most * rowBytes)

@@ -2,11 +2,11 @@
  * Reads a trajectory buffer for one thread: native views, a sampler's tree, and the arrays that a
  * sample is made of.
  */
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { allocateShared } from '../../shm/memory.ts';
-import { checkBeta, insideOfSampler, PrioritizedSampler } from '../prioritized.ts';
+import { checkBeta, internalsOfSampler, PrioritizedSampler } from '../prioritized.ts';
 import {
   arraysOf,
   type BatchLayout,
@@ -89,7 +89,7 @@ export class BufferReader {
     this.checkView(view);
     const open = sampler === undefined ? this.#open(view) : this.#bound(sampler, view);
     const out = this.#columns(open, view, count, sampler === undefined ? 'no' : 'host');
-    const normalise = sampler === undefined ? 0 : insideOfSampler(sampler).normalise;
+    const normalise = sampler === undefined ? 0 : internalsOfSampler(sampler).normalise;
     const again = lanesAddon().sampleView(
       open.handle,
       word,
@@ -203,13 +203,15 @@ export class BufferReader {
   bind(sampler: PrioritizedSampler, view: View): { tree: Float64Array; handle: ViewHandle } {
     this.checkView(view);
     const { handle } = this.#bound(sampler, view);
-    return { tree: insideOfSampler(sampler).binding!.tree, handle };
+    return { tree: internalsOfSampler(sampler).binding!.tree, handle };
   }
 
   /** Throws unless it is a view of these fields. */
   checkView(view: unknown): ViewSpec {
     if (!(view instanceof View))
-      throw typeError(`view must be what transitions() or windows() made, got ${shown(view)}`);
+      throw typeError(
+        `view must be what transitions() or windows() made, got ${describeValue(view)}`,
+      );
     const spec = specOf(view);
     if (spec.signature === this.#signature) return spec;
     const [fields] = JSON.parse(spec.signature) as [{ key: string }[]];
@@ -237,8 +239,8 @@ export class BufferReader {
 
   #bound(sampler: unknown, view: View): Open {
     if (!(sampler instanceof PrioritizedSampler))
-      throw typeError(`sampler must be what prioritized() makes, got ${shown(sampler)}`);
-    const inside = insideOfSampler(sampler);
+      throw typeError(`sampler must be what prioritized() makes, got ${describeValue(sampler)}`);
+    const inside = internalsOfSampler(sampler);
     const { memory, lanes, perLane } = this.#source;
     if (inside.binding !== null) {
       if (inside.binding.memory !== memory || this.#sampler !== sampler)
@@ -269,7 +271,7 @@ export class BufferReader {
   }
 
   #checkFree(sampler: PrioritizedSampler): void {
-    if (insideOfSampler(sampler).running)
+    if (internalsOfSampler(sampler).running)
       throw stateError(
         'RUNNING',
         'a pipeline draws by this sampler: close it first; the learner gives it priorities',
@@ -297,7 +299,9 @@ export class BufferReader {
 
   #checkIds(name: string, given: unknown, least: number): Float64Array {
     if (!(given instanceof Float64Array) && !Array.isArray(given))
-      throw typeError(`${name} must be a Float64Array or an array of numbers, got ${shown(given)}`);
+      throw typeError(
+        `${name} must be a Float64Array or an array of numbers, got ${describeValue(given)}`,
+      );
     for (let i = 0; i < given.length; i++) checkId(name, i, given[i], least);
     return given instanceof Float64Array ? given : Float64Array.from(given as number[]);
   }
@@ -348,7 +352,7 @@ function checkPriorities(given: unknown, count: number): Float64Array {
   const typed = given instanceof Float32Array || given instanceof Float64Array;
   if (!typed && !Array.isArray(given))
     throw typeError(
-      `priorities must be a Float32Array, a Float64Array or an array of numbers, got ${shown(given)}`,
+      `priorities must be a Float32Array, a Float64Array or an array of numbers, got ${describeValue(given)}`,
     );
   if (given.length !== count)
     throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);

@@ -1,6 +1,6 @@
 /** The fields of a step: where each lies in its place, and what TypeScript knows of them. */
 
-import { checkFlag, checkKeys, shown } from '../../base/checks.ts';
+import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { FieldSpec } from '../rows/fields.ts';
@@ -110,13 +110,15 @@ export const finalKey = (name: string): string => `final${capitalised(name)}`;
 export function stepLayout(fields: StepFields): StepLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
     throw typeError(
-      `fields must be an object of name → { shape, dtype?, observation? }, got ${shown(fields)}`,
+      `fields must be an object of name → { shape, dtype?, observation? }, got ${describeValue(fields)}`,
     );
   const names = Object.keys(fields);
   for (const name of names) {
     const spec: unknown = fields[name];
     if (typeof spec !== 'object' || spec === null)
-      throw typeError(`fields.${name} must be { shape, dtype?, observation? }, got ${shown(spec)}`);
+      throw typeError(
+        `fields.${name} must be { shape, dtype?, observation? }, got ${describeValue(spec)}`,
+      );
     checkKeys(`fields.${name}`, spec, ['shape', 'dtype', 'observation']);
     const { observation = false } = spec as StepFieldSpec;
     checkFlag(`fields.${name}.observation`, observation);

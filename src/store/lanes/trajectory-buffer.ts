@@ -5,7 +5,7 @@
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
-import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { closedError, rangeError, stateError } from '../../base/errors.ts';
 import { BellBoard } from '../../shm/bell.ts';
 import { nextClaim, takeWords } from '../../shm/claim.ts';
@@ -14,9 +14,9 @@ import type { PrioritizedSampler } from '../prioritized.ts';
 import { checkLimiter, RateLimiter } from '../rate-limiter.ts';
 import type { LoadOptions } from '../rows/data-set.ts';
 import { checkNonFinite, type NonFiniteNumbers, stepKind } from '../rows/field-roles.ts';
-import type { Ledger } from '../rows/ledger.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 import { MAX_DRAW_SIZE, seedWord } from '../rows/sampler.ts';
+import type { SnapshotIO } from '../rows/snapshot-io.ts';
 import {
   type TransitionsOptions,
   transitionsSpec,
@@ -26,23 +26,23 @@ import {
 } from '../views/views.ts';
 import { dumpSteps } from './dump.ts';
 import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
-import { lanesLedger } from './ledger.ts';
 import { loadSteps } from './load.ts';
 import { BufferReader, type PlacesRead } from './reader.ts';
 import type { SampleOf } from './samples.ts';
 import { type StepFields, type StepLayout, stepLayout } from './schema.ts';
 import { checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.ts';
+import { lanesSnapshotIO } from './snapshot-io.ts';
 import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 
 /** For the package itself; not exported from it. */
-export let insideOfTrajectories: (buffer: TrajectoryBuffer) => {
+export let internalsOfTrajectories: (buffer: TrajectoryBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
   /** for native code that draws by itself; keep it referenced as long as it does */
   readonly memory: Float64Array;
   readonly reader: BufferReader;
   /** for checkpoints */
-  readonly ledger: Ledger;
+  readonly ledger: SnapshotIO;
 };
 
 export class TrajectoryBuffer<S extends StepFields = StepFields> {
@@ -69,16 +69,16 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   static {
-    insideOfTrajectories = (buffer) => ({
+    internalsOfTrajectories = (buffer) => ({
       bells: buffer.#bells,
       memory: buffer.#memory,
       reader: buffer.#reader,
-      ledger: lanesLedger(buffer, buffer.#memory),
+      ledger: lanesSnapshotIO(buffer, buffer.#memory),
     });
   }
 
   private constructor(key: unknown, shared: SharedTrajectoryBuffer<S>) {
-    checkOurs(key, 'TrajectoryBuffer', 'TrajectoryBuffer.create() or attach()');
+    checkInternal(key, 'TrajectoryBuffer', 'TrajectoryBuffer.create() or attach()');
     const { memory, offset, capacity, lanes, layout } = shared;
     this.capacity = capacity;
     this.lanes = lanes;
@@ -139,7 +139,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const memory = new Float64Array(place.memory, place.offset, bytes / 8);
     lanesAddon().formatLanes(memory, lanes, perLane, layout.placeBytes);
     const how = { capacity, lanes, layout, nonFinite, limiter: limiter?.share() ?? null };
-    return new TrajectoryBuffer<S>(OURS, Object.freeze({ kind: KIND, ...place, ...how }));
+    return new TrajectoryBuffer<S>(INTERNAL, Object.freeze({ kind: KIND, ...place, ...how }));
   }
 
   /**
@@ -156,7 +156,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       'TrajectoryBuffer.attach() needs what share() of one returned',
     );
     checkHeader(shared);
-    return new TrajectoryBuffer<S>(OURS, shared);
+    return new TrajectoryBuffer<S>(INTERNAL, shared);
   }
 
   /** A plain object for postMessage or workerData; the limiter goes with it. */
@@ -210,7 +210,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       ...stepKind(field, nonFinite),
     ]);
     const finite = nonFinite === 'refuse';
-    return new TrajectoryWriter<S>(OURS, {
+    return new TrajectoryWriter<S>(INTERNAL, {
       firstLane,
       lanes,
       layout: this.layout,
@@ -231,12 +231,15 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /** A view of transitions: n steps from each on, and the observation behind them. */
   transitions(options: TransitionsOptions = {}): View<S, 'transitions'> {
     const spec = transitionsSpec(options, this.layout, this.laneCapacity);
-    return new View<S, 'transitions'>(OURS, this.#reader.signed({ ...spec, kind: 'transitions' }));
+    return new View<S, 'transitions'>(
+      INTERNAL,
+      this.#reader.signed({ ...spec, kind: 'transitions' }),
+    );
   }
   /** A view of windows: burn-in and steps to learn from, of one episode. */
   windows(options: WindowsOptions): View<S, 'windows'> {
     const spec = windowsSpec(options, this.layout, this.laneCapacity);
-    return new View<S, 'windows'>(OURS, this.#reader.signed({ ...spec, kind: 'windows' }));
+    return new View<S, 'windows'>(INTERNAL, this.#reader.signed({ ...spec, kind: 'windows' }));
   }
 
   /** Of how many steps the view is whole now. */

@@ -1,12 +1,12 @@
 /** The pen of some lanes: the only one that writes them while its thread lives. */
 
-import { checkKeys, checkOurs, shown } from '../../base/checks.ts';
+import { checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
 import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { toBfloat16, toFloat16 } from '../../base/float16.ts';
 import type { BellBoard } from '../../shm/bell.ts';
 import { giveWord } from '../../shm/claim.ts';
-import { insideOfLimiter, type RateLimiter } from '../rate-limiter.ts';
+import { internalsOfLimiter, type RateLimiter } from '../rate-limiter.ts';
 import { notFinite, numberAt } from '../rows/field-roles.ts';
 import { checkPacked, type Mark } from '../rows/packed.ts';
 import { lanesAddon, type WriterHandle } from './lanes-addon.ts';
@@ -45,17 +45,17 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   readonly #finals: (TypedArray | undefined)[] = [];
   /** what native code refused: lane, field and element */
   readonly #odd = new Float64Array(3);
-  readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
+  readonly #limiting: ReturnType<typeof internalsOfLimiter> | null;
   #open = true;
 
   /** The package's own: see WriterSetup. */
   constructor(key: unknown, given: object) {
-    checkOurs(key, 'TrajectoryWriter', 'buffer.writer()');
+    checkInternal(key, 'TrajectoryWriter', 'buffer.writer()');
     const setup = given as WriterSetup;
     this.firstLane = setup.firstLane;
     this.lanes = setup.lanes;
     this.#setup = setup;
-    this.#limiting = setup.limiter && insideOfLimiter(setup.limiter);
+    this.#limiting = setup.limiter && internalsOfLimiter(setup.limiter);
     const { fields } = setup.layout;
     const finals = fields
       .filter(({ observation }) => observation)
@@ -86,7 +86,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const values = given as Readonly<Record<string, unknown>>;
     const rewards = values.rewards;
     if (!(rewards instanceof Float32Array))
-      throw typeError(`rewards must be a Float32Array, got ${shown(rewards)}`);
+      throw typeError(`rewards must be a Float32Array, got ${describeValue(rewards)}`);
     this.#checkLength('rewards', rewards.length, 1);
     const terminated = this.#flags('terminated', values.terminated);
     const truncated = this.#flags('truncated', values.truncated);
@@ -227,7 +227,9 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const rounded = half && value instanceof Float32Array;
     if (!rounded && !(value instanceof array)) {
       const also = half ? ' of bits, or a Float32Array' : '';
-      throw typeError(`${key} must be a ${array.name}${also} (${dtype}), got ${shown(value)}`);
+      throw typeError(
+        `${key} must be a ${array.name}${also} (${dtype}), got ${describeValue(value)}`,
+      );
     }
     this.#checkLength(key, (value as TypedArray).length, field.elements);
     if (!rounded) return value as TypedArray;
@@ -241,7 +243,9 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
         ? value
         : Uint8Array.from(value as readonly boolean[], (flag) => (flag ? 1 : 0));
     }
-    throw typeError(`${key} must be a Uint8Array or an array of booleans, got ${shown(value)}`);
+    throw typeError(
+      `${key} must be a Uint8Array or an array of booleans, got ${describeValue(value)}`,
+    );
   }
 
   #checkLength(key: string, length: number, elements: number): void {

@@ -3,7 +3,7 @@
  * action outside of it.
  */
 import { outsideBox, outsideIndices } from '../../base/action-space.ts';
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 /** One of n actions, or a box; its ends are one number for all, or one for each. */
@@ -29,7 +29,9 @@ export function actionCheck(
 ): ActionCheck | undefined {
   if (space === undefined) return undefined;
   if (typeof space !== 'object' || space === null)
-    throw typeError(`load: actionSpace must be { n } or { low, high }, got ${shown(space)}`);
+    throw typeError(
+      `load: actionSpace must be { n } or { low, high }, got ${describeValue(space)}`,
+    );
   if (!fields.some(({ key }) => key === 'actions'))
     throw typeError(
       "load: actionSpace is compared with the field 'actions', and this buffer has none: leave it out",
@@ -56,12 +58,12 @@ function sized(ends: {
     const given = ends[key];
     if (typeof given !== 'number' && given?.length !== size)
       throw rangeError(
-        `load: actionSpace.${key} must be a number or ${size} of them, got ${shown(given)}`,
+        `load: actionSpace.${key} must be a number or ${size} of them, got ${describeValue(given)}`,
       );
     return Array.from({ length: size }, (_, j) => {
       const value = typeof given === 'number' ? given : given[j];
       if (typeof value !== 'number' || Number.isNaN(value))
-        throw typeError(`load: actionSpace.${key} must be numbers, got ${shown(value)}`);
+        throw typeError(`load: actionSpace.${key} must be numbers, got ${describeValue(value)}`);
       return value;
     });
   };

@@ -5,7 +5,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { NpzArrays } from '../../base/arrays/npz.ts';
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
-import { checkCount, checkKeys, checkPath, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, checkPath, describeValue } from '../../base/checks.ts';
 import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
@@ -138,7 +138,7 @@ export class DataSet {
     checkKeys('load: rows', rows, ['from', 'to']);
     for (const [key, name] of Object.entries(columns))
       if (typeof name !== 'string')
-        throw typeError(`load: columns.${key} must be a column's name, got ${shown(name)}`);
+        throw typeError(`load: columns.${key} must be a column's name, got ${describeValue(name)}`);
     const source = await sourceOf(from);
     const { tensors, foreign } = source;
     for (const [key, name] of Object.entries(columns))
@@ -218,7 +218,7 @@ async function sourceOf(from: unknown): Promise<Source> {
   const { checkTensors, recordOf } = await import('../../base/arrays/tensors.ts');
   if (typeof from !== 'object' || from === null)
     throw typeError(
-      `load takes a path, a file: URL or an object of arrays as readNpz() gives it, got ${shown(from)}`,
+      `load takes a path, a file: URL or an object of arrays as readNpz() gives it, got ${describeValue(from)}`,
     );
   return { tensors: recordOf(checkTensors('load', from as NamedTensors)), foreign: new Map() };
 }

@@ -3,7 +3,7 @@
  * a NaN makes every weight NaN, so a buffer looks at what learners read before it takes a row
  * (native/rows/finite.hpp). Fields with other names are the user's.
  */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { type CodedError, rangeError, typeError } from '../../base/errors.ts';
 import { fromBfloat16, fromFloat16 } from '../../base/float16.ts';
@@ -73,7 +73,7 @@ export const stepKind = (
 /** Throws TypeError if it is neither. */
 export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
   if (nonFinite === 'refuse' || nonFinite === 'keep') return nonFinite;
-  throw typeError(`nonFinite must be 'refuse' or 'keep', got ${shown(nonFinite)}`);
+  throw typeError(`nonFinite must be 'refuse' or 'keep', got ${describeValue(nonFinite)}`);
 }
 
 /** Element `at` of an array of this dtype, as a number. */

@@ -2,7 +2,7 @@
  * Rewards of goals that are reached or not, over windows of steps: what the kernel `goal_reward`
  * makes on a device.
  */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 export interface GoalRewardOptions {
@@ -38,7 +38,7 @@ export function goalReward(options: GoalRewardOptions): Float32Array {
   checkKeys('goalReward', options, known);
   const { achieved, goal, steps, n, dims } = options;
   if (!(steps instanceof Int32Array))
-    throw typeError(`goalReward: steps must be an Int32Array, got ${shown(steps)}`);
+    throw typeError(`goalReward: steps must be an Int32Array, got ${describeValue(steps)}`);
   checkCount('goalReward: n', n);
   checkCount('goalReward: dims', dims);
   const rows = steps.length;
@@ -84,7 +84,7 @@ function checkFloats(
   shape: readonly number[],
 ): void {
   if (!(values instanceof Float32Array))
-    throw typeError(`goalReward: ${name} must be a Float32Array, got ${shown(values)}`);
+    throw typeError(`goalReward: ${name} must be a Float32Array, got ${describeValue(values)}`);
   const wanted = shape.reduce((product, each) => product * each, rows);
   if (values.length !== wanted) {
     const sizes = [`${rows} rows`, ...shape].join(' × ');
@@ -96,7 +96,7 @@ function checkFloats(
 
 function checkWithin(name: string, value: number, most: number): number {
   if (typeof value !== 'number')
-    throw typeError(`goalReward: ${name} must be a number, got ${shown(value)}`);
+    throw typeError(`goalReward: ${name} must be a number, got ${describeValue(value)}`);
   if (!(value >= 0 && value <= most))
     throw rangeError(`goalReward: ${name} must be within [0, ${most}], got ${value}`);
   return value;

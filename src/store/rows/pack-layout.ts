@@ -1,6 +1,6 @@
 /** Where each field lies in a packed row. Frozen once made; everyone may read it. */
 
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { FieldSpec } from './fields.ts';
@@ -102,7 +102,9 @@ export function offPolicyLayout(dims: {
  */
 export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
-    throw typeError(`fields must be an object of name → { shape, dtype? }, got ${shown(fields)}`);
+    throw typeError(
+      `fields must be an object of name → { shape, dtype? }, got ${describeValue(fields)}`,
+    );
   }
   const names = Object.keys(fields);
   if (names.length === 0) throw rangeError('fields must name at least one field, got none');
@@ -110,7 +112,9 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
     names.map((name) => {
       const spec: unknown = fields[name];
       if (typeof spec !== 'object' || spec === null || !Array.isArray((spec as FieldSpec).shape)) {
-        throw typeError(`fields.${name} must be { shape: number[], dtype? }, got ${shown(spec)}`);
+        throw typeError(
+          `fields.${name} must be { shape: number[], dtype? }, got ${describeValue(spec)}`,
+        );
       }
       checkKeys(`fields.${name}`, spec, ['shape', 'dtype']);
       const { shape, dtype = 'float32' } = spec as FieldSpec;
@@ -128,7 +132,8 @@ export function checkFields(fields: readonly FieldLayout[], rowBytes: number): v
   if (fields.length === 0) throw typeError('the layout names no fields');
   for (const { key, dtype, shape, offset, bytes } of fields) {
     const item = dtypes[checkDType(`field ${key}`, dtype)].bytes;
-    if (!Array.isArray(shape)) throw typeError(`field ${key} has no shape, but ${shown(shape)}`);
+    if (!Array.isArray(shape))
+      throw typeError(`field ${key} has no shape, but ${describeValue(shape)}`);
     for (const dim of shape) checkCount(`a dimension of field ${key}`, dim);
     checkCount(`where field ${key} begins`, offset, 0, rowBytes);
     if (bytes !== elementCount(shape) * item || offset % item !== 0 || offset + bytes > rowBytes)

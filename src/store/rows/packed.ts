@@ -1,5 +1,5 @@
 /** Rows that were packed elsewhere, and the mark that moves with them. */
-import { checkCount, checkKeys, shown } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 
@@ -27,7 +27,7 @@ export function checkPacked(
   mark: Mark | undefined,
 ): void {
   if (!(bytes instanceof Uint8Array))
-    throw typeError(`bytes must be a Uint8Array, got ${shown(bytes)}`);
+    throw typeError(`bytes must be a Uint8Array, got ${describeValue(bytes)}`);
   checkCount('rows', rows, 0);
   if (bytes.length !== rows * rowBytes)
     throw rangeError(
@@ -38,7 +38,7 @@ export function checkPacked(
   const { words, index, value } = mark;
   if (!(words instanceof BigUint64Array && isShared(words.buffer)))
     throw typeError(
-      `mark.words must be a BigUint64Array over a SharedArrayBuffer, got ${shown(words)}`,
+      `mark.words must be a BigUint64Array over a SharedArrayBuffer, got ${describeValue(words)}`,
     );
   checkCount('mark.index', index, 0, words.length - 1);
   checkCount('mark.value', value, 0);

@@ -5,13 +5,13 @@
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
-import { checkCount, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { checkCount, checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { arrayOf, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
 import { BellBoard } from '../../shm/bell.ts';
 import { Int64 } from '../../shm/int64.ts';
 import { allocateShared, checkRoom, checkShared } from '../../shm/memory.ts';
-import { checkLimiter, insideOfLimiter, RateLimiter } from '../rate-limiter.ts';
+import { checkLimiter, internalsOfLimiter, RateLimiter } from '../rate-limiter.ts';
 import type { LoadOptions } from './data-set.ts';
 import { checkNonFinite, type NonFiniteNumbers, rowKind } from './field-roles.ts';
 import type {
@@ -24,11 +24,10 @@ import type {
   SchemaRowsOf,
   TransitionsOf,
 } from './fields.ts';
-import { keptAddon } from './kept-addon.ts';
-import { type Ledger, rowsLedger } from './ledger.ts';
 import { dumpRows, loadRows } from './load.ts';
 import { checkFields, offPolicyLayout, type PackLayout, schemaLayout } from './pack-layout.ts';
 import { checkPacked, type Mark } from './packed.ts';
+import { persistenceAddon } from './persistence-addon.ts';
 import { RowInput } from './row-input.ts';
 import { type BufferHandle, rowsAddon } from './rows-addon.ts';
 import {
@@ -39,6 +38,7 @@ import {
   type SampleOptions,
 } from './sampler.ts';
 import { KIND, type SharedReplayBuffer } from './shared-rows.ts';
+import { rowsSnapshotIO, type SnapshotIO } from './snapshot-io.ts';
 
 /** indices into rows are 32 bits wide */
 const MAX_CAPACITY = MAX_DRAW_SIZE;
@@ -47,7 +47,7 @@ const offPolicyOptions = ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limit
 export type { SharedReplayBuffer };
 
 /** For the package itself; not exported from it. */
-export let insideOfBuffer: (buffer: ReplayBuffer) => {
+export let internalsOfBuffer: (buffer: ReplayBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
   /**
@@ -61,7 +61,7 @@ export let insideOfBuffer: (buffer: ReplayBuffer) => {
   readonly reserved: Int64;
   readonly committed: Int64;
   /** for checkpoints */
-  readonly ledger: Ledger;
+  readonly ledger: SnapshotIO;
   /**
    * For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed.
    */
@@ -80,7 +80,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   readonly limiter: RateLimiter | null;
   readonly #bells: BellBoard;
   readonly #memory: Float64Array;
-  readonly #limiting: ReturnType<typeof insideOfLimiter> | null;
+  readonly #limiting: ReturnType<typeof internalsOfLimiter> | null;
   readonly #shared: SharedReplayBuffer<F, R>;
   readonly #input: RowInput;
   readonly #result = new Float64Array(3);
@@ -93,25 +93,25 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   static {
-    insideOfBuffer = (buffer) => ({
+    internalsOfBuffer = (buffer) => ({
       bells: buffer.#bells,
       memory: buffer.#memory,
       rowsAt: rowsAddon().layouts.rows.bytes,
       reserved: buffer.#counter('reserved'),
       committed: buffer.#counter('committed'),
-      ledger: rowsLedger(buffer, buffer.#memory),
-      setCounters: (ptr) => keptAddon().setRows(buffer.#memory, ptr),
+      ledger: rowsSnapshotIO(buffer, buffer.#memory),
+      setCounters: (ptr) => persistenceAddon().setRows(buffer.#memory, ptr),
     });
   }
 
   private constructor(key: unknown, shared: SharedReplayBuffer<F, R>, limiter: RateLimiter | null) {
-    checkOurs(key, 'ReplayBuffer', 'ReplayBuffer.create(), offPolicy() or attach()');
+    checkInternal(key, 'ReplayBuffer', 'ReplayBuffer.create(), offPolicy() or attach()');
     const { memory, offset, capacity, layout, nonFinite } = shared;
     this.capacity = capacity;
     this.layout = layout;
     this.rowBytes = layout.rowBytes;
     this.limiter = limiter;
-    this.#limiting = limiter && insideOfLimiter(limiter);
+    this.#limiting = limiter && internalsOfLimiter(limiter);
     this.#memory = new Float64Array(
       memory,
       offset,
@@ -201,7 +201,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     checkFields(Object.values(shared.layout.fields ?? {}), rowBytes);
     checkNonFinite(shared.nonFinite);
     return new ReplayBuffer(
-      OURS,
+      INTERNAL,
       shared,
       shared.limiter === null ? null : RateLimiter.attach(shared.limiter),
     );
@@ -228,7 +228,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
       layout.rowBytes,
     );
     const how = { capacity, layout, offPolicy, nonFinite, limiter: limiter?.share() ?? null };
-    return new ReplayBuffer(OURS, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
+    return new ReplayBuffer(INTERNAL, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
   }
 
   /** A plain object for postMessage or workerData; the limiter goes with it. */

@@ -2,7 +2,7 @@
  * Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its
  * thread's only.
  */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { type CodedError, rangeError, typeError } from '../../base/errors.ts';
 import { isNext, notFinite, numberAt, packedNumber } from './field-roles.ts';
@@ -60,7 +60,7 @@ export class RowInput {
   /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
   lineUp(given: object): LinedUp {
     if (typeof given !== 'object' || given === null)
-      throw typeError(`add() needs an object of fields, got ${shown(given)}`);
+      throw typeError(`add() needs an object of fields, got ${describeValue(given)}`);
     let values = given as Readonly<Record<string, unknown>>;
     for (const key in values)
       if (!this.#known.has(key) && values[key] !== undefined) throw this.#unknown(key);
@@ -170,14 +170,14 @@ function endsOf(
 function flagsOf(key: string, value: unknown, rows: number): Uint8Array {
   if (!(value instanceof Float32Array || value instanceof Uint8Array || Array.isArray(value)))
     throw typeError(
-      `${key} must be a Float32Array, a Uint8Array or an array of booleans, got ${shown(value)}`,
+      `${key} must be a Float32Array, a Uint8Array or an array of booleans, got ${describeValue(value)}`,
     );
   if (value.length !== rows)
     throw rangeError(`${key} must hold one element per row = ${rows}, got ${value.length}`);
   return Uint8Array.from(value as ArrayLike<unknown>, (flag, row) => {
     if (flag === 0 || flag === false) return 0;
     if (flag === 1 || flag === true) return 1;
-    throw rangeError(`${key} of row ${row} must be 0 or 1, got ${shown(flag)}`);
+    throw rangeError(`${key} of row ${row} must be 0 or 1, got ${describeValue(flag)}`);
   });
 }
 
@@ -187,7 +187,9 @@ function checkArray(field: FieldInput, key: string, value: unknown): asserts val
       `add() was not given ${key} (${field.dtype}, ${field.elements} elements per row)`,
     );
   if (!(value instanceof field.array)) {
-    throw typeError(`${key} must be a ${field.array.name} (${field.dtype}), got ${shown(value)}`);
+    throw typeError(
+      `${key} must be a ${field.array.name} (${field.dtype}), got ${describeValue(value)}`,
+    );
   }
 }
 
@@ -206,7 +208,9 @@ function checkMask(mask: unknown, rows: number, understood: boolean): ArrayBuffe
   const bytes =
     mask instanceof Uint8Array || mask instanceof Int8Array || mask instanceof Uint8ClampedArray;
   if (!bytes && !Array.isArray(mask)) {
-    throw typeError(`${MASK} must be a Uint8Array or an array of booleans, got ${shown(mask)}`);
+    throw typeError(
+      `${MASK} must be a Uint8Array or an array of booleans, got ${describeValue(mask)}`,
+    );
   }
   if (mask.length !== rows)
     throw rangeError(`${MASK} must hold one element per row = ${rows}, got ${mask.length}`);

@@ -2,7 +2,7 @@
  * Hindsight goals: what a later step achieved, taken for what was wanted (Andrychowicz et al.,
  * 2017).
  */
-import { checkKeys, checkOurs, OURS, shown } from '../../base/checks.ts';
+import { checkInternal, checkKeys, describeValue, INTERNAL } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { nextKey, type StepLayout } from '../lanes/schema.ts';
 
@@ -27,7 +27,7 @@ export class Hindsight {
   readonly ratio: number;
 
   constructor(key: unknown, { goal, achieved, strategy, ratio }: Required<HindsightOptions>) {
-    checkOurs(key, 'Hindsight', 'hindsight()');
+    checkInternal(key, 'Hindsight', 'hindsight()');
     this.goal = goal;
     this.achieved = achieved;
     this.strategy = strategy;
@@ -48,14 +48,15 @@ export function hindsight(options: HindsightOptions): Hindsight {
   const { goal, achieved, strategy = 'future', ratio = 0.8 } = options;
   for (const [name, value] of Object.entries({ goal, achieved }))
     if (typeof value !== 'string')
-      throw typeError(`hindsight: ${name} must name an observation, got ${shown(value)}`);
+      throw typeError(`hindsight: ${name} must name an observation, got ${describeValue(value)}`);
   if (!strategies.includes(strategy))
     throw typeError(
-      `strategy must be ${strategies.map((s) => `'${s}'`).join(', ')}, got ${shown(strategy)}`,
+      `strategy must be ${strategies.map((s) => `'${s}'`).join(', ')}, got ${describeValue(strategy)}`,
     );
-  if (typeof ratio !== 'number') throw typeError(`ratio must be a number, got ${shown(ratio)}`);
+  if (typeof ratio !== 'number')
+    throw typeError(`ratio must be a number, got ${describeValue(ratio)}`);
   if (!(ratio >= 0 && ratio <= 1)) throw rangeError(`ratio must be from 0 to 1, got ${ratio}`);
-  return new Hindsight(OURS, { goal, achieved, strategy, ratio });
+  return new Hindsight(INTERNAL, { goal, achieved, strategy, ratio });
 }
 
 /** Throws unless both are observations of one kind, and unstacked. */
@@ -65,7 +66,7 @@ export function checkHindsight(
   stack: Readonly<Record<string, number>>,
 ): void {
   if (!(relabel instanceof Hindsight))
-    throw typeError(`relabel must be what hindsight() makes, got ${shown(relabel)}`);
+    throw typeError(`relabel must be what hindsight() makes, got ${describeValue(relabel)}`);
   const [goal, achieved] = [relabel.goal, relabel.achieved].map((name) => {
     const field = layout.fields.find(({ key }) => key === name);
     if (!field?.observation)

@@ -1,5 +1,5 @@
 /** Views: what a sample is made of. Checked once, frozen, and good for one schema. */
-import { checkCount, checkKeys, checkOurs, shown } from '../../base/checks.ts';
+import { checkCount, checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { StepFields, StepLayout } from '../lanes/schema.ts';
 import { checkHindsight, type Hindsight } from './hindsight.ts';
@@ -80,7 +80,7 @@ export class View<
 
   /** The package's own: takes a ViewSpec. */
   constructor(key: unknown, given: { kind: K }) {
-    checkOurs(key, 'View', 'buffer.transitions() or buffer.windows()');
+    checkInternal(key, 'View', 'buffer.transitions() or buffer.windows()');
     const spec = given as ViewSpec & { kind: K };
     this.kind = spec.kind;
     this.#spec = Object.freeze({ ...spec });
@@ -98,7 +98,8 @@ export function transitionsSpec(
   checkKeys('transitions', options, ['nStep', 'gamma', 'stack', 'pad', 'relabel']);
   const { nStep = 1, gamma = 0.99, relabel } = options;
   checkCount('nStep', nStep);
-  if (typeof gamma !== 'number') throw typeError(`gamma must be a number, got ${shown(gamma)}`);
+  if (typeof gamma !== 'number')
+    throw typeError(`gamma must be a number, got ${describeValue(gamma)}`);
   if (!(gamma >= 0 && gamma <= 1)) throw rangeError(`gamma must be from 0 to 1, got ${gamma}`);
   const stack = checkStack(options.stack, layout);
   checkFits(`nStep ${nStep}`, nStep, stack, perLane);
@@ -127,7 +128,9 @@ export function windowsSpec(
   checkCount('length', length);
   checkCount('burnIn', burnIn, 0);
   if (!edges.includes(at))
-    throw typeError(`edges must be ${edges.map((e) => `'${e}'`).join(', ')}, got ${shown(at)}`);
+    throw typeError(
+      `edges must be ${edges.map((e) => `'${e}'`).join(', ')}, got ${describeValue(at)}`,
+    );
   const stack = checkStack(options.stack, layout);
   checkFits(`burnIn ${burnIn} + length ${length}`, burnIn + length, stack, perLane);
   const pad = checkPad(options.pad);
@@ -146,7 +149,7 @@ export function windowsSpec(
 
 function checkPad(pad: unknown = 'repeat'): 'repeat' | 'zero' {
   if (pad !== 'repeat' && pad !== 'zero')
-    throw typeError(`pad must be 'repeat' or 'zero', got ${shown(pad)}`);
+    throw typeError(`pad must be 'repeat' or 'zero', got ${describeValue(pad)}`);
   return pad;
 }
 
@@ -156,7 +159,7 @@ function checkStack(stack: unknown, layout: StepLayout): Stack {
   if (stack === undefined) return Object.freeze(frames);
   if (typeof stack !== 'object' || stack === null)
     throw typeError(
-      `stack must be an object of frames by field, e.g. { obs: 4 }, got ${shown(stack)}`,
+      `stack must be an object of frames by field, e.g. { obs: 4 }, got ${describeValue(stack)}`,
     );
   const known = layout.fields.filter(({ observation }) => observation).map(({ key }) => key);
   for (const [name, count] of Object.entries(stack)) {

@@ -2,7 +2,7 @@
  * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer,
  * any number of readers, no lock, never torn. The writer's side for actors is weight-versions.ts.
  */
-import { checkCount, checkFlag, checkKeys, checkOurs, OURS } from '../../base/checks.ts';
+import { checkCount, checkFlag, checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { allocateShared, checkRoom, checkShared, PAGE } from '../../shm/memory.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
@@ -37,7 +37,7 @@ export class WeightMailbox {
   }
 
   private constructor(key: unknown, shared: SharedWeightMailbox) {
-    checkOurs(key, 'WeightMailbox', 'WeightMailbox.create() or attach()');
+    checkInternal(key, 'WeightMailbox', 'WeightMailbox.create() or attach()');
     this.#shared = shared;
     this.length = shared.length;
     this.#versions = new WeightVersions(shared);
@@ -57,7 +57,7 @@ export class WeightMailbox {
       PAGE,
       1,
     );
-    return new WeightMailbox(OURS, Object.freeze({ kind: KIND, ...place, length }));
+    return new WeightMailbox(INTERNAL, Object.freeze({ kind: KIND, ...place, length }));
   }
 
   /** The same mailbox in another thread. Throws a TypeError unless it came from share(). */
@@ -69,7 +69,7 @@ export class WeightMailbox {
       'WeightMailbox.attach() needs what share() of a mailbox returned',
     );
     checkRoom(shared, mailboxBytes(checkCount('length', shared.length, 1, 2 ** 29)));
-    return new WeightMailbox(OURS, shared);
+    return new WeightMailbox(INTERNAL, shared);
   }
 
   share(): SharedWeightMailbox {

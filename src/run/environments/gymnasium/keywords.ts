@@ -3,7 +3,7 @@
  * undefined, Maps), so each value is sent with its kind, and one that Python cannot have as it is
  * throws with its name. hotslot_gymnasium.py reads them in value_of().
  */
-import { shown } from '../../../base/checks.ts';
+import { describeValue } from '../../../base/checks.ts';
 import { dtypeOf, type TypedArray } from '../../../base/dtype.ts';
 import { typeError } from '../../../base/errors.ts';
 
@@ -17,7 +17,9 @@ export function keywords(kwargs: unknown, more?: unknown): Sent {
   const all = new Map<string, Sent>();
   for (const [name, given] of Object.entries({ kwargs, 'the environment options': more ?? {} })) {
     if (!isPlain(given))
-      throw typeError(`${name} must be an object of keyword arguments, got ${shown(given)}`);
+      throw typeError(
+        `${name} must be an object of keyword arguments, got ${describeValue(given)}`,
+      );
     for (const [key, value] of entriesOf(name, given))
       all.set(key, sent(`${name}: ${key}`, value, [given]));
   }
@@ -50,7 +52,7 @@ function sent(name: string, value: unknown, within: readonly object[]): Sent {
       `${name} is undefined, which Python does not have: leave it out, or give null for None`,
     );
   if (typeof value !== 'object')
-    throw typeError(`${name} is ${shown(value)}, which cannot be sent to Python`);
+    throw typeError(`${name} is ${describeValue(value)}, which cannot be sent to Python`);
   if (within.includes(value))
     throw typeError(`${name} contains itself, and cannot be sent to Python`);
   const inside = [...within, value];
@@ -66,7 +68,7 @@ function sent(name: string, value: unknown, within: readonly object[]): Sent {
       'dict',
       Array.from(value, ([key, each]) => [
         keyOf(name, key),
-        sent(`${name}.${shown(key)}`, each, inside),
+        sent(`${name}.${describeValue(key)}`, each, inside),
       ]),
     ];
   if (isPlain(value))
@@ -75,12 +77,14 @@ function sent(name: string, value: unknown, within: readonly object[]): Sent {
       entriesOf(name, value).map(([key, each]) => [key, sent(`${name}.${key}`, each, inside)]),
     ];
   throw typeError(
-    `${name} is ${shown(value)}, which cannot be sent to Python: give plain objects, Maps, arrays, typed arrays, numbers, strings, booleans or null`,
+    `${name} is ${describeValue(value)}, which cannot be sent to Python: give plain objects, Maps, arrays, typed arrays, numbers, strings, booleans or null`,
   );
 }
 
 function keyOf(name: string, key: unknown): Sent {
   if (typeof key === 'object' && key !== null)
-    throw typeError(`${name} has ${shown(key)} as a key, which a dict of Python cannot have`);
-  return sent(`${name}: key ${shown(key)}`, key, []);
+    throw typeError(
+      `${name} has ${describeValue(key)} as a key, which a dict of Python cannot have`,
+    );
+  return sent(`${name}: key ${describeValue(key)}`, key, []);
 }

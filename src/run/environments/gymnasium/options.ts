@@ -1,6 +1,6 @@
 /** What gymnasium() is told, checked. */
 import { resolve } from 'node:path';
-import { checkCount, checkKeys, checkPath, shown } from '../../../base/checks.ts';
+import { checkCount, checkKeys, checkPath, describeValue } from '../../../base/checks.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
 import { keywords } from './keywords.ts';
 
@@ -76,26 +76,27 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   } = options;
   const { output = 'kept' } = options;
   for (const [name, value] of Object.entries({ id, entry, python }))
-    if (typeof value !== 'string') throw typeError(`${name} must be a string, got ${shown(value)}`);
+    if (typeof value !== 'string')
+      throw typeError(`${name} must be a string, got ${describeValue(value)}`);
   if ((id === '') === (entry === ''))
     throw typeError(
       "gymnasium() needs either id, such as 'CartPole-v1', or entry, such as 'my_module:make'",
     );
   if (entry !== '' && !/^[\w.]+:\w+$/.test(entry))
-    throw rangeError(`entry must be 'module:function', got ${shown(entry)}`);
+    throw rangeError(`entry must be 'module:function', got ${describeValue(entry)}`);
   keywords(kwargs);
   if (vectorization !== '' && (entry !== '' || !modes.includes(vectorization)))
     throw rangeError(
       entry !== ''
         ? 'vectorization is of an id: a function with a parameter num_envs makes a vector environment itself'
-        : `vectorization must be one of ${modes.join(', ')}, got ${shown(vectorization)}`,
+        : `vectorization must be one of ${modes.join(', ')}, got ${describeValue(vectorization)}`,
     );
   if (typeof path !== 'string' && !(path instanceof URL))
-    throw typeError(`path must be a folder, as a string or a URL, got ${shown(path)}`);
+    throw typeError(`path must be a folder, as a string or a URL, got ${describeValue(path)}`);
   if (typeof timeout !== 'number' || !(timeout > 0))
-    throw rangeError(`timeout must be a number of seconds above 0, got ${shown(timeout)}`);
+    throw rangeError(`timeout must be a number of seconds above 0, got ${describeValue(timeout)}`);
   if (output !== 'kept' && output !== 'shown')
-    throw rangeError(`output must be 'kept' or 'shown', got ${shown(output)}`);
+    throw rangeError(`output must be 'kept' or 'shown', got ${describeValue(output)}`);
   const folder = checkPath('gymnasium: path', path === '' ? '.' : path);
   // A name alone is looked up in PATH.
   const program = python.includes('/') ? resolve(python) : python;

@@ -1,5 +1,5 @@
 /** Episodes of environments that Python steps, in each of Gymnasium's three ways to begin anew. */
-import { shown } from '../../../base/checks.ts';
+import { describeValue } from '../../../base/checks.ts';
 import type { TypedArray } from '../../../base/dtype.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
 import { takeActions } from '../actions.ts';
@@ -164,7 +164,7 @@ export class GymnasiumSteps implements SteppedSet {
         const i = Math.floor(at / size);
         if (last && terminated[i] && !this.#over[i]) continue;
         throw typeError(
-          `${this.#name(i)}: ${by} gave ${shown(to[at])} as number ${at % size} of an observation${this.#when(i)}`,
+          `${this.#name(i)}: ${by} gave ${describeValue(to[at])} as number ${at % size} of an observation${this.#when(i)}`,
         );
       }
   }

@@ -1,9 +1,9 @@
 /**
- * The slots' host halves, one behind the other in shared memory. The one place that says where a
+ * The slots' host buffers, one behind the other in shared memory. The one place that says where a
  * half and its parts lie; the parts' own bytes are drawn in slot.ts. Any thread may make the views;
  * what it writes is its slot's owner's (Slot-1).
  */
-import { checkCount, shown } from '../../base/checks.ts';
+import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { allocateShared, isShared, PAGE, roundUp } from '../../shm/memory.ts';
 import {
@@ -16,8 +16,8 @@ import {
   ROWS_AT,
 } from './slot.ts';
 
-/** How another thread finds the same halves. */
-export interface HostHalvesShare {
+/** How another thread finds the same buffers. */
+export interface HostBuffersShare {
   /** all of them */
   readonly memory: Uint8Array;
   /** bytes that the rows of one slot take */
@@ -31,9 +31,9 @@ export interface HostHalvesShare {
   readonly fresh: { readonly at: number; readonly bytes: number } | null;
 }
 
-type HalfSizes = Pick<HostHalvesShare, 'batchBytes' | 'priorityBytes'>;
+type HostBufferSizes = Pick<HostBuffersShare, 'batchBytes' | 'priorityBytes'>;
 
-export class HostHalves {
+export class HostBuffers {
   readonly memory: Uint8Array;
   /** bytes from one half to the next */
   readonly stride: number;
@@ -41,13 +41,13 @@ export class HostHalves {
   readonly out: number;
   /** where the priorities that come home lie in a half, behind `out` */
   readonly prioritiesAt: number;
-  readonly #share: HostHalvesShare;
+  readonly #share: HostBuffersShare;
   readonly #params: Float64Array[] = [];
   readonly #heads: Int32Array[] = [];
   readonly #marks: Float64Array[] = [];
   readonly #scalars: Float32Array[] = [];
 
-  constructor(share: HostHalvesShare) {
+  constructor(share: HostBuffersShare) {
     const { memory, batchBytes } = share;
     this.#share = share;
     this.memory = memory;
@@ -58,7 +58,7 @@ export class HostHalves {
     checkCount('priorityBytes', share.priorityBytes, 0);
     if (!isShared(memory.buffer) || memory.length % this.stride !== 0)
       throw typeError(
-        `${shown(memory)} bytes are no halves of ${this.stride} bytes in shared memory`,
+        `${describeValue(memory)} bytes are no hostBuffers of ${this.stride} bytes in shared memory`,
       );
     const { buffer } = memory;
     for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {
@@ -69,17 +69,17 @@ export class HostHalves {
     }
   }
 
-  /** Bytes that so many halves take. */
-  static bytes(depth: number, sizes: HalfSizes): number {
+  /** Bytes that the buffers of `depth` slots take. */
+  static bytes(depth: number, sizes: HostBufferSizes): number {
     return depth * strideOf(sizes);
   }
-  static allocate(depth: number, sizes: Omit<HostHalvesShare, 'memory'>): HostHalves {
+  static allocate(depth: number, sizes: Omit<HostBuffersShare, 'memory'>): HostBuffers {
     const { batchBytes } = sizes;
-    const bytes = HostHalves.bytes(depth, sizes);
+    const bytes = HostBuffers.bytes(depth, sizes);
     const place = allocateShared(`${depth} host slots of ${batchBytes} bytes`, bytes, PAGE);
-    return new HostHalves({ ...sizes, memory: new Uint8Array(place.memory, place.offset, bytes) });
+    return new HostBuffers({ ...sizes, memory: new Uint8Array(place.memory, place.offset, bytes) });
   }
-  share(): HostHalvesShare {
+  share(): HostBuffersShare {
     return this.#share;
   }
 
@@ -120,7 +120,7 @@ export class HostHalves {
     return this.#marks[slot] as Float64Array;
   }
   /** What comes home: the whole of `out`, and priorities where there are any. */
-  homeBytes(slot: number): Uint8Array {
+  readbackBytes(slot: number): Uint8Array {
     const at = slot * this.stride + this.out;
     return this.memory.subarray(at, at + OUT_BYTES + this.#share.priorityBytes);
   }
@@ -152,6 +152,6 @@ function outAt(batchBytes: number): number {
   return roundUp(ROWS_AT + batchBytes, 64);
 }
 /** A device registers whole pages. */
-function strideOf({ batchBytes, priorityBytes }: HalfSizes): number {
+function strideOf({ batchBytes, priorityBytes }: HostBufferSizes): number {
   return roundUp(outAt(batchBytes) + OUT_BYTES + priorityBytes, PAGE);
 }

@@ -7,16 +7,16 @@ import { fillSafetensors } from '../../base/arrays/safetensors.ts';
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import type { DType } from '../../base/dtype.ts';
 import { typeError } from '../../base/errors.ts';
-import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
-import { treeParts } from '../../store/lanes/ledger.ts';
-import { insideOfSampler } from '../../store/prioritized.ts';
-import type { LaneStates } from '../../store/rows/ledger.ts';
+import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
+import { treeParts } from '../../store/lanes/snapshot-io.ts';
+import { internalsOfSampler } from '../../store/prioritized.ts';
+import type { LaneStates } from '../../store/rows/snapshot-io.ts';
 import { factsOf, learnerFacts } from './facts.ts';
 import type { Folder, HeldFile } from './folder.ts';
 import type { PartFacts, PartName } from './manifest.ts';
 import { type KnownParts, samplerOf } from './parts.ts';
 
-export interface Taken {
+export interface Snapshot {
   readonly parts: Partial<Record<PartName, PartFacts>>;
   readonly tick: number;
   /** of the buffer's lanes; null without one */
@@ -32,15 +32,15 @@ export interface Taken {
 }
 
 /** `pool`: what the collectors of a pool say, which stand still too. */
-export async function take(
+export async function takeSnapshot(
   known: KnownParts,
   folder: Folder,
   save: number,
   pool: unknown,
-): Promise<Taken> {
+): Promise<Snapshot> {
   const begun: unknown[] = [];
   try {
-    return await taken(known, folder, save, pool, begun);
+    return await snapshotOf(known, folder, save, pool, begun);
   } catch (error) {
     // Whatever went wrong, nothing moves while a learner is still being read.
     await Promise.allSettled(begun);
@@ -49,13 +49,13 @@ export async function take(
 }
 
 /** `begun`: what goes on by itself once it was begun. */
-async function taken(
+async function snapshotOf(
   known: KnownParts,
   folder: Folder,
   save: number,
   pool: unknown,
   begun: unknown[],
-): Promise<Taken> {
+): Promise<Snapshot> {
   const { buffer, ledger, limiter, mailbox, pipeline, learner, collectors, extra } = known;
   const facts = factsOf(known);
   const parts: Partial<Record<PartName, PartFacts>> = {};
@@ -67,7 +67,7 @@ async function taken(
   if (state instanceof Promise) state.catch(() => {}); // told when it is awaited
   begun.push(state);
   let tick = -1;
-  const position = pipeline && insideOf(pipeline).positions.take();
+  const position = pipeline && internalsOf(pipeline).positions.take();
   if (position) {
     const { updates, prepared, ...where } = position;
     tick = where.tick;
@@ -85,7 +85,7 @@ async function taken(
   }
   const lanes = ledger?.states() ?? null;
   if (limiter) {
-    const ahead = pipeline ? insideOf(pipeline).positions.countedAhead : 0;
+    const ahead = pipeline ? internalsOf(pipeline).positions.countedAhead : 0;
     parts.limiter = {
       is: facts.limiter!,
       inserts: limiter.inserts,
@@ -111,7 +111,7 @@ async function taken(
   plain.catch(() => {}); // told when it is awaited
   if (buffer) {
     const sampler = samplerOf(buffer);
-    const binding = sampler && insideOfSampler(sampler).binding;
+    const binding = sampler && internalsOfSampler(sampler).binding;
     if (binding && 'lanes' in buffer) {
       const {
         leaves,

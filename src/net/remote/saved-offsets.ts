@@ -2,9 +2,9 @@
  * The marks of remote collectors in a checkpoint: with them, a learner that goes on takes no row
  * twice.
  */
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
-import { MAX_SESSIONS, type Marks, type SavedMark } from './marks.ts';
+import { MAX_SESSIONS, type SavedOffset, type SessionOffsets } from './session-offsets.ts';
 
 const KIND = 'hotslot.RemoteCollectors.state';
 
@@ -13,27 +13,27 @@ interface SavedRemote {
   readonly kind: typeof KIND;
   /** older checkpoints do not say it */
   readonly shards?: number;
-  readonly marks: readonly SavedMark[];
+  readonly marks: readonly SavedOffset[];
 }
 
 /** While nobody adds. */
-export const savedRemote = (marks: readonly Marks[]): SavedRemote => ({
+export const savedRemote = (marks: readonly SessionOffsets[]): SavedRemote => ({
   kind: KIND,
   shards: marks.length,
   marks: marks.flatMap((each) => each.saved()),
 });
 
-export function checkResumed(resume: unknown, shards: number): readonly SavedMark[] {
+export function checkResumed(resume: unknown, shards: number): readonly SavedOffset[] {
   if (resume === undefined || resume === null) return [];
   const { kind, marks, shards: before = shards } = resume as Partial<SavedRemote>;
   if (kind !== KIND || !Array.isArray(marks) || marks.length > MAX_SESSIONS)
     throw typeError(
-      `resume must be what Checkpoint.restore() gave as collectors of RemoteCollectors, got ${shown(resume)}`,
+      `resume must be what Checkpoint.restore() gave as collectors of RemoteCollectors, got ${describeValue(resume)}`,
     );
   // A host stays at its stream: what lies there would be taken by a thread that has not its mark.
   if (before !== shards)
     throw rangeError(
-      `shards must be ${shown(before)}, as they were of what resume is of, got ${shards}`,
+      `shards must be ${describeValue(before)}, as they were of what resume is of, got ${shards}`,
     );
   return marks;
 }

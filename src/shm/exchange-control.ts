@@ -42,7 +42,7 @@ export type RankState = (typeof RankState)[keyof typeof RankState];
 const NUMBERS = 2 ** 30;
 
 /** Bytes for so many ranks and buffers, from a cache line's start on. */
-export function exchangeWordsBytes(ranks: number, buffers: number): number {
+export function exchangeControlBytes(ranks: number, buffers: number): number {
   return 4 * (NOTE_WORDS + ranks * (LINE + BELL_WORDS) + buffers * LINE);
 }
 
@@ -97,7 +97,7 @@ export function checkElsewhere(): void {
   checkLayout('ranks', 'the words of an exchange', ours, elsewhere().layout);
 }
 
-export class ExchangeWords {
+export class ExchangeControlBlock {
   readonly ranks: number;
   /** what is native code's to read and write too */
   readonly views: Readonly<Record<'note' | 'states' | 'bells' | 'halves', Int32Array>>;

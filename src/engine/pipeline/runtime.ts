@@ -7,9 +7,9 @@
 import { coresNow } from '../../base/cores.ts';
 import { type PipelineError, stateError, unavailableError } from '../../base/errors.ts';
 import type { HostMemory } from '../../device/device.ts';
-import { homeFor, lendHost } from '../../device/lend.ts';
+import { lendHost, readbackBufferFor } from '../../device/lend.ts';
 import { waitEventSync } from '../../device/open.ts';
-import { Parts } from '../../device/owner.ts';
+import { OwnedParts } from '../../device/owner.ts';
 import type { PinnedHost } from '../../device/storage.ts';
 import type { Bell } from '../../shm/bell.ts';
 import {
@@ -46,14 +46,14 @@ const DRAIN_MS = 5000;
  */
 const leaked = new Set<Slots>();
 
-interface PartsEvents {
+interface RuntimeEvents {
   /** true when there was a listener */
   error(failure: PipelineError): boolean;
   restart(hosted: readonly Role[], reason: Error): void;
   warning(message: string): void;
 }
 
-export class PipelineParts {
+export class PipelineRuntime {
   readonly slots: Slots;
   readonly ring: Ring;
   readonly threads: ActorThreads | null;
@@ -65,14 +65,14 @@ export class PipelineParts {
   /** what did not go as wanted while this was made, in words */
   readonly warnings: string[] = [];
   readonly #options: CheckedOptions;
-  readonly #events: PartsEvents;
+  readonly #events: RuntimeEvents;
   readonly #inline: Actor[];
   /**
    * what its actors have: pack's bell, and inline actors themselves. Goes when they have stopped
    */
-  readonly #used = new Parts('this pipeline');
+  readonly #used = new OwnedParts('this pipeline');
   /** what the device may work on: goes when that work is over, and may refuse once */
-  readonly #owned = new Parts('this pipeline');
+  readonly #owned = new OwnedParts('this pipeline');
   /** close() was called: every other call throws */
   closing = false;
   #waiters = 0;
@@ -80,7 +80,7 @@ export class PipelineParts {
   /** a caller was thrown the failure */
   #thrown = false;
 
-  constructor(options: CheckedOptions, events: PartsEvents) {
+  constructor(options: CheckedOptions, events: RuntimeEvents) {
     this.#options = options;
     this.#events = events;
     const { source, depth, mailbox, placement } = options;
@@ -90,7 +90,7 @@ export class PipelineParts {
       timed: options.trace !== false && options.trace.deviceEvents,
     });
     this.warnings.push(...this.slots.backend.warnings, ...this.slots.warnings);
-    using making = this.#owned.making();
+    using construction = this.#owned.construction();
     this.#owned.own(this.slots);
     const { journal: journalCapacity, baseSeed } = options;
     const [hosts, manualHosts] = [hostsIn(placement.threads), hostsIn(placement.manual)];
@@ -106,7 +106,7 @@ export class PipelineParts {
         warn,
       ) as [HostMemory];
       this.#owned.own(memory);
-      this.#home = homeFor(this.slots.device, memory.kind, memory.bytes, warn);
+      this.#home = readbackBufferFor(this.slots.device, memory.kind, memory.bytes, warn);
       if (this.#home) this.#owned.own(this.#home);
       this.mailbox = this.#home ?? memory;
     }
@@ -121,7 +121,7 @@ export class PipelineParts {
     this.#used.own({ close: () => bells.release(bell) });
     source.take();
     this.#owned.own({ close: () => source.release() });
-    using taking = this.#used.making();
+    using taking = this.#used.construction();
     this.ring.bells.adoptPackBell(bell);
     const setup = this.#setup(bell);
     this.#inline = inline
@@ -140,7 +140,7 @@ export class PipelineParts {
     };
     this.threads = inline ? null : new ActorThreads(started);
     taking.done();
-    making.done();
+    construction.done();
   }
 
   get inline(): boolean {
@@ -154,7 +154,7 @@ export class PipelineParts {
       source: this.slots.plan.share,
       packBell: packBell.index,
       mailbox: mailbox?.share() ?? null,
-      mailboxHome: this.#home?.handle ?? 0,
+      mailboxReadback: this.#home?.handle ?? 0,
       slots: this.slots.share(),
       deviceRows: this.slots.deviceRows?.share() ?? null,
       averaging: this.averaging?.share() ?? null,
@@ -338,7 +338,7 @@ export class PipelineParts {
       return;
     }
     if (this.#options.mailbox) versionsOf(this.#options.mailbox).abandon();
-    const spent = this.slots.comeHome(this.ring);
+    const spent = this.slots.readBack(this.ring);
     this.slots.updates?.applyPending(this.slots.host, spent);
     more();
     this.#owned.close();

@@ -32,7 +32,7 @@ export interface GatheredColumn {
   readonly instead: { readonly field: StepField; readonly list: number } | null;
 }
 
-export interface KeptLayout {
+export interface DeviceBatchLayout {
   /** what travels: columns that are no fields lie there, a field's place is that of its list */
   readonly made: BatchLayout;
   /** a field's columns, by name */
@@ -52,12 +52,12 @@ function placesOfRow({ kind, nStep, length, burnIn, stack, relabel }: ViewSpec):
 }
 
 /** Columns of batches of so many rows, of a buffer of so many places. */
-export function keptLayout(
+export function deviceBatchLayout(
   columns: readonly Column[],
   spec: ViewSpec,
   rows: number,
   places: number,
-): KeptLayout {
+): DeviceBatchLayout {
   let end = 0;
   const take = (bytes: number) => {
     const at = roundUp(end, COLUMN_ALIGNMENT);

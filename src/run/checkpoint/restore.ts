@@ -8,13 +8,13 @@ import { deserialize } from 'node:v8';
 import { readSafetensors } from '../../base/arrays/safetensors.ts';
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
-import { insideOf } from '../../engine/pipeline/replay-pipeline.ts';
-import { restoreTree } from '../../store/lanes/ledger.ts';
-import { insideOfSampler } from '../../store/prioritized.ts';
-import { insideOfLimiter } from '../../store/rate-limiter.ts';
-import type { LaneStates } from '../../store/rows/ledger.ts';
+import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
+import { restoreTree } from '../../store/lanes/snapshot-io.ts';
+import { internalsOfSampler } from '../../store/prioritized.ts';
+import { internalsOfLimiter } from '../../store/rate-limiter.ts';
+import type { LaneStates } from '../../store/rows/snapshot-io.ts';
 import { versionsOf } from '../../store/weights/weight-mailbox.ts';
-import { holders } from '../collectors/pool-hold.ts';
+import { pausables } from '../collectors/pool-pause.ts';
 import { factsOf, learnerFacts } from './facts.ts';
 import type { Folder } from './folder.ts';
 import { differences, type Manifest, type PlainRecord, parts as partNames } from './manifest.ts';
@@ -28,16 +28,16 @@ export async function checkFit(
   manifest: Manifest,
   folder: Folder,
 ): Promise<void> {
-  const odd: string[] = [];
+  const misfits: string[] = [];
   const here = factsOf(known);
   for (const name of partNames) {
     if (name === 'collectors' || name === 'extra') continue;
     const there = manifest.parts[name];
     const given = known[name] !== undefined;
-    if (given && !there) odd.push(`${name} is not in the checkpoint`);
-    else if (!given && there) odd.push(`${name} is in the checkpoint and was not given`);
+    if (given && !there) misfits.push(`${name} is not in the checkpoint`);
+    else if (!given && there) misfits.push(`${name} is in the checkpoint and was not given`);
     else if (given && there) {
-      odd.push(
+      misfits.push(
         ...differences(
           name === 'learner' ? await ofLearner(known, there.is) : here[name],
           there.is,
@@ -46,8 +46,10 @@ export async function checkFit(
       );
     }
   }
-  if (odd.length > 0)
-    throw rangeError(`the checkpoint in '${folder.path}' does not fit these parts: ${few(odd)}`);
+  if (misfits.length > 0)
+    throw rangeError(
+      `the checkpoint in '${folder.path}' does not fit these parts: ${few(misfits)}`,
+    );
 }
 
 /**
@@ -84,8 +86,8 @@ export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: K
   if (buffer && buffer.ptr > 0) throw used(`the buffer has had ${buffer.ptr} rows`);
   if (limiter && limiter.inserts + limiter.samples > 0) throw used('the limiter has counted rows');
   if (mailbox && mailbox.begun > 0) throw used(`the mailbox has had ${mailbox.begun} versions`);
-  if (pipeline) insideOf(pipeline).positions.checkFresh();
-  if (collectors && holders.has(collectors))
+  if (pipeline) internalsOf(pipeline).positions.checkFresh();
+  if (collectors && pausables.has(collectors))
     throw stateError(
       'BUSY',
       'collectors that are open collect already: restore without them, then open them with { resume: restored.collectors }',
@@ -100,7 +102,7 @@ export interface Restored {
   readonly segments: readonly Segment[];
 }
 
-export async function give(
+export async function restore(
   known: KnownParts,
   manifest: Manifest,
   folder: Folder,
@@ -124,7 +126,7 @@ export async function give(
   if (collectors && parts.collectors)
     await (collectors as CheckpointCollectors).loadState(kept.collectors);
   if (ledger && lanes) ledger.restore(lanes);
-  const binding = insideOfBinding(known);
+  const binding = internalsOfBinding(known);
   if (binding && tree && buffer && 'lanes' in buffer) {
     const { largest, stale, odd } = parts.buffer as unknown as {
       largest: number;
@@ -137,7 +139,7 @@ export async function give(
   }
   if (limiter) {
     const { inserts, samples } = parts.limiter as unknown as { inserts: number; samples: number };
-    insideOfLimiter(limiter).restore(inserts, samples);
+    internalsOfLimiter(limiter).restore(inserts, samples);
   }
   if (mailbox && arrays.weights)
     versionsOf(mailbox).restore(
@@ -162,7 +164,7 @@ async function resume(
     ids: array<Float64Array>(`updates.${i}.ids`),
     priorities: array<Float32Array>(`updates.${i}.priorities`),
   }));
-  await insideOf(pipeline!).positions.resume({
+  await internalsOf(pipeline!).positions.resume({
     tick: tick!,
     sequence: sequence!,
     beta: beta!,
@@ -175,9 +177,9 @@ async function resume(
   });
 }
 
-const insideOfBinding = ({ buffer }: KnownParts) => {
+const internalsOfBinding = ({ buffer }: KnownParts) => {
   const sampler = samplerOf(buffer);
-  return sampler && insideOfSampler(sampler).binding;
+  return sampler && internalsOfSampler(sampler).binding;
 };
 
 const fileOf = ({ files }: Manifest, kind: string) =>

@@ -5,7 +5,7 @@
 import type { Ring } from './ring.ts';
 import type { SlotState } from './slot.ts';
 
-export class Seat {
+export class SlotCursor {
   readonly #ring: Ring;
   readonly #state: SlotState;
   #rewinds: number;
@@ -19,7 +19,7 @@ export class Seat {
     this.#ring = ring;
     this.#state = state;
     this.#rewinds = ring.header.rewinds;
-    this.#slot = ring.seatOf(state);
+    this.#slot = ring.nextSlotFor(state);
   }
 
   get slot(): number {
@@ -36,7 +36,7 @@ export class Seat {
       const { rewinds } = header;
       if (rewinds === this.#rewinds) return waits;
       this.#rewinds = rewinds;
-      this.#slot = this.#ring.seatOf(this.#state);
+      this.#slot = this.#ring.nextSlotFor(this.#state);
     }
   }
 

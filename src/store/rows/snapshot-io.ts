@@ -3,12 +3,12 @@
  * when they are committed until they are written over. A buffer of rows is one ring.
  */
 
-import { keptAddon } from './kept-addon.ts';
+import { persistenceAddon } from './persistence-addon.ts';
 
 /** By lane: the places [from, to) are whole, and what else the lane is, `numbers` in all. */
 export type LaneStates = Float64Array;
 
-export interface Ledger {
+export interface SnapshotIO {
   readonly lanes: number;
   /** places of each */
   readonly perLane: number;
@@ -33,12 +33,12 @@ export interface Ledger {
  * One ring, of rows. What a writer may have begun on shows when it is read (Rows-4 of
  * native/rows/rows.hpp).
  */
-export function rowsLedger(
+export function rowsSnapshotIO(
   buffer: { capacity: number; rowBytes: number; ptr: number },
   memory: Float64Array,
-): Ledger {
+): SnapshotIO {
   const { capacity, rowBytes } = buffer;
-  const addon = keptAddon();
+  const addon = persistenceAddon();
   return {
     lanes: 1,
     perLane: capacity,

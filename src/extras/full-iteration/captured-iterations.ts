@@ -6,14 +6,14 @@
 import { rangeError } from '../../base/errors.ts';
 import type { Device, GraphExec } from '../../device/device.ts';
 import type { GraphPool } from '../../device/graph/shared.ts';
-import { makingOf, Owner, own } from '../../device/owner.ts';
+import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import type { IterationData, IterationShape } from './iteration.ts';
 import { type Stage, StaticBufferLoader, settleKeys, stages } from './static-buffer-loader.ts';
 
 export type PerStage<T> = Record<Stage, T>;
 
 /** Buffers and graph of one stage and shape. */
-export class Kept extends Owner {
+export class CapturedIteration extends Owner {
   readonly shape: IterationShape;
   /** one per model, null where it reads nothing */
   readonly loaders: readonly (StaticBufferLoader | null)[];
@@ -24,12 +24,12 @@ export class Kept extends Owner {
   constructor(shape: IterationShape, iterators: readonly unknown[], device: Device) {
     super('this iteration');
     this.shape = shape;
-    using making = makingOf(this);
+    using construction = guardConstruction(this);
     this.loaders = iterators.map((each) =>
       each === null ? null : own(this, new StaticBufferLoader(device)),
     );
     own(this, { close: () => this.reset() });
-    making.done();
+    construction.done();
   }
 
   /** There is a graph now: what it reads has to be there from now on. */
@@ -46,10 +46,10 @@ export class Kept extends Owner {
   }
 }
 
-export class KeptIterations extends Owner {
-  readonly #kept: PerStage<Kept[]> = { training: [], validation: [] };
+export class CapturedIterations extends Owner {
+  readonly #kept: PerStage<CapturedIteration[]> = { training: [], validation: [] };
   /** out of use; one that refused to close is asked again with the next */
-  readonly #gone: Kept[] = [];
+  readonly #gone: CapturedIteration[] = [];
   /** captured ones per stage */
   readonly #mostGraphs: number;
 
@@ -64,7 +64,7 @@ export class KeptIterations extends Owner {
     });
   }
 
-  of(stage: Stage): readonly Kept[] {
+  of(stage: Stage): readonly CapturedIteration[] {
     return this.#kept[stage];
   }
 
@@ -82,7 +82,7 @@ export class KeptIterations extends Owner {
   }
 
   /** Before it is captured a stage has one shape at a time: the next one takes its place. */
-  keep(stage: Stage, fresh: Kept): void {
+  keep(stage: Stage, fresh: CapturedIteration): void {
     for (const old of this.#kept[stage].splice(0))
       (old.exec ? this.#kept[stage] : this.#gone).push(old);
     this.#kept[stage].push(fresh);

@@ -1,7 +1,7 @@
 /** Curves that never get long, and who waits for whom in a sentence. */
 import { expect } from 'chai';
 import { Curve, MAX_POINTS } from '../../src/net/monitor/curve.ts';
-import { duration, whoWaits } from '../../src/net/monitor/words.ts';
+import { duration, whoWaits } from '../../src/net/monitor/waiting-text.ts';
 
 const times = (given: Record<string, number>) =>
   Object.fromEntries(
@@ -13,7 +13,7 @@ const times = (given: Record<string, number>) =>
 const said = (given: Record<string, number>, more: object = {}) =>
   whoWaits({ stages: times(given), waitingFor: 'nothing', free: 0, heldBack: 0, ...more });
 
-describe('monitor/words', () => {
+describe('monitor/waiting-text', () => {
   it('a curve keeps its first point and its means, however many numbers come', () => {
     const curve = new Curve();
     const n = 100_000;

@@ -8,7 +8,7 @@ import { endsEpisode, laneOf, rowBytesOf } from '../../store/lanes/packed-rows.t
 import type { SharedTrajectoryBuffer } from '../../store/lanes/shared-steps.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
-import { insideOfLimiter } from '../../store/rate-limiter.ts';
+import { internalsOfLimiter } from '../../store/rate-limiter.ts';
 import { ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import type { Sink } from './ingest.ts';
 import type { Session } from './session.ts';
@@ -35,7 +35,7 @@ export function sinkOf(shared: SharedReplayBuffer | SharedTrajectoryBuffer): Ope
 function rowsSink(shared: SharedReplayBuffer): OpenSink {
   const buffer = ReplayBuffer.attach(shared);
   const { rowBytes, capacity } = buffer;
-  const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
+  const limiter = buffer.limiter && internalsOfLimiter(buffer.limiter);
   const gated = buffer.limiter?.gateAdd ? limiter : null;
   const bell = gated?.bells.claim() ?? null;
   const most = Math.max(1, Math.min(capacity, Math.floor(MAX_BYTES / rowBytes)));
@@ -96,7 +96,7 @@ function firstFree(taken: readonly Lanes[], lanes: number): number {
 function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const buffer = TrajectoryBuffer.attach(shared);
   const rowBytes = rowBytesOf(buffer.layout);
-  const limiter = buffer.limiter && insideOfLimiter(buffer.limiter);
+  const limiter = buffer.limiter && internalsOfLimiter(buffer.limiter);
   const gated = buffer.limiter?.gateAdd ? limiter : null;
   const bell = gated?.bells.claim() ?? null;
   const most = Math.max(2, Math.floor(MAX_BYTES / rowBytes));

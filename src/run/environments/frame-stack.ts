@@ -7,7 +7,7 @@ import type { TypedArray } from '../../base/dtype.ts';
 import type { SteppedSet } from './environment-set.ts';
 import { Narrowing } from './narrow.ts';
 
-export class Seen {
+export class FrameStack {
   /**
    * [count, stack, size]: oldest first. With one float32 observation each, the environments' own
    * array.

@@ -11,14 +11,14 @@ import { isFinal } from './redis-refusal.ts';
 export type Reply = string | number | null | readonly Reply[];
 export type Word = string | Buffer;
 
-export interface DeskOptions {
+export interface AdminConnectionOptions {
   readonly address: Address;
   /** in place of the address's user and password none at all, as whoever comes by would */
   readonly anonymous?: boolean;
   readonly silenceMs?: number;
 }
 
-export class Desk implements AsyncDisposable {
+export class AdminConnection implements AsyncDisposable {
   readonly #connection: RedisConnection;
   readonly #inTurn: object;
   readonly #asBytes: object;
@@ -58,11 +58,11 @@ const weightOf = (words: readonly Word[]) =>
   words.reduce((sum, word) => sum + (typeof word === 'string' ? 0 : word.length), 0);
 
 /** Rejects with one sentence where there is nobody to ask. */
-export async function openDesk({
+export async function openAdminConnection({
   address,
   anonymous = false,
   silenceMs = SILENCE_MS,
-}: DeskOptions): Promise<Desk> {
+}: AdminConnectionOptions): Promise<AdminConnection> {
   const library = await loadLibrary();
   const nobody = { ...address, username: undefined, password: () => undefined };
   const connection = new RedisConnection({
@@ -90,5 +90,9 @@ export async function openDesk({
   }
   connection.watch();
   const { RESP_TYPES } = library;
-  return new Desk(connection, { [RESP_TYPES.MAP]: Array }, { [RESP_TYPES.BLOB_STRING]: Buffer });
+  return new AdminConnection(
+    connection,
+    { [RESP_TYPES.MAP]: Array },
+    { [RESP_TYPES.BLOB_STRING]: Buffer },
+  );
 }

@@ -11,7 +11,7 @@
 import { errorOf } from '../../base/plain-error.ts';
 import { HEADER_BYTES, type MessageHeader, resealMessage, sealMessage } from './message.ts';
 
-interface Kept {
+interface QueuedMessage {
   readonly first: number;
   readonly rows: number;
   readonly bytes: Uint8Array;
@@ -34,7 +34,7 @@ const MAX_FREE = 32;
  */
 const MAX_RETAINED = 1024;
 
-export interface KeptOptions {
+export interface RetransmitQueueOptions {
   readonly rowBytes: number;
   /** a message's, at most */
   readonly rowsPerMessage: number;
@@ -44,7 +44,7 @@ export interface KeptOptions {
   readonly now: () => number;
 }
 
-export class KeptMessages {
+export class RetransmitQueue {
   /** number of the row that comes next */
   next = 0;
   /** all rows before it are the learner's */
@@ -54,14 +54,14 @@ export class KeptMessages {
   repeated = 0;
   /** of all messages here */
   bytes = 0;
-  readonly #given: KeptOptions;
-  readonly #all: Kept[] = [];
+  readonly #options: RetransmitQueueOptions;
+  readonly #all: QueuedMessage[] = [];
   readonly #free: Uint8Array[] = [];
   /** how many of them are in each state */
   readonly #in = { unsent: 0, sent: 0, replied: 0, again: 0 };
 
-  constructor(given: KeptOptions) {
-    this.#given = given;
+  constructor(given: RetransmitQueueOptions) {
+    this.#options = given;
   }
 
   get count(): number {
@@ -73,7 +73,7 @@ export class KeptMessages {
   }
   /** of one that is full */
   get messageBytes(): number {
-    return HEADER_BYTES + this.#given.rowsPerMessage * this.#given.rowBytes;
+    return HEADER_BYTES + this.#options.rowsPerMessage * this.#options.rowBytes;
   }
   get allReplied(): boolean {
     return this.#in.replied === this.#all.length;
@@ -92,7 +92,7 @@ export class KeptMessages {
     waiting: number,
     header: Omit<MessageHeader, 'first' | 'rows' | 'base'>,
   ): number {
-    const { rowsPerMessage, rowBytes } = this.#given;
+    const { rowsPerMessage, rowBytes } = this.#options;
     // A step that ends its episode needs room for what was seen behind it.
     const most = Math.min(rowsPerMessage, Math.max(2, waiting));
     const room = this.#roomFor(most);
@@ -103,7 +103,7 @@ export class KeptMessages {
     }
     const bytes = room.subarray(0, HEADER_BYTES + rows * rowBytes);
     sealMessage(bytes, { ...header, first: this.next, rows, base: this.acknowledged });
-    const kept: Kept = {
+    const kept: QueuedMessage = {
       first: this.next,
       rows,
       bytes,
@@ -128,7 +128,7 @@ export class KeptMessages {
       if (message.again) return;
       if (message.state !== 'unsent') continue;
       const base = Math.min(this.acknowledged, message.first);
-      resealMessage(message.bytes, { base, sent: this.#given.now(), foreign: message.foreign });
+      resealMessage(message.bytes, { base, sent: this.#options.now(), foreign: message.foreign });
       this.repeated++;
       this.#append(message);
     }
@@ -158,34 +158,34 @@ export class KeptMessages {
     }
   }
 
-  #append(message: Kept): void {
+  #append(message: QueuedMessage): void {
     this.#to(message, 'sent');
     this.sent++;
     const settled = (error: Error | null) => {
       if (message.gone) this.#freed(message.room);
       else this.#to(message, error !== null || message.again ? 'unsent' : 'replied');
-      this.#given.settled(error);
+      this.#options.settled(error);
     };
-    this.#given.append(message.bytes).then(
+    this.#options.append(message.bytes).then(
       () => settled(null),
       (error) => settled(errorOf(error)),
     );
   }
 
-  #to(message: Kept, state: Kept['state'], again = false): void {
+  #to(message: QueuedMessage, state: QueuedMessage['state'], again = false): void {
     this.#counted(message, -1);
     message.state = state;
     message.again = again;
     this.#counted(message, 1);
   }
-  #counted({ state, again }: Kept, by: 1 | -1): void {
+  #counted({ state, again }: QueuedMessage, by: 1 | -1): void {
     this.#in[state] += by;
     if (again) this.#in.again += by;
   }
 
   /** One of a full message's, which is used again, where at least half of it will be filled. */
   #roomFor(rows: number): Uint8Array {
-    const { rowsPerMessage, rowBytes } = this.#given;
+    const { rowsPerMessage, rowBytes } = this.#options;
     if (2 * rows < rowsPerMessage) return new Uint8Array(HEADER_BYTES + rows * rowBytes);
     return this.#free.pop() ?? new Uint8Array(this.messageBytes);
   }

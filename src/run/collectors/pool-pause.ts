@@ -3,10 +3,10 @@
  * each says where it is, in a message, and waits. Those that have no state() neither say nor wait.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import { shown } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
 import type { HoldAnswer, SavedCollector } from './collector-thread.ts';
-import { HOLD } from './control-words.ts';
+import { HOLD } from './control-block.ts';
 import type { CollectorStatistics, SavedPage, StatisticsPages } from './statistics.ts';
 
 /** A collector that does not come back from its collect() so long is left out. */
@@ -24,7 +24,7 @@ interface SavedPool {
   readonly workers: readonly SavedWorker[];
 }
 
-export interface HeldPool {
+export interface PausedPool {
   readonly state: unknown;
   /** collectors that did not come back in time */
   readonly late: readonly number[];
@@ -43,9 +43,9 @@ export interface RunningCollectors {
  * How collectors that a checkpoint may keep are made to stand still; each kind enters itself when
  * it is opened.
  */
-export const holders = new WeakMap<object, () => Promise<HeldPool>>();
+export const pausables = new WeakMap<object, () => Promise<PausedPool>>();
 
-export class PoolHold {
+export class PoolPause {
   readonly #control: Int32Array;
   readonly #workers: number;
   readonly #ring: () => void;
@@ -84,7 +84,7 @@ export class PoolHold {
   }
 
   /** One at a time. Rejects where a collector's state() throws, or gives what cannot be cloned. */
-  async take(): Promise<HeldPool> {
+  async take(): Promise<PausedPool> {
     if (this.#held)
       throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;
@@ -155,7 +155,7 @@ export function checkResume(resume: unknown, workers: number): readonly SavedWor
   const { kind, workers: saved } = resume as SavedPool;
   if (kind !== KIND || !Array.isArray(saved))
     throw typeError(
-      `resume must be what Checkpoint.restore() gave as collectors of a pool, got ${shown(resume)}`,
+      `resume must be what Checkpoint.restore() gave as collectors of a pool, got ${describeValue(resume)}`,
     );
   if (saved.length !== workers)
     throw rangeError(

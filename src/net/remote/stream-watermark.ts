@@ -4,12 +4,12 @@
  * never ends: behind a limiter it is as full as the windows. Where what lay there has vanished it
  * is over when a read from the very first message comes to the end.
  */
-export class Looked {
+export class StreamWatermark {
   /** of looks whose stream was counted */
   #number = 0;
   /** messages that lay there and may not be decided on; null: nobody has counted them yet */
   #left: number | null = null;
-  #told = false;
+  #reported = false;
   #begun = false;
   /** of questions: what was asked before forget() does not count */
   #asked = 0;
@@ -31,7 +31,7 @@ export class Looked {
   forget(): void {
     this.#asked++;
     this.#left = null;
-    this.#told = false;
+    this.#reported = false;
     this.#begun = false;
   }
 
@@ -47,8 +47,8 @@ export class Looked {
     return this.#left !== null && this.#left <= 0;
   }
   /** it was over, and all that was decided on until then was said */
-  get told(): boolean {
-    return this.#told;
+  get reported(): boolean {
+    return this.#reported;
   }
 
   decided(): void {
@@ -58,7 +58,7 @@ export class Looked {
   ended(number: number): void {
     if (number === this.#number && this.#left !== null) this.#left = 0;
   }
-  tell(number: number): void {
-    if (number === this.#number && this.over) this.#told = true;
+  report(number: number): void {
+    if (number === this.#number && this.over) this.#reported = true;
   }
 }

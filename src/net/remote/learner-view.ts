@@ -19,19 +19,19 @@ import {
   readAcknowledgement,
   readHeartbeat,
 } from './acknowledgement.ts';
-import type { KeptMessages } from './kept.ts';
 import { type Keys, LEASE_MS, sessionName } from './keys.ts';
 import type { Link } from './link.ts';
+import type { RetransmitQueue } from './retransmit-queue.ts';
 
 /** A learner that has not beaten for so long is not there. */
 const SILENCE_MS = 4 * HEARTBEAT_MS;
 
-export interface HeardOptions {
+export interface LearnerViewOptions {
   readonly link: Link;
   readonly keys: Keys;
   readonly session: number;
   readonly shard: number;
-  readonly kept: KeptMessages;
+  readonly queue: RetransmitQueue;
   readonly failed: (error: unknown) => void;
   /**
    * whether this host is for the learner of that epoch, as far as it is known; rejects where it is
@@ -42,12 +42,12 @@ export interface HeardOptions {
   readonly ring: () => void;
 }
 
-export class Heard {
+export class LearnerView {
   /** of the learner that has the run; 0 before the first */
   epoch = 0;
   /** bytes that may be on the way */
   window = 0;
-  readonly #given: HeardOptions;
+  readonly #options: LearnerViewOptions;
   /** questions of the learner that were answered */
   #asked = 0;
   #polling = false;
@@ -62,8 +62,8 @@ export class Heard {
   /** a smaller epoch that the lease says */
   #smaller: { readonly epoch: number; readonly beat: number; readonly since: number } | null = null;
 
-  constructor(given: HeardOptions) {
-    this.#given = given;
+  constructor(given: LearnerViewOptions) {
+    this.#options = given;
   }
 
   /** when it reads next, by performance.now() */
@@ -87,7 +87,7 @@ export class Heard {
 
   /** Uplink-5 */
   poll(): void {
-    const { link, keys, session, shard, failed, ring } = this.#given;
+    const { link, keys, session, shard, failed, ring } = this.#options;
     const now = performance.now();
     if (this.#polling || now < this.#pollAt) return;
     this.#polling = true;
@@ -97,8 +97,8 @@ export class Heard {
     link
       .load(keys.acks, [sessionName(session), heartbeatField(shard)])
       .then(([text, beat]) => {
-        if (text) this.hear(text);
-        if (beat) this.#hearBeat(beat);
+        if (text) this.onAcknowledgement(text);
+        if (beat) this.#onHeartbeat(beat);
       })
       .catch(failed)
       .finally(() => {
@@ -107,16 +107,16 @@ export class Heard {
       });
   }
 
-  hear(text: string): void {
+  onAcknowledgement(text: string): void {
     const said = readAcknowledgement(text);
     if (said === null) return;
-    if (said.epoch === this.epoch) this.#believe(said);
-    else void this.#otherEpoch(said.epoch).then(() => this.#believe(said));
+    if (said.epoch === this.epoch) this.#apply(said);
+    else void this.#otherEpoch(said.epoch).then(() => this.#apply(said));
   }
 
   /** Uplink-6 */
   async #otherEpoch(epoch: number, beat = 0): Promise<void> {
-    const { link, keys, failed, meets } = this.#given;
+    const { link, keys, failed, meets } = this.#options;
     try {
       const holder = await link.load(keys.learner);
       if (holder === null || new TextDecoder().decode(holder) !== `${epoch}`) return;
@@ -139,16 +139,16 @@ export class Heard {
     return beat > this.#smaller.beat && now - this.#smaller.since > 2 * LEASE_MS;
   }
 
-  #believe({ epoch, row, window, nak, refused }: Acknowledgement): void {
-    const { kept, failed, ring } = this.#given;
+  #apply({ epoch, row, window, nak, refused }: Acknowledgement): void {
+    const { queue, failed, ring } = this.#options;
     // What came late, of an earlier epoch or in another order, says less than what is known.
-    if (epoch !== this.epoch || row > kept.next) return;
+    if (epoch !== this.epoch || row > queue.next) return;
     if (refused !== '') {
       failed(unavailableError(`the learner refuses this host: ${refused}`));
       return;
     }
-    if (row >= kept.acknowledged) this.window = window;
-    kept.acknowledge(row);
+    if (row >= queue.acknowledged) this.window = window;
+    queue.acknowledge(row);
     if (nak > this.#asked) {
       this.#asked = nak;
       this.#sendAllAgain();
@@ -159,7 +159,7 @@ export class Heard {
   /**
    * Behind two beats that count since every reply, what is still kept has vanished from the server.
    */
-  #hearBeat(text: string): void {
+  #onHeartbeat(text: string): void {
     const said = readHeartbeat(text);
     if (said === null) return;
     if (said.beat !== this.#beat) {
@@ -170,8 +170,8 @@ export class Heard {
       void this.#otherEpoch(said.epoch, said.beat);
       return;
     }
-    const { kept } = this.#given;
-    if (kept.count === 0 || !kept.allReplied) {
+    const { queue } = this.#options;
+    if (queue.count === 0 || !queue.allReplied) {
       this.#count = null;
       return;
     }
@@ -181,7 +181,7 @@ export class Heard {
 
   #sendAllAgain(foreign = false): void {
     this.#count = null;
-    this.#given.kept.again(foreign);
-    this.#given.ring();
+    this.#options.queue.again(foreign);
+    this.#options.ring();
   }
 }

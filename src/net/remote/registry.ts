@@ -5,24 +5,24 @@
 
 import { feed } from '../../engine/trace/feeders.ts';
 import { Spans } from '../../engine/trace/spans.ts';
-import { type HeldPool, holders } from '../../run/collectors/pool-hold.ts';
+import { type PausedPool, pausables } from '../../run/collectors/pool-pause.ts';
 import { watchedCollectors } from '../../run/collectors/watched.ts';
 import type { RemoteThreadTask } from './remote-thread.ts';
 import type { Reports } from './reports.ts';
 
 interface Telling {
-  hold(): Promise<HeldPool>;
+  hold(): Promise<PausedPool>;
   failure(): Error | null;
 }
 
 /** Pipelines and traces know of them until the function is called that comes back. */
-export function enter(
+export function register(
   remote: object,
   { run, buffer, spans }: Pick<RemoteThreadTask, 'run' | 'buffer' | 'spans'>,
   reports: Reports,
   { hold, failure }: Telling,
 ): () => void {
-  holders.set(remote, hold);
+  pausables.set(remote, hold);
   watchedCollectors.set(remote, {
     failure,
     workers: () => [],

@@ -61,7 +61,7 @@ export interface Reach {
   readonly whole: number;
 }
 
-export class DeviceRowsWords {
+export class DeviceRowsControl {
   readonly place: Place;
   readonly #words: Int32Array;
   readonly #spans: Float64Array;
@@ -73,9 +73,9 @@ export class DeviceRowsWords {
   }
 
   /** Nothing is on the device, and nothing is missed: the first span may begin at any row. */
-  static create(): DeviceRowsWords {
+  static create(): DeviceRowsControl {
     const bytes = 4 * WORDS + 8 * (BEGUN + 1);
-    return new DeviceRowsWords(allocateShared('the words of rows on a device', bytes, 64));
+    return new DeviceRowsControl(allocateShared('the words of rows on a device', bytes, 64));
   }
 
   /** Spans ever submitted, and ever done; both wrap, their difference is small. */

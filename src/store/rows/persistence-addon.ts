@@ -4,7 +4,7 @@
  */
 import { addonOf } from '../../base/addon.ts';
 
-interface KeptAddon {
+interface PersistenceAddon {
   /** the lowest row that is whole in `out` */
   readRows(memory: Float64Array, from: number, count: number, out: Uint8Array): number;
   putRows(memory: Float64Array, from: number, count: number, bytes: Uint8Array): void;
@@ -32,4 +32,4 @@ interface KeptAddon {
   setLimiter(memory: Float64Array, inserts: number, samples: number): void;
 }
 
-export const keptAddon = addonOf<KeptAddon>('rows');
+export const persistenceAddon = addonOf<PersistenceAddon>('rows');

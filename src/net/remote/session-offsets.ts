@@ -26,13 +26,13 @@ const LOST = 1;
  */
 export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
 
-export interface SharedMarks extends Place {
+export interface SharedSessionOffsets extends Place {
   readonly kind: typeof KIND;
 }
 const KIND = 'hotslot.remote.marks';
 
 /** A session's line, when a checkpoint was taken; goes through structured cloning. */
-export interface SavedMark {
+export interface SavedOffset {
   readonly session: number;
   readonly mark: number;
   readonly state: number;
@@ -45,23 +45,23 @@ export interface SavedMark {
   readonly cut?: boolean;
 }
 
-export class Marks {
-  readonly shared: SharedMarks;
+export class SessionOffsets {
+  readonly shared: SharedSessionOffsets;
   readonly #words: BigUint64Array;
 
-  constructor(shared: SharedMarks) {
+  constructor(shared: SharedSessionOffsets) {
     checkShared(KIND, shared, shared?.memory, 'marks are made by Marks.create()');
     this.shared = shared;
     this.#words = new BigUint64Array(shared.memory, shared.offset, (MAX_SESSIONS + 1) * LINE_WORDS);
   }
 
-  static create(saved: readonly SavedMark[] = []): Marks {
+  static create(saved: readonly SavedOffset[] = []): SessionOffsets {
     const place = allocateShared(
       'the marks of remote collectors',
       (MAX_SESSIONS + 1) * LINE_WORDS * 8,
       64,
     );
-    const marks = new Marks({ kind: KIND, ...place });
+    const marks = new SessionOffsets({ kind: KIND, ...place });
     for (const each of saved) {
       const line = marks.admit(each.session, each.mark, each.firstLane, each.lanes);
       marks.#state(
@@ -135,7 +135,7 @@ export class Marks {
     this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
   }
 
-  read(line: number): Required<SavedMark> & { readonly nak: number } {
+  read(line: number): Required<SavedOffset> & { readonly nak: number } {
     const at = (line + 1) * LINE_WORDS;
     const word = (name: keyof typeof Word) => Number(Atomics.load(this.#words, at + Word[name]));
     const [session, mark, nak] = [word('session'), word('mark'), word('nak')];
@@ -152,7 +152,7 @@ export class Marks {
   }
 
   /** All of them, while nobody writes. */
-  saved(): SavedMark[] {
+  saved(): SavedOffset[] {
     return Array.from({ length: this.count }, (_, line) => {
       const { nak: _nak, ...saved } = this.read(line);
       return saved;

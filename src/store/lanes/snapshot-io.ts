@@ -2,17 +2,17 @@
  * What a checkpoint needs of trajectories: their places, and the priorities by which they are
  * drawn.
  */
-import { keptAddon } from '../rows/kept-addon.ts';
-import type { Ledger } from '../rows/ledger.ts';
+import { persistenceAddon } from '../rows/persistence-addon.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
+import type { SnapshotIO } from '../rows/snapshot-io.ts';
 
 /** A ring for each lane, as lanes.hpp has it. */
-export function lanesLedger(
+export function lanesSnapshotIO(
   buffer: { lanes: number; laneCapacity: number; layout: { placeBytes: number } },
   memory: Float64Array,
-): Ledger {
+): SnapshotIO {
   const { lanes, laneCapacity, layout } = buffer;
-  const addon = keptAddon();
+  const addon = persistenceAddon();
   // A place's note is copied out in front of its bytes.
   const { noteBytes, stateNumbers: numbers } = rowsAddon().layouts.kept;
   return {
@@ -70,7 +70,7 @@ export function restoreTree(
   tree[largest] = saved.largest;
   words[stale] = BigInt(saved.stale);
   words[odd] = BigInt(saved.odd);
-  keptAddon().adoptTree(tree, leaves, lanes);
+  persistenceAddon().adoptTree(tree, leaves, lanes);
 }
 
 /**
