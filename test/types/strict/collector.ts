@@ -45,9 +45,9 @@ export const stepping = defineCollector<Options, typeof fields>()(({ writer, opt
   };
 });
 defineCollector<Options, typeof fields>()(() => ({
-  // @ts-expect-error actions of another dtype, and no flags
   collect: () => ({
     obs: new Float32Array(4),
+    // @ts-expect-error actions of another dtype, and no flags
     actions: new Float32Array(1),
     rewards: new Float32Array(1),
   }),

@@ -368,17 +368,17 @@ export async function collect(): Promise<void> {
   });
   for await (const episode of pool.episodes()) episode.return.toFixed();
   tensorBoard('runs').listen({ collectors: pool });
-  // @ts-expect-error misspelt
   await CollectorPool.open<typeof collector>({
     entry,
     buffer: small,
+    // @ts-expect-error misspelt
     options: { environmants: 8 },
   });
   // @ts-expect-error the module wants options
   await CollectorPool.open<typeof collector>({ entry, buffer: small });
-  // @ts-expect-error this buffer has other fields
   await CollectorPool.open<typeof collector>({
     entry,
+    // @ts-expect-error this buffer has other fields
     buffer: transitions,
     options: { environments: 8 },
   });
