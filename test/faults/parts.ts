@@ -113,21 +113,31 @@ async function sac(closing: Closing): Promise<string> {
   return new Bits().add((await learner.parameters.toArray()) as Float32Array).print();
 }
 
-/** A product as large as blocks and idle cores need. */
+/**
+ * A product as large as blocks and idle cores need. On a stream of its own: a thread allocates its
+ * scratch when it first multiplies, in whichever run that is, and a kernel that fails leaves its
+ * stream failed. The default stream would fail for the whole process.
+ */
 async function products(closing: Closing): Promise<string> {
   const device = opened(closing);
+  const stream = device.createStream();
+  closing.add(() => stream.close());
   const n = 160;
   const floats = (...shape: number[]) => {
     const made = device.allocate({ shape });
     closing.add(() => made.close());
     return made.write(Float32Array.from({ length: made.size }, (_, i) => (i % 7) - 3));
   };
-  const [a, b, c] = [floats(n, n), floats(n, n), floats(n, n)];
-  device.currentStream.launch('gemm', {
-    tensors: [c, a, b],
-    wholes: [0, 0, n, n, n, n, n, n],
-    reals: [1, 0],
+  const c = device.withStream(stream, () => {
+    const [a, b, c] = [floats(n, n), floats(n, n), floats(n, n)];
+    stream.launch('gemm', {
+      tensors: [c, a, b],
+      wholes: [0, 0, n, n, n, n, n, n],
+      reals: [1, 0],
+    });
+    return c;
   });
+  await stream.synchronize();
   return new Bits().add((await c.toArray()) as Float32Array).print();
 }
 
