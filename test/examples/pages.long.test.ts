@@ -7,7 +7,6 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -19,14 +18,11 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type Launch, missingLaunch, mpich, needLaunch, openMpi } from '../ranks/launch.ts';
 import { needServer, startServer } from '../remote/server.ts';
+import { pagesOfDocs } from '../rig/pages.ts';
 import { itAll } from '../rig/setting.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const pages = [
-  'README.md',
-  'CONTRIBUTING.md',
-  ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
-];
+const pages = ['README.md', 'CONTRIBUTING.md', ...pagesOfDocs()];
 
 /** Snippets that name it need a server, whose URL it is. */
 const SERVER = 'HOTSLOT_REDIS_URL';

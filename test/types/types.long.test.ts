@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { pagesOfDocs } from '../rig/pages.ts';
 import { describeAll, itAll } from '../rig/setting.ts';
 import { compiled, root, strict } from './rig.ts';
 
@@ -29,11 +30,7 @@ describeAll('types', () => {
   });
 
   it('fit every ts block of the pages', () => {
-    const pages = [
-      'README.md',
-      'CHANGELOG.md',
-      ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`),
-    ];
+    const pages = ['README.md', 'CHANGELOG.md', ...pagesOfDocs()];
     const blocks: Record<string, string> = {};
     for (const page of pages) {
       const text = readFileSync(join(root, page), 'utf8');
