@@ -179,13 +179,9 @@ Words words_of(Buffers& buffers, const Words& wholes) {
   return all;
 }
 
-// One grid instead of two.
-bool quick = false;
-
 }  // namespace
 
 std::vector<Grid> grids() {
-  if (quick) return {{3, 256, true}};
   if (brief) return {{5, 3, true}, {3, 256, true}};
   std::vector<Grid> all;
   constexpr size_t sizes[][2] = {{1, 1},  {7, 1},  {1, 3},   {5, 3},
@@ -301,8 +297,7 @@ void count_instructions() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  quick = argc > 1 && std::strcmp(argv[1], "quick") == 0;
-  brief = quick || (argc > 1 && std::strcmp(argv[1], "short") == 0);
+  brief = argc > 1 && std::strcmp(argv[1], "short") == 0;
   only = argc > 2 ? argv[2] : "";
   begin_fibers();
   guard_words = 64;
