@@ -1,6 +1,6 @@
 /**
- * `hotslot acl`: the two users that a run needs on its server, with new passwords, ready to be
- * piped into redis-cli.
+ * `hotslot acl`: prints the two users that a run needs on its server, with new passwords, ready to
+ * be piped into redis-cli.
  */
 import { aclUsers, newPassword } from '../net/remote/acl.ts';
 
@@ -10,7 +10,9 @@ interface Asked {
   print(text: string): void;
 }
 
-/** Commands go to stdout, and what there is to know to stderr: a pipe takes the commands alone. */
+/**
+ * Prints the commands to stdout and the notes to stderr, so that a pipe gets the commands alone.
+ */
 export function acl({ run, json, print }: Asked): 0 {
   const users = aclUsers(run).map(({ name, role, rules }) => {
     const password = newPassword();

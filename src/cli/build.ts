@@ -1,5 +1,5 @@
 /**
- * `hotslot build`: compiles the addons inside the installed package, where no prebuilt one fits the
+ * `hotslot build`: compiles the addons inside the installed package, if no prebuilt one fits the
  * machine.
  */
 
@@ -26,7 +26,9 @@ const tools = [
   ['python3', 'python3'],
 ] as const;
 
-/** npm brings node-gyp along; run by npm, it says where. */
+/**
+ * Returns the path of npm's node-gyp, or null. If npm runs this command, a variable names the path.
+ */
 function nodeGyp(): string | null {
   const beside = join(
     dirname(dirname(process.execPath)),
@@ -62,14 +64,14 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
     existsSync,
   );
   if (description === undefined) return fail(`${root} holds no binding.gyp: install hotslot again`);
-  // In a folder of its own: the package's may lie where nobody can write before the last step, and
-  // a build leaves much.
+  // The build has its own folder, because it leaves many files. Only the last step writes to the
+  // package's folder, which may be read-only.
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-build-'));
   try {
     cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true });
     copyFileSync(description, join(folder, 'binding.gyp'));
     print('building the native code of hotslot, which takes a minute …\n');
-    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches
+    // A Node unpacked from its archive has its own headers. Otherwise node-gyp finds or downloads
     // them.
     const prefix = dirname(dirname(process.execPath));
     const own =

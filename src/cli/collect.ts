@@ -1,4 +1,4 @@
-/** `hotslot collect`: this machine's collectors for a learner on another one, until Ctrl-C. */
+/** `hotslot collect`: runs this machine's collectors for a learner on another one, until Ctrl-C. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -20,21 +20,21 @@ interface Asked {
   /** '' for the machine's */
   name: string;
   insecure: boolean;
-  /** a file of certificates; '' for the system's */
+  /** a file of certificates, '' for the system's */
   ca: string;
   json: boolean;
   print(text: string): void;
 }
 
-/** Rates are of so long at least, and a wait is told that lasted from one look to the next. */
+/** Rates cover at least this time. A wait is printed if it lasts from one look to the next. */
 const LOOK_MS = 1000;
-/** Looks between two lines where nothing is redrawn. */
+/** Looks between two lines if the terminal does not redraw them. */
 const LINE_LOOKS = 10;
 const INTERRUPTED = 130;
 
 /**
- * Exit code 0 when it was ended by SIGTERM, as services are, 130 by Ctrl-C. Rejects with a sentence
- * where the learner or the server refuses it, and with what a collector failed with.
+ * Returns exit code 0 if SIGTERM ended it, as services do, and 130 if Ctrl-C did. Rejects with one
+ * sentence if the learner or the server refuses it, and with the collector's error if one failed.
  */
 export async function collect(asked: Asked): Promise<number> {
   const { url, run, workers, lanes, insecure, json, print } = asked;
@@ -47,7 +47,7 @@ export async function collect(asked: Asked): Promise<number> {
     if (signal === 'SIGINT') code = INTERRUPTED;
     stop.abort();
   };
-  // The second one ends the process at once.
+  // The second signal ends the process at once.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, ending);
   const say = (event: string, words: string, facts: object) =>
     print(json ? `${JSON.stringify({ event, ...facts })}\n` : `${words}\n`);
@@ -92,7 +92,7 @@ function moduleOf(entry: string): URL {
   throw rangeError(`--entry must be a collector's module, and there is no file ${path}`);
 }
 
-/** Tells how it goes until the signal comes; what is left has been sent then. */
+/** Prints progress until the signal comes. When it resolves, the remaining rows have been sent. */
 async function until(
   host: CollectorHost,
   signal: AbortSignal,
@@ -123,7 +123,7 @@ function lookerOf(host: CollectorHost) {
   let at = begin;
   let rate = 0;
   let looks = 0;
-  /** what it waited for at the last look, and what was told last */
+  /** what it waited for at the last look, and what was printed last */
   let before: string | null = null;
   let told: string | null = null;
   const facts = () => {
@@ -145,9 +145,7 @@ function lookerOf(host: CollectorHost) {
     facts,
     line: () => lines(facts()).join(between),
     live: () => lines(facts()).map((line, at) => (at === 0 ? line : indent + line)),
-    /**
-     * Every ten seconds, and at once when it waits for something else, for longer than a moment.
-     */
+    /** True every ten seconds, and at once if it waits for something else at two looks in a row. */
     isDue(): boolean {
       const { waitingFor } = facts();
       const changed = waitingFor === before && waitingFor !== told;
@@ -162,7 +160,7 @@ function lookerOf(host: CollectorHost) {
 
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 
-/** Three, for a terminal. */
+/** Three lines for a terminal. */
 function lines(
   facts: CollectorHostStatistics & { readonly seconds: number; readonly rowsPerSecond: number },
 ) {

@@ -1,6 +1,6 @@
 /**
- * `hotslot doctor`: what there is, what is missing and what to do about it, one finding after the
- * other.
+ * `hotslot doctor`: prints what works here, what is missing and what to do about it, one finding
+ * after the other.
  */
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
@@ -21,7 +21,7 @@ interface CommandContext {
 const addons = ['system', 'device', 'rows', 'pack', 'submit', 'poll', 'replay', 'ranks'] as const;
 const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-/** Exit code 0 when the host device works, 1 when it does not. */
+/** Returns exit code 0 if the host device works, 1 if it does not. */
 export async function doctor({ version, json, print }: CommandContext): Promise<0 | 1> {
   const tell = (finding: Finding) => print(json ? asJson(finding) : asText(finding));
   for (const finding of machine(version)) tell(finding);
@@ -88,12 +88,12 @@ function machine(version: string): Finding[] {
   ];
 }
 
-/** Loads an addon and says where it came from. */
+/** Loads an addon and reports where it came from. */
 function addon(name: string): Finding {
   const check = `addon ${name}`;
   try {
     loadAddon(name);
-    // Every native module that was loaded stands here under its path.
+    // The cache lists every loaded native module under its path.
     const path = Object.keys(createRequire(import.meta.url).cache).find((file) =>
       file.endsWith(`/${name}.node`),
     );
@@ -131,7 +131,7 @@ function blas(): Finding {
     text: own
       ? `the host device multiplies matrices by itself${set && `, with ${set}`}${why && ` (${why})`}`
       : provider,
-    // Without vectors that its own loops are made for, a library is faster.
+    // If the CPU lacks the vectors that the built-in loops use, a library is faster.
     ...(own && !set
       ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' }
       : {}),

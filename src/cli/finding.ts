@@ -1,15 +1,12 @@
-/**
- * How a doctor says one thing that it found: a line or more for people, an object a line for
- * programs.
- */
+/** The form of a doctor's finding: one or more lines for people, one object a line for programs. */
 
 export interface Finding {
-  /** what was looked at */
+  /** the check's name */
   readonly check: string;
   readonly ok: boolean;
   /** for people, one line or more */
   readonly text: string;
-  /** what to do when it is not ok, or could be better */
+  /** what to do if it is not ok, or could be better */
   readonly advice?: string;
   /** for programs */
   readonly facts?: object;

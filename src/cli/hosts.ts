@@ -1,4 +1,6 @@
-/** `hotslot hosts`: which collector hosts a run has, and how they do, as its learner says it. */
+/**
+ * `hotslot hosts`: lists the collector hosts of a run and their state, as reported by its learner.
+ */
 
 import { unavailableError } from '../base/errors.ts';
 import { checkAddress } from '../net/remote/address.ts';
@@ -11,26 +13,26 @@ import type {
   RemoteStatus,
 } from '../run/collectors/remote-status.ts';
 
-/** Of a status of thousands of hosts. */
+/** Bytes of the status of thousands of hosts. */
 const EXPECTED_BYTES = 2 ** 20;
 
 interface Asked {
   url: string;
   run: string;
   insecure: boolean;
-  /** a file of certificates; '' for the system's */
+  /** a file of certificates, '' for the system's */
   ca: string;
   json: boolean;
   print(text: string): void;
 }
 
-/** Rejects with a sentence where no learner has the run, or the server cannot be asked. */
+/** Rejects with one sentence if no learner has the run, or if the server cannot be asked. */
 export async function hosts({ url, run, insecure, ca, json, print }: Asked): Promise<0> {
   const { status, learner } = keysOf(run);
   await using desk = await openAdminConnection({
     address: checkAddress({ url, insecure, ca: ca || undefined }),
   });
-  // What a learner said before it went does not count.
+  // The status of a learner that has ended is ignored.
   if ((await desk.call('GET', learner)) === null)
     throw unavailableError(`no learner has the run ${run}`);
   const said = await desk.bytes(EXPECTED_BYTES, 'GET', status);
@@ -57,7 +59,7 @@ const columns: readonly [title: string, width: number, (host: RemoteHostStatus) 
 ];
 
 /**
- * In 80 columns: a line for each host, the newest first, then all of them together, and reasons.
+ * Formats at most 80 columns: a line for each host, the newest first, then totals, then reasons.
  */
 export function table(status: RemoteStatus): string {
   const newest = [...status.hosts].sort((a, b) => b.since - a.since || b.session - a.session);
@@ -100,7 +102,7 @@ const spread = ({ p50, p99 }: RemoteSpread, unit = '') =>
 const percent = (share: number) => `${Math.round(share * 100)} %`;
 const bytes = (number: number) => `${count(number)}B`;
 
-/** A number in five letters: 999, 1.2k, 34k, 5.6M. */
+/** Formats a number in at most five letters: 999, 1.2k, 34k, 5.6M. */
 function count(number: number): string {
   let rest = number;
   for (const unit of ['', 'k', 'M', 'G', 'T', 'P']) {
@@ -110,7 +112,7 @@ function count(number: number): string {
   }
   return number.toExponential(0).replace('e+', 'e');
 }
-/** With a digit behind the point while there is room for one. */
+/** Formats a number with one decimal if it is below 999.95. */
 function decimal(number: number): string {
   const size = Math.abs(number);
   if (size >= 99_999.5) return number.toExponential(0).replace('e+', 'e');
@@ -124,7 +126,7 @@ function duration(ms: number): string {
     : `${Math.min(Math.floor(seconds / 3600), 999)}h`;
 }
 
-/** The end of a host's name tells it from its neighbours more often than the middle. */
+/** Shortens a name in its middle, because neighbors' names often differ only at the end. */
 function shortened(text: string, most: number): string {
   if (text.length <= most) return text;
   const head = Math.floor((most - 1) / 2);

@@ -1,7 +1,4 @@
-/**
- * `hotslot inspect`: what a checkpoint holds, in words; its files are not read but for the
- * manifest.
- */
+/** `hotslot inspect`: prints what a checkpoint holds. It reads only the manifest. */
 import { Checkpoint } from '../run/checkpoint/checkpoint.ts';
 import type { CheckpointContents } from '../run/checkpoint/inspect.ts';
 import type { Plain, PlainRecord } from '../run/checkpoint/manifest.ts';
@@ -10,7 +7,7 @@ const MEGABYTE = 1e6;
 const size = (bytes: number) =>
   bytes < MEGABYTE ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / MEGABYTE).toFixed(1)} MB`;
 
-/** Exit code 0, or 1 where there is no checkpoint that can be read. */
+/** Returns exit code 0, or 1 if the folder holds no readable checkpoint. */
 export async function inspect(how: {
   folder: string;
   json: boolean;
@@ -54,7 +51,9 @@ function asText({
   return `${lines.join('\n')}\n`;
 }
 
-/** A line a number; a record of texts, such as fields or a learner's state, below its name. */
+/**
+ * Formats a number a line. A nested record, such as fields or a learner's state, follows its name.
+ */
 function indented(record: PlainRecord, depth = 1): string[] {
   const pad = '  '.repeat(depth);
   return Object.entries(record).flatMap(([name, value]) =>

@@ -1,4 +1,4 @@
-/** `hotslot kernels`: makes the images of a `.gk` source that the compilers here can make. */
+/** `hotslot kernels`: makes the images of a `.gk` source for which this machine has compilers. */
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import type { CodedError } from '../base/errors.ts';
@@ -7,15 +7,15 @@ import { kernelsIn } from '../device/own-kernels/source.ts';
 
 interface Asked {
   file: string;
-  /** where images go; without it beside the source */
+  /** folder of the images, default: the folder of the source */
   out: string | undefined;
-  /** AMD's kind of GPU, such as gfx90a */
+  /** name of AMD's GPU, such as gfx90a */
   arch: string | undefined;
   print(text: string): void;
 }
 
 /**
- * Exit code 0 when all images were made that can be made here, 1 when none was or the source does
+ * Returns exit code 0 if at least one image was made. Returns 1 if none was, or if the source does
  * not compile.
  */
 export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1> {

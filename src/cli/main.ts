@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The `hotslot` command: says what it was asked, or one sentence why it cannot. */
+/** The `hotslot` command: prints what was asked for, or one sentence why it cannot. */
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -54,16 +54,16 @@ or a host is refused; 2 wrong usage, 130 collecting was interrupted
 
 const USAGE = 2;
 interface Asked {
-  /** what stands behind the command, of those that take something */
+  /** the argument after the command, for commands that take one */
   word: string;
-  /** options; '' for those that were not given */
+  /** options, '' for omitted ones */
   text: Readonly<Record<'url' | 'run' | 'ca' | 'out' | 'arch' | 'entry' | 'name', string>>;
-  /** those that were given, whole numbers */
+  /** the given ones, whole numbers */
   count: { readonly workers?: number; readonly lanes?: number; readonly outbox?: number };
   json: boolean;
   insecure: boolean;
 }
-/** Each loads what it runs: what a command does not need does not keep it from starting. */
+/** Each loads its own module, so that a command starts even if another's imports fail. */
 const commands = {
   doctor: async ({ text: { url, ca }, insecure, json }: Asked) =>
     url === ''
@@ -97,12 +97,12 @@ const commands = {
     }),
 };
 type Command = keyof typeof commands;
-/** Commands that take a word, and what it is. */
+/** Commands that take an argument, and what it is. */
 const taking = {
   kernels: 'the file of a .gk source',
   inspect: 'the folder of a checkpoint',
 } as const;
-/** Options that a command cannot do without. */
+/** Options that a command requires. */
 const needing: Readonly<Partial<Record<Command, readonly (keyof typeof options)[]>>> = {
   acl: ['run'],
   hosts: ['url', 'run'],
@@ -113,7 +113,10 @@ function version(): string {
   return JSON.parse(readFileSync(`${packageRoot(import.meta.url)}package.json`, 'utf8')).version;
 }
 
-/** Every option with the commands that it is for; none: it is asked instead of a command. */
+/**
+ * Every option with the commands that accept it. An empty list means that the option replaces the
+ * command.
+ */
 const options = {
   json: { type: 'boolean', for: ['doctor', 'inspect', 'acl', 'hosts', 'collect'] },
   url: { type: 'string', for: ['doctor', 'hosts', 'collect'] },
@@ -217,12 +220,12 @@ function print(text: string): 0 {
 }
 
 /**
- * A refusal of the library's, and whatever comes from a server, is no fault of this program: it is
- * said in a sentence. Anything else is, and shows its stack.
+ * Prints one sentence for errors that the library throws and for those of a server, because neither
+ * is a fault of this program. Rethrows any other error, which then shows its stack.
  */
 function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
   if (!fromServer && !error.code?.startsWith('ERR_HOTSLOT_')) throw error;
-  // The library says how to call it.
+  // Replaces the library's option names by those of the command line.
   const said = error.message
     .replace('insecure: true', '--insecure')
     .replace('; ca takes', '; --ca takes')
@@ -236,7 +239,7 @@ function misuse(sentence: string): typeof USAGE {
   return USAGE;
 }
 
-// Who read its lines is gone, as after `| head`: what was asked for is done all the same.
+// The command finishes even if the reader of its lines has ended, as after `| head`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });

@@ -1,5 +1,5 @@
 /**
- * A small run of the real thing on one device: bytes there and back, then one tick through the
+ * A small run of the real parts on one device: bytes there and back, then one tick through the
  * actors, checked row by row.
  */
 
@@ -13,7 +13,7 @@ const STORED = 64;
 const ROWS = 16;
 const WAIT_MS = 10_000;
 
-/** Resolves with milliseconds taken; rejects with what went wrong, in words. */
+/** Resolves with the milliseconds taken. Rejects with a message that says what went wrong. */
 export async function selfTest(name: string): Promise<{ copyMs: number; tickMs: number }> {
   const begin = performance.now();
   await copies(name);

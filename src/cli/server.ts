@@ -1,7 +1,4 @@
-/**
- * `hotslot doctor --url`: what there is to say of the server that is to carry rows between
- * machines.
- */
+/** `hotslot doctor --url`: checks the server that is to carry rows between machines. */
 
 import { checkAddress } from '../net/remote/address.ts';
 import { inspectServer } from '../net/remote/doctor.ts';
@@ -11,15 +8,15 @@ import { asJson, asText } from './finding.ts';
 interface Asked {
   url: string;
   insecure: boolean;
-  /** a file of certificates; '' for the system's */
+  /** a file of certificates, '' for the system's */
   ca: string;
   json: boolean;
   print(text: string): void;
 }
 
 /**
- * Exit code 0, or 1 where something must be mended. Rejects with a sentence where there is no
- * server to look at.
+ * Returns exit code 0, or 1 if something must be mended. Rejects with one sentence if no server
+ * answers.
  */
 export async function doctorOfServer({ url, insecure, ca, json, print }: Asked): Promise<0 | 1> {
   const findings = findingsOf(

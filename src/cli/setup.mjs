@@ -1,6 +1,6 @@
-// Makes a checkout ready: installs what is missing, builds what is stale, says what it does in a
-// line each. Plain JavaScript of Node alone, because it runs before anything is installed. `npm
-// start`, `npm test` and `npm ci` all go through here.
+// Makes a checkout ready: installs missing packages, builds stale parts, and prints a line for each
+// step. Uses only Node's own modules, because it runs before packages are installed. `npm start`,
+// `npm test` and `npm ci` all run this file.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -24,7 +24,7 @@ function fail(sentence) {
   process.exit(1);
 }
 
-/** One hash over the contents of files and folders. */
+/** Returns one hash of the contents of files and folders. */
 function hash(paths) {
   const sum = createHash('sha256');
   const visit = (path) => {
@@ -58,7 +58,7 @@ function run(what, command, args, env = {}) {
   fail(`${what} failed (see above); the command was: ${command} ${args.join(' ')}`);
 }
 
-/** Runs a step unless its stamp says that these inputs went through it already. */
+/** Runs a step unless its stamp shows that it already ran on these inputs. */
 async function step(name, inputs, outputs, work) {
   const stamp = join(root, 'node_modules', '.hotslot', name);
   const wanted = hash(inputs);
@@ -76,8 +76,8 @@ if (major < 20 || (major === 20 && minor < 19)) {
 if (process.platform !== 'linux')
   fail(`${process.platform} is not supported yet: Hotslot builds on Linux.`);
 
-// npm runs postprepare after an install in a checkout, as it does prepare. A package that has
-// prepare is one with install scripts to npm, which warns its users of them.
+// npm runs postprepare after an install in a checkout, as it does prepare. npm counts a package
+// with a prepare script among those with install scripts, and warns its users.
 const inInstall = process.env.npm_lifecycle_event === 'postprepare';
 const npm = process.env.npm_execpath;
 const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
@@ -87,7 +87,7 @@ await step(
   ['package.json', 'package-lock.json'],
   ['node_modules/typescript', 'node_modules/mocha'],
   () => {
-    // npm install and npm ci come here with the packages in place.
+    // Under npm install and npm ci the packages are already in place.
     if (!inInstall)
       run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
   },
@@ -110,7 +110,7 @@ await step(
         );
       }
     }
-    // A Node unpacked from its archive carries its own headers; else node-gyp finds or fetches
+    // A Node unpacked from its archive has its own headers. Otherwise node-gyp finds or downloads
     // them.
     const prefix = dirname(dirname(process.execPath));
     const own =
@@ -128,7 +128,7 @@ await step(
   ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'],
   ['dist/src/index.js'],
   () => {
-    // What was compiled of a file that is gone would be packed.
+    // Otherwise the package would contain compiled files whose sources are gone.
     rmSync(join(root, 'dist'), { recursive: true, force: true });
     run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
   },

@@ -3,14 +3,14 @@
 /** The polynomial, its lowest bit first. */
 const POLYNOMIAL = 0x82f63b78;
 
-/** What each byte does to the remainder. */
+/** The change of the remainder by each byte. */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let rest = byte;
   for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ POLYNOMIAL : rest >>> 1;
   return rest;
 });
 
-/** Of all the bytes, as a number from 0 to 2³² − 1. */
+/** Returns the checksum of the bytes, a number from 0 to 2³² − 1. */
 export function crc32c(bytes: Uint8Array): number {
   let rest = 0xffffffff;
   for (let i = 0; i < bytes.length; i++)
@@ -19,7 +19,8 @@ export function crc32c(bytes: Uint8Array): number {
 }
 
 /**
- * As records store it: turned by 15 bits, plus a constant, so that a checksum of checksums is none.
+ * Returns the checksum as records store it: rotated by 15 bits, plus a constant, so that the
+ * checksum of data that contains checksums stays meaningful.
  */
 export function maskedCrc32c(bytes: Uint8Array): number {
   const crc = crc32c(bytes);

@@ -1,11 +1,14 @@
-/** A curve of the live page: as many points at most, however long it gets. */
+/** A curve of the live page, thinned so that it never exceeds `MAX_POINTS` points. */
 
-/** Seconds since the monitor opened, the step, the value: null where it is NaN or infinite. */
+/**
+ * Seconds since the monitor opened, the step, and the value, which is null if it is NaN or
+ * infinite.
+ */
 export type Point = readonly [seconds: number, step: number, value: number | null];
 
 /**
- * Points of a curve, at most; then two become one, and from there on twice as many numbers make a
- * point.
+ * Most points of a curve. When they are reached, every two become one, and from then on a point is
+ * the mean of twice as many numbers.
  */
 export const MAX_POINTS = 600;
 
@@ -15,7 +18,7 @@ export class Curve {
   #stride = 1;
   #sum = 0;
   #count = 0;
-  /** how often points were made fewer */
+  /** how often the points were thinned */
   #thinned = 0;
   /** the latest number, as it was given */
   latest = Number.NaN;
@@ -23,7 +26,9 @@ export class Curve {
   get points(): readonly Point[] {
     return this.#points;
   }
-  /** Grows when points that were told are no more: they have to be told anew. */
+  /**
+   * Grows when points that were already sent have changed, so that all of them must be sent again.
+   */
   get thinned(): number {
     return this.#thinned;
   }
@@ -38,7 +43,7 @@ export class Curve {
     if (this.#points.length === MAX_POINTS) this.#thin();
   }
 
-  /** The first point stays: a curve begins where it began. */
+  /** Merges points in pairs, except the first one, so that the curve keeps its beginning. */
   #thin(): void {
     const [first, ...rest] = this.#points as [Point, ...Point[]];
     const kept: Point[] = [first];

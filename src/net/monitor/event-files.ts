@@ -1,7 +1,7 @@
 /**
- * Event files of one folder, the latest open for appending. What a write resolves for is on the
- * disk; whatever ends the process in the middle of one leaves a torn last record, which readers
- * stop at.
+ * Event files of one folder, the latest open for appending. When a write resolves, its records are
+ * on the disk. If the process ends in the middle of a write, the last record is torn, and readers
+ * stop at it.
  */
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { flushFolder, makeFolder } from '../../base/arrays/files.ts';
 import { restartRecord, type Scalar, scalarRecord, versionRecord } from './events.ts';
 
-/** Bytes that are handed to the system at once. */
+/** Bytes of one write to the file. */
 const CHUNK = 1 << 20;
 
-/** Files of this process: their names differ in it. */
+/** Files made by this process. Their names contain this number. */
 let made = 0;
 
 export class EventFiles {
@@ -22,32 +22,33 @@ export class EventFiles {
   /** bytes of the file that is open */
   #size = 0;
   /**
-   * in the name of the latest file, of any run: readers go by the order of names, so it only grows
+   * seconds in the name of the latest file of any run, only growing, because readers go by the
+   * order of names
    */
   #second = 0;
-  /** before the first file: what is in the folder is not known yet */
+  /** true before the first file, when the contents of the folder are still unknown */
   #fresh = true;
   /**
-   * the folder has files of an earlier run, or a curve went back to an earlier step: files are of
-   * version 1 from then on
+   * the folder has files of an earlier run, or a curve went back to an earlier step: from then on
+   * files have version 1
    */
   #restarts = false;
   /** the folder had files of an earlier run */
   #resumed = false;
-  /** of each curve */
+  /** the last step of each curve */
   readonly #steps = new Map<string, number>();
   #chunk: Uint8Array[] = [];
   #chunkBytes = 0;
 
-  /** Touches nothing: folder and file are made by the first write. */
+  /** Does no I/O: the first write creates the folder and the file. */
   constructor(folder: string, maxBytes: number) {
     this.#folder = folder;
     this.#maxBytes = maxBytes;
   }
 
   /**
-   * Appends them, in files of at most maxBytes (one record more where that is not enough), and
-   * waits for the disk.
+   * Appends the scalars, in files of at most maxBytes, and waits for the disk. A file takes at
+   * least one record, even if the record exceeds maxBytes.
    */
   async write(scalars: readonly Scalar[]): Promise<void> {
     if (scalars.length === 0) return;
@@ -75,12 +76,12 @@ export class EventFiles {
     await this.#file?.datasync();
   }
 
-  /** Ends the latest file; the next write would begin another. */
+  /** Ends the latest file. A later write would begin another. */
   async close(): Promise<void> {
     if (this.#file) await this.#end();
   }
 
-  /** After a failure: the file is left, errors of that are nobody's. */
+  /** Closes the file after a failure and ignores errors of that. */
   async abandon(): Promise<void> {
     const file = this.#file;
     this.#file = null;
@@ -104,7 +105,7 @@ export class EventFiles {
     this.#second = Math.max(Math.floor(now), this.#second + 1);
     const host = hostname().replaceAll(/[^\w.-]/g, '_') || 'localhost';
     const name = `events.out.tfevents.${this.#second}.${host}.${process.pid}`;
-    // A file is never written twice, not even where machines or containers share all of the name.
+    // A file is never written twice, even if machines or containers share the whole name.
     while (!this.#file)
       this.#file = await open(join(this.#folder, `${name}.${made++}`), 'ax').catch((error) => {
         if (error.code === 'EEXIST') return null;

@@ -1,6 +1,6 @@
 /**
- * Who a monitor listens to, and whose requests it answers: a page of another site must not read it
- * by a name that it made up.
+ * The address on which a monitor listens, and the requests that it answers. A page of another site
+ * must not read it through a name of its own choice.
  */
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
@@ -11,19 +11,19 @@ export const isLoopback = (host: string) => /^(localhost|127(\.\d+){3}|::1)$/i.t
 const isAny = (host: string) => /^(0\.0\.0\.0|::)$/.test(host);
 const inUrl = (address: string) => (address.includes(':') ? `[${address}]` : address).toLowerCase();
 
-/** What a browser is told to open. */
+/** Returns the URL for a browser. */
 export const urlOf = (host: string, port: number) =>
   `http://${isAny(host) ? hostname() : inUrl(host)}:${port}/`;
 
-/** The name in a Host header, without its port; null when it is no such header. */
+/** Returns the name in a Host header, without its port, or null if the header has another form. */
 function nameIn(header: string | undefined): string | null {
   return /^(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i.exec(header ?? '')?.[1]?.toLowerCase() ?? null;
 }
 
 /**
- * True when the request was meant for this server: its Host is this machine's own name for itself,
- * the host asked for, or the address that was connected to, none of which can be another site's;
- * and a page that sends an Origin is this one.
+ * True if the request was meant for this server. Its Host must be this machine's own name, the host
+ * asked for, or the address of the connection, because none of these can belong to another site. An
+ * Origin, if sent, must be this server.
  */
 export function isMeant({ headers, socket }: IncomingMessage, host: string): boolean {
   const name = nameIn(headers.host);

@@ -1,6 +1,6 @@
 /**
- * What pipelines and pools tell, as numbers of curves. A tick costs a look at the clock; most are
- * not written.
+ * Turns what pipelines and pools report into numbers of curves. A tick costs one read of the clock,
+ * and most ticks are not written.
  */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -12,24 +12,24 @@ import { watchedCollectors } from '../../run/collectors/watched.ts';
 import type { Put } from './events.ts';
 
 export interface ListenOptions {
-  /** whose ticks */
+  /** whose ticks are written */
   pipeline?: ReplayPipeline;
-  /** a CollectorPool or RemoteCollectors, whose episodes and steps */
+  /** a CollectorPool or RemoteCollectors, whose episodes and steps are written */
   collectors?: RunningCollectors;
-  /**
-   * seconds from one tick that is written to the next, at least; 0 writes every tick; default 0.1
-   */
+  /** least seconds between two written ticks, 0 writes every tick, default 0.1 */
   every?: number;
 }
 
-/** How often speeds are told. */
+/** Milliseconds between two speeds. */
 const SPEED_MS = 1000;
-/** A speed over less says little: at the end it is told only where there was none before. */
+/**
+ * Least time of a speed. At the end, a speed over less time is reported only if no earlier one was.
+ */
 const MIN_MS = 500;
-/** Statistics are read at most this often for an episode's step. */
+/** Least milliseconds between two reads of the statistics for an episode's step. */
 const STEPS_MS = 20;
 
-/** Throws for what cannot be listened to. */
+/** Throws if these options cannot be listened to. */
 export function checkListen(what: ListenOptions): void {
   checkKeys('listen', what, ['pipeline', 'collectors', 'every']);
   const { pipeline, collectors, every = 0.1 } = what;
@@ -47,7 +47,7 @@ export function checkListen(what: ListenOptions): void {
     throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
 }
 
-/** Listens until the function is called that comes back. */
+/** Listens until the returned function is called. */
 export function listenTo(
   { pipeline, collectors, every = 0.1 }: ListenOptions,
   put: Put,
@@ -89,7 +89,7 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
     if (over) return;
     over = true;
     pipeline.off('tick', heard).off('close', end);
-    // A curve ends where the training did.
+    // The last tick is written, so that a curve ends with the training.
     if (last !== null && last !== written) write(last);
     speed();
   };
@@ -104,7 +104,10 @@ function listenToCollectors(collectors: RunningCollectors, put: Put): () => void
     : listenToRemote(collectors, put);
 }
 
-/** Other machines tell of no single episode: means, about once a second while any end. */
+/**
+ * Reports mean returns about once a second while episodes end, because other machines report no
+ * single episodes.
+ */
 function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
   const rows = () => watchedCollectors.get(collectors)?.remote()?.rows ?? 0;
   const { steps: first, episodes } = collectors.statistics();
@@ -166,8 +169,8 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
       if (length !== null) put('episodes/length', length, step);
     }
   };
-  // A collector's failure is told by the pool's `done`; here it is the end, as closing and stopping
-  // are.
+  // The pool's `done` reports a collector's failure. Here it only ends the listening, as do closing
+  // and stopping.
   reading()
     .catch(() => {})
     .finally(speed);
@@ -178,8 +181,8 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
 }
 
 /**
- * Tells, about once a second, how fast a count grows; not while it does not. Ends when the function
- * is called that comes back.
+ * Reports, about once a second, how fast a count grows, but only while it grows. Ends when the
+ * returned function is called.
  */
 function tellSpeed(tag: string, look: () => { count: number; step: number }, put: Put): () => void {
   let [since, before, told] = [performance.now(), 0, false];

@@ -1,17 +1,19 @@
-/** `/trace?seconds=5`: the ticks of the next seconds as a Chrome trace, one at a time. */
+/**
+ * `/trace?seconds=5`: sends the ticks of the next seconds as a Chrome trace, one trace at a time.
+ */
 import type { ServerResponse } from 'node:http';
 import type { PipelineWatch } from '../../engine/pipeline/watch.ts';
 import { refuse, refuseQueued } from './server.ts';
 
-/** Between two looks at the journal. */
+/** Milliseconds between two reads of the journal. */
 const LOOK_MS = 50;
-/** Who has not taken the end of it by then gets none. */
+/** A client that has not received the end after this time is disconnected. */
 const PATIENCE_MS = 10_000;
 const MAX_SECONDS = 60;
 
 export class LiveTraces {
   readonly #watch: PipelineWatch;
-  /** ends the one under way */
+  /** ends the current trace */
   #end: (() => void) | null = null;
 
   constructor(watch: PipelineWatch) {
@@ -36,12 +38,12 @@ export class LiveTraces {
       'content-type': 'application/json',
       'content-disposition': 'attachment; filename="hotslot.trace.json"',
     });
-    // HEAD: there is no body to wait for.
+    // A HEAD request has no body to wait for.
     if (response.req.method === 'HEAD') return void response.end();
     this.#begin(response, seconds);
   }
 
-  /** Ends the one under way, early. */
+  /** Ends the current trace early. */
   close(): void {
     this.#end?.();
   }
@@ -52,7 +54,7 @@ export class LiveTraces {
     const until = performance.now() + seconds * 1000;
     const stop = () => {
       clearInterval(timer);
-      // Its connection may close when the next one is under way.
+      // The connection may close after the next trace has begun.
       if (this.#end === end) this.#end = null;
     };
     const end = () => {
@@ -65,8 +67,8 @@ export class LiveTraces {
     const look = () => {
       const { state } = this.#watch;
       if (performance.now() >= until || state === 'closed' || state === 'failed') return void end();
-      // What a slow reader has not taken yet is not added to: the journal goes by, and the trace
-      // says how much of it.
+      // A slow reader that has data left to receive gets no more yet. The journal goes on
+      // meanwhile, and the trace says how much of it was missed.
       if (response.writableNeedDrain) return;
       trace.look();
       response.write(parts.splice(0).join(''));

@@ -1,4 +1,4 @@
-/** How it stands as Prometheus reads it: the text exposition format, version 0.0.4. */
+/** The state of a run for Prometheus: the text exposition format, version 0.0.4. */
 
 import { gateNames } from '../../engine/pipeline/watch.ts';
 import type { Curve } from './curve.ts';
@@ -18,7 +18,7 @@ const number = (value: number) =>
 class Text {
   text = '';
 
-  /** Nothing of a metric without samples. */
+  /** Adds a metric, but only if it has samples. */
   put(kind: 'counter' | 'gauge', name: string, help: string, samples: readonly Sample[]): this {
     if (samples.length === 0) return this;
     this.text += `# HELP hotslot_${name} ${escaped(help)}\n# TYPE hotslot_${name} ${kind}\n`;
@@ -41,8 +41,8 @@ class Text {
 const states = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
 /**
- * Of collectors on other machines. No metric of a single host: they come and go by the thousand,
- * with names of their own.
+ * Adds metrics of collectors on other machines. Single hosts have no metrics, because thousands of
+ * them come and go, with their own names.
  */
 function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']): void {
   const spread = (
@@ -150,7 +150,7 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
         'waiting',
         '1 for what the next batch waits for, 0 for everything else.',
       ] as const),
-      // By names that are few: each text would be a series of its own.
+      // Labels are the few gate names, because each text would be its own series.
       gateNames.map((gate) => [{ for: gate }, Number(gate === now.gate)]),
     )
     .put(

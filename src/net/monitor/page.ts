@@ -1,4 +1,4 @@
-/** The live page's files, read once: they lie in src/net/monitor/page, in the package as well. */
+/** The live page's files, read once. They are in src/net/monitor/page, also in the package. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const types = {
   '.svg': 'image/svg+xml',
 } as const;
 
-/** By the path that a browser asks for. */
+/** File names by the path of a request. */
 const names = {
   '/': 'page.html',
   '/page.css': 'page.css',
@@ -22,7 +22,7 @@ const names = {
   '/icon.svg': 'icon.svg',
 } as const;
 
-/** Type and bytes of each. */
+/** Returns path, type and bytes of each file. */
 export function pageFiles(): [path: string, type: string, body: Uint8Array][] {
   const folder = join(packageRoot(import.meta.url), 'src/net/monitor/page');
   return Object.entries(names).map(([path, name]) => {

@@ -1,4 +1,4 @@
-/** What a live page is of, and the checks of it. */
+/** The parts that a live page shows, and their checks. */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
@@ -8,15 +8,15 @@ import { watchedCollectors } from '../../run/collectors/watched.ts';
 
 /** A checkpoint that was written. */
 export interface WatchedSave {
-  /** how many there were, this one included */
+  /** number of saves, including this one */
   save: number;
-  /** tick id that it is of */
+  /** id of the last tick in it */
   tick: number;
   bytes: number;
   seconds: number;
 }
 
-/** What tells of checkpoints: an event emitter. */
+/** An event emitter that reports checkpoints. */
 export interface WatchedCheckpoint {
   /** where they are written */
   readonly folder: string;
@@ -24,7 +24,9 @@ export interface WatchedCheckpoint {
   on(event: 'error', listener: (error: Error) => void): unknown;
   off(event: 'saved', listener: (saved: WatchedSave) => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
-  /** where it is there, an error that only the monitor hears is a warning of the process too */
+  /**
+   * if present, and only the monitor listens for an error, the monitor also emits a process warning
+   */
   listenerCount?(event: 'error'): number;
 }
 
@@ -32,21 +34,21 @@ export interface MonitorParts {
   pipeline: ReplayPipeline;
   /** a CollectorPool or RemoteCollectors, whose steps and returns are shown */
   collectors?: RunningCollectors;
-  /** whose memory is shown; default: the pipeline's */
+  /** whose memory is shown, default: the pipeline's device */
   devices?: readonly Device[];
   checkpoint?: WatchedCheckpoint;
-  /** the page's title; default 'Hotslot' */
+  /** the page's title, default 'Hotslot' */
   title?: string;
 }
 
 export interface MonitorOptions {
-  /** where it listens; 0, the default, is any that is free */
+  /** port to listen on, default 0, which is any free one */
   port?: number;
-  /** the address, or a name of it; default '127.0.0.1', which only this machine reaches */
+  /** the address or a name of it, default '127.0.0.1', which only this machine reaches */
   host?: string;
 }
 
-/** Throws for what cannot be shown. */
+/** Throws if these parts cannot be shown. */
 export function checkParts(parts: MonitorParts): void {
   checkKeys('serveMonitor', parts, ['pipeline', 'collectors', 'devices', 'checkpoint', 'title']);
   const { pipeline, devices, title } = parts;
@@ -66,7 +68,7 @@ export function checkParts(parts: MonitorParts): void {
     throw typeError(`serveMonitor: title must be a string, got ${describeValue(title)}`);
 }
 
-/** Of what may come later than the rest. */
+/** Checks the parts that may be added later. */
 export function checkLater(
   what: string,
   { collectors, checkpoint }: Omit<MonitorParts, 'pipeline'>,

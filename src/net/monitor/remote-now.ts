@@ -1,17 +1,19 @@
 /**
- * Collectors on other machines as the live page is told of them: as many hosts as a person reads,
- * those in trouble first.
+ * Collectors on other machines as the live page gets them: at most `MAX_HOSTS` hosts, those in
+ * trouble first.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
 import type { RemoteWatched } from '../../run/collectors/watched.ts';
 
-/** Hosts that are told one by one. */
+/** Hosts that are sent one by one. */
 const MAX_HOSTS = 50;
-/** Letters of a host's name, and of why it is gone: both are its own words. */
+/**
+ * Most characters of a host's name and of its reason for leaving. Both texts come from the host.
+ */
 const MAX_CHARACTERS = 200;
 
-/** Their order on the page. */
+/** States in their order on the page. */
 const states = [
   'failed',
   'refused',
@@ -21,9 +23,9 @@ const states = [
 ] as const satisfies readonly RemoteHostState[];
 
 export interface RemoteNow extends Omit<RemoteWatched, 'time' | 'epoch' | 'run'> {
-  /** how many hosts there are in all, by their state */
+  /** number of all hosts by their state */
   readonly states: Readonly<Record<RemoteHostState, number>>;
-  /** hosts that are not told one by one */
+  /** hosts that are not sent one by one */
   readonly more: number;
 }
 

@@ -1,7 +1,6 @@
 /**
- * What the live page tells, read now and then: twice a second while the monitor is open, which is
- * what its curves are made of, and more often while somebody looks. Nothing here listens to ticks
- * or episodes.
+ * Samples for the live page: read twice a second while the monitor is open, for its curves, and
+ * more often while a page is open. This file listens to neither ticks nor episodes.
  */
 
 import type { Device } from '../../device/device.ts';
@@ -22,34 +21,34 @@ import { type RemoteNow, remoteNow } from './remote-now.ts';
 import { whoWaits } from './waiting-text.ts';
 
 const SAMPLE_MS = 500;
-/** Asking a device for its memory is a call of its driver: once in so long is enough. */
+/** Least milliseconds between two memory queries, because each is a call of the driver. */
 const MEMORY_MS = 2000;
 /** Checkpoints that are shown. */
 const SAVES = 5;
 
-/** A device's memory in bytes; null once it is closed. */
+/** A device's memory in bytes, null once the device is closed. */
 export interface DeviceMemory {
   name: string;
   memory: { total: number; free: number } | null;
 }
 export interface CheckpointsNow {
   folder: string;
-  /** how many since the monitor opened */
+  /** number of checkpoints since the monitor opened */
   count: number;
   errors: number;
-  /** the latest, newest first; `at` in milliseconds since 1970 */
+  /** the latest, newest first, with `at` in milliseconds since 1970 */
   saved: (WatchedSave & { at: number })[];
   error: string | null;
 }
 
-/** How it stands. Speeds are per second; null before they are known. */
+/** The current state. Speeds are per second, and null before they are known. */
 export interface Now {
   /** since the monitor opened */
   seconds: number;
   state: PipelineState;
   failure: string | null;
   waitingFor: string;
-  /** the same by one of a few names; null once the pipeline is over */
+  /** the same as one of a few names, null once the pipeline is over */
   gate: GateName | null;
   whoWaits: string;
   finished: number;
@@ -66,14 +65,14 @@ export interface Now {
         workers: WorkerStatistics[];
       })
     | null;
-  /** where they are on other machines */
+  /** set if the collectors are on other machines */
   remote: RemoteNow | null;
   devices: DeviceMemory[];
   checkpoint: CheckpointsNow | null;
   said: readonly Said[];
 }
 
-/** Points of a curve from number `from` on; 0 begins the curve anew. */
+/** Points of a curve from number `from` on. With 0 the curve begins anew. */
 export type CurvePart = { from: number; points: readonly Point[] };
 
 export class Sampling {
@@ -104,7 +103,7 @@ export class Sampling {
     };
     this.add(later);
     const timer = setInterval(() => this.look(), SAMPLE_MS).unref();
-    // Its last ticks belong to the curves.
+    // The last ticks belong to the curves.
     const last = () => {
       this.look();
       this.#over = true;
@@ -116,7 +115,7 @@ export class Sampling {
     );
   }
 
-  /** What may come later than the pipeline, in place of what was there. */
+  /** Adds parts that are opened after the pipeline. They replace earlier ones. */
   add({ collectors, checkpoint }: Pick<MonitorParts, 'collectors' | 'checkpoint'>): void {
     if (collectors) {
       this.#pool = collectors;
@@ -132,14 +131,14 @@ export class Sampling {
     return (performance.now() - this.#begin) / 1000;
   }
 
-  /** A number of a curve. */
+  /** Adds a number to a curve. */
   put(tag: string, step: number, value: number): void {
     const curve = this.curves.get(tag) ?? new Curve();
     this.curves.set(tag, curve);
     curve.add(this.seconds, step, value);
   }
 
-  /** Takes the curves a point further. */
+  /** Adds a point to each curve. */
   look(): void {
     if (this.#over) return;
     const now = performance.now();
@@ -148,7 +147,7 @@ export class Sampling {
     const seconds = Math.max(now - before.at, 1) / 1000;
     for (const name in scalars) this.put(`train/${name}`, tick, scalars[name] as number);
     this.#updatesPerSecond = (finished - before.finished) / seconds;
-    // Manual ticks show by what they do; a pipeline that nobody uses has no speed.
+    // Manual ticks count, too. A pipeline that never had a tick has no speed.
     if (tick >= 0) this.put('speed/updates_per_second', tick, this.#updatesPerSecond);
     let { steps, episodes, waits } = before;
     if (this.#pool) {
@@ -195,7 +194,10 @@ export class Sampling {
     };
   }
 
-  /** Points from where `told` left off, which goes on with that; all of them for an empty one. */
+  /**
+   * Returns the points after those in `told`, and updates `told`. Returns all points if it is
+   * empty.
+   */
   parts(told: Map<string, { count: number; thinned: number }>): Record<string, CurvePart> {
     const parts: [string, CurvePart][] = [];
     for (const [tag, { points, thinned }] of this.curves) {
@@ -256,7 +258,7 @@ export class Sampling {
     const failed = (error: Error) => {
       now.errors++;
       now.error = error.message;
-      // Listening must not silence it.
+      // Without this warning, the monitor's listener would silence the error.
       if (checkpoint.listenerCount?.('error') === 1)
         process.emitWarning(`a checkpoint failed: ${error.message}`, 'MonitorWarning');
     };
@@ -270,7 +272,7 @@ export class Sampling {
   }
 }
 
-/** Null of one that is closed: nobody asks it any more. */
+/** Returns null if the device is closed. */
 function memoryOf(device: Device): { total: number; free: number } | null {
   try {
     return device.memoryInfo();

@@ -1,4 +1,4 @@
-/** The live page: what a pipeline does while it does it, for browsers and for Prometheus. */
+/** The live page: shows a running pipeline to browsers and to Prometheus. */
 import type { Server } from 'node:http';
 import {
   checkCount,
@@ -26,7 +26,7 @@ import { MAX_CLIENTS, Streams } from './streams.ts';
 
 /** See serveMonitor(). */
 export class Monitor implements AsyncDisposable {
-  /** what a browser opens */
+  /** URL for a browser */
   readonly url: string;
   readonly port: number;
   readonly #server: Server;
@@ -41,14 +41,14 @@ export class Monitor implements AsyncDisposable {
     this.port = port;
   }
 
-  /** Pages that look now. */
+  /** Pages that are open now. */
   get clients(): number {
     return this.#live.streams.count;
   }
 
   /**
-   * A number of your own: the next of the curve `tag`, at `step`, a whole number from 0 on. NaN and
-   * infinities leave a gap. Curves become coarser as they grow, and never longer than 600 points.
+   * Adds your own number to the curve `tag`, at `step`, a whole number from 0 on. NaN and
+   * infinities leave a gap. Curves become coarser as they grow, and never exceed 600 points.
    */
   scalar(tag: string, value: number, step: number): void {
     if (typeof tag !== 'string')
@@ -62,7 +62,7 @@ export class Monitor implements AsyncDisposable {
     this.#live.sampling.put(tag, step, value);
   }
 
-  /** Shows what was opened later than this monitor. In place of what it showed before. */
+  /** Shows parts that were opened after this monitor. They replace those shown before. */
   watch(parts: Pick<MonitorParts, 'collectors' | 'checkpoint'>): void {
     checkKeys('watch', parts, ['collectors', 'checkpoint']);
     checkLater('watch', parts);
@@ -70,7 +70,7 @@ export class Monitor implements AsyncDisposable {
     this.#live.sampling.add(parts);
   }
 
-  /** Lets go of every client and of the port. Never rejects. Twice is fine. */
+  /** Disconnects every client and closes the port. Never rejects. Idempotent. */
   close(): Promise<void> {
     return this.#closing.once(async () => {
       this.#live.close();
@@ -82,13 +82,13 @@ export class Monitor implements AsyncDisposable {
   }
 }
 
-/** What the routes tell. */
+/** The content of the routes. */
 class Live {
   readonly sampling: Sampling;
   readonly streams: Streams;
   readonly traces: LiveTraces;
   readonly #facts: object;
-  /** what everybody who was sent the news knows of the curves */
+  /** the points that were sent to all clients */
   #told = new Map<string, { count: number; thinned: number }>();
 
   constructor(parts: MonitorParts) {
@@ -159,11 +159,12 @@ class Live {
 }
 
 /**
- * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed; it
- * does not keep the process alive. Routes: `/` the page, `/events` what it is told, `/metrics` for
- * Prometheus, `/trace?seconds=5` a Chrome trace of the next seconds. It only tells. By default only
- * this machine reaches it; of another host it warns, because anybody who reaches the port can look.
- * Rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses the address, such as a port in use.
+ * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed. It
+ * does not keep the process alive. Routes: `/` is the page, `/events` its updates, `/metrics` is
+ * for Prometheus, and `/trace?seconds=5` is a Chrome trace of the next seconds. All routes are
+ * read-only. By default only this machine reaches it. With another host it emits a process warning,
+ * because anybody who reaches the port can look. Rejects with ERR_HOTSLOT_UNAVAILABLE when the
+ * system refuses the address, such as a port in use.
  */
 export async function serveMonitor(
   parts: MonitorParts,

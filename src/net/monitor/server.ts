@@ -1,6 +1,6 @@
 /**
- * The monitor's server: it reads requests, refuses what is not meant for it, and answers by route.
- * It changes nothing.
+ * The monitor's server: it reads requests, refuses those that are meant for another server, and
+ * answers by route. It changes nothing.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,14 +8,14 @@ import { callAfter } from '../../base/clock.ts';
 import { unavailableError } from '../../base/errors.ts';
 import { isMeant } from './hosts.ts';
 
-/** Answers GET; a HEAD's body is left out by Node. */
+/** Answers a GET request. Node omits the body of a HEAD request. */
 export type Route = (
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ) => void;
 
-/** Sockets at once, at most: 32 streams, and some for everything else. */
+/** Most sockets at once: 32 streams, and some for everything else. */
 const MAX_SOCKETS = 128;
 
 const common = {
@@ -27,14 +27,14 @@ const common = {
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 } as const;
 
-/** A whole answer. */
+/** Sends a whole response. */
 export function answer(response: ServerResponse, type: string, body: string | Uint8Array): void {
   response
     .writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) })
     .end(body);
 }
 
-/** A refusal, in a sentence. */
+/** Sends a refusal as one sentence. */
 export function refuse(
   response: ServerResponse,
   status: number,
@@ -49,7 +49,7 @@ export function refuse(
   response.writeHead(status, { ...type, ...headers }).end(body);
 }
 
-/** What a refusal of the system asks for. */
+/** Advice for each error of the system. */
 const advice: Readonly<Record<string, string>> = {
   EADDRINUSE: 'something listens there already: name another port, or 0 for any that is free',
   EACCES: 'this user may not listen there: name a port from 1024 on',
@@ -59,8 +59,8 @@ const advice: Readonly<Record<string, string>> = {
 };
 
 /**
- * Listens; rejects with ERR_HOTSLOT_UNAVAILABLE when the system refuses. Neither it nor its sockets
- * keep the process alive.
+ * Listens. Rejects with ERR_HOTSLOT_UNAVAILABLE if the system refuses. Neither the server nor its
+ * sockets keep the process alive.
  */
 export async function listen(
   { host, port }: { host: string; port: number },
@@ -99,8 +99,8 @@ export async function listen(
 }
 
 /**
- * A connection that cannot be taken, such as for want of file descriptors, is told once; it is the
- * run that matters.
+ * Emits one warning if connections cannot be accepted, for example without free file descriptors.
+ * The run continues.
  */
 function tellTrouble(server: Server): void {
   let told = false;
@@ -112,11 +112,11 @@ function tellTrouble(server: Server): void {
 }
 
 /**
- * Refuses what was sent behind another request of its connection: an answer without an end needs
- * one of its own.
+ * Refuses a request that was sent after another one on the same connection, because an endless
+ * response needs its own connection.
  */
 export function refuseQueued(response: ServerResponse): boolean {
-  // Node gives an answer its socket when those before it are over.
+  // Node assigns a response its socket when the previous ones have ended.
   if (response.socket !== null) return false;
   refuse(
     response,
@@ -135,7 +135,7 @@ function handle(
   host: string,
   routes: Readonly<Record<string, Route>>,
 ): void {
-  // What is sent with a request is not read: the connection ends behind the answer.
+  // The body of a request is not read, so the connection ends after the response.
   if (
     request.headers['content-length'] !== undefined ||
     request.headers['transfer-encoding'] !== undefined
@@ -160,7 +160,7 @@ function handle(
   route(request, response, new URLSearchParams(query));
 }
 
-/** Stops listening, and gives what was sent last a moment to arrive. */
+/** Stops listening, and gives the last responses up to 500 ms to arrive. */
 export async function shut(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();

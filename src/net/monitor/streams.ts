@@ -1,17 +1,21 @@
 /**
- * Who looks at the live page: streams of server-sent events. Everybody is sent the same text, made
- * once; a client that has not taken the last one is sent nothing, and is dropped when that goes on.
+ * The clients of the live page: streams of server-sent events. All clients get the same text, made
+ * once. A client that has not received the last message gets no new one, and is dropped after
+ * `PATIENCE_MS`.
  */
 import type { ServerResponse } from 'node:http';
 
-/** Clients at once, at most. */
+/** Most clients at once. */
 export const MAX_CLIENTS = 32;
-/** From one message to the next. */
+/** Milliseconds between two messages. */
 const TELL_MS = 200;
-/** A client has so long to take a message. */
+/** Milliseconds that a client has to receive a message. */
 const PATIENCE_MS = 2000;
 
-/** What is sent: `whole` to who knows nothing yet, `news` to who was sent everything before. */
+/**
+ * The messages: `whole` for a client that has received nothing yet, `news` for clients that have
+ * received everything before.
+ */
 export interface Teller {
   whole(): string;
   news(): string;
@@ -19,9 +23,9 @@ export interface Teller {
 
 interface Client {
   readonly response: ServerResponse;
-  /** since when it has not taken what it was sent; 0: it has */
+  /** time since when it has not received its last message, 0 if it has */
   since: number;
-  /** it missed some, and is told everything next */
+  /** it missed messages, and gets everything next */
   behind: boolean;
 }
 
@@ -41,20 +45,20 @@ export class Streams {
     return this.#clients.size >= MAX_CLIENTS;
   }
 
-  /** Sends it everything, and from then on what is new. */
+  /** Sends everything to the client, and news from then on. */
   add(response: ServerResponse): void {
-    // Those who are there first: what is new to them is no longer so behind this.
+    // The other clients get their news first, because `news` counts from its last call.
     this.#tell();
     const client = { response, since: 0, behind: false };
     this.#clients.add(client);
     response.on('close', () => this.#remove(client));
-    // How soon a browser asks again when the connection is lost.
+    // Milliseconds after which a browser reconnects when the connection is lost.
     response.write(`retry: 1000\n\n${message(this.#teller.whole())}`);
-    // No timer while nobody looks.
+    // No timer runs without clients.
     this.#timer ??= setInterval(() => this.#tell(), TELL_MS).unref();
   }
 
-  /** Says goodbye, so that the page knows that nothing is wrong with the network. */
+  /** Ends all streams with a `bye` event, so that the page knows that the network is fine. */
   close(): void {
     for (const { response } of [...this.#clients]) response.end('event: bye\ndata: {}\n\n');
     for (const client of [...this.#clients]) this.#remove(client);
@@ -90,5 +94,5 @@ export class Streams {
   }
 }
 
-/** JSON has no line ends of its own. */
+/** The JSON text contains no line ends. */
 const message = (json: string) => `data: ${json}\n\n`;

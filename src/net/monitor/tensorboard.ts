@@ -1,6 +1,6 @@
 /**
- * Curves for TensorBoard: scalars are kept in memory as they come, and go to event files every few
- * seconds.
+ * Curves for TensorBoard: scalars are kept in memory, and written to event files within `flushMs`
+ * milliseconds.
  */
 import {
   checkCount,
@@ -17,16 +17,16 @@ import type { Scalar } from './events.ts';
 import { checkListen, type ListenOptions, listenTo } from './listening.ts';
 
 export interface TensorBoardOptions {
-  /** milliseconds from a scalar to the disk, at most, while the event loop turns; default 2000 */
+  /** most milliseconds from a scalar to the disk while the event loop turns, default 2000 */
   flushMs?: number;
-  /** bytes of an event file, from which on the next one is begun; at least 4096, default 256 MiB */
+  /** bytes of an event file after which the next one begins, at least 4096, default 256 MiB */
   maxBytes?: number;
 }
 
-/** Scalars that are kept before they are written at once, whatever the time. */
+/** Kept scalars at which they are written at once, whatever the time. */
 const MAX_EVENTS = 1 << 14;
 
-/** What a refusal of the disk asks for. */
+/** Advice for each error of the disk. */
 const advice: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full: make room',
   EDQUOT: 'the quota is used up: make room',
@@ -46,7 +46,7 @@ export class TensorBoardWriter implements AsyncDisposable {
   readonly #stops = new Set<() => void>();
   #kept: Scalar[] = [];
   #timer: NodeJS.Timeout | undefined;
-  /** the writes so far, one after the other; never rejects */
+  /** the writes so far, one after the other, never rejecting */
   #writing: Promise<void> = Promise.resolve();
   #failure: Error | null = null;
   readonly #closing = new Closing();
@@ -66,9 +66,9 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * One number of the curve `tag`, at `step` (a whole number from 0 on). NaN and infinities are
-   * written as they are, others as float32. `wallTime` in seconds since 1970; default: now. It is
-   * only kept: nothing is written before the function returns.
+   * Adds a number to the curve `tag`, at `step` (a whole number from 0 on). NaN and infinities are
+   * written unchanged, other numbers as float32. `wallTime` is in seconds since 1970, by default
+   * now. The number is only kept: nothing is written before the function returns.
    */
   scalar(tag: string, value: number, step: number, wallTime = Date.now() / 1000): void {
     if (typeof tag !== 'string')
@@ -86,17 +86,17 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Writes what a pipeline and a pool tell, from now on until they close, this writer closes, or
-   * the function is called that comes back:
+   * Writes numbers that a pipeline and a pool report, until they close, this writer closes, or the
+   * returned function is called:
    *
    * - `train/<name>`: the named scalars of ticks, by tick id, at most one tick every `every`
-   *   seconds;
-   * - `speed/updates_per_second`: ticks, about once a second;
-   * - `episodes/return`, `episodes/length`: of each episode that collectors tell of, by environment
-   *   steps so far;
-   * - `speed/steps_per_second`: environment steps of all collectors, about once a second.
+   *   seconds
+   * - `speed/updates_per_second`: ticks, about once a second
+   * - `episodes/return`, `episodes/length`: of each episode that collectors report, by environment
+   *   steps so far
+   * - `speed/steps_per_second`: environment steps of all collectors, about once a second
    *
-   * Close what is listened to first: its last ticks and episodes are told then.
+   * Close the pipeline and the pool first, because they report their last ticks and episodes then.
    */
   listen(what: ListenOptions): () => void {
     checkListen(what);
@@ -112,8 +112,8 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Resolves when everything given so far is on the disk. Rejects with ERR_HOTSLOT_UNAVAILABLE once
-   * the disk refused anything: nothing is written from then on.
+   * Resolves when all scalars given so far are on the disk. Rejects with ERR_HOTSLOT_UNAVAILABLE
+   * after any error of the disk. No scalar is written after such an error.
    */
   async flush(): Promise<void> {
     this.#checkOpen();
@@ -121,7 +121,7 @@ export class TensorBoardWriter implements AsyncDisposable {
     if (this.#failure) throw this.#failure;
   }
 
-  /** Stops listening and writes what is left. Rejects as flush() does. Twice is fine. */
+  /** Stops listening and writes the remaining scalars. Rejects as flush() does. Idempotent. */
   close(): Promise<void> {
     return this.#closing.once(async () => {
       for (const stop of this.#stops) stop();
@@ -137,7 +137,7 @@ export class TensorBoardWriter implements AsyncDisposable {
   #keep(scalar: Scalar): void {
     if (this.#failure || this.#closing.begun) return;
     this.#kept.push(scalar);
-    // Not unref()ed: a process that ends by itself writes first.
+    // The timer stays ref()ed, so that a process that ends by itself writes first.
     this.#timer ??= setTimeout(() => void this.#write(), this.#flushMs);
     if (this.#kept.length === MAX_EVENTS) void this.#write();
   }
@@ -154,7 +154,7 @@ export class TensorBoardWriter implements AsyncDisposable {
     return this.#writing;
   }
 
-  /** Told once; the training goes on without curves. */
+  /** Emits one warning. The training continues without curves. */
   async #fail(cause: NodeJS.ErrnoException): Promise<void> {
     const next = advice[cause.code ?? ''] ?? 'see the cause';
     const text = `tensorBoard cannot write to '${this.folder}'; ${next}. Nothing more is written there (${cause.message})`;
@@ -171,12 +171,11 @@ export class TensorBoardWriter implements AsyncDisposable {
 }
 
 /**
- * A writer of TensorBoard's event files in `folder`: `tensorboard --logdir <folder>` shows its
- * curves while the training runs. Folder and file are made with the first scalars. Every write is
- * followed by an fsync, so that of a process that is killed everything up to the last one can be
- * read. What the disk refuses is told once, as a warning of the process, and by flush() and
- * close(), which reject; it never throws in the midst of a training. One writer at a time for a
- * folder.
+ * Writes TensorBoard's event files in `folder`: `tensorboard --logdir <folder>` shows its curves
+ * while the training runs. The first scalars create folder and file. An fsync follows every write,
+ * so that after a kill everything up to the last write can be read. An error of the disk is
+ * reported once as a process warning, and flush() and close() reject with it. It never throws in
+ * the middle of a training. One writer at a time for a folder.
  */
 export function tensorBoard(folder: string, options: TensorBoardOptions = {}): TensorBoardWriter {
   return new TensorBoardWriter(INTERNAL, folder, options);

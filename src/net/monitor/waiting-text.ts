@@ -1,17 +1,17 @@
-/** Who waits for whom, in a sentence, from the times of a tick's stages. */
+/** A sentence that says who waits for whom, made from the times of a tick's stages. */
 import type { StageSeconds } from '../../engine/pipeline/watch.ts';
 
-/** From this share of free slots on, the learner is short of batches whatever the stages took. */
+/** Share of free slots from which on the learner is short of batches, whatever the stages took. */
 const MOSTLY = 0.5;
 
-/** Seconds in the unit that suits them: '3.2 ms'. */
+/** Formats seconds in a suitable unit: '3.2 ms'. */
 export function duration(seconds: number): string {
   const [value, unit] =
     seconds >= 1 ? [seconds, 's'] : seconds >= 1e-3 ? [seconds * 1e3, 'ms'] : [seconds * 1e6, 'µs'];
   return `${value >= 100 ? Math.round(value) : value.toPrecision(2)} ${unit}`;
 }
 
-/** What the learner waits for, by the stage that takes longest. */
+/** The cause of the learner's wait, by the slowest stage. */
 const slow: Readonly<Record<string, string>> = {
   queued: 'a request lies there for',
   pack: 'drawing and packing the rows takes',
@@ -21,18 +21,18 @@ const slow: Readonly<Record<string, string>> = {
 
 export interface Waits {
   stages: Readonly<Record<string, StageSeconds>> | null;
-  /** what the next batch waits for, as the pipeline tells it */
+  /** what the next batch waits for, as reported by the pipeline */
   waitingFor: string;
-  /** 0 to 1: slots that were free lately */
+  /** 0 to 1: share of slots that were free lately */
   free: number;
-  /** how often collectors had to wait for the limiter since the look before */
+  /** how often collectors waited for the limiter since the previous sample */
   heldBack: number;
-  /** how those on other machines do, in words; null where there are none */
+  /** state of hosts on other machines as text, null without such hosts */
   hosts?: string | null;
 }
 
 export function whoWaits({ hosts = null, ...waits }: Waits): string {
-  // What the pipeline says of them already is not said twice.
+  // The state of hosts is omitted if the pipeline's text already contains it.
   const told = hosts === null || waits.waitingFor.includes(hosts);
   return `${whoWaitsHere(waits)}${told ? '' : ` On other machines: ${hosts.replace(/^rows: /, '')}.`}`;
 }

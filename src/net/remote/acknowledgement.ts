@@ -1,16 +1,16 @@
 /**
- * What the learner says to a session: `epoch:row:window:nak`, and behind one more colon why it is
- * refused. It is a state, not an event: the newest holds, however often it is read. `row`: all
- * before it are in the buffer, or dropped and counted. `nak` counts how often the learner found
- * rows missing: when it grows, the host sends again all that is unacknowledged.
+ * The learner's message to a session: `epoch:row:window:nak`, and after one more colon the reason
+ * of a refusal. It is a state, not an event: the newest one holds, however often it is read. All
+ * rows before `row` are in the buffer, or dropped and counted. `nak` counts how often the learner
+ * found rows missing. When it grows, the host sends all unacknowledged messages again.
  */
 export interface Acknowledgement {
   readonly epoch: number;
   readonly row: number;
-  /** bytes that may be on the way, one message at least */
+  /** bytes that may be on the way, at least one message */
   readonly window: number;
   readonly nak: number;
-  /** the session is refused for this reason, whatever it sends; '' where it is not */
+  /** reason for refusing the session, whatever it sends, or '' if it is not refused */
   readonly refused: string;
 }
 
@@ -23,7 +23,7 @@ export const writeAcknowledgement = ({
 }: Acknowledgement): string =>
   `${epoch}:${row}:${window}:${nak}${refused === '' ? '' : `:${refused}`}`;
 
-/** Null for what is none. */
+/** Returns null for a text that is not an acknowledgement. */
 export function readAcknowledgement(text: string): Acknowledgement | null {
   const found = /^(\d{1,16}):(\d{1,16}):(\d{1,10}):(\d{1,10})(?::(.*))?$/s.exec(text);
   if (found === null) return null;
@@ -37,17 +37,17 @@ export function readAcknowledgement(text: string): Acknowledgement | null {
 }
 
 /**
- * The learner's heartbeat, once a second: `epoch:beat:count`. `count` grows with a beat when all
- * was decided on that lay in the stream when it grew last, and the acknowledgements were stored. So
- * what was in the stream before two such beats is acknowledged behind them, or was never there;
- * whether something else came does not matter.
+ * The learner's heartbeat, once a second: `epoch:beat:count`. A beat increments `count` if the
+ * learner has decided on every message that was in the stream when `count` last grew, and has
+ * stored the acknowledgements. So a message that was sent before two such beats is acknowledged
+ * after them, or was never in the stream, whatever else came.
  */
 export interface Heartbeat {
   readonly epoch: number;
   readonly beat: number;
   readonly count: number;
 }
-/** The field of a shard's among the acknowledgements. */
+/** Returns the name of a shard's heartbeat field among the acknowledgements. */
 export const heartbeatField = (shard: number): string => `*${shard}`;
 export const HEARTBEAT_MS = 1000;
 

@@ -1,8 +1,8 @@
 /**
- * What each side of a run may do on the server, as rules of its access control. A host that was
- * broken into can add rows and read weights, and no more: it reads nobody's rows, and none of the
- * two may run scripts, list keys or touch another run. Rules that tell reading a key from writing
- * it are there from Redis 7.0 on, and in Valkey.
+ * The permissions of each side of a run on the server, as rules of its access control. A host that
+ * was broken into can only add rows and read weights, and cannot read rows. Neither side may run
+ * scripts, list keys or touch another run. Rules that distinguish reading a key from writing it
+ * exist from Redis 7.0 on, and in Valkey.
  */
 import { randomBytes } from 'node:crypto';
 import { keysOf } from './keys.ts';
@@ -12,13 +12,13 @@ export type AclRole = 'learner' | 'collector';
 export interface AclUser {
   readonly name: string;
   readonly role: AclRole;
-  /** in the order that they apply in, with PASSWORD in the place of one */
+  /** in the order in which they apply, with PASSWORD as a placeholder */
   readonly rules: string;
 }
 
 /**
- * To connect with. `client|setinfo` is no command of 7.0, whose rules it would spoil; clients go on
- * where it is refused.
+ * Commands for connecting. `client|setinfo` does not exist in 7.0, where it would spoil the rules.
+ * Clients continue if it is refused.
  */
 const CONNECTING = ['ping', 'hello', 'auth', 'client|setname'];
 const NOTICES = ['subscribe', 'unsubscribe'];
@@ -34,7 +34,7 @@ const LEARNER = [
   'hset',
   'pexpire',
   'del',
-  // For its lease, and for the server's run.
+  // For its lease, for notices, and for the server's run.
   'watch',
   'unwatch',
   'multi',
@@ -43,7 +43,7 @@ const LEARNER = [
   'info',
 ];
 
-/** The two users of a run. */
+/** Returns the two users of a run. */
 export function aclUsers(run: string): readonly AclUser[] {
   const { info, learner, acks, versions } = keysOf(run);
   const all = (of: string) => `hs:{${run}}:${of}*`;
@@ -66,7 +66,7 @@ export function aclUsers(run: string): readonly AclUser[] {
       ...[...commands, ...NOTICES, ...CONNECTING].map((command) => `+${command}`),
     ].join(' '),
   });
-  // Rows are written and never read: they are nobody's but the learner's.
+  // A collector writes rows and never reads them: only the learner does.
   const written = [all('in:'), all('stat:')].map((key) => `%W~${key}`);
   const read = [info, acks, learner, all('w:')].map((key) => `%R~${key}`);
   return [
@@ -75,5 +75,5 @@ export function aclUsers(run: string): readonly AclUser[] {
   ];
 }
 
-/** The same length that the server's own ACL GENPASS gives. */
+/** Returns a password as long as those of the server's own ACL GENPASS. */
 export const newPassword = (): string => randomBytes(32).toString('hex');

@@ -1,19 +1,21 @@
 /**
- * Where the server is and who asks, checked before anything is sent. What is secret is given by
- * functions alone, so that no text, no inspect() and no JSON of an address shows it.
+ * The address of the server and the user, checked before anything is sent. Only functions return
+ * secrets, so no text, no inspect() and no JSON of an address shows them.
  */
 import { readFileSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
-/** How a server is spoken to, for learners and hosts alike. */
+/** Connection options of both learners and hosts. */
 export interface RemoteServerOptions {
-  /** plain text beyond this machine is refused without it */
+  /** permits plain text beyond this machine, which is refused otherwise */
   readonly insecure?: boolean | undefined;
-  /** of the URL's user; default: the URL's, else HOTSLOT_REDIS_PASSWORD of the environment */
+  /**
+   * password of the URL's user (default: the URL's, else HOTSLOT_REDIS_PASSWORD in the environment)
+   */
   readonly password?: string | undefined;
-  /** certificates to trust, a file's path or PEM; default: the system's */
+  /** certificates to trust, a file's path or PEM (default: the system's) */
   readonly ca?: string | undefined;
 }
 
@@ -24,14 +26,14 @@ export interface AddressOptions extends RemoteServerOptions {
 }
 
 export interface Address {
-  /** the URL without a password: what texts and logs say */
+  /** the URL without a password, for texts and logs */
   readonly shown: string;
   readonly host: string;
   readonly port: number;
-  /** the path of a unix socket; '' where it is none */
+  /** path of a unix socket, or '' for another address */
   readonly path: string;
   readonly tls: boolean;
-  /** PEM; undefined for the system's authorities */
+  /** PEM, or undefined for the system's authorities */
   readonly ca: string | undefined;
   readonly database: number;
   readonly username: string | undefined;
@@ -84,7 +86,7 @@ export function checkAddress(options: AddressOptions): Address {
   };
 }
 
-/** The error of URL itself is not passed on: it holds the text that was given. */
+/** Parses the URL, without passing on the error of URL itself: it holds the text that was given. */
 function parse(url: unknown): URL {
   if (typeof url !== 'string')
     throw typeError(`url must be a string, got ${describeValue(url)}: ${LIKE}`);
@@ -94,7 +96,7 @@ function parse(url: unknown): URL {
     throw rangeError(
       `url must begin with ${known.map((each) => `${each}//`).join(', ')}, and does not; ${LIKE} or unix:///run/redis.sock`,
     );
-  // What has no host may have no user either: a unix socket's user stands in a place of its own.
+  // A URL without a host cannot have a user, so a unix socket with a user gets the host `socket`.
   const [, user, path] = /^unix:\/\/(?:([^/]*)@)?(\/.*)?$/i.exec(url) ?? [];
   const standard =
     protocol.toLowerCase() === 'unix:'
@@ -104,7 +106,7 @@ function parse(url: unknown): URL {
   try {
     parsed = new URL(standard);
   } catch {
-    // said below
+    // reported below
   }
   const lacks = protocol.toLowerCase() === 'unix:' ? (path ?? '/') === '/' : !parsed?.hostname;
   if (parsed === null || lacks) throw rangeError(`url cannot be read as one; ${LIKE}`);
@@ -127,7 +129,7 @@ function text(name: string, value: unknown): string | undefined {
   return value;
 }
 
-/** A wrong one is not shown: it may be right but for its type. */
+/** Checks a password. The error does not show it, because it may be right except for its type. */
 function secret(value: unknown): string | undefined {
   if (value === undefined || (typeof value === 'string' && value !== ''))
     return value as string | undefined;
@@ -139,7 +141,7 @@ function secret(value: unknown): string | undefined {
 const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 
-/** What stands there may be half of a password, and is not shown. */
+/** Returns the database's number. The error hides the path, which may be half of a password. */
 function databaseOf(path: string): number {
   const found = /^\/?(\d{0,5})$/.exec(path);
   if (found === null)

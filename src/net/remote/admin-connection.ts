@@ -1,19 +1,19 @@
 /**
- * A server's desk: one connection that is asked one thing after the other, and never tries again.
- * It is for commands that look at a server; what carries rows is link.ts.
+ * One connection for commands that inspect a server. It sends one after the other, and never
+ * connects again. Rows are carried by link.ts.
  */
 import type { Address } from './address.ts';
 import { LinkError } from './link.ts';
 import { loadLibrary, RedisConnection, SILENCE_MS } from './redis-connection.ts';
 import { isFinal } from './redis-refusal.ts';
 
-/** What a server answers; what has names is an array of names and values in turn. */
+/** A server's reply. A map is an array of alternating names and values. */
 export type Reply = string | number | null | readonly Reply[];
 export type Word = string | Buffer;
 
 export interface AdminConnectionOptions {
   readonly address: Address;
-  /** in place of the address's user and password none at all, as whoever comes by would */
+  /** connects without the address's user and password, as anyone could */
   readonly anonymous?: boolean;
   readonly silenceMs?: number;
 }
@@ -33,12 +33,12 @@ export class AdminConnection implements AsyncDisposable {
     return this.#connection.send<Reply>(words, this.#inTurn, weightOf(words));
   }
 
-  /** As call(), for a value whose bytes are no text. A slow line has time for `most` of them. */
+  /** As call(), for a value whose bytes are not text. A slow line has time for `most` of them. */
   bytes(most: number, ...words: readonly Word[]): Promise<Buffer | null> {
     return this.#connection.send<Buffer | null>(words, this.#asBytes, most);
   }
 
-  /** As call(); undefined where this user may not, or the server cannot. */
+  /** As call(), but undefined if this user may not, or the server cannot. */
   async may(...words: readonly Word[]): Promise<Reply | undefined> {
     try {
       return await this.call(...words);
@@ -53,11 +53,11 @@ export class AdminConnection implements AsyncDisposable {
   }
 }
 
-/** Words that are texts are short. */
+/** Returns the bytes of words that are buffers. Words that are texts are short. */
 const weightOf = (words: readonly Word[]) =>
   words.reduce((sum, word) => sum + (typeof word === 'string' ? 0 : word.length), 0);
 
-/** Rejects with one sentence where there is nobody to ask. */
+/** Opens a connection. Rejects with a one-line message if the server cannot be reached. */
 export async function openAdminConnection({
   address,
   anonymous = false,
@@ -74,7 +74,7 @@ export async function openAdminConnection({
   try {
     await connection.open();
   } catch (error) {
-    // Who speaks plain text to a server of TLS is hung up on without a word.
+    // A server of TLS closes a connection that speaks plain text, without an answer.
     if (
       isFinal(error) ||
       address.tls ||

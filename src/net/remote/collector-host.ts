@@ -1,6 +1,6 @@
 /**
- * A machine's collectors, for a learner on another one: a pool of threads that adds to a buffer of
- * its own, from which rows go out. Their modules are those of CollectorPool, unchanged.
+ * A machine's collectors, for a learner on another machine: a pool of threads adds to a buffer of
+ * its own, from which rows are sent. Their modules are those of CollectorPool, unchanged.
  */
 import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -27,9 +27,9 @@ import { openRedisLink, type RedisLink } from './redis-link.ts';
 import { Uplink, type UplinkWait } from './uplink.ts';
 import { WeightsIn } from './weights.ts';
 
-/** A run that nobody has told of is looked for so often. */
+/** Interval at which a host looks for a run that is not published yet. */
 const LOOK_MS = 500;
-/** What waits when it is closed has this long to reach the learner. */
+/** Time that waiting rows have to reach the learner after close(). */
 const DRAIN_MS = 5000;
 
 const words: Record<UplinkWait, string | null> = {
@@ -53,24 +53,24 @@ interface Parts {
 
 export class CollectorHost implements AsyncDisposable {
   /**
-   * Resolves when it was closed; rejects with what a collector failed with, and with what the
-   * learner refuses it for.
+   * Resolves after close(). Rejects with a collector's error, or with the learner's reason for
+   * refusing this host.
    */
   readonly done: Promise<void>;
   readonly #parts: Parts;
   readonly #stat: NodeJS.Timeout;
   #fetching = false;
   #fullMs = 0;
-  /** when it was closed */
+  /** statistics when it was closed */
   #last: CollectorHostStatistics | null = null;
   #failed = '';
   readonly #closing = new Closing();
 
   /**
-   * Joins a run: waits until its learner has told of it, and starts the collectors. Rejects with
-   * TypeError or RangeError for options; with ERR_HOTSLOT_UNAVAILABLE for a server that is too old,
-   * credentials or a certificate that are wrong, a run of another version of Hotslot, and where
-   * `@redis/client` is not installed; with what a collector's module throws.
+   * Joins a run: waits until its learner has published it, and starts the collectors. Rejects with
+   * TypeError or RangeError for options, and with the error that a collector's module throws.
+   * Rejects with ERR_HOTSLOT_UNAVAILABLE for a server that is too old, wrong credentials, a wrong
+   * certificate, or a run of another version of Hotslot, or if `@redis/client` is not installed.
    */
   static async open(options: CollectorHostOptions): Promise<CollectorHost> {
     const given = checkedHost(options);
@@ -166,15 +166,15 @@ export class CollectorHost implements AsyncDisposable {
     this.#stat = setInterval(() => this.#tell(), STAT_MS);
     this.#tell();
     const running = parts.uplink.run();
-    running.catch(() => {}); // told below
+    running.catch(() => {}); // reported below
     this.done = this.#both(running);
   }
 
   async #both(running: Promise<void>): Promise<void> {
     const { pool, uplink } = this.#parts;
     try {
-      // Whichever ends first; a pool that was closed ends without an error, and what is left goes
-      // out.
+      // Waits for whichever ends first. A pool that was closed ends without an error, and the rows
+      // that are left are sent.
       await Promise.race([running, pool.done.then(() => running)]);
     } catch (error) {
       this.#failed = (error as Error).message;
@@ -206,8 +206,8 @@ export class CollectorHost implements AsyncDisposable {
   }
 
   /**
-   * Stops the collectors, sends what they have left, waits up to five seconds until the learner has
-   * it, and leaves the run. Twice is fine.
+   * Stops the collectors, sends the rows that they have left, waits up to five seconds until the
+   * learner has them, and leaves the run. Idempotent.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
@@ -215,14 +215,14 @@ export class CollectorHost implements AsyncDisposable {
       await pool.close();
       uplink.close();
       using _ = callAfter(DRAIN_MS, () => uplink.stop());
-      await this.done.catch(() => {}); // whoever waits for it is told
+      await this.done.catch(() => {}); // its own waiters get the error
     });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  /** The newest weights, one call after the other. */
+  /** Fetches the newest weights, one call after the other. */
   fetch(): void {
     const { weights } = this.#parts;
     if (weights === null || this.#fetching) return;
@@ -261,7 +261,7 @@ export class CollectorHost implements AsyncDisposable {
   }
 }
 
-/** What the learner has told of the run; waits until it has. */
+/** Returns the facts that the learner has published of the run, and waits until it has. */
 async function infoOf(
   link: RedisLink,
   keys: Keys,
@@ -273,7 +273,7 @@ async function infoOf(
 ): Promise<RunInfo> {
   for (let told = false; ; ) {
     const info = await readInfo(link, keys.info).catch((error) => {
-      if ((error as { how?: string }).how === 'lost') return null; // the link says so, and when it is there again
+      if ((error as { how?: string }).how === 'lost') return null; // the link reports this, and when it is connected again
       throw coded(error);
     });
     if (info !== null) return info;
@@ -284,8 +284,8 @@ async function infoOf(
 }
 
 /**
- * Whether another learner of the run has told what it is; rejects where it is none for a host that
- * was opened for the first one.
+ * Returns whether the learner of `epoch` has published its run. Rejects if that run does not fit a
+ * host that was opened for `mine`.
  */
 async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number): Promise<boolean> {
   if (epoch === mine.epoch) return true;

@@ -1,6 +1,5 @@
 /**
- * What there is to say of a server that is to carry rows: how fast it is, how it is set, and who
- * may come in.
+ * The inspection of a server that is to carry rows: its speed, its settings, and who may log in.
  */
 import { randomInt } from 'node:crypto';
 import type { Address } from './address.ts';
@@ -8,7 +7,7 @@ import { type AdminConnection, openAdminConnection, type Reply } from './admin-c
 import { keysOf } from './keys.ts';
 import { BEFORE_FIRST, LinkError } from './link.ts';
 
-/** What was seen; null where this user may not see it. */
+/** Values that were seen, or null for those that this user may not see. */
 export interface ServerReport {
   readonly shown: string;
   readonly tls: boolean;
@@ -21,32 +20,32 @@ export interface ServerReport {
   readonly role: string | null;
   /** ms */
   readonly roundTrip: { readonly p50: number; readonly p99: number; readonly pings: number } | null;
-  /** there and back; or why it was not measured */
+  /** measured there and back, or the reason why it was not measured */
   readonly bytesPerSecond: number | string;
   readonly maxmemory: number | null;
   readonly eviction: string | null;
-  /** as the server is set: when it writes its memory to disk */
+  /** setting of when the server writes its memory to disk */
   readonly save: string | null;
   readonly appendOnly: boolean | null;
   readonly backlog: number | null;
   readonly protectedMode: boolean | null;
   readonly mayRunScripts: boolean;
-  /** anyone may come in without a password */
+  /** anyone may log in without a password */
   readonly open: boolean;
 }
 
 const PINGS = 200;
-/** No more of them where each takes long. */
+/** No further PING begins after this time. */
 const PING_MS = 4000;
 const MESSAGE_BYTES = 256 * 2 ** 10;
 /** On the way at a time. */
 const MESSAGES = 8;
-/** The scratch key goes by itself, should this process not live to delete it. */
+/** The scratch key expires after this time if this process does not live to delete it. */
 const SCRATCH_MS = 60_000;
 
 /**
- * Rejects with one sentence where there is no server to look at. `measureMs`: how long its
- * throughput is measured.
+ * Inspects a server. Rejects with a one-line message if it cannot be reached. `measureMs`: how long
+ * its throughput is measured.
  */
 export async function inspectServer(
   address: Address,
@@ -69,7 +68,7 @@ export async function inspectServer(
     local: address.path !== '' || /^(localhost|127\.[\d.]+|::1)$/.test(address.host),
     user: text(await desk.may('ACL', 'WHOAMI')) ?? address.username ?? 'default',
     server: text(hello.get('server')) ?? info.get('server_name') ?? 'redis',
-    // Valkey tells older clients a version of Redis that it stands in for.
+    // Valkey reports to older clients a version of Redis that it can replace.
     version:
       info.get('valkey_version') ?? text(hello.get('version')) ?? info.get('redis_version') ?? null,
     mode: text(hello.get('mode')) ?? info.get('redis_mode') ?? null,
@@ -83,7 +82,7 @@ export async function inspectServer(
     appendOnly: flag((await config('appendonly')) ?? info.get('aof_enabled') ?? null),
     backlog: await config('tcp-backlog').then((value) => (value === null ? null : Number(value))),
     protectedMode: flag(await config('protected-mode')),
-    // No script has this name: it is not run, and nothing is kept of it.
+    // No script has this name, so the server runs and keeps nothing.
     mayRunScripts: await desk.call('EVALSHA', '0'.repeat(40), '0').then(
       () => true,
       (error) =>
@@ -93,7 +92,7 @@ export async function inspectServer(
   };
 }
 
-/** Null where this user may not even do that. */
+/** Measures round trips. Returns null if this user may not call PING. */
 async function ping(desk: AdminConnection): Promise<ServerReport['roundTrip']> {
   if ((await desk.may('PING')) === undefined) return null;
   const took: number[] = [];
@@ -112,11 +111,11 @@ async function ping(desk: AdminConnection): Promise<ServerReport['roundTrip']> {
   return { p50: at(0.5), p99: at(0.99), pings: took.length };
 }
 
-/** Messages go into a stream and come back, as those of a run do. Nothing is left of it. */
+/** Writes messages to a stream and reads them back, as a run does. Leaves nothing on the server. */
 async function carry(desk: AdminConnection, measureMs: number): Promise<number | string> {
   const key = keysOf('doctor').stream(randomInt(2 ** 31));
   try {
-    // First what this user may: a key that could not be deleted is not made.
+    // First checks the user's permissions, so that no key is made that could not be deleted.
     await desk.call('DEL', key);
     await desk.call('PEXPIRE', key, String(SCRATCH_MS));
     await desk.call('XREAD', 'COUNT', '1', 'STREAMS', key, BEFORE_FIRST);
@@ -141,7 +140,7 @@ async function measure(desk: AdminConnection, key: string, measureMs: number): P
   do {
     const added = Array.from({ length: MESSAGES }, () => desk.call('XADD', key, '*', 'm', message));
     const kept = desk.call('PEXPIRE', key, String(SCRATCH_MS));
-    // One that fails must not leave the others without anyone to take their errors.
+    // Waits for all calls even if one fails, so that the errors of the others are handled.
     for (const settled of await Promise.allSettled([...added, kept]))
       if (settled.status === 'rejected') throw settled.reason;
     await desk.bytes(
@@ -160,7 +159,7 @@ async function measure(desk: AdminConnection, key: string, measureMs: number): P
   return (carried / spent) * 1000;
 }
 
-/** True where a connection without a password is let in and answered. */
+/** Returns whether a connection without a password is let in and answered. */
 async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Promise<boolean> {
   try {
     await using desk = await openAdminConnection({ address, anonymous: true, ...how });
@@ -173,7 +172,7 @@ async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Prom
 const text = (value: Reply | undefined): string | null =>
   typeof value === 'string' ? value : null;
 
-/** Names and values in turn. */
+/** Converts an array of alternating names and values to a map. */
 function named(reply: Reply | undefined): ReadonlyMap<string, Reply> {
   const found = new Map<string, Reply>();
   if (Array.isArray(reply))

@@ -1,4 +1,4 @@
-/** What a host is told, checked, and what it tells. */
+/** The options of a host, their checks, and its statistics. */
 import { hostname } from 'node:os';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -11,48 +11,48 @@ import { checkEndian } from './message.ts';
 export interface CollectorHostOptions extends RemoteServerOptions {
   /** of a Redis or Valkey server, such as 'rediss://collector@broker:6380' */
   readonly url: string;
-  /** the learner's name for it */
+  /** name that the learner gave the run */
   readonly run: string;
   /** module whose default export is a CollectorFactory */
   readonly entry: URL;
-  /** threads; 1 by default */
+  /** threads, 1 by default */
   readonly workers?: number | undefined;
   /**
-   * environments of a run whose buffer keeps steps in order, a lane each, shared out among the
-   * workers; default: one each
+   * environments with one lane each, divided among the workers, if the run's buffer keeps steps in
+   * order (default: one for each worker)
    */
   readonly lanes?: number | undefined;
-  /** of rows that wait to be sent; 32 MiB by default */
+  /** bytes of rows that wait to be sent, 32 MiB by default */
   readonly outboxBytes?: number | undefined;
   /**
-   * rows go out when there are so many bytes of them, 255 KiB by default, or when the first has
-   * waited so long, 20 ms by default
+   * rows are sent when they have `flushBytes` bytes, 255 KiB by default, or when the first has
+   * waited `flushMs` ms, 20 by default
    */
   readonly flushBytes?: number | undefined;
   readonly flushMs?: number | undefined;
   /**
-   * as the learner sees it, and what its seed is derived from; default: the machine's name and the
-   * process's number
+   * name that the learner sees, and that the host's seed is derived from (default: the machine's
+   * name and the process's number)
    */
   readonly name?: string | undefined;
-  /** ends opening, while the learner is waited for: open() rejects with its reason */
+  /** aborts open() while it waits for the learner: it rejects with the signal's reason */
   readonly signal?: AbortSignal | undefined;
-  /** told while it waits, in words: for the learner, or for the server */
+  /** called with the reason as text while the host waits for the learner or the server */
   readonly onWait?: ((words: string) => void) | undefined;
 }
 
-/** What this machine's collectors count, and how their rows go out. */
+/** Statistics of this machine's collectors, and of the rows that they send. */
 export interface CollectorHostStatistics extends CollectorStatistics {
-  /** rows that were taken out of the outbox, and of those the ones that the learner has */
+  /** rows that were taken out of the outbox, and those of them that the learner has */
   sent: number;
   acknowledged: number;
   /** messages that were sent again */
   repeated: number;
   /** rows that no message has taken yet */
   waiting: number;
-  /** the learner's version that collectors act by, the oldest */
+  /** oldest of the learner's versions that collectors act by */
   version: number;
-  /** what rows wait for, in words; null: nothing, there are none */
+  /** what rows wait for, as text, or null if nothing holds them back */
   waitingFor: string | null;
 }
 
@@ -104,8 +104,8 @@ export function checkedHost(options: CollectorHostOptions) {
     signal,
     onWait,
     outboxBytes: checkCount('outboxBytes', options.outboxBytes ?? 2 ** 25, 4096),
-    // With what is around it, a message of 256 KiB takes the next larger piece of a server's
-    // memory, of 320.
+    // With its overhead, a message of 256 KiB takes the next larger block of a server's memory, of
+    // 320 KiB.
     flushBytes: checkCount('flushBytes', options.flushBytes ?? 255 * 1024, 1),
     flushMs: checkCount('flushMs', options.flushMs ?? 20, 0),
   };

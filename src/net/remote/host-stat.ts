@@ -1,6 +1,6 @@
 /**
- * What a host says of itself once a second, as JSON. It comes off the wire: nothing in it is
- * believed before it is looked at.
+ * The statistics that a host reports once a second, as JSON. They come off the wire, so a reader
+ * checks everything in them.
  */
 import type { Fields } from './link.ts';
 import { reader } from './status.ts';
@@ -11,7 +11,7 @@ export interface HostStat {
   readonly workers: number;
   readonly steps: number;
   readonly episodes: number;
-  /** of its latest episodes; null before the first */
+  /** mean return of its latest episodes, or null before the first */
   readonly meanReturn: number | null;
   /** episodes in that mean */
   readonly recent: number;
@@ -25,20 +25,20 @@ export interface HostStat {
   readonly version: number;
   /** share of the last second that its window was full */
   readonly full: number;
-  /** why it ended; '' while it has not */
+  /** error that ended it, or '' if it has not failed */
   readonly failed: string;
 }
 
-/** It is said so often, and is gone so long after the host. */
+/** Interval of the reports, and the time after which the last one expires. */
 export const STAT_MS = 1000;
 export const STAT_LIFE_MS = 10_000;
 const MAX_CHARACTERS = 8192;
-/** The field that it stands in: rules of access let a host write fields, and no values. */
+/** The field that holds the report: access rules let a host write fields, but not values. */
 export const SAID = 'said';
 
 export const writeStat = (stat: HostStat): Fields => ({ [SAID]: JSON.stringify(stat) });
 
-/** Null for what is none. */
+/** Returns null for a text that is not a HostStat. */
 export function readStat(said: string): HostStat | null {
   if (said.length > MAX_CHARACTERS) return null;
   try {

@@ -1,4 +1,4 @@
-/** What hosts need to know of a run, and what the learner has told of it: fields of one value. */
+/** The facts of a run that hosts need and the learner publishes: fields of one value. */
 import { unavailableError } from '../../base/errors.ts';
 import { PROTOCOL } from './keys.ts';
 import { layoutInWords, layoutSum } from './layout.ts';
@@ -8,9 +8,9 @@ export interface RunInfo {
   readonly epoch: number;
   /** layoutText() of the learner's buffer */
   readonly layout: string;
-  /** float32 of a version; 0 where collectors act by none */
+  /** float32 numbers of a version, or 0 if collectors act by none */
   readonly weights: number;
-  /** handed to every collector */
+  /** passed to every collector */
   readonly options: unknown;
   readonly seed: number;
   readonly shards: number;
@@ -27,7 +27,7 @@ export const infoFields = (info: RunInfo): Fields => ({
   shards: `${info.shards}`,
 });
 
-/** Why a host that was opened for one cannot be for the other; null where it can. */
+/** Returns why a host that was opened for `mine` cannot be for `told`, or null if it can. */
 export function differenceOf(mine: RunInfo, told: RunInfo): string | null {
   const of = (what: string, here: string | number, there: string | number) =>
     here === there ? null : `it has ${what} ${there}, and this host was opened for ${here}`;
@@ -56,8 +56,8 @@ const NAMES = [
 const MAX_CHARACTERS = 2 ** 20;
 
 /**
- * Of the learner that told of the run last; 0: none did, or none can tell. A learner is not kept
- * from a run by what one left.
+ * Returns the epoch of the learner that published the run last, or 0 if it is missing or
+ * unreadable, which does not keep a learner from the run.
  */
 export async function epochOf(link: Link, key: string): Promise<number> {
   const [text] = await link.load(key, ['epoch']);
@@ -66,8 +66,8 @@ export async function epochOf(link: Link, key: string): Promise<number> {
 }
 
 /**
- * Null: no learner has told of this run yet. Throws ERR_HOTSLOT_UNAVAILABLE for what another
- * version told.
+ * Returns null if no learner has published this run yet. Throws ERR_HOTSLOT_UNAVAILABLE if another
+ * version of the protocol did, or if the value is damaged.
  */
 export async function readInfo(link: Link, key: string): Promise<RunInfo | null> {
   const values = await link.load(key, NAMES);

@@ -1,59 +1,61 @@
 /**
- * What the learner does with a message. It is the only judge of which rows are missing, and this is
- * where each row comes in once:
+ * The learner's handling of a message. It alone decides which rows are missing, and makes each row
+ * come in once:
  *
  *   Ingest-1  A session's mark says that its rows below it are in the buffer, or were dropped and
  *       counted. Rows and mark move in one native call, so a thread that ends in between leaves
  *       both or neither.
- *   Ingest-2  Of rows [first, end) of a host that keeps all from base on, with m the larger one of
- *       mark and base: end ≤ m came before, and nothing is done; first ≤ m brings rows [m, end);
- *       first > m lacks some, and they are asked for.
- *   Ingest-3  base > mark: what lies between was acknowledged by a learner that is gone, and lost
- *       with it. It is counted.
- *   Ingest-4  An acknowledgement is made of a mark that is stored. Whoever reads it may forget the
- *       rows below it.
- *   Ingest-5  Where rows were dropped, or nothing has come yet, the line says that the session is
- *       cut, until something has come of each of its lanes: a thread that takes over begins every
- *       episode of it anew. A cut too many parts an episode, one too few joins two.
+ *   Ingest-2  A message has rows [first, end) of a host that keeps all from base on. Let m be the
+ *       larger one of mark and base. If end ≤ m, the rows came before, and nothing is done.
+ *       Otherwise first ≤ m brings rows [m, end), and if first > m, some are missing and are
+ *       requested.
+ *   Ingest-3  If base > mark, the rows in between were acknowledged by a learner that is gone, and
+ *       lost with it. They are counted.
+ *   Ingest-4  An acknowledgement is made of a mark that is stored. Its reader may forget the rows
+ *       below it.
+ *   Ingest-5  After rows were dropped, or before the first has come, the line says that the session
+ *       is cut, until each of its lanes has received something. A thread that takes over begins
+ *       every episode of a cut session anew. A cut too many parts an episode, one too few joins
+ *       two.
  *
- * Nothing here waits: a message that the limiter does not let in is offered again.
+ * This code never waits: a message that the limiter does not let in is offered again.
  */
 
 import { BYE, emptyHeader, HEADER_BYTES, type MessageHeader, readMessage } from './message.ts';
 import { Session } from './session.ts';
 import type { SessionOffsets } from './session-offsets.ts';
 
-/** What a message's rows go into. */
+/** The destination of a message's rows. */
 export interface Sink {
-  /** of a row on its way */
+  /** bytes of a row in a message */
   readonly rowBytes: number;
-  /** Keeps lanes of a session that an earlier learner had, as long as there are others. */
+  /** Keeps the lanes of a session that an earlier learner had, while other lanes are free. */
   reserve(session: Session): void;
   /**
-   * Lanes for a session, from `wanted` on where they are free; the reason, where there are none.
+   * Returns lanes for a session, from `wanted` on if they are free, or the reason for refusing it.
    */
   admit(
     lanes: number,
     wanted?: number,
   ): { readonly firstLane: number } | { readonly refused: string };
   /**
-   * Before its first row; what was reserved for it is its own now. `resume`: it goes on where a
-   * thread before left it. Null, or why it cannot be.
+   * Opens a session before its first row, and ends the reservation of its lanes. `resume`: it goes
+   * on where a thread before left it. Returns null, or why it cannot be opened.
    */
   open(session: Session, resume: boolean): string | null;
   /**
-   * Adds rows and moves the session's mark by as many: all, fewer where they do not fit at once, 0
-   * where the limiter says not yet. Or says why they are no rows.
+   * Adds rows and moves the session's mark by as many. Returns their number: all, fewer if they do
+   * not fit at once, or 0 if the limiter admits none now. Returns a text if they are not rows.
    */
   add(session: Session, bytes: Uint8Array, rows: number): number | string;
   /** Moves the session's mark to `mark`, over rows that are dropped. */
   skip(session: Session, mark: number): void;
   /**
-   * Whether something has come of every lane of it since rows were dropped, or since it was opened:
-   * nothing waits to begin anew.
+   * Returns whether every lane of the session has received something since rows were dropped, or
+   * since it was opened. Then no lane waits to begin anew.
    */
   goesOn(session: Session): boolean;
-  /** The session adds no more. */
+  /** Ends a session, which adds no more rows. */
   end(session: Session): void;
 }
 
@@ -63,31 +65,31 @@ export interface IngestCounts {
   bytes: number;
   /** messages that brought nothing new */
   duplicates: number;
-  /** messages that lacked rows before them */
+  /** messages before which rows were missing */
   gaps: number;
   /** rows that were older than maxVersionLag allows */
   stale: number;
-  /** messages that are none, or of sessions that were refused */
+  /** invalid messages, and messages of refused sessions */
   refused: number;
 }
 
-/** Refusals that are told: a flood of them is counted only. */
+/** Maximum number of refusals that are reported: further ones are only counted. */
 const MAX_REFUSALS = 1000;
-/** Times from a message's sending to its commit that are remembered. */
+/** Number of last messages whose time from sending to commit is kept. */
 const LAGS = 512;
 
 export interface IngestOptions {
   readonly marks: SessionOffsets;
   readonly sink: Sink;
-  /** of the layout, as messages say it */
+  /** crc32 of the layout, as in messages */
   readonly layout: number;
-  /** and in words, for hosts that have another one */
+  /** the layout as text, for hosts that have another one */
   readonly layoutWords?: string;
-  /** versions that rows may be behind */
+  /** maximum age of rows in versions */
   readonly maxVersionLag: number;
   /** the learner's newest version */
   readonly version: () => number;
-  /** ms since 1970, which messages' times are held against; nothing is decided by it */
+  /** ms since 1970, with which messages' times are compared, for the lags only */
   readonly now: () => number;
 }
 
@@ -102,27 +104,27 @@ export class Ingest {
     refused: 0,
   };
   readonly sessions = new Map<number, Session>();
-  /** sessions whose acknowledgement says something new since it was taken from here */
+  /** sessions whose acknowledgement has changed since it was taken from here */
   readonly changed = new Set<Session>();
   /**
-   * and sessions that are refused, with the reason: those that are to be told, and all of them as
-   * far as they were told ever, since when by performance.now()
+   * reasons of refused sessions: those that are to be reported, and all that were ever reported,
+   * with their time by performance.now()
    */
   readonly refusals = new Map<number, string>();
   readonly refused = new Map<number, { readonly why: string; readonly atMs: number }>();
   /**
-   * ms from sending to commit, and versions behind, of the last messages; the newest overwrites the
+   * ms from sending to commit, and age in versions, of the last messages: the newest overwrites the
    * oldest
    */
   readonly lags = new Float64Array(LAGS);
   readonly behind = new Float64Array(LAGS);
-  /** messages whose lag was */
+  /** messages whose lag was measured */
   measured = 0;
   readonly #given: IngestOptions;
   readonly #header: MessageHeader = emptyHeader();
   /**
-   * the message that the limiter did not let in, whose header is read; and its rows, of which no
-   * other view is made where all are needed
+   * the message that the limiter did not let in, whose header is read, and a view of its rows,
+   * which is reused if all are needed
    */
   #held: Uint8Array | null = null;
   #rows: Uint8Array = new Uint8Array();
@@ -138,7 +140,7 @@ export class Ingest {
     }
   }
 
-  /** Takes a message. False: the limiter says not yet; offer the same one again. */
+  /** Takes a message. Returns false if the limiter says not yet: offer the same one again. */
   take(bytes: Uint8Array): boolean {
     const header = this.#header;
     if (this.#held !== bytes) {
@@ -154,7 +156,7 @@ export class Ingest {
       session.heardMs = performance.now();
       this.changed.add(session);
       const needed = this.#needed(session, header);
-      // What it says last still moves its mark.
+      // Its last message still moves its mark, so the session ends after that.
       if (header.flags & BYE) this.#end(session);
       if (!needed) return true;
       this.#held = bytes;
@@ -165,13 +167,13 @@ export class Ingest {
     return true;
   }
 
-  /** Everything is to be said again. */
+  /** Marks all acknowledgements and refusals to be sent again. */
   sayAgain(): void {
     for (const session of this.sessions.values()) if (!session.ended) this.changed.add(session);
     for (const [id, { why }] of this.refused) this.refusals.set(id, why);
   }
 
-  /** Asks every session that lives for all that is not acknowledged. */
+  /** Requests all unacknowledged rows from every session that has not ended. */
   askAll(): void {
     for (const session of this.sessions.values()) {
       if (session.ended) continue;
@@ -179,7 +181,7 @@ export class Ingest {
     }
   }
 
-  /** Null: refused. */
+  /** Returns the session of a message, or null if the message is refused. */
   #sessionOf({ session: id, base, rowBytes, layout, lanes, rows }: MessageHeader): Session | null {
     const known = this.sessions.get(id);
     const { sink, marks } = this.#given;
@@ -188,7 +190,8 @@ export class Ingest {
         id,
         `its rows have another layout than the learner’s: ${this.#given.layoutWords ?? layout}`,
       );
-    // What an ended one sent is read again by a thread that takes over; it was all acknowledged.
+    // A thread that takes over reads messages of an ended session again, which were all
+    // acknowledged.
     if (known?.restored) return this.#welcome(known);
     if (known) return known.ended ? null : known;
     if (this.refused.has(id)) return null;
@@ -202,16 +205,16 @@ export class Ingest {
   }
 
   /**
-   * A session that an earlier learner had is there. Its lanes may be another one's by now: then it
-   * has others, if there are any.
+   * Opens a session that an earlier learner had and that is there again. If its lanes are another
+   * session's by now, it gets others, if there are any.
    */
   #welcome(session: Session): Session | null {
     const { sink, marks } = this.#given;
     const place = sink.admit(session.lanes, session.firstLane);
     if ('refused' in place) return this.#expel(session, place.refused);
     if (place.firstLane !== session.firstLane) {
-      // What stands in these lanes is not its episode. First: a thread that ends in between leaves
-      // a cut too many at most.
+      // The steps in these lanes are not of its episodes. This comes first: a thread that ends in
+      // between leaves a cut too many at most.
       this.#cut(session, true);
       session.firstLane = place.firstLane;
       marks.move(session.line, place.firstLane);
@@ -234,7 +237,7 @@ export class Ingest {
     return null;
   }
 
-  /** Whether there are rows to commit (Ingest-2). */
+  /** Returns whether there are rows to commit (Ingest-2). */
   #needed(session: Session, { first, rows, base }: MessageHeader): boolean {
     const { mark } = session;
     if (base > mark.value) {
@@ -298,7 +301,7 @@ export class Ingest {
     this.#given.marks.cut(session.line, cut);
   }
 
-  /** What it sends cannot be rows: nothing of it is looked at any more. */
+  /** Ends and refuses a session, whose messages are ignored from now on. */
   #expel(session: Session, why: string): null {
     session.restored = false;
     this.#end(session);

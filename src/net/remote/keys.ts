@@ -1,40 +1,40 @@
 /**
- * Names of what a run has on the server. {run} is the hash tag of clusters: all of it lies on one
- * node.
+ * Names of a run's keys and channels on the server. {run} is the hash tag of clusters, so all keys
+ * of a run are on one node.
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
-/** Of everything that is written here and has to be understood there. */
+/** Version of everything that one side writes and the other has to understand. */
 export const PROTOCOL = 1;
 
-/** A run is another learner's so long after the last word of its own. */
+/** Time after a learner's last lease at which another learner may take the run. */
 export const LEASE_MS = 10_000;
 
 export interface Keys {
-  /** what hosts need to know of a run, as info.ts says it */
+  /** facts of a run that hosts need, as in info.ts */
   readonly info: string;
-  /** the epoch of the learner that has the run; it goes when the learner does */
+  /** epoch of the learner that has the run, which goes when the learner does */
   readonly learner: string;
   /** messages of hosts, by shard */
   stream(shard: number): string;
-  /** a field for each session, as acknowledgement.ts says it, and one for the heartbeat */
+  /** a field for each session, as in acknowledgement.ts, and one for each shard's heartbeat */
   readonly acks: string;
   /** notices of a session's field */
   ack(session: number): string;
   /** notices of new weights */
   readonly versions: string;
-  /** which weights are the newest */
+  /** identifies the newest weights */
   readonly newest: string;
   /** a piece of a version's weights */
   weights(version: number, piece: number): string;
-  /** what a host says of itself; it goes soon after the host does */
+  /** statistics of a host, which go soon after the host does */
   stat(session: number): string;
-  /** what the learner says of all of it, for `hotslot hosts` */
+  /** the learner's status of the run, for `hotslot hosts` */
   readonly status: string;
 }
 
-/** Letters, digits and . _ -: they go into keys, channels and rules of access as they are. */
+/** Checks a run's name: letters, digits and . _ - go into keys, channels and access rules as is. */
 export function checkRun(run: unknown): string {
   if (typeof run !== 'string')
     throw typeError(`run must be the run's name, a string, got ${describeValue(run)}`);
@@ -61,5 +61,5 @@ export function keysOf(run: string): Keys {
   };
 }
 
-/** As it stands in keys: 14 digits of 16. */
+/** Returns a session's name in keys: 14 hexadecimal digits. */
 export const sessionName = (session: number): string => session.toString(16).padStart(14, '0');

@@ -1,6 +1,6 @@
 /**
- * What a host is told of the learner's buffer, so that it makes one of the same layout; numbers and
- * names, no code.
+ * The layout of the learner's buffer, from which a host makes a buffer of the same layout: numbers
+ * and names, no code.
  */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -12,7 +12,7 @@ import type { NonFiniteNumbers } from '../../store/rows/field-roles.ts';
 import type { FieldSpec } from '../../store/rows/fields.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
-/** A buffer's layout as text: equal texts are equal layouts. */
+/** Returns a buffer's layout as text. Equal texts are equal layouts. */
 export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
   if (buffer instanceof ReplayBuffer) {
     const { fields, rowBytes } = buffer.layout;
@@ -46,7 +46,7 @@ export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
 
 export const layoutSum = (text: string): number => crc32(Buffer.from(text));
 
-/** For an error's text: the fields with their dtypes and shapes. */
+/** Returns the fields with their dtypes and shapes, for an error's text. */
 export function layoutInWords(text: string): string {
   const { fields } = JSON.parse(text) as {
     fields: { key: string; dtype: string; shape: number[] }[];
@@ -69,9 +69,9 @@ interface StepsTold {
 }
 
 /**
- * A buffer of this layout that takes no more than `bytes`, and whose limiter lets nobody write over
- * what was not taken out. Steps: of so many lanes. Rejects with ERR_HOTSLOT_UNAVAILABLE where this
- * version of Hotslot lays it out in another way.
+ * Creates a buffer of this layout that takes no more than `bytes`, and for steps has `lanes` lanes.
+ * Its limiter prevents overwriting rows that were not taken out. Throws ERR_HOTSLOT_UNAVAILABLE if
+ * this version of Hotslot lays it out in another way.
  */
 export function bufferLike(
   text: string,
@@ -132,7 +132,7 @@ function stepsLike(
   bytes: number,
   lanes: number,
 ): TrajectoryBuffer {
-  // All steps that the limiter lets in may be of one lane, and each may bring a final observation.
+  // All steps that the limiter admits may be of one lane, and each may bring a final observation.
   const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
   const steps = Math.floor(perLane / 2) - lanes - 1;
   const specs = fields.map(({ key, dtype, shape, observation }) => [
@@ -149,6 +149,6 @@ function stepsLike(
   }) as TrajectoryBuffer;
 }
 
-/** Lets in what leads what was taken out by so many. */
+/** Creates a limiter that lets additions lead removals by at most `errorBuffer`. */
 const gate = (errorBuffer: number) =>
   RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer, gateAdd: true });

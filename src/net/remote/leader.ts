@@ -1,6 +1,6 @@
 /**
- * What the learner says to the whole run, by the thread of its first stream: that it has the run,
- * what hosts need to know, the newest weights, and how it all goes.
+ * The learner's messages to the whole run, from the thread of its first stream: that it has the
+ * run, the facts that hosts need, the newest weights, and the status.
  */
 import { randomInt } from 'node:crypto';
 import { stateError } from '../../base/errors.ts';
@@ -11,21 +11,21 @@ import { type Link, LinkError } from './link.ts';
 import type { WeightsOut } from './weights.ts';
 
 const RENEW_MS = 3000;
-/** A run that has a learner may have a dead one. */
+/** The status expires, because the learner may be dead. */
 const STATUS_LIFE_MS = 10_000;
 const MAX_MS = 1000;
-/** Behind a call that failed. */
+/** Pause after a call that failed. */
 const AGAIN_MS = 100;
 /**
- * Of two that take a run in the same second each has an epoch of its own: with one lease's value
- * both would have it.
+ * Range of an epoch's random part. Two learners that take a run in the same second have epochs of
+ * their own, because both would have the run with the same lease value.
  */
 const SPREAD = 2 ** 20;
 
 /**
- * Takes the run. Gives the epoch: larger than that of any learner before. Rejects with
- * ERR_HOTSLOT_STATE_BUSY while another learner has it. A connection that is lost meanwhile is
- * waited for, unless all is `over`: the lease of the same epoch is the same lease.
+ * Takes the run. Returns the epoch, which is larger than that of any learner before. Rejects with
+ * ERR_HOTSLOT_STATE_BUSY while another learner has the run. Waits for a connection that is lost
+ * meanwhile, unless `over` returns true: the lease of the same epoch is the same lease.
  */
 export async function takeRun(
   link: Link,
@@ -55,7 +55,7 @@ export interface LeaderOptions {
   readonly keys: Keys;
   readonly run: string;
   readonly info: RunInfo;
-  /** null where there are none */
+  /** null if the run has no weights */
   readonly weights: WeightsOut | null;
   /** rung when there are new weights */
   readonly bell: Bell;
@@ -67,7 +67,7 @@ export class Leader {
   #connected = true;
   #renewAt = 0;
   #announced = false;
-  /** weights are on their way; why they did not get there */
+  /** weights are being stored, and the error of an attempt that failed */
   #storing = false;
   #failed: { readonly error: unknown } | null = null;
   #tell!: () => void;
@@ -80,7 +80,7 @@ export class Leader {
     this.#given = given;
   }
 
-  /** Of the link: what is there may be nothing of it. */
+  /** Called by the link: the server may have nothing of this run. */
   onConnected(): void {
     this.#connected = true;
     this.#announced = false;
@@ -118,10 +118,10 @@ export class Leader {
     }
   }
 
-  /** Lets go of the run, so that another learner need not wait. */
+  /** Releases the run, so that another learner need not wait. */
   async leave(): Promise<void> {
     const { link, keys, info } = this.#given;
-    // It may be another learner's by now.
+    // The lease may be another learner's by now.
     await link.lease(keys.learner, `${info.epoch}`, 1);
   }
 
@@ -134,8 +134,8 @@ export class Leader {
     if (performance.now() >= this.#renewAt) {
       const mine = `${info.epoch}`;
       const holder = await link.lease(keys.learner, mine, LEASE_MS);
-      // A server that came back with what it once had shows the lease of an earlier learner, until
-      // that has run out.
+      // A server that restarted with old data shows the lease of an earlier learner, until that
+      // lease expires.
       const isEarlier = Number(holder) < info.epoch;
       if (holder !== mine && !isEarlier)
         throw stateError(
@@ -157,7 +157,7 @@ export class Leader {
     if (weights && weights.dueMs <= 0 && !this.#storing) this.#store(weights);
   }
 
-  /** Beside what else there is to do: over a slow line weights take longer than a lease. */
+  /** Stores weights while the loop continues: over a slow line they take longer than a lease. */
   #store(weights: WeightsOut): void {
     this.#storing = true;
     weights

@@ -1,15 +1,15 @@
 /**
- * What a host knows of its learner.
+ * A host's view of its learner.
  *
  *   Uplink-5  An acknowledgement is a state. It comes as a notice, and is read once a second while
- *       something is not acknowledged, and after every connection: a notice that is lost costs a
- *       second.
- *   Uplink-6  Another epoch is believed only when the lease says it, and only a larger one: a
- *       server that comes back with what it once had shows an earlier learner's lease and
- *       acknowledgements. A smaller one is believed when it has outlived such a lease, with a heart
- *       that beats: then the clock of the learner's machine was set back.
- *   Uplink-7  Nothing is sent to another learner before it has told of its run: of another layout,
- *       of other weights, options or streams it is none for this host.
+ *       something is not acknowledged, and after every connection, so a lost notice costs a second.
+ *   Uplink-6  A host accepts another epoch only if the lease holds it, and at first only a larger
+ *       one. The reason is a server that restarts with old data, and so shows an earlier learner's
+ *       lease and acknowledgements. A host accepts a smaller epoch when that has outlived such a
+ *       lease and its heartbeat continues: then the clock of the learner's machine was set back.
+ *   Uplink-7  A host sends nothing to another learner before that learner has published its run. A
+ *       learner with another layout, or other weights, options or streams, is not one for this
+ *       host.
  */
 import { unavailableError } from '../../base/errors.ts';
 import {
@@ -23,7 +23,7 @@ import { type Keys, LEASE_MS, sessionName } from './keys.ts';
 import type { Link } from './link.ts';
 import type { RetransmitQueue } from './retransmit-queue.ts';
 
-/** A learner that has not beaten for so long is not there. */
+/** A learner without a new heartbeat for this long counts as absent. */
 const SILENCE_MS = 4 * HEARTBEAT_MS;
 
 export interface LearnerViewOptions {
@@ -34,32 +34,30 @@ export interface LearnerViewOptions {
   readonly queue: RetransmitQueue;
   readonly failed: (error: unknown) => void;
   /**
-   * whether this host is for the learner of that epoch, as far as it is known; rejects where it is
-   * not
+   * resolves with whether the learner of that epoch is known to fit this host, and rejects if it
+   * does not fit
    */
   readonly meets: (epoch: number) => Promise<boolean>;
-  /** something is known that was not before */
+  /** called when something new is known */
   readonly ring: () => void;
 }
 
 export class LearnerView {
-  /** of the learner that has the run; 0 before the first */
+  /** epoch of the learner that has the run, 0 before the first */
   epoch = 0;
   /** bytes that may be on the way */
   window = 0;
   readonly #options: LearnerViewOptions;
-  /** questions of the learner that were answered */
+  /** `nak` of the learner that was answered last */
   #asked = 0;
   #polling = false;
   #pollAt = 0;
-  /**
-   * what the heartbeat counted when it was seen first after a reply to everything; null: not yet
-   */
+  /** `count` of the first heartbeat after every message had a reply, or null before that */
   #count: number | null = null;
   /** the last beat, and when it was seen first */
   #beat = 0;
   #beatAt = 0;
-  /** a smaller epoch that the lease says */
+  /** a smaller epoch that the lease holds */
   #smaller: { readonly epoch: number; readonly beat: number; readonly since: number } | null = null;
 
   constructor(given: LearnerViewOptions) {
@@ -71,16 +69,16 @@ export class LearnerView {
     return this.#pollAt;
   }
 
-  /** Its heart does not beat any more, as far as was looked. */
+  /** whether no new heartbeat was seen for SILENCE_MS */
   get isSilent(): boolean {
     return this.epoch > 0 && performance.now() - this.#beatAt > SILENCE_MS;
   }
 
-  /** Reads at once. */
+  /** Makes the next poll() read at once. */
   hurry(): void {
     this.#pollAt = 0;
   }
-  /** A message went out, or a reply came: heartbeats count from here on. */
+  /** Restarts the count of heartbeats, because a message was sent or a reply came. */
   moved(): void {
     this.#count = null;
   }
@@ -91,7 +89,7 @@ export class LearnerView {
     const now = performance.now();
     if (this.#polling || now < this.#pollAt) return;
     this.#polling = true;
-    // What came while nobody looked is not known.
+    // Heartbeats that came while nothing was read are unknown.
     if (now - this.#pollAt > HEARTBEAT_MS) this.#beatAt = now;
     this.#pollAt = now + HEARTBEAT_MS;
     link
@@ -128,7 +126,7 @@ export class LearnerView {
       return;
     }
     this.epoch = epoch;
-    // Its questions are counted from the first; what it has of ours it has yet to say.
+    // Its requests count from the first one, and it has yet to acknowledge rows of this host.
     this.#asked = 0;
     this.#sendAllAgain(true);
   }
@@ -141,7 +139,7 @@ export class LearnerView {
 
   #apply({ epoch, row, window, nak, refused }: Acknowledgement): void {
     const { queue, failed, ring } = this.#options;
-    // What came late, of an earlier epoch or in another order, says less than what is known.
+    // A late acknowledgement, of an earlier epoch or out of order, says less than is known.
     if (epoch !== this.epoch || row > queue.next) return;
     if (refused !== '') {
       failed(unavailableError(`the learner refuses this host: ${refused}`));
@@ -157,7 +155,8 @@ export class LearnerView {
   }
 
   /**
-   * Behind two beats that count since every reply, what is still kept has vanished from the server.
+   * After two counted beats since the last reply, messages that are still kept have vanished from
+   * the server.
    */
   #onHeartbeat(text: string): void {
     const said = readHeartbeat(text);

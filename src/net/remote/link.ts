@@ -1,25 +1,23 @@
 /**
- * What carries messages between a learner and its collector hosts: a stream for each shard, a few
- * small values, and notices. The engine behind it may lose, repeat and reorder nothing within one
- * connection, and may lose anything between two: that rows arrive once all the same is the business
- * of uplink.ts and ingest.ts. redis-link.ts is the one of Redis and Valkey.
+ * The link that carries messages between a learner and its collector hosts: a stream for each
+ * shard, a few small values, and notices. Within one connection, the engine of a link may lose,
+ * repeat and reorder nothing. Between two connections it may lose anything, and uplink.ts and
+ * ingest.ts still make rows arrive once. redis-link.ts is the link over Redis and Valkey.
  */
 import { unavailableError } from '../../base/errors.ts';
 
-/** What a server says of itself, once for each connection. */
+/** Facts that a server reports of itself, once for each connection. */
 export interface ServerFacts {
-  /** another one after the server was started anew, or another server answers */
+  /** id of the server's run, which differs after a restart or if another server answers */
   readonly run: string;
   /**
-   * how it makes room when its memory is full, where it drops what it was given; '' where it does
-   * not, or does not say
+   * eviction policy, if the server drops values when its memory is full, or '' if it does not, or
+   * does not say
    */
   readonly evicts: string;
 }
 
-/**
- * A message of a stream; `id` orders it among those of the same server run, and means nothing else.
- */
+/** A message of a stream. `id` only orders it among those of the same server run. */
 export interface Entry {
   readonly id: string;
   readonly bytes: Uint8Array;
@@ -30,24 +28,24 @@ export const BEFORE_FIRST = '0-0';
 export type Fields = Readonly<Record<string, string>>;
 
 export interface LinkEvents {
-  /** channels that notices are taken from, from the first connection on */
+  /** channels whose notices are received, from the first connection on */
   readonly channels?: readonly string[];
   notice?(channel: string, text: string): void;
-  /** after every connection, the first one too, once its notices are taken */
+  /** called after every connection, including the first, once it receives notices */
   connected?(server: ServerFacts): void;
   /**
-   * the connection is gone, or could not be made, the first one too; the link tries again, 50 ms
-   * later at first and 1 s at most, with jitter. Attempts that fail one after the other for the
-   * same reason are told once.
+   * called when the connection is lost or could not be made, including the first. The link tries
+   * again, 50 ms later at first and 1 s at most, with jitter. Attempts that fail one after the
+   * other for the same reason are reported once.
    */
   lost?(cause: Error): void;
 }
 
-/** How a call ended that did not succeed. */
+/** The error of a call that failed. */
 export class LinkError extends Error {
   /**
-   * `lost`: no reply came, so that it may have taken effect or not; `full`: the server has no room,
-   * and it had no effect; `denied`: the server refuses it, now and later
+   * `lost`: no reply came, and the call may have taken effect or not. `full`: the server has no
+   * room, and the call had no effect. `denied`: the server refuses the call, now and later.
    */
   readonly how: 'lost' | 'full' | 'denied';
   constructor(how: LinkError['how'], message: string, cause?: unknown) {
@@ -56,49 +54,48 @@ export class LinkError extends Error {
   }
 }
 
-/** As callers see it: what a server refuses now and later has a code. */
+/** Converts a LinkError to the error that callers see, which has a code. */
 export const coded = (error: unknown): unknown =>
   error instanceof LinkError ? unavailableError(error.message, undefined, error) : error;
 
 /**
- * Calls reject with LinkError; those of one link take effect in the order of the calls, but for a
- * lease: it takes effect at some moment before it resolves, for it goes to the server and back
- * several times.
+ * Calls reject with LinkError. Those of one link take effect in the order of the calls, except
+ * leases. A lease takes effect at some moment before it resolves, because it needs several round
+ * trips.
  */
 export interface Link {
   /**
-   * Connects, and again whenever the connection is lost. Resolves when it is there for the first
-   * time; rejects where trying again would not help: credentials, certificate, a server that is too
-   * old.
+   * Connects, and again whenever the connection is lost. Resolves after the first connection.
+   * Rejects if trying again would not help: credentials, certificate, a server that is too old.
    */
   connect(events: LinkEvents): Promise<ServerFacts>;
   /**
-   * Puts a message at the end of a stream. It is there when this resolves. The bytes must not
-   * change before that.
+   * Appends a message to a stream, and resolves when it is there. The bytes must not change before
+   * that.
    */
   append(stream: string, message: Uint8Array): Promise<void>;
   /**
-   * Messages behind the one of id `after`, `most` of them at most; waits up to `waitMs` for the
-   * first. None: an empty array. Their bytes are the caller's until it reads again.
+   * Returns at most `most` messages after the one with id `after`, possibly none. Waits up to
+   * `waitMs` for the first. Their bytes are the caller's until it reads again.
    */
   read(stream: string, after: string, most: number, waitMs: number): Promise<readonly Entry[]>;
-  /** How many messages a stream has. */
+  /** Returns the number of messages in a stream. */
   length(stream: string): Promise<number>;
-  /** Drops the messages of a stream up to the one of id `through`. */
+  /** Drops the messages of a stream up to and including the one with id `through`. */
   trim(stream: string, through: string): Promise<void>;
-  /** Tells whoever takes notices of a channel now; nobody else. */
+  /** Sends a notice to the current subscribers of a channel only. */
   notify(channel: string, text: string): Promise<void>;
-  /** Sets a value, or fields of a value that has them, for `lifeMs` where that is given. */
+  /** Sets a value, or fields of a value that has them, for `lifeMs` if that is given. */
   store(key: string, value: Uint8Array | Fields, lifeMs?: number): Promise<void>;
-  /** A value; null where there is none. */
+  /** Returns a value, or null if it is missing. */
   load(key: string): Promise<Uint8Array | null>;
-  /** Fields of a value that has them, in order; null for each that is not there. */
+  /** Returns fields of a value that has them, in order, with null for each that is missing. */
   load(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
   /**
-   * Sets `key` to `value` for `lifeMs` where nobody has it, or has it with this value. Gives the
-   * value that is there then.
+   * Sets `key` to `value` for `lifeMs` if nobody has the key, or it has this value already. Returns
+   * the value that the key has then.
    */
   lease(key: string, value: string, lifeMs: number): Promise<string>;
-  /** Lets go at once: what is under way is lost. Twice is fine. */
+  /** Closes at once: calls under way are lost. Idempotent. */
   close(): Promise<void>;
 }

@@ -1,13 +1,17 @@
 /**
- * The one message that goes from hosts to the learner: 64 bytes, little endian, then rows as they
- * lie in a batch of the buffer.
+ * The one message that goes from hosts to the learner: a header of 64 bytes, little endian, then
+ * rows as they lie in a batch of the buffer.
  *
- *    0  u32 'HSR1' · u16 version · u16 flags
- *    8  u64 session: random for each host that is opened, below 2⁵³
- *   16 u64 first: number of the first row 24 u64 base: the oldest row that this host still keeps 32
- *   u32 rows · u32 bytes of a row · u32 crc32 of the layout · u32 oldest version of the weights
- *   that the rows were acted by 48 f64 time sent, ms since 1970 · u32 crc32 of all the other bytes
- *   · u32 lanes of the host; 0 for rows without an order
+ * | byte | fields |
+ * | ---: | --- |
+ * | 0 | u32 'HSR1' · u16 version · u16 flags |
+ * | 8 | u64 session: random for each host that is opened, below 2⁵³ |
+ * | 16 | u64 first: number of the first row |
+ * | 24 | u64 base: the oldest row that this host still keeps |
+ * | 32 | u32 rows · u32 bytes of a row · u32 crc32 of the layout |
+ * | 44 | u32 oldest version of the weights that the rows were acted by |
+ * | 48 | f64 time sent, ms since 1970 · u32 crc32 of all the other bytes |
+ * | 60 | u32 lanes of the host, 0 for rows without an order |
  */
 import { endianness } from 'node:os';
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -16,28 +20,28 @@ import { PROTOCOL } from './keys.ts';
 
 export const HEADER_BYTES = 64;
 /**
- * No message is longer, but one of a single row, or of two: a step that ended its episode goes with
- * what was seen behind it.
+ * Maximum bytes of a message, unless it has only one or two rows: a step that ended its episode
+ * goes with its final observation.
  */
 export const MAX_BYTES = 8 * 2 ** 20;
 const MAGIC = 0x31525348;
 
-/** A session's first message, with or without rows: it asks how much it may send. */
+/** Flag of a session's first message, with or without rows: it asks how much it may send. */
 export const HELLO = 1;
-/** Its last one, without rows: nothing comes behind it. */
+/** Flag of a session's last message, which has no rows. */
 export const BYE = 2;
 
 export interface MessageHeader {
   flags: number;
   session: number;
-  /** rows [first, first + rows) of the session; it keeps [base, …) */
+  /** rows [first, first + rows) of the session, which keeps [base, …) */
   first: number;
   base: number;
   rows: number;
   rowBytes: number;
-  /** of the layout */
+  /** crc32 of the layout */
   layout: number;
-  /** oldest version that the rows were acted by; 0 before the first */
+  /** oldest version that the rows were acted by, 0 before the first */
   version: number;
   /** ms since 1970, by the host's clock */
   sent: number;
@@ -57,7 +61,7 @@ export const emptyHeader = (): MessageHeader => ({
   lanes: 0,
 });
 
-/** Rows go as they lie in memory. Throws where their bytes would be the other way round. */
+/** Throws on a big-endian machine, because rows are sent as they lie in memory. */
 export function checkEndian(): void {
   if (endianness() !== 'LE')
     throw unavailableError(
@@ -71,16 +75,14 @@ function setWhole(view: DataView, at: number, value: number): void {
   view.setUint32(at, value >>> 0, true);
   view.setUint32(at + 4, Math.floor(value / 2 ** 32), true);
 }
-/** Where the sum stands, in the middle of what it is of. */
+/** Offset of the checksum, which covers the bytes before and after it. */
 const SUM = 56;
 const sumOf = (bytes: Uint8Array) => crc32(bytes.subarray(SUM + 4), crc32(bytes.subarray(0, SUM)));
 
 const viewOf = (bytes: Uint8Array) =>
   new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/**
- * Writes the header in front of the rows, which are in their place, `bytes` from HEADER_BYTES on.
- */
+/** Writes the header in front of the rows, which are already in `bytes` from HEADER_BYTES on. */
 export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>): void {
   const view = viewOf(bytes);
   view.setUint32(0, MAGIC, true);
@@ -99,8 +101,8 @@ export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>):
 }
 
 /**
- * Of a message that is sent again: what the host keeps by now, and when. `foreign`: its version was
- * another learner's, older than any of this one.
+ * Updates a message that is sent again: the oldest row that the host keeps by now, and the time.
+ * `foreign`: its version was another learner's, and counts as older than any of this one.
  */
 export function resealMessage(
   bytes: Uint8Array,
@@ -113,15 +115,15 @@ export function resealMessage(
   view.setUint32(SUM, sumOf(bytes), true);
 }
 
-/** The header that is read, and views of it: a message leaves none to be collected. */
+/** The header that is read, and its views: a message leaves none to the garbage collector. */
 const head = new Uint8Array(HEADER_BYTES);
 const view = viewOf(head);
 const [beforeSum, behindSum] = [head.subarray(0, SUM), head.subarray(SUM + 4)];
 
 /**
- * Reads a header into `into`. Null, or why this is no message of this protocol; `session` is 0 then
- * unless it is known. Looks at lengths before it believes in them, and at the sum last. `rows`:
- * what lies behind the header.
+ * Reads a header into `into`. Returns null, or why this is not a message of this protocol, and then
+ * `session` is 0. Checks lengths before it uses them, and the checksum last. `rows`: the bytes
+ * after the header.
  */
 export function readMessage(
   bytes: Uint8Array,

@@ -1,6 +1,6 @@
 /**
- * What collectors of this machine have added and no message has taken yet: a buffer like the
- * learner's, which is emptied.
+ * The outbox: rows that collectors of this machine have added and no message has taken yet, in a
+ * buffer like the learner's that is emptied.
  */
 
 import type { BellBoard } from '../../shm/bell.ts';
@@ -12,15 +12,15 @@ import {
 import { internalsOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 export interface Outbox {
-  /** bytes of a row on its way */
+  /** bytes of a row in a message */
   readonly rowBytes: number;
-  /** of steps; 0 of rows */
+  /** lanes of a buffer of steps, or 0 of a buffer of rows */
   readonly lanes: number;
   /** rung after every add */
   readonly bells: BellBoard;
   /** rows that can be taken now */
   waiting(): number;
-  /** Takes rows out, `most` of them at most, to `out`; gives how many. Their room is free then. */
+  /** Moves at most `most` rows to `out`, frees their memory and returns how many. */
   take(out: Uint8Array, most: number): number;
 }
 
@@ -30,7 +30,7 @@ export const outboxOf = (buffer: ReplayBuffer | TrajectoryBuffer): Outbox => {
 };
 
 /**
- * The limiter of bufferLike() lets in no row over one that was not taken, so that what is read is
+ * The limiter of bufferLike() prevents overwriting a row that was not taken, so rows are read
  * whole.
  */
 function rowsOutbox(buffer: ReplayBuffer): Outbox {

@@ -1,7 +1,7 @@
-/** What can be said in JSON and comes back from it as it was. */
+/** The check that a value comes back from JSON as it was. */
 import { typeError } from '../../base/errors.ts';
 
-/** Options go over the wire: what JSON has no words for would arrive as something else. */
+/** Checks options, which go over the wire: what JSON cannot express would arrive changed. */
 export function checkPlain(options: unknown): unknown {
   if (options === undefined) return null;
   let text: string | undefined;
@@ -17,7 +17,7 @@ export function checkPlain(options: unknown): unknown {
   return options;
 }
 
-/** The first part that JSON does not bring back as it was; null where there is none. */
+/** Returns the path of the first part that JSON does not bring back as it was, or null. */
 function differenceIn(before: unknown, after: unknown, path: string): string | null {
   if (typeof before !== 'object' || before === null) return Object.is(before, after) ? null : path;
   if (typeof after !== 'object' || after === null || Array.isArray(before) !== Array.isArray(after))

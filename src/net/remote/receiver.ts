@@ -1,18 +1,20 @@
 /**
- * The learner's end of one stream, in a thread of its own: reads, commits, acknowledges. It may end
- * at any moment: what it knows is in the marks, and whoever takes over reads the stream from its
- * beginning.
+ * The learner's end of one stream, in a thread of its own: it reads, commits and acknowledges. The
+ * thread may end at any moment: all that it knows is in the marks, and a thread that takes over
+ * reads the stream from its beginning.
  *
- *   Receiver-1  Only what was looked at is trimmed, and only by ids of the same connection.
+ *   Receiver-1  Only messages that were decided on are trimmed, and only by ids of the same
+ *       connection.
  *   Receiver-2  After every connection the stream is read from the first message that is there, and
- *       everything is said again.
- *   Receiver-3  Behind another run of the server, once all was decided on that lay there
- *       (Receiver-5), every session is asked for what is not acknowledged.
- *   Receiver-4  An acknowledgement is said until its write was confirmed, and what it is of is
- *       trimmed before: the server never has more than what may be on the way.
- *   Receiver-5  A beat counts when all was decided on that lay in the stream when the last one had
- *       counted, and all of that was said (looked.ts). What a host sent before two such beats and
- *       is not acknowledged is not there. It does not matter whether the stream ever ends.
+ *       all acknowledgements and refusals are sent again.
+ *   Receiver-3  After another run of the server, once every message that lay there was decided on
+ *       (Receiver-5), every session is asked for its unacknowledged rows.
+ *   Receiver-4  An acknowledgement is sent until its write was confirmed, and its messages are
+ *       trimmed before: the server never has more bytes than may be on the way.
+ *   Receiver-5  A beat counts when every message that lay in the stream when the last one had
+ *       counted was decided on and acknowledged (stream-watermark.ts). A message that a host sent
+ *       before two such beats and that is not acknowledged is not there. It does not matter whether
+ *       the stream ever becomes empty.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../../base/clock.ts';
@@ -38,35 +40,35 @@ export interface ReceiverOptions {
   readonly epoch: number;
   readonly ingest: Ingest;
   readonly sink: OpenSink;
-  /** rows may be on the way from all sessions of this stream together, in bytes */
+  /** bytes of rows that all sessions of this stream together may have on the way */
   readonly transitBytes: number;
-  /** stands still from the beginning */
+  /** paused from the beginning */
   readonly held: boolean;
 }
 
-/** Messages that are read at once, which wait here when the limiter says not yet. */
+/** Messages that are read at once, and wait here while the limiter does not admit them. */
 const MAX_MESSAGES = 4;
 const WAIT_MS = 250;
 const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
 
-/** What is no link's error does not go away either. */
+/** Returns how a call failed. An error other than the link's does not go away either. */
 const howOf = (error: unknown): LinkError['how'] =>
   error instanceof LinkError ? error.how : 'denied';
 
 export class Receiver {
-  /** where it says what it did, for traces */
+  /** spans of its work, for traces */
   spans: Spans | null = null;
-  /** ms in all that the limiter let nothing in */
+  /** total ms that the limiter let nothing in */
   gatedMs = 0;
   readonly #given: ReceiverOptions;
-  /** of connections: ids of an earlier one mean nothing */
+  /** number of the connection: ids of an earlier one mean nothing */
   #connection = 0;
   #connected = false;
   #server: string | null = null;
   /** every session is to be asked (Receiver-3) */
   #asks = false;
-  /** up to here all was looked at, in this connection; null: nothing yet */
+  /** id of the last message decided on in this connection, or null before the first */
   #done: string | null = null;
   #trimmed: string | null = null;
   #saying = false;
@@ -90,7 +92,7 @@ export class Receiver {
     return this.#connected;
   }
 
-  /** Of the link (Receiver-2). */
+  /** Called by the link after every connection (Receiver-2). */
   onConnected(server: ServerFacts): void {
     this.#connection++;
     this.#connected = true;
@@ -121,7 +123,7 @@ export class Receiver {
     this.#wake();
   }
 
-  /** Resolves after stop(); rejects with what makes going on useless. */
+  /** Receives until stop(), then resolves. Rejects with an error that makes continuing useless. */
   async run(): Promise<void> {
     const beats = setInterval(() => this.#tellBeat(), HEARTBEAT_MS);
     try {
@@ -141,8 +143,8 @@ export class Receiver {
   async #round(): Promise<void> {
     const { link, keys, shard } = this.#given;
     const connection = this.#connection;
-    // Where nothing is left to trim the first message is the next one, whatever its id: the
-    // server's clock may have been set back.
+    // If nothing is left to trim, the first message is the next one, whatever its id: the server's
+    // clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
     const [look, beginMs] = [this.#looked.number, nowMs()];
     let entries: readonly Entry[];
@@ -150,7 +152,7 @@ export class Receiver {
       entries = await link.read(keys.stream(shard), from, MAX_MESSAGES, WAIT_MS);
     } catch (error) {
       if (howOf(error) === 'denied') throw error;
-      // The link says when it is there again; until then this would come back at once.
+      // The link reports when it is connected again. Until then, a read would fail at once.
       if (connection === this.#connection) this.#connected &&= howOf(error) === 'full';
       if (howOf(error) === 'full') await wait(PARK_MS);
       return;
@@ -161,7 +163,7 @@ export class Receiver {
     this.spans?.write({ name: 'remote/read', beginMs, endMs: nowMs(), ...all });
     for (const { id, bytes } of entries) {
       if (!(await this.#taken(bytes))) return;
-      // A connection that came meanwhile reads this one again, and finds that it was there.
+      // A connection that came meanwhile reads this message again, and finds that it came before.
       if (connection !== this.#connection) return;
       this.#done = id;
       this.#looked.decided();
@@ -172,11 +174,11 @@ export class Receiver {
     this.#say();
   }
 
-  /** Receiver-5: what lies in the stream now is looked at. */
+  /** Receiver-5: begins a look at the messages in the stream now. */
   #look(): void {
     const { link, keys, shard } = this.#given;
     const look = this.#looked.begin(link.length(keys.stream(shard)));
-    // One that fails is begun again with the next beat, or connection.
+    // A look that fails is begun again with the next beat, or connection.
     look.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
   }
 
@@ -188,7 +190,7 @@ export class Receiver {
     this.#say();
   }
 
-  /** False: this thread stops, or stands still, and will read the message again. */
+  /** Commits a message. Returns false if this thread stops or pauses, and will read it again. */
   async #taken(bytes: Uint8Array): Promise<boolean> {
     const { sink } = this.#given;
     for (;;) {
@@ -197,13 +199,13 @@ export class Receiver {
       if (this.#commit(bytes)) return true;
       this.#say();
       const since = performance.now();
-      // A limiter whose bells are all taken is asked again soon.
+      // If all bells of the limiter are taken, it is asked again soon.
       await (sink.bell?.parkAsync(seen, PARK_MS) ?? wait(ASK_AGAIN_MS));
       this.gatedMs += performance.now() - since;
     }
   }
 
-  /** What the limiter lets in of it, at once; whether that is all. */
+  /** Commits the rows that the limiter lets in at once. Returns whether those are all. */
   #commit(bytes: Uint8Array): boolean {
     const { ingest } = this.#given;
     const { counts } = ingest;
@@ -216,7 +218,7 @@ export class Receiver {
     return taken;
   }
 
-  /** Everything was said, or so long has passed. */
+  /** Waits until all acknowledgements are sent, or `ms` have passed. */
   async settled(ms: number): Promise<void> {
     const end = performance.now() + ms;
     while (
@@ -229,7 +231,7 @@ export class Receiver {
     }
   }
 
-  /** Receiver-4: one write at a time; what changes meanwhile goes with the next. */
+  /** Receiver-4: one write at a time. Changes meanwhile go with the next. */
   #say(): void {
     if (this.#saying || !this.#connected) return;
     this.#saying = true;
@@ -264,7 +266,7 @@ export class Receiver {
       const done = this.#done;
       const { over, number } = this.#looked;
       try {
-        // At once, so that all of it is one write; it takes effect in this order.
+        // The calls are made at once, so they are one write and take effect in this order.
         const calls: Promise<unknown>[] = [];
         if (done !== null && done !== this.#trimmed)
           calls.push(
@@ -284,7 +286,7 @@ export class Receiver {
         for (const [id, why] of refused) refusals.set(id, why);
         if (howOf(error) === 'denied') return this.#fail(error);
         if (connection !== this.#connection) continue;
-        // Without room, or without a connection: later.
+        // Tries again later, without room or without a connection.
         await wait(PARK_MS);
         if (howOf(error) !== 'full') return;
       }
@@ -303,7 +305,7 @@ export class Receiver {
     return writeAcknowledgement({ epoch, row: mark.value, window, nak, refused: '' });
   }
 
-  /** So many sessions share what may be on the way: tells them where that makes a difference. */
+  /** Shares the bytes on the way among `live` sessions, and sends the windows that change. */
   share(live: number): void {
     this.#windows.share(live);
     this.#say();
@@ -319,7 +321,8 @@ export class Receiver {
     if (reported) this.#count++;
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
     link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {}); // the next one comes soon
-    // Behind what was stored: who reads the count has sent before what is looked at now.
+    // This look begins after the store: a host that read the earlier count has sent its messages
+    // before it.
     if (reported || !this.#looked.begun) this.#look();
     this.#say();
   }

@@ -1,7 +1,7 @@
 /**
  * One connection to Redis or Valkey, from its first byte to its last. It never connects again: each
- * has a client of its own, and what was under way goes with it, so that nothing is ever sent twice
- * behind anyone's back.
+ * has a client of its own, and calls under way end with it, so no client sends a call twice
+ * unnoticed.
  */
 import { isIP } from 'node:net';
 import type { createClient } from '@redis/client';
@@ -13,16 +13,16 @@ import { explain, isFinal } from './redis-refusal.ts';
 type Library = typeof import('@redis/client');
 export type Argument = string | Buffer;
 /**
- * The server answers a PING within this, and gets one as often. A connection that takes longer to
- * make is given up.
+ * Interval of PINGs, and the time within which the server answers one. A connection that takes
+ * longer to make is given up.
  */
 export const SILENCE_MS = 5000;
 /**
- * Of a line that counts as alive: what is on the way may take so long before the server can answer.
+ * Slowest line that counts as alive: bytes on the way may delay the server's answer at this rate.
  */
 const SLOWEST_BYTES_PER_MS = 512;
 
-/** The package, where it is installed. */
+/** Loads the package @redis/client. Rejects if it is not installed. */
 export async function loadLibrary(
   load: () => Promise<Library> = () => import('@redis/client'),
 ): Promise<Library> {
@@ -49,37 +49,36 @@ export interface ConnectionOptions {
 }
 
 /**
- * Replies in the server's words: they had no effect, and may have one soon. Where somebody gave a
- * message the last id that there is, a stream takes no other until the learner has come to that
- * one.
+ * Error replies to calls that had no effect, and may have one soon. If a message has the largest
+ * possible id, its stream takes no other until the learner has come to that message.
  */
 const FULL = /^(OOM|MISCONF|BUSY|NOREPLICAS)\b|has exhausted the last possible ID/;
 /**
- * Another connection may meet a server that takes it: one that has loaded its data, or the primary
- * after a failover.
+ * Error replies after which another connection may meet a server that takes the call: one that has
+ * loaded its data, or the primary after a failover.
  */
 const ELSEWHERE = /^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED)\b/;
 
 /**
- * What is asked for when TLS begins (SNI). An address has none; the certificate is held against it
- * all the same.
+ * Returns the server name for TLS (SNI). An IP address has none, and the certificate is still
+ * checked against it.
  */
 export const serverName = (host: string) => (isIP(host) === 0 ? { servername: host } : {});
 
-/** Names of clients have no spaces. */
+/** Replaces characters that a client's name cannot have, such as spaces. */
 export const clientName = (name: string): string => name.replace(/[^!-~]/g, '-');
 
-/** What the server's words mean that refuse a call. */
+/** Converts a server's error reply to a LinkError. */
 export function refusalOf(message: string, command: string, { shown }: Address): LinkError {
   const how = FULL.test(message) ? 'full' : ELSEWHERE.test(message) ? 'lost' : 'denied';
   return new LinkError(how, `${shown} refuses ${command}: ${message}`);
 }
 
-/** Calls `late` unless the reply is there in time. */
+/** Calls `late` unless the reply is there within `ms`. */
 export async function within<T>(ms: number, reply: Promise<T>, late: () => void): Promise<T> {
   let over = false;
   const timer = setTimeout(() => {
-    // What came while this thread was busy is read before this is called.
+    // Replies that came while this thread was busy are read before this is called.
     setImmediate(() => {
       if (!over) late();
     });
@@ -124,9 +123,9 @@ export class RedisConnection {
       rejectUnauthorized: true,
     } as const;
     const plain = path === '' ? { tls: false as const, host, port } : { tls: false as const, path };
-    // Of one class for all: createClient() makes one with hundreds of methods for each client whose
-    // options differ, such as its name, which takes tens of ms, and with it a thousand hosts
-    // minutes.
+    // All clients have one class. createClient() makes a class with hundreds of methods for each
+    // client whose options differ, such as its name. That takes tens of ms, and minutes for a
+    // thousand hosts.
     this.#client = library.RedisClient.factory({ RESP: 3 })({
       socket: { ...common, ...(tls ? { ...secured, ...(ca !== undefined && { ca }) } : plain) },
       ...(password !== undefined && { username: username ?? 'default', password }),
@@ -138,8 +137,8 @@ export class RedisConnection {
         disableClientInfo: true,
         maintNotifications: 'disabled',
       },
-      // The client's own limit is for how long a call waits to be written, which is the window's
-      // business.
+      // The client's own timeout limits how long a call waits to be written, which the window does
+      // instead.
       commandOptions: { timeout: 0 },
     }) as ReturnType<typeof createClient>;
     let told!: (cause: LinkError) => void;
@@ -148,7 +147,7 @@ export class RedisConnection {
     });
     this.#told = told;
     this.#client.on('error', (error: Error) => {
-      // Before that, open() says why.
+      // Before that, open() rejects with the reason.
       if (this.#opened) this.end(this.#lost(error));
     });
   }
@@ -172,24 +171,22 @@ export class RedisConnection {
     } finally {
       clearTimeout(timer);
     }
-    // It came a moment too late.
+    // The connection came a moment too late.
     if (this.#cause !== null) throw this.#cause;
   }
 
-  /**
-   * Asks the server again and again whether it is there, and ends the connection where it is not.
-   */
+  /** Sends a PING again and again, and ends the connection if the server does not answer. */
   watch(): void {
     const { silenceMs } = this.#options;
     this.#timer = setTimeout(async () => {
       const limit = silenceMs + this.#underWay / SLOWEST_BYTES_PER_MS;
-      // A refusal is an answer as well.
+      // An error reply is an answer as well.
       await within(limit, this.send(['PING']), () => this.end(this.#silent(limit))).catch(() => {});
       if (this.#cause === null) this.watch();
     }, silenceMs);
   }
 
-  /** Sends a call now, behind those before it. `weight`: bytes of it, or of its reply. */
+  /** Sends a call now, after all earlier calls. `weight`: bytes of the call, or of its reply. */
   async send<T>(args: readonly Argument[], typeMapping: object = {}, weight = 0): Promise<T> {
     if (this.#cause !== null) throw this.#cause;
     this.#underWay += weight;
@@ -213,14 +210,14 @@ export class RedisConnection {
     }
   }
 
-  /** What is under way is lost. Only the first cause counts. */
+  /** Ends the connection: calls under way are lost. Only the first cause counts. */
   end(cause: LinkError): void {
     if (this.#cause !== null) return;
     this.#cause = cause;
     clearTimeout(this.#timer);
     this.#client.destroy();
-    // A socket that is still connecting is not the client's yet. For one that is, it would be work
-    // for nothing.
+    // The client does not have a socket that is still connecting. Once it has the socket, an abort
+    // is unnecessary.
     if (!this.#opened) this.#socket.abort();
     this.#told(cause);
   }

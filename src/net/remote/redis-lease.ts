@@ -1,6 +1,8 @@
-/** A key that one holder has at a time, by commands that every server has, and without a script. */
+/**
+ * A lease: a key with one holder at a time, by commands that every server has, without a script.
+ */
 
-/** Sends one command; those of one turn stand one behind the other. */
+/** Sends one command. Commands of one turn directly follow each other. */
 type Call = (args: readonly string[]) => Promise<string | null>;
 
 export async function leaseKey(
@@ -12,17 +14,16 @@ export async function leaseKey(
   for (;;) {
     if ((await call(['SET', key, value, 'NX', 'PX', lifeMs])) !== null) return value;
     const [, holder] = await Promise.all([call(['WATCH', key]), call(['GET', key])]);
-    // It ended in between.
+    // The lease ended in between.
     if (holder === null) continue;
     if (holder !== value) {
       await call(['UNWATCH']);
       return holder;
     }
-    // Ours, and prolonged only if it is still ours then: nothing is done where the key has changed
-    // since.
+    // The lease is ours. EXEC prolongs it only if the key has not changed since WATCH.
     const sent = [['MULTI'], ['PEXPIRE', key, lifeMs], ['EXEC']].map((args) => call(args));
     const [, queued, done] = await Promise.allSettled(sent);
-    // EXEC of a refused command says less than its refusal.
+    // The error of a refused command says more than that of its EXEC.
     if (queued?.status === 'rejected') throw queued.reason;
     if (done?.status === 'rejected') throw done.reason;
     if (done?.value !== null) return value;

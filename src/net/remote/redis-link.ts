@@ -1,7 +1,7 @@
 /**
- * The link over Redis or Valkey. Three connections at most: one for calls, one for notices, and one
- * for reading, which blocks; when one of them is lost all are, so that a connection is one thing to
- * whoever uses the link.
+ * The link over Redis or Valkey. It has at most three connections: one for calls, one for notices,
+ * and one for blocking reads. If one is lost, the link drops all of them, so its user sees a single
+ * connection.
  */
 import { setTimeout } from 'node:timers/promises';
 import { checkCount, checkInternal, INTERNAL } from '../../base/checks.ts';
@@ -27,36 +27,35 @@ import { leaseKey } from './redis-lease.ts';
 import { checkVersion, isFinal, type Refusal } from './redis-refusal.ts';
 import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
 
-/** Patience grows to 16 times as much, which is still a timer of Node's. */
+/** A read's patience grows to 16 times as much, which Node's timers still accept. */
 const MAX_SILENCE_MS = 2 ** 26;
 
 /**
- * Pauses between attempts to connect: doubled from the first to the last, half as much more or
- * less.
+ * Pauses between attempts to connect: doubled from the first to the last, with a jitter of ±50 %.
  */
 const FIRST_PAUSE_MS = 50;
 const LAST_PAUSE_MS = 1000;
-/** Of a value that is read, as far as is known before: a piece of the weights. */
+/** Assumed bytes of a value that is read: one piece of the weights. */
 const VALUE_BYTES = 4 * 2 ** 20;
 
 export interface RedisLinkOptions extends AddressOptions {
-  /** as the server's list of clients says it */
+  /** name in the server's list of clients */
   readonly name: string;
-  /** as long as a server may say nothing; tests are in more of a hurry */
+  /** ms that a server may be silent, fewer in tests */
   readonly silenceMs?: number;
   /**
-   * of a row, where messages are read: one that is longer than two rows, and than any of more, is
-   * read as an empty one
+   * bytes of a row, if messages are read: a message whose rows have more bytes than both two rows
+   * and `MAX_BYTES` is read as an empty one
    */
   readonly rowBytes?: number;
   /**
-   * false: the server is not asked what it is. A thousand hosts that come back at once have no use
-   * for it, and may not ask.
+   * false: the link does not request the server's facts. A thousand hosts that return at once do
+   * not need them, and may lack the permission.
    */
   readonly facts?: boolean;
 }
 
-/** Not connected yet. */
+/** Creates a link that is not connected yet. */
 export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLink> {
   const address = checkAddress(options);
   const silenceMs = checkCount('silenceMs', options.silenceMs ?? SILENCE_MS, 1, MAX_SILENCE_MS);
@@ -72,12 +71,12 @@ export async function openRedisLink(options: RedisLinkOptions): Promise<RedisLin
   });
 }
 
-/** What the link has while it is connected. */
+/** The connections of a link while it is connected. */
 interface Lines {
   readonly calls: RedisConnection;
   /** opened when first used */
   reader: Promise<ReplyReader> | null;
-  /** when the server will have answered all reads, by what they wait */
+  /** when the waits of all reads so far will have ended, by performance.now() */
   readsUntil: number;
   readonly lost: (cause: LinkError) => void;
 }
@@ -88,13 +87,13 @@ export class RedisLink implements Link {
   readonly #options: Options;
   readonly #closing = new AbortController();
   #lines: Lines | null = null;
-  /** connections that are there, or about to be */
+  /** connections that are open or being opened */
   #all: (RedisConnection | ReplyReader)[] = [];
   #kept: Promise<void> | null = null;
   #leases: Promise<unknown> = Promise.resolve();
   /**
-   * beyond what a read waits; grows while replies take longer, so that a slow line gets them at
-   * last
+   * ms that a reply may take in addition to the wait of its read, growing while replies are late,
+   * so that a slow line gets them at last
    */
   #patienceMs: number;
 
@@ -135,13 +134,14 @@ export class RedisLink implements Link {
         told = '';
         events.connected?.(made.server);
         cause = await made.over;
-        // A server that takes connections and drops them is not asked twenty times a second.
+        // Otherwise a server that accepts connections and drops them would be called 20 times a
+        // second.
         if (performance.now() - since >= LAST_PAUSE_MS) pause = FIRST_PAUSE_MS;
       }
       this.#drop(cause);
       if (closing.aborted) break;
       if (!ever && isFinal(cause)) return refused(cause);
-      // Not for each attempt: only where something else is the matter now.
+      // Reports a cause only when it has changed, not for each attempt.
       if (cause.message !== told) events.lost?.(cause);
       told = cause.message;
       await setTimeout(pause * (0.5 + Math.random()), undefined, { signal: closing }).catch(
@@ -195,7 +195,7 @@ export class RedisLink implements Link {
     checkVersion(`${server}`, `${version}`, this.#options.address);
     if (!this.#options.facts) return { run: '', evicts: '' };
     const told = await calls.send<string>(['INFO']).catch((error: LinkError) => {
-      // A user may come in that may not ask.
+      // A user may be allowed to connect, but not to call INFO.
       if (error.how === 'denied') return '';
       throw error;
     });
@@ -239,16 +239,16 @@ export class RedisLink implements Link {
     if (lines === null) throw this.#absent();
     lines.reader ??= this.#opened(new ReplyReader(this.#options), lines.lost);
     const reader = await lines.reader.catch((error: Refusal) => {
-      // A user that got in a moment ago: whatever it is may be over when the link connects again.
+      // This user connected a moment ago, so the cause may be over when the link connects again.
       throw new LinkError('lost', error.message);
     });
     const now = performance.now();
     lines.readsUntil = Math.max(now, lines.readsUntil) + waitMs;
-    // 0 would wait for ever.
+    // BLOCK 0 would wait indefinitely.
     const wait = waitMs > 0 ? ['BLOCK', `${Math.ceil(waitMs)}`] : [];
     const args = ['XREAD', 'COUNT', `${most}`, ...wait, 'STREAMS', stream, after];
     const limit = lines.readsUntil - now + this.#patienceMs;
-    // Longer the next time, should this one fail; what stops the doubling is a reply.
+    // Doubles the patience in case this read fails. A reply resets it.
     this.#patienceMs = Math.min(this.#patienceMs * 2, 16 * this.#options.silenceMs);
     const entries = await reader.read(args, limit);
     this.#patienceMs = this.#options.silenceMs;
@@ -262,8 +262,8 @@ export class RedisLink implements Link {
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
     const next = sequence === LAST ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
-    // Behind the last number that there is nothing can be: a stream that somebody gave it takes no
-    // message any more until it is another one.
+    // No message can follow the largest id. A stream that got it from someone accepts messages
+    // again only after it was deleted.
     await this.#call(
       ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next],
     );
@@ -300,7 +300,7 @@ export class RedisLink implements Link {
   }
 
   lease(key: string, value: string, lifeMs: number): Promise<string> {
-    // One at a time: what is watched is forgotten by any EXEC.
+    // One lease at a time, because any EXEC ends every WATCH of the connection.
     const call = (args: readonly string[]) => this.#call<string | null>(args);
     const lease = this.#leases.then(() => leaseKey(call, key, value, `${Math.ceil(lifeMs)}`));
     this.#leases = lease.catch(() => {});
@@ -314,9 +314,9 @@ export class RedisLink implements Link {
   }
 }
 
-/** Strings as bytes: a key of the protocol's types, which are its first bytes. */
+/** Maps strings to bytes. A type's key is its first byte in the protocol. */
 const BYTES = { ['$'.charCodeAt(0)]: Buffer };
-/** of both numbers of an id */
+/** largest value of both numbers of an id */
 const LAST = 2n ** 64n - 1n;
 
 const bufferOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer =>

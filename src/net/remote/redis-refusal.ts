@@ -1,7 +1,7 @@
 /**
- * Why no connection could be made, in words that hold no secret: a server that does not know a
- * command may repeat what was sent, password and all. What trying again does not change is
- * ERR_HOTSLOT_UNAVAILABLE, anything else a LinkError.
+ * The reasons why a connection failed, as text without secrets: a server that does not know a
+ * command may repeat what was sent, including the password. An error that trying again does not
+ * change is ERR_HOTSLOT_UNAVAILABLE, and any other is a LinkError.
  */
 import { type CodedError, unavailableError } from '../../base/errors.ts';
 import type { Address } from './address.ts';
@@ -17,18 +17,18 @@ const REPLIES: Readonly<Record<string, string>> = {
   NOPERM: 'does not allow this user what collectors need: look at its rules',
   DENIED: 'takes nobody from other machines, as it has no password (protected-mode): give it one',
 };
-/** Of node:tls and OpenSSL. */
+/** Error codes of node:tls and OpenSSL. */
 const CERTIFICATE =
   /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|CRL_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE))/;
 const HANDSHAKE = /^(ERR_SSL_|EPROTO$)/;
 
-/** The oldest that has all that is used: XTRIM … MINID came last. */
+/** The oldest version that has every command in use: XTRIM … MINID came last. */
 const OLDEST = [6, 2];
 export const NEEDS = 'collectors on other machines need Redis 6.2 or newer, or Valkey';
 
 export const isFinal = (error: unknown): error is CodedError => !(error instanceof LinkError);
 
-/** `isReply`: the server's own words. */
+/** Explains why a connection failed. `isReply`: the error is the server's own reply. */
 export function explain(error: Error, isReply: boolean, address: Address): Refusal {
   if (error instanceof LinkError) return error;
   const { shown } = address;
@@ -58,7 +58,7 @@ function redacted(message: string, address: Address): string {
   return password === undefined ? message : message.replaceAll(password, '…');
 }
 
-/** Throws for a server that is too old; `server` and `version` as it says them itself. */
+/** Throws for a server that is too old. `server` and `version` are as the server reports them. */
 export function checkVersion(server: string, version: string, address: Address): void {
   if (server === 'valkey') return;
   const [major = 0, minor = 0] = version.split('.').map(Number);

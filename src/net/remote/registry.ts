@@ -1,5 +1,5 @@
 /**
- * Where collectors on other machines enter themselves, for those who know no server: checkpoints,
+ * The registration of collectors on other machines with the parts that know no server: checkpoints,
  * monitors, pipelines and traces.
  */
 
@@ -15,7 +15,7 @@ interface Telling {
   failure(): Error | null;
 }
 
-/** Pipelines and traces know of them until the function is called that comes back. */
+/** Registers collectors. Pipelines and traces know them until the returned function is called. */
 export function register(
   remote: object,
   { run, buffer, spans }: Pick<RemoteThreadTask, 'run' | 'buffer' | 'spans'>,

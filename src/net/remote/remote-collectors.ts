@@ -1,7 +1,7 @@
 /**
- * Collectors on other machines, as the learner has them: their rows come into its buffer, once
- * each, and its weights go to them. Threads do it (remote-thread.ts), one for each stream; this
- * opener starts them, replaces those that end, and tells how it goes.
+ * Collectors on other machines, as the learner has them: each of their rows comes into its buffer
+ * once, and its weights go to them. One thread for each stream does this (remote-thread.ts). This
+ * opener starts the threads, replaces those that end, and reports their state.
  */
 import {
   checkCount,
@@ -36,24 +36,24 @@ import { SessionOffsets } from './session-offsets.ts';
 import { writeStatus } from './status.ts';
 
 const THREAD = new URL('./remote-thread.js', import.meta.url);
-/** A thread that ended is replaced, unless so many did within a minute. */
+/** A thread that ended is replaced, unless more than MAX_LOST did within LOST_MS. */
 const MAX_LOST = 5;
 const LOST_MS = 60_000;
 const STATUS_MS = 1000;
 
-/** The threads, for tests; not exported from the package. */
+/** The threads, for tests, not exported from the package. */
 export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (MessageThread | null)[];
 
 export class RemoteCollectors implements AsyncDisposable {
   readonly run: string;
   /**
-   * Resolves when it was closed; rejects with what ended it: another learner that took the run, a
-   * server that refuses this one. Nobody has to look at it: a failure that is not handled ends the
-   * process like any unhandled rejection.
+   * Resolves when it was closed. Rejects with the error that ended it: another learner that took
+   * the run, or a server that refuses this one. You need not wait for it, but a failure that is not
+   * handled ends the process like any unhandled rejection.
    */
   readonly done: Promise<void>;
   readonly #task: Omit<RemoteThreadTask, 'shard' | 'epoch' | 'held' | 'marks'>;
-  /** of each thread its own: only one may write them */
+  /** one for each thread, because only one thread may write it */
   readonly #marks: readonly SessionOffsets[];
   readonly #threads: readonly SupervisedThread[];
   readonly #reports: Reports;
@@ -62,7 +62,7 @@ export class RemoteCollectors implements AsyncDisposable {
   readonly #leave: () => void;
   #epoch = 0;
   #held = false;
-  /** called when a thread stands still for it */
+  /** called when the thread has paused */
   readonly #still = new WeakMap<MessageThread, () => void>();
   readonly #closing = new Closing();
   #failure: Error | null = null;
@@ -76,9 +76,9 @@ export class RemoteCollectors implements AsyncDisposable {
 
   /**
    * Takes the run and begins to receive. Resolves when hosts can join. Rejects with TypeError or
-   * RangeError for options; ERR_HOTSLOT_STATE_BUSY while another learner has the run;
-   * ERR_HOTSLOT_UNAVAILABLE for a server that is too old, credentials or a certificate that are
-   * wrong, and where `@redis/client` is not installed.
+   * RangeError for options, and with ERR_HOTSLOT_STATE_BUSY while another learner has the run.
+   * Rejects with ERR_HOTSLOT_UNAVAILABLE for a server that is too old, wrong credentials or a wrong
+   * certificate, or if `@redis/client` is not installed.
    */
   static async open(options: RemoteCollectorsOptions): Promise<RemoteCollectors> {
     checkKeys('RemoteCollectors.open', options, OPTIONS);
@@ -88,8 +88,8 @@ export class RemoteCollectors implements AsyncDisposable {
       await orAborted(first.start(), options.signal);
       await orAborted(Promise.all(others.map((thread) => thread.start())), options.signal);
       if (remote.#failure) throw remote.#failure;
-      // Rows come in from now on: had they before, nobody would know how far where open() was given
-      // up.
+      // Rows come in from now on. If they had before, and open() was then aborted, the caller would
+      // not know how many.
       remote.#opened = true;
       remote.#tell('release');
       return remote;
@@ -163,22 +163,22 @@ export class RemoteCollectors implements AsyncDisposable {
     this.#leave = register(this, this.#task, this.#reports, telling);
   }
 
-  /** Sums over all hosts, as they told last, and what came in. */
+  /** Returns sums over all hosts from their last reports, and counts of the rows that came in. */
   statistics(): RemoteStatistics {
     return this.#reports.statistics();
   }
 
   /**
-   * How those do whose rows come in, or what keeps them from coming, in words; null before that is
-   * known.
+   * Returns as text the state of the hosts whose rows come in, or what prevents rows, or null
+   * before that is known.
    */
   waitingFor(): string | null {
     return this.#reports.waitingFor();
   }
 
   /**
-   * Ends receiving; hosts wait for the next learner of the run. What they have not sent stays
-   * theirs. Twice is fine.
+   * Ends receiving. Hosts keep the rows that they have not sent, and wait for the next learner of
+   * the run. Idempotent.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
@@ -195,7 +195,7 @@ export class RemoteCollectors implements AsyncDisposable {
     return this.close();
   }
 
-  /** Ready: the thread receives, or will at once when everything is open. */
+  /** Supervises a shard's thread. Ready: it receives, or will at once when everything is open. */
   #supervised(shard: number): SupervisedThread {
     const { shared: marks } = this.#marks[shard] as SessionOffsets;
     return new SupervisedThread({
@@ -226,8 +226,8 @@ export class RemoteCollectors implements AsyncDisposable {
   }
 
   /**
-   * A thread ended by itself: what it said ends everything; one that was ended by force is
-   * replaced.
+   * Returns whether a thread that ended is replaced. A failure that it reported ends everything,
+   * and a thread that was ended by force is replaced.
    */
   #again(shard: number, reason: Error): boolean {
     if (this.#closing.begun) return false;
@@ -242,7 +242,7 @@ export class RemoteCollectors implements AsyncDisposable {
     return false;
   }
 
-  /** For checkpoints: no row comes in until release(). */
+  /** Pauses for a checkpoint: no row comes in until release(). */
   async #hold(): Promise<PausedPool> {
     if (this.#held)
       throw stateError('BUSY', 'these collectors stand still for another checkpoint already');

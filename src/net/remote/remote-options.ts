@@ -1,4 +1,4 @@
-/** What RemoteCollectors.open() takes. */
+/** The options of `RemoteCollectors.open()`. */
 
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -10,30 +10,30 @@ export interface RemoteCollectorsOptions extends RemoteServerOptions {
   readonly url: string;
   /** its name on that server, which hosts name too: letters, digits, dots, dashes, underlines */
   readonly run: string;
-  /** where rows are added, or steps */
+  /** buffer that rows or steps are added to */
   readonly buffer: ReplayBuffer | TrajectoryBuffer;
-  /** what hosts get weights from; left out, their collectors act by none */
+  /** source of the hosts' weights, without which their collectors act by none */
   readonly mailbox?: WeightMailbox | undefined;
-  /** handed to every collector; as JSON has it */
+  /** passed to every collector, as JSON */
   readonly options?: unknown;
-  /** each host derives one of its own from it; 0 by default */
+  /** seed from which each host derives its own, 0 by default */
   readonly seed?: number | undefined;
-  /** streams, with a thread each; 1 by default */
+  /** streams, with one thread each, 1 by default */
   readonly shards?: number | undefined;
-  /** bytes of rows that all hosts together may have on the way; 256 MiB by default */
+  /** bytes of rows that all hosts together may have on the way, 256 MiB by default */
   readonly transitBytes?: number | undefined;
-  /** ms between two versions that go out, at least; 200 by default */
+  /** minimum ms between two versions that are sent, 200 by default */
   readonly weightsEveryMs?: number | undefined;
   /**
-   * rows that were acted by weights of more versions ago are counted and dropped; Infinity by
-   * default
+   * maximum age of a row's weights in versions, above which the row is counted and dropped,
+   * Infinity by default
    */
   readonly maxVersionLag?: number | undefined;
-  /** what Checkpoint.restore() gave as collectors */
+  /** `collectors` of the result of Checkpoint.restore() */
   readonly resume?: unknown;
-  /** ends opening, while the server is waited for: open() rejects with its reason */
+  /** aborts open() while it waits for the server: it rejects with the signal's reason */
   readonly signal?: AbortSignal | undefined;
-  /** told while it waits for the server, in words */
+  /** called with the reason as text while a thread waits for the server */
   readonly onWait?: ((words: string) => void) | undefined;
 }
 

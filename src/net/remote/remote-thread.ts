@@ -1,6 +1,6 @@
 /**
- * A thread of the learner's: one stream's receiver, and of the first one what leads the run. Known
- * to remote-collectors.ts only.
+ * A thread of the learner: the receiver of one stream, and for the first stream the leader of the
+ * run. Only remote-collectors.ts uses it.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { unavailableError } from '../../base/errors.ts';
@@ -35,15 +35,15 @@ export interface RemoteThreadTask {
   readonly run: string;
   readonly shard: number;
   readonly shards: number;
-  /** 0: takes the run, and says which epoch that is */
+  /** 0: the thread takes the run, and reports its epoch */
   readonly epoch: number;
   readonly info: Omit<RunInfo, 'epoch'>;
   readonly buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
-  /** of a row on its way */
+  /** bytes of a row in a message */
   readonly rowBytes: number;
   readonly mailbox: SharedWeightMailbox | null;
   readonly marks: SharedSessionOffsets;
-  /** of each shard, where its thread says what it did */
+  /** memory of each shard for the trace spans of its thread */
   readonly spans: readonly Place[];
   readonly transitBytes: number;
   readonly weightsEveryMs: number;
@@ -51,10 +51,10 @@ export interface RemoteThreadTask {
   readonly held: boolean;
 }
 
-/** What it says; and what it is told. */
+/** Messages from the thread and messages to it. */
 export type RemoteThreadSays =
   | { readonly ready: number }
-  /** for the server, before it is ready */
+  /** reason for waiting for the server, before the thread is ready */
   | { readonly waits: string }
   | { readonly held: true }
   | { readonly report: RemoteReport }
@@ -64,9 +64,7 @@ export type RemoteThreadIsTold = 'hold' | 'release' | 'stop' | { readonly status
 
 export interface RemoteReport {
   readonly counts: IngestCounts;
-  /**
-   * ms from sending to commit of the last messages, and versions that they were behind; unsorted
-   */
+  /** ms from sending to commit of the last messages, and their age in versions, both unsorted */
   readonly lags: Float64Array;
   readonly behind: Float64Array;
   readonly gatedMs: number;
@@ -77,20 +75,20 @@ export interface RemoteReport {
 
 const REPORT_MS = 500;
 const LOOK_MS = 1000;
-/** For acknowledgements of what came last. */
+/** Maximum ms for the acknowledgements of the last rows. */
 const LAST_WORDS_MS = 500;
 
 const port = parentPort!;
 const say = (said: RemoteThreadSays) => port.postMessage(said);
 
-/** What the opener asks for while nothing is there yet is done when it is. */
+/** Receives the opener's requests, and performs early ones when the parts exist. */
 class ControlInbox {
   held: boolean;
   #parts: { receiver: Receiver; leader: Leader | null } | null = null;
   stopped = false;
   readonly #stop: () => void;
 
-  /** `stop`: ends what is under way before the parts are there. */
+  /** `stop`: ends the work under way before the parts exist. */
   constructor(held: boolean, stop: () => void) {
     this.held = held;
     this.#stop = stop;
@@ -122,7 +120,7 @@ class ControlInbox {
   }
 }
 
-/** A server that drops what it was given may drop the run itself. */
+/** Throws for a server that drops values when it is full, because it may drop the run itself. */
 function checkKeeps(server: ServerFacts | null, url: string): void {
   if (!server?.evicts) return;
   throw unavailableError(
@@ -164,7 +162,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     sink = sinkOf(task.buffer);
     const mailbox = task.mailbox && WeightMailbox.attach(task.mailbox);
     bells = mailbox && versionsOf(mailbox).bells;
-    // Of a mailbox whose bells are all taken the newest version is looked for once a second.
+    // If all bells of the mailbox are taken, the leader looks for the newest version once a second.
     claimed = shard === 0 && bells ? bells.claim() : null;
     checkKeeps(server, task.address.url);
     const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
@@ -206,15 +204,15 @@ async function perform(task: RemoteThreadTask): Promise<void> {
       setInterval(look, LOOK_MS),
       setInterval(() => say(reportOf(ingest, receiver, hosts)), REPORT_MS),
     );
-    // Hosts look for what the leader tells.
+    // Hosts can join once the leader has announced the run.
     void Promise.resolve(leader?.announced).then(() => say({ ready: epoch }));
     await Promise.all([receiver.run(), leader?.run()]);
     await receiver.settled(LAST_WORDS_MS);
     say(reportOf(ingest, receiver, hosts));
-    await leader?.leave().catch(() => {}); // the lease ends by itself
+    await leader?.leave().catch(() => {}); // otherwise the lease expires
   } finally {
     for (const timer of timers) clearInterval(timer);
-    // Of two the other one may still run.
+    // If the receiver or the leader failed, the other one may still run.
     told.stop();
     if (claimed) bells?.release(claimed);
     sink?.close();

@@ -1,11 +1,12 @@
 /**
- * Replies of Redis and Valkey (RESP2), as their bytes come: a reply may be cut anywhere. Bulk bytes
- * are copied once, to where they stay. Nothing off the wire is trusted: lengths have limits, and
- * room is made for bytes that came, not for those that are announced. Of a value that nobody wants,
- * or that is too long, nothing is kept, and it is empty: what comes behind it is still to be had.
+ * The parser of replies of Redis and Valkey (RESP2) as their bytes arrive: a reply may be cut
+ * anywhere. It copies bulk bytes once, to where they stay. It trusts nothing off the wire: lengths
+ * have limits, and memory grows with the bytes that arrived, not with the announced length. A value
+ * that is unwanted or too long is skipped and becomes empty, so the values after it can still be
+ * read.
  */
 
-/** A refusal, in the server's words. */
+/** An error reply, with the server's text. */
 export class Refused {
   readonly message: string;
   constructor(message: string) {
@@ -14,13 +15,13 @@ export class Refused {
 }
 export type Reply = string | number | null | Uint8Array | Refused | Reply[];
 
-/** The protocol's own limits, of a value's bytes and of values in one call. */
+/** The protocol's own limits for the bytes of a value and the values in one call. */
 const MAX_BYTES = 512 * 2 ** 20;
 const MAX_VALUES = 2 ** 20;
 const MAX_LINE = 2 ** 16;
-/** The deepest that is read has five. */
+/** The deepest reply that is read has five levels. */
 const MAX_DEPTH = 8;
-/** Made at once for bytes that were announced; more when they come. */
+/** Bytes that are allocated at once for an announced value. More are allocated when they arrive. */
 const FIRST_ROOM = 2 ** 20;
 
 const nothing = new Uint8Array();
@@ -32,13 +33,13 @@ interface Level {
 
 export interface ParserOptions {
   /**
-   * How deep the value stands, and behind how many others there: room for its bytes, of any length;
-   * null for new room; 'none' where nobody wants it.
+   * Returns memory of any length for the bytes of the value at this depth and index, null for new
+   * memory, or 'none' if the value is unwanted.
    */
   readonly room: (depth: number, index: number) => Uint8Array | null | 'none';
-  /** bytes of a value that is kept, at most */
+  /** maximum bytes of a value that is kept */
   readonly most: number;
-  /** what room became, when it was too small */
+  /** called when memory was too small and was replaced */
   readonly grown: (before: Uint8Array, after: Uint8Array) => void;
   readonly done: (reply: Reply) => void;
 }
@@ -47,12 +48,12 @@ export class ReplyParser {
   readonly #given: ParserOptions;
   readonly #levels: Level[] = [];
   #line = '';
-  /** the value whose bytes come, and how many are still to come; its line ends behind them */
+  /** memory of the value whose bytes arrive, its length and bytes left, which a line end follows */
   #room: Uint8Array = new Uint8Array();
   #length = 0;
   #left = 0;
   #inBulk = false;
-  /** the value's bytes are let go by */
+  /** the value's bytes are skipped */
   #skips = false;
 
   constructor(given: ParserOptions) {
@@ -60,7 +61,8 @@ export class ReplyParser {
   }
 
   /**
-   * Takes what came; keeps none of it. Throws for what is no reply: the rest makes no sense then.
+   * Parses bytes that arrived, and keeps no reference to them. Throws for bytes that are not a
+   * reply, because the rest is unreadable then.
    */
   feed(chunk: Buffer): void {
     for (let at = 0; at < chunk.length; ) {
@@ -106,7 +108,7 @@ export class ReplyParser {
     if (this.#inBulk) {
       if (line !== '') throw new Error('a value that is longer than was announced');
       this.#inBulk = false;
-      // A view of its own: who holds an earlier one sees that this is another.
+      // A new view, so a holder of an earlier one sees that this is another value.
       this.#value(this.#room.subarray(0, this.#skips ? 0 : this.#length));
       return;
     }

@@ -1,7 +1,6 @@
 /**
- * The connection that messages are read by, without a client: their bytes go from the socket to
- * memory that is used again and again, so that a hundred megabytes a second leave nothing to be
- * collected. It never connects again.
+ * The connection that reads messages, without a client. Their bytes go from the socket to memory
+ * that is used again and again, so 100 MB a second leave no garbage. It never connects again.
  */
 import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectSecured } from 'node:tls';
@@ -16,17 +15,17 @@ export interface ReaderOptions {
   readonly address: Address;
   readonly name: string;
   readonly silenceMs: number;
-  /** of a message, at most: a longer one is read as an empty one */
+  /** maximum bytes of a message: a longer one is read as an empty one */
   readonly messageBytes: number;
 }
 
 const CHUNK_BYTES = 2 ** 18;
-/** Rooms that wait for messages, and how large one is that does: those of one row may be larger. */
+/** Maximum number and bytes of free rooms for messages: those of one row may be larger. */
 const MAX_ROOMS = 8;
 const MAX_ROOM_BYTES = HEADER_BYTES + MAX_BYTES;
 /**
- * Where a message stands in a reply: streams, stream, entries, entry, fields; behind its field's
- * name.
+ * Position of a message in a reply: the depth of streams, stream, entries, entry and fields, and
+ * the index after its field's name.
  */
 const DEPTH = 5;
 const INDEX = 1;
@@ -49,10 +48,10 @@ export class ReplyReader {
   readonly #waiting: Waiting[] = [];
   #told!: (cause: LinkError) => void;
   #cause: LinkError | null = null;
-  /** why there is no connection, before it is one */
+  /** first error of the socket */
   #failed: Error | null = null;
   /**
-   * Rooms without a message; those of the reply that comes; and those of replies that somebody
+   * Rooms without a message, rooms of the reply that arrives, and rooms of replies that the caller
    * reads.
    */
   readonly #free: Uint8Array[] = [];
@@ -99,7 +98,7 @@ export class ReplyReader {
       },
     };
     if (!tls) return connectPlain(path === '' ? { host, port, onread } : { path, onread });
-    // The types do not know that TLS takes `onread` too.
+    // The types do not declare that TLS accepts `onread` too.
     const secured = {
       host,
       port,
@@ -133,8 +132,8 @@ export class ReplyReader {
   }
 
   /**
-   * Messages that XREAD of `args` brings, which the server may wait for. Their bytes are the
-   * caller's until it reads again. Ends the connection unless the reply is there within `ms`.
+   * Returns the messages of an XREAD with `args`, for which the server may wait. Their bytes are
+   * the caller's until it reads again. Ends the connection unless the reply is there within `ms`.
    */
   async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
     for (const room of this.#lent)
@@ -151,7 +150,7 @@ export class ReplyReader {
     return this.#entries(reply);
   }
 
-  /** What is under way is lost. Only the first cause counts. */
+  /** Ends the connection: calls under way are lost. Only the first cause counts. */
   end(cause: LinkError): void {
     if (this.#cause !== null) return;
     this.#cause = cause;
@@ -192,7 +191,7 @@ export class ReplyReader {
     return error;
   }
 
-  /** Of one stream, or null: none came. */
+  /** Returns the messages in a reply of one stream. A null reply has none. */
   #entries(reply: Reply): Entry[] {
     if (reply === null) return [];
     const stream = Array.isArray(reply) && reply.length === 1 ? reply[0] : null;
@@ -203,7 +202,7 @@ export class ReplyReader {
       const text = ascii(id);
       if (!/^\d{1,20}-\d{1,20}$/.test(text)) throw this.#invalid('a message of no number');
       const bytes = Array.isArray(fields) ? fields[INDEX] : null;
-      // What is no message of ours is judged by who takes it.
+      // The caller decides whether it is a message of this protocol.
       return { id: text, bytes: bytes instanceof Uint8Array ? bytes : nothing };
     });
   }

@@ -1,28 +1,28 @@
 /**
- * What the learner's threads report, put together: for callers, for the status that others read,
- * and in words.
+ * The combined reports of the learner's threads: for callers, for the status that others read, and
+ * as text.
  */
 
 import type { RemoteSpread, RemoteStatus } from '../../run/collectors/remote-status.ts';
 import type { CollectorStatistics } from '../../run/collectors/statistics.ts';
 import type { RemoteReport } from './remote-thread.ts';
 
-/** What collectors on other machines count, and how their rows come in. */
+/** Statistics of collectors on other machines, and of the rows that come in. */
 export interface RemoteStatistics
   extends CollectorStatistics,
     Omit<RemoteStatus, 'time' | 'epoch' | 'run' | 'hosts'> {
-  /** that are there, and that have not been heard of for ten seconds */
+  /** live hosts, and hosts that have been silent for ten seconds */
   hosts: number;
   silent: number;
-  /** whether the server is */
+  /** whether all threads are connected to the server */
   connected: boolean;
 }
 
-/** Rates are of so long. */
+/** Period over which rates are measured. */
 const RATE_MS = 2000;
 
 type Sums = RemoteReport['sums'];
-/** What only grows, of one host, whoever hears it. */
+/** The counts of a host that only grow, whichever thread reads them. */
 interface Counted {
   readonly steps: number;
   readonly episodes: number;
@@ -42,14 +42,13 @@ export class Reports {
   /** counted by threads that ended */
   readonly #before: RemoteReport['counts'][] = [];
   /**
-   * Of a stream whose thread was replaced: what the one before knew of hosts, which holds until
-   * this one has asked them all.
+   * sums of the hosts of a stream whose thread was replaced, by the thread before: they hold until
+   * the new thread has looked them all up
    */
   readonly #held = new Map<number, Sums>();
   /**
-   * What threads that ended had heard of hosts, by session. The next thread may hear nothing of
-   * one, because it has gone or because it cannot be reached just now: for each host what is more
-   * counts.
+   * counts of hosts by session, from threads that ended. The next thread may read none of a host,
+   * because it has gone or cannot be reached just now. So the larger counts of each host hold.
    */
   readonly #heard = new Map<number, Counted>();
   readonly #moments: Moment[] = [];
@@ -58,13 +57,13 @@ export class Reports {
 
   readonly #lost: () => number;
 
-  /** `lost`: rows that no learner has any more, as the marks count them, whoever dies. */
+  /** `lost`: rows that no learner has any more, as the marks count them, whichever thread ends. */
   constructor(shards: number, lost: () => number) {
     this.#lost = lost;
     this.#of = Array.from({ length: shards }, () => null);
   }
 
-  /** Its thread ended: another one counts from nothing. */
+  /** Keeps the counts of a thread that ended, because another one counts from 0. */
   ended(shard: number): void {
     const last = this.#of[shard];
     const sums = this.#sumsOf(shard);
@@ -105,7 +104,7 @@ export class Reports {
     };
   }
 
-  /** What was told last holds. */
+  /** Ends the reports: the last ones hold. */
   close(): void {
     this.#closed = true;
   }
@@ -167,11 +166,11 @@ export class Reports {
     };
   }
 
-  /** What is known of a stream's hosts; null before that. */
+  /** Returns the sums of a stream's hosts, or null before they are known. */
   #sumsOf(shard: number): Sums | null {
     return this.#held.get(shard) ?? this.#of[shard]?.sums ?? null;
   }
-  /** By session, what a thread says or one before it had heard. */
+  /** Yields counts by session: the larger ones of this report and of the threads before. */
   *#countedOf({ sums: { counted } }: RemoteReport): Generator<[session: number, Counted]> {
     for (let at = 0; at < counted.length; at += 4) {
       const [session, steps, episodes, waits] = counted.subarray(at, at + 4) as unknown as [

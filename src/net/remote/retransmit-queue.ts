@@ -1,10 +1,10 @@
 /**
- * Messages of a host that are not acknowledged: each keeps its bytes until it is.
+ * The unacknowledged messages of a host: each keeps its bytes until it is acknowledged.
  *
  *   Uplink-1  A row's number never changes, and a message holds the same rows whenever it is sent:
  *       [first, first + rows).
- *   Uplink-2  They follow each other: the first begins at or below what was acknowledged, the last
- *       ends where the next one begins.
+ *   Uplink-2  Messages follow each other: the first begins at or below what was acknowledged, the
+ *       last ends where the next one begins.
  *   Uplink-3  They go out in order, and are sent again in order: none while one before it is under
  *       way or has to be sent again.
  */
@@ -15,7 +15,7 @@ interface QueuedMessage {
   readonly first: number;
   readonly rows: number;
   readonly bytes: Uint8Array;
-  /** the buffer that it lies in, to be used again */
+  /** buffer that it lies in, which is used again */
   readonly room: Uint8Array;
   state: 'unsent' | 'sent' | 'replied';
   /** to be sent again, as soon as the call under way has ended */
@@ -26,38 +26,38 @@ interface QueuedMessage {
   gone: boolean;
 }
 
-/** Buffers that wait to be used again. */
+/** Maximum number of free buffers that are kept for reuse. */
 const MAX_FREE = 32;
 /**
- * Messages that are kept at most: each has its price, however few rows it brings. Behind so many,
- * rows wait for each other.
+ * Maximum number of messages that are kept, because each has a cost, however few rows it brings. At
+ * the maximum, rows wait for each other.
  */
 const MAX_RETAINED = 1024;
 
 export interface RetransmitQueueOptions {
   readonly rowBytes: number;
-  /** a message's, at most */
+  /** maximum rows of a message */
   readonly rowsPerMessage: number;
   readonly append: (bytes: Uint8Array) => Promise<void>;
-  /** a reply came, with what it said where it was no success */
+  /** called after a call has ended, with its error if it failed */
   readonly settled: (error: Error | null) => void;
   readonly now: () => number;
 }
 
 export class RetransmitQueue {
-  /** number of the row that comes next */
+  /** number of the next row */
   next = 0;
-  /** all rows before it are the learner's */
+  /** the learner has all rows before this one */
   acknowledged = 0;
   /** calls, and those of them that sent a message again */
   sent = 0;
   repeated = 0;
-  /** of all messages here */
+  /** bytes of all messages in the queue */
   bytes = 0;
   readonly #options: RetransmitQueueOptions;
   readonly #all: QueuedMessage[] = [];
   readonly #free: Uint8Array[] = [];
-  /** how many of them are in each state */
+  /** number of messages in each state */
   readonly #in = { unsent: 0, sent: 0, replied: 0, again: 0 };
 
   constructor(given: RetransmitQueueOptions) {
@@ -67,25 +67,25 @@ export class RetransmitQueue {
   get count(): number {
     return this.#all.length;
   }
-  /** no other one may be made now */
+  /** another message may not be made now */
   get isFull(): boolean {
     return this.#all.length >= MAX_RETAINED;
   }
-  /** of one that is full */
+  /** bytes of a full message */
   get messageBytes(): number {
     return HEADER_BYTES + this.#options.rowsPerMessage * this.#options.rowBytes;
   }
   get allReplied(): boolean {
     return this.#in.replied === this.#all.length;
   }
-  /** nothing has to be sent again first */
+  /** no message has to be sent again first */
   get inOrder(): boolean {
     return this.#in.unsent === 0 && this.#in.again === 0;
   }
 
   /**
-   * A new message of the rows that `take` puts in place, about `waiting`. How many; 0: there were
-   * none.
+   * Sends a new message of the rows that `take` puts in place, about `waiting`. Returns how many
+   * there were, possibly 0.
    */
   send(
     take: (out: Uint8Array, most: number) => number,
@@ -93,7 +93,7 @@ export class RetransmitQueue {
     header: Omit<MessageHeader, 'first' | 'rows' | 'base'>,
   ): number {
     const { rowsPerMessage, rowBytes } = this.#options;
-    // A step that ends its episode needs room for what was seen behind it.
+    // A step that ends its episode needs room for its final observation.
     const most = Math.min(rowsPerMessage, Math.max(2, waiting));
     const room = this.#roomFor(most);
     const rows = take(room.subarray(HEADER_BYTES), most);
@@ -121,7 +121,7 @@ export class RetransmitQueue {
     return rows;
   }
 
-  /** Uplink-3: sends what has to be sent again. */
+  /** Uplink-3: sends the messages that have to be sent again. */
   resend(): void {
     if (this.#in.unsent === 0) return;
     for (const message of this.#all) {
@@ -134,17 +134,17 @@ export class RetransmitQueue {
     }
   }
 
-  /** Every message is to be sent again. `foreign`: to another learner. */
+  /** Marks every message to be sent again. `foreign`: to another learner. */
   again(foreign = false): void {
     for (const message of this.#all) {
       message.foreign ||= foreign;
-      // What a call under way reads stays as it is until that has ended.
+      // The bytes of a call under way must not change before it has ended.
       if (message.state === 'sent') this.#to(message, 'sent', true);
       else this.#to(message, 'unsent');
     }
   }
 
-  /** All rows before `row` are the learner's. */
+  /** Drops messages, because the learner has all rows before `row`. */
   acknowledge(row: number): void {
     this.acknowledged = Math.max(this.acknowledged, row);
     for (;;) {
@@ -183,7 +183,10 @@ export class RetransmitQueue {
     if (again) this.#in.again += by;
   }
 
-  /** One of a full message's, which is used again, where at least half of it will be filled. */
+  /**
+   * Returns a full message's buffer, a free one if possible, if at least half of it will be filled.
+   * Otherwise returns a new buffer that fits.
+   */
   #roomFor(rows: number): Uint8Array {
     const { rowsPerMessage, rowBytes } = this.#options;
     if (2 * rows < rowsPerMessage) return new Uint8Array(HEADER_BYTES + rows * rowBytes);

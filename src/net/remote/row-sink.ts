@@ -1,6 +1,6 @@
 /**
- * Where rows of other machines go: a buffer of rows, or lanes of a buffer of steps, which stay with
- * a session for ever.
+ * The destination of rows from other machines: a buffer of rows, or lanes of a buffer of steps,
+ * which a session keeps to its end.
  */
 
 import type { Bell } from '../../shm/bell.ts';
@@ -15,16 +15,16 @@ import type { Session } from './session.ts';
 
 /** A sink, and the bell that is rung when its limiter may let more in. */
 export interface OpenSink extends Sink {
-  /** null where no limiter gates */
+  /** null if no limiter gates */
   readonly bell: Bell | null;
   close(): void;
 }
 
-/** So many rows at a time, for other writers' sake: a writer waits for the one before it. */
+/** Maximum bytes of rows added at a time, because another writer waits for this one. */
 const MAX_BYTES = 2 ** 20;
 
 const nothing = new Uint8Array();
-/** Mostly it is all of them, and no other view is left to be collected. */
+/** Usually returns `bytes` itself, which leaves no view to the garbage collector. */
 const firstOf = (bytes: Uint8Array, length: number) =>
   length < bytes.length ? bytes.subarray(0, length) : bytes;
 
@@ -72,7 +72,7 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
   };
 }
 
-/** What is wrong with a row that somebody sent; anything else is this side's own failure. */
+/** Returns what is wrong with a received row. Rethrows other errors, which are this side's own. */
 function wrongRow(error: unknown): string {
   if ('row' in (error as object)) return (error as Error).message;
   throw error;
@@ -82,7 +82,7 @@ interface Lanes {
   readonly firstLane: number;
   readonly lanes: number;
 }
-/** Where so many lanes side by side are nobody's, the lowest ones. */
+/** Returns the lowest first lane of `lanes` adjacent free lanes. */
 function firstFree(taken: readonly Lanes[], lanes: number): number {
   let free = 0;
   for (const one of [...taken].sort((a, b) => a.firstLane - b.firstLane)) {
@@ -102,7 +102,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const most = Math.max(2, Math.floor(MAX_BYTES / rowBytes));
   const writers = new Map<number, TrajectoryWriter>();
   const reserved = new Map<number, Lanes>();
-  /** of a session's line: lanes whose next step begins an episode, whatever it says */
+  /** by a session's line: lanes whose next step begins an episode, whatever the step says */
   const cut = new Map<number, Set<number>>();
   const cutAll = ({ line, lanes }: Session) => cut.set(line, new Set(Array(lanes).keys()));
   const writerOf = (session: Session) => writers.get(session.line) as TrajectoryWriter;
@@ -120,8 +120,8 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       const isFree = (first: number) =>
         taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
       if (wanted !== undefined && isFree(wanted)) return { firstLane: wanted };
-      // Who has not come back loses its lanes to who is there, and gets others where there are
-      // some.
+      // A session that has not come back may lose its lanes to one that is there, and gets others
+      // if some are free.
       for (const others of [[...taken, ...reserved.values()], taken]) {
         const firstLane = firstFree(others, lanes);
         if (firstLane + lanes <= buffer.lanes) return { firstLane };
@@ -145,7 +145,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
     add(session, bytes, rows) {
       const { mark } = session;
       let some = Math.min(rows, most, gated?.mostAtOnce() ?? most);
-      // What was seen behind an ending step goes with it.
+      // The final observation goes with its ending step.
       if (some < rows && endsEpisode(bytes, rowBytes, some - 1)) some++;
       const before = mark.value;
       mark.value = before + some;
@@ -162,7 +162,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       }
     },
     skip(session, to) {
-      // What comes behind the gap does not go on with what was before it.
+      // Steps after the gap do not continue the episodes before it.
       writerOf(session).cutEpisodes();
       cutAll(session);
       session.mark.value = to;

@@ -1,6 +1,6 @@
 /**
- * The marks of remote collectors in a checkpoint: with them, a learner that goes on takes no row
- * twice.
+ * The marks of remote collectors in a checkpoint: with them, a learner that is restored takes no
+ * row twice.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -11,12 +11,12 @@ const KIND = 'hotslot.RemoteCollectors.state';
 /** Goes through structured cloning. */
 interface SavedRemote {
   readonly kind: typeof KIND;
-  /** older checkpoints do not say it */
+  /** missing in older checkpoints */
   readonly shards?: number;
   readonly marks: readonly SavedOffset[];
 }
 
-/** While nobody adds. */
+/** Returns the state for a checkpoint. Call it while no rows are added. */
 export const savedRemote = (marks: readonly SessionOffsets[]): SavedRemote => ({
   kind: KIND,
   shards: marks.length,
@@ -30,7 +30,8 @@ export function checkResumed(resume: unknown, shards: number): readonly SavedOff
     throw typeError(
       `resume must be what Checkpoint.restore() gave as collectors of RemoteCollectors, got ${describeValue(resume)}`,
     );
-  // A host stays at its stream: what lies there would be taken by a thread that has not its mark.
+  // A host stays at its stream. With other shards, a thread without its mark would take its
+  // messages.
   if (before !== shards)
     throw rangeError(
       `shards must be ${describeValue(before)}, as they were of what resume is of, got ${shards}`,

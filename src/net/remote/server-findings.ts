@@ -1,13 +1,13 @@
 /**
- * What is well with a server that is to carry rows, what is not, and what to do: from what
- * doctor.ts saw of it.
+ * Findings about a server that is to carry rows, from the report of doctor.ts. Each says whether a
+ * check passed, and what to do.
  */
 import type { ServerReport } from './doctor.ts';
 
 export interface ServerFinding {
-  /** what was looked at */
+  /** name of the check */
   readonly check: string;
-  /** false for what must be mended before it carries rows */
+  /** false if it must be fixed before the server carries rows */
   readonly ok: boolean;
   readonly text: string;
   /** what to do when it is not ok, or could be better */
@@ -17,18 +17,18 @@ export interface ServerFinding {
 
 type Version = readonly [major: number, minor: number, patch: number];
 
-/** What a user without the right to see it is told. */
+/** Text for a value that this user may not see. */
 const UNSEEN = 'this user may not see it: ask as an administrator';
-/** XTRIM … MINID is not older. */
+/** The first version with `XTRIM … MINID`. */
 const OLDEST: Version = [6, 2, 0];
-/** Rules that tell reading a key from writing it. */
+/** The first version whose access rules distinguish reading a key from writing it. */
 const KEY_RULES: Version = [7, 0, 0];
-/** CVE-2026-23479: a client that waits in a blocking read may bring the server down, or more. */
+/** CVE-2026-23479: a client that waits in a blocking read may crash the server, or more. */
 const BLOCKING: readonly [from: Version, fixed: Version] = [
   [7, 2, 0],
   [8, 6, 3],
 ];
-/** CVE-2025-49844: a script may leave Lua. The first release of each line in which it cannot. */
+/** CVE-2025-49844: a script may escape from Lua, until these releases of each line. */
 const LUA_FIXED: Readonly<Record<string, readonly string[]>> = {
   redis: ['6.2.20', '7.2.11', '7.4.6', '8.0.4', '8.2.2'],
   valkey: ['7.2.11', '8.0.6', '8.1.4'],
@@ -82,7 +82,7 @@ function server({ server: name, version: text, shown, user }: ServerReport): Ser
   return { ...finding, ok: true };
 }
 
-/** Null where it stands alone and takes rows, as it should. */
+/** Returns null if the server is standalone and accepts rows, as it should. */
 function mode({ mode: set, role }: ServerReport): ServerFinding | null {
   const facts = { mode: set, role };
   if (set === 'cluster' || set === 'sentinel') {
@@ -189,8 +189,8 @@ function persistence({ save, appendOnly }: ServerReport): ServerFinding {
 }
 
 /**
- * A door that stands open on a network must be closed first; on this machine it is for its owner to
- * judge.
+ * Reports whether anyone can log in without a password. The check fails if that is so on a network,
+ * and on this machine the owner decides.
  */
 function users({ open, protectedMode, local }: ServerReport): ServerFinding {
   const guard = protectedMode === null ? '' : `, protected mode ${protectedMode ? 'on' : 'off'}`;
@@ -206,7 +206,7 @@ function users({ open, protectedMode, local }: ServerReport): ServerFinding {
   };
 }
 
-/** Null where this user may not run any, or nothing is known against its Lua. */
+/** Returns null if this user may not run scripts, or if no fault of the server's Lua is known. */
 function scripts({
   mayRunScripts,
   server: name,
@@ -227,7 +227,7 @@ function scripts({
   };
 }
 
-/** Null where it is not to be seen. */
+/** Returns null if this user may not see the setting. */
 function backlog({ backlog: set }: ServerReport): ServerFinding | null {
   if (set === null) return null;
   const text = `${set} connections may wait to be taken (tcp-backlog)`;

@@ -1,27 +1,27 @@
 /**
- * How far each session's rows have come, in shared memory: a line for each session, which stays for
- * as long as the learner does. A thread that takes over begins with what stands here. One thread at
- * a time writes; a line counts once its number is below COUNT.
+ * The progress of each session's rows, in shared memory: a line for each session, which stays as
+ * long as the learner does. A thread that takes over begins with these values. One thread at a time
+ * writes. A line counts once its number is below the word COUNT.
  */
 
 import { allocateShared, checkShared, type Place } from '../../shm/memory.ts';
 import type { Mark } from '../../store/rows/packed.ts';
 
 /**
- * Of 64 bytes each. Forgetting one would let rows of a host that was frozen come twice, so that
- * there is an end.
+ * Maximum number of lines, of 64 bytes each. A line is never reused, because rows of a host that
+ * was frozen could come twice then.
  */
 export const MAX_SESSIONS = 65_536;
 
 const LINE_WORDS = 8;
 /** Words of a line. */
 const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cut: 6 } as const;
-/** The header's: sessions so far, and rows that no learner has any more. */
+/** Words of the header: sessions so far, and rows that no learner has any more. */
 const COUNT = 0;
 const LOST = 1;
 
 /**
- * Values of the word `state`. `restored`: from a checkpoint, and nothing has been heard of it
+ * Values of the word `state`. `restored`: from a checkpoint, and the session has sent nothing
  * since.
  */
 export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
@@ -31,7 +31,7 @@ export interface SharedSessionOffsets extends Place {
 }
 const KIND = 'hotslot.remote.marks';
 
-/** A session's line, when a checkpoint was taken; goes through structured cloning. */
+/** A session's line when a checkpoint was taken, for structured cloning. */
 export interface SavedOffset {
   readonly session: number;
   readonly mark: number;
@@ -39,8 +39,8 @@ export interface SavedOffset {
   readonly firstLane: number;
   readonly lanes: number;
   /**
-   * rows were dropped, and since then nothing has come of one of its lanes at least; older
-   * checkpoints do not say it
+   * rows were dropped, and since then at least one of its lanes has received nothing (missing in
+   * older checkpoints)
    */
   readonly cut?: boolean;
 }
@@ -50,7 +50,7 @@ export class SessionOffsets {
   readonly #words: BigUint64Array;
 
   constructor(shared: SharedSessionOffsets) {
-    checkShared(KIND, shared, shared?.memory, 'marks are made by Marks.create()');
+    checkShared(KIND, shared, shared?.memory, 'offsets are made by SessionOffsets.create()');
     this.shared = shared;
     this.#words = new BigUint64Array(shared.memory, shared.offset, (MAX_SESSIONS + 1) * LINE_WORDS);
   }
@@ -77,18 +77,19 @@ export class SessionOffsets {
     return Number(Atomics.load(this.#words, COUNT));
   }
 
-  /** Rows that an earlier learner had acknowledged behind its last checkpoint. */
+  /** Returns how many rows an earlier learner had acknowledged after its last checkpoint. */
   get lost(): number {
     return Number(Atomics.load(this.#words, LOST));
   }
   /**
-   * Before the mark moves over them: who takes over in between counts them again rather than never.
+   * Counts lost rows before the mark moves over them: a thread that takes over in between counts
+   * them again rather than never.
    */
   lose(rows: number): void {
     Atomics.add(this.#words, LOST, BigInt(rows));
   }
 
-  /** A new line, of which nothing has come yet; −1 where there is no other. */
+  /** Adds a line for a new session. Returns the line's number, or −1 if all are in use. */
   admit(session: number, mark: number, firstLane: number, lanes: number): number {
     const line = this.count;
     if (line >= MAX_SESSIONS) return -1;
@@ -100,12 +101,12 @@ export class SessionOffsets {
     this.#words[at + Word.firstLane] = BigInt(firstLane);
     this.#words[at + Word.lanes] = BigInt(lanes);
     this.#words[at + Word.cut] = 1n;
-    // Last: a thread that ends before this has admitted nobody.
+    // Last: a thread that ends before this has not admitted the session.
     Atomics.store(this.#words, COUNT, BigInt(line + 1));
     return line;
   }
 
-  /** What moves with rows of a line, to be kept and its value changed. */
+  /** Returns the mark that moves with rows of a line. The caller keeps it and changes its value. */
   of(line: number): { words: BigUint64Array; index: number; value: number } & Mark {
     return {
       words: this.#words,
@@ -116,21 +117,21 @@ export class SessionOffsets {
   end(line: number): void {
     this.#state(line, SessionState.ended);
   }
-  /** A restored one is there. */
+  /** Records that a restored session is there. */
   live(line: number): void {
     this.#state(line, SessionState.live);
   }
   #state(line: number, state: number): void {
     this.#words[(line + 1) * LINE_WORDS + Word.state] = BigInt(state);
   }
-  /** It has other lanes from now on. */
+  /** Records that a session has other lanes from now on. */
   move(line: number, firstLane: number): void {
     this.#words[(line + 1) * LINE_WORDS + Word.firstLane] = BigInt(firstLane);
   }
   nak(line: number, count: number): void {
     this.#words[(line + 1) * LINE_WORDS + Word.nak] = BigInt(count);
   }
-  /** Whether rows were dropped, and since then nothing has come of one of its lanes. */
+  /** Records whether rows were dropped, and since then one of its lanes has received nothing. */
   cut(line: number, cut: boolean): void {
     this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
   }
@@ -151,7 +152,7 @@ export class SessionOffsets {
     };
   }
 
-  /** All of them, while nobody writes. */
+  /** Returns all lines. Call it while no thread writes. */
   saved(): SavedOffset[] {
     return Array.from({ length: this.count }, (_, line) => {
       const { nak: _nak, ...saved } = this.read(line);

@@ -1,6 +1,4 @@
-/**
- * A session as the learner's thread knows it; what outlives the thread is its line of the marks.
- */
+/** A session as the learner's thread knows it. Only its line of the marks outlives the thread. */
 import { type SessionOffsets, SessionState } from './session-offsets.ts';
 
 export class Session {
@@ -11,18 +9,18 @@ export class Session {
   readonly mark: ReturnType<SessionOffsets['of']>;
   nak: number;
   ended: boolean;
-  /** an earlier learner had it, and it has not been heard of since */
+  /** an earlier learner had it, and it has sent nothing since */
   restored: boolean;
-  /** as the marks have it: who takes over begins each of its episodes anew */
+  /** as in the marks: a thread that takes over begins each of its episodes anew */
   cut: boolean;
-  /** asked for rows that have not come yet */
+  /** missing rows were requested and have not come yet */
   asked = false;
-  /** bytes that it may have on the way; 0 before it was told */
+  /** bytes that it may have on the way, 0 before its first acknowledgement */
   window = 0;
   rows = 0;
   /** oldest version that its last rows were acted by */
   version = 0;
-  /** when something came, by performance.now(): the wall clock may jump */
+  /** time of its last message, by performance.now() because the wall clock may jump */
   heardMs = 0;
 
   constructor(marks: SessionOffsets, line: number) {

@@ -1,7 +1,7 @@
 /**
- * What a learner says of its collector hosts, for whoever looks from outside: JSON at the run's key
- * `status`. It comes off the wire, and parts of it came from hosts before: whoever reads it
- * believes in no length and no type, and in no text that a terminal obeys.
+ * The status of a learner's collector hosts, for readers from outside: JSON at the run's key
+ * `status`. It comes off the wire, and parts of it came from hosts before. So its reader trusts no
+ * length, no type, and no text that controls a terminal.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -28,7 +28,7 @@ const MAX_CHARACTERS = 1000;
 export const writeStatus = (status: RemoteStatus): Uint8Array =>
   new TextEncoder().encode(JSON.stringify(status));
 
-/** Throws RangeError for what is no status. */
+/** Reads a status. Throws RangeError if the bytes are not one. */
 export function readStatus(bytes: Uint8Array): RemoteStatus {
   if (bytes.length > MAX_BYTES) throw wrong(`${bytes.length} bytes are more than one has`);
   let found: unknown;
@@ -89,7 +89,7 @@ function readHost(found: unknown, at: number): RemoteHostStatus {
   };
 }
 
-/** Takes numbers and texts out of what may be anything; `path` names them in errors. */
+/** Returns functions that read numbers and texts from any value. `path` names them in errors. */
 export function reader(found: unknown, path: string) {
   if (typeof found !== 'object' || found === null || Array.isArray(found))
     throw wrong(`${path === '' ? 'it' : path.slice(0, -1)} is ${describeValue(found)}`);
@@ -112,7 +112,7 @@ export function reader(found: unknown, path: string) {
   return { from, number, numberOrNull, text };
 }
 
-/** Without letters that a terminal takes for orders: a host may call itself anything. */
+/** Replaces characters that a terminal takes for commands, because a host may have any name. */
 const plain = (text: string) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, '?');
 
 const wrong = (how: string) => rangeError(`this is no learner's status: ${how}`);

@@ -1,20 +1,21 @@
 /**
- * Whether all was decided on that lay in a stream when it was looked at (Receiver-5). Messages come
- * in order, so that this is over when as many were decided on as lay there, also where the stream
- * never ends: behind a limiter it is as full as the windows. Where what lay there has vanished it
- * is over when a read from the very first message comes to the end.
+ * Tracks whether the receiver has decided on every message that was in a stream when a look began
+ * (Receiver-5). Messages come in order, so a look is over when as many messages were decided on as
+ * the stream had. That holds even if the stream never becomes empty: a limiter can keep it as full
+ * as the windows. If those messages have vanished, the look is over when a read from the very first
+ * message reaches the end of the stream.
  */
 export class StreamWatermark {
-  /** of looks whose stream was counted */
+  /** number of looks whose stream was counted */
   #number = 0;
-  /** messages that lay there and may not be decided on; null: nobody has counted them yet */
+  /** messages of the look that may still be undecided, or null before they were counted */
   #left: number | null = null;
   #reported = false;
   #begun = false;
-  /** of questions: what was asked before forget() does not count */
+  /** calls of forget(): a length requested before the last one is ignored */
   #asked = 0;
 
-  /** Looks anew. `length`: of the stream, asked for now. */
+  /** Begins a new look. `length`: of the stream, requested now. */
   async begin(length: Promise<number>): Promise<void> {
     this.forget();
     const asked = this.#asked;
@@ -27,7 +28,7 @@ export class StreamWatermark {
     this.#number++;
     this.#left = left;
   }
-  /** Nothing is known of the stream any more. */
+  /** Forgets all that is known of the stream. */
   forget(): void {
     this.#asked++;
     this.#left = null;
@@ -35,18 +36,20 @@ export class StreamWatermark {
     this.#begun = false;
   }
 
-  /** Of the look that goes on; a read that ends in another one than it began in says nothing. */
+  /**
+   * Number of the current look. A read that ends in another look than it began in proves nothing.
+   */
   get number(): number {
     return this.#number;
   }
-  /** a look goes on */
+  /** a look is in progress */
   get begun(): boolean {
     return this.#begun;
   }
   get over(): boolean {
     return this.#left !== null && this.#left <= 0;
   }
-  /** it was over, and all that was decided on until then was said */
+  /** it was over, and every acknowledgement due by then was stored */
   get reported(): boolean {
     return this.#reported;
   }
@@ -54,7 +57,7 @@ export class StreamWatermark {
   decided(): void {
     if (this.#left !== null) this.#left--;
   }
-  /** A read from the very first message, which began in look `number`, came to the end. */
+  /** Records that a read from the very first message, begun in look `number`, reached the end. */
   ended(number: number): void {
     if (number === this.#number && this.#left !== null) this.#left = 0;
   }

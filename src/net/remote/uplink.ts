@@ -1,14 +1,14 @@
 /**
- * What a host does with its rows: they go into messages, and a message is kept until its rows are
- * acknowledged (kept.ts) by the learner (heard.ts).
+ * The sending of a host's rows: they go into messages, and each message is kept until the learner
+ * has acknowledged its rows (retransmit-queue.ts, learner-view.ts).
  *
- *   Uplink-4  A message is sent again only when a reply to it was lost, or was "full"; and all that
- *       are kept when the learner asks (its count of questions grew), when another learner has the
- *       run, or when the learner has looked through all that lay in its stream twice since all of
- *       them were replied to. Never on a timer: what was replied to is there. So a connection that
- *       comes and goes cannot fill the server with copies.
+ *   Uplink-4  A message is sent again only when a reply to it was lost, or was "full". All kept
+ *       messages are sent again when the learner asks (its `nak` grew), or when another learner has
+ *       the run. The same holds when the learner has looked through its whole stream twice since
+ *       all of them were replied to. They are never sent again on a timer, because a message with a
+ *       reply is there. So a connection that comes and goes cannot fill the server with copies.
  *
- * One loop does all of it; whatever happens rings its bell, on the outbox's own board.
+ * One loop does all of this. Every event rings its bell, on the outbox's own board.
  */
 import { stateError } from '../../base/errors.ts';
 import { errorOf } from '../../base/plain-error.ts';
@@ -25,34 +25,36 @@ export interface UplinkOptions {
   readonly keys: Keys;
   readonly shard: number;
   readonly session: number;
-  /** sum of the layout */
+  /** crc32 of the layout */
   readonly layout: number;
   readonly outbox: Outbox;
-  /** a message is sent when it has so many bytes, or its first row has waited so long */
+  /** a message is sent when it has `flushBytes` bytes, or its first row has waited `flushMs` ms */
   readonly flushBytes: number;
   readonly flushMs: number;
-  /** oldest version of the learner of that epoch that collectors act by now; 0: of none */
+  /** oldest version of the learner of that epoch that collectors act by now, or 0 for none */
   readonly version: (epoch: number) => number;
-  /** as heard.ts has it; left out: every learner of the run is one for this host */
+  /** as in learner-view.ts (default: every learner of the run is one for this host) */
   readonly meets?: (epoch: number) => Promise<boolean>;
   readonly now: () => number;
 }
 
-/** What a host waits for. */
+/** The reasons why a host waits. */
 export type UplinkWait = 'rows' | 'learner' | 'window' | 'server' | 'room';
 
-/** A server without room is offered the message again after so long, doubled each time. */
+/**
+ * Time after which a full server is offered the message again, doubled each time to the maximum.
+ */
 const FULL_MS = 100;
 const MAX_FULL_MS = 2000;
-/** Versions that came while rows of older ones wait. */
+/** Maximum number of versions that are kept while rows of older ones wait. */
 const MAX_FLOORS = 64;
-/** No park is longer: the net under a bug. */
+/** Maximum ms of a park, as a safety net for a bug. */
 const PARK_MS = 200;
 
 export class Uplink {
   readonly kept: RetransmitQueue;
   readonly bell: Bell;
-  /** ms in all that the window was full */
+  /** total ms that the window was full */
   fullMs = 0;
   readonly #given: UplinkOptions;
   readonly #heard: LearnerView;
@@ -60,11 +62,11 @@ export class Uplink {
   #waits: UplinkWait = 'server';
   #connected = false;
   #helloed = false;
-  /** since when rows wait for a message to be full; null: none do */
+  /** time since which rows wait for a message to be full, or null if none do */
   #since: number | null = null;
   /** oldest version that the next row may have been acted by */
   #floor = 0;
-  /** and that rows from a later one on may have been */
+  /** the same for later rows, each version from one row on */
   readonly #floors: { readonly from: number; readonly version: number }[] = [];
   /** the epoch of the learner that these versions are of */
   #versionsOf = 0;
@@ -80,7 +82,7 @@ export class Uplink {
     const { outbox, flushBytes, link, keys, shard, now } = given;
     this.#given = given;
     const most = Math.max(1, Math.floor(Math.min(flushBytes, MAX_BYTES) / outbox.rowBytes));
-    // An ending step and what was seen behind it go together.
+    // An ending step and its final observation go together.
     this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
     this.kept = new RetransmitQueue({
       rowBytes: outbox.rowBytes,
@@ -111,7 +113,7 @@ export class Uplink {
     });
   }
 
-  /** What keeps it from sending; 'rows': nothing does, there are none. */
+  /** Returns what keeps it from sending. 'rows': it only waits for rows. */
   get waits(): UplinkWait {
     return this.#waits;
   }
@@ -119,12 +121,12 @@ export class Uplink {
   get waiting(): number {
     return this.#given.outbox.waiting();
   }
-  /** of the learner that it sends to; 0 before the first */
+  /** epoch of the learner that it sends to, 0 before the first */
   get epoch(): number {
     return this.#heard.epoch;
   }
 
-  /** Of the link: it is connected, or connected again. */
+  /** Called by the link after every connection. */
   connected(): void {
     this.#connected = true;
     this.#heard.hurry();
@@ -134,17 +136,17 @@ export class Uplink {
     this.#connected = false;
     this.bell.ring();
   }
-  /** Of the link: a notice of this session. */
+  /** Called by the link with a notice of this session. */
   notice(text: string): void {
     this.#heard.onAcknowledgement(text);
   }
 
   /**
-   * Resolves when all was acknowledged after close(), or soon after stop(); rejects when the
-   * session is refused.
+   * Sends rows. Resolves when all are acknowledged after close(), or soon after stop(). Rejects
+   * when the session is refused.
    */
   async run(): Promise<void> {
-    // What is waited for holds no process by itself.
+    // Keeps the process alive, which the waiting itself does not.
     const hold = setInterval(() => {}, 2 ** 30);
     try {
       while (!this.#stopped) {
@@ -174,7 +176,7 @@ export class Uplink {
     }
   }
 
-  /** Nothing is added any more: what there is goes out, and a goodbye. */
+  /** Sends the rows that are left, and a goodbye. Call it when no more rows are added. */
   close(): void {
     this.#closing = true;
     this.bell.ring();
@@ -195,7 +197,7 @@ export class Uplink {
     return Math.max(1, Math.min(...ends) - now);
   }
 
-  /** The learner has something to say. */
+  /** Returns whether the host waits for the learner's word. */
   #isWaited(): boolean {
     return this.kept.count > 0 || this.epoch === 0 || this.#closing;
   }
@@ -271,13 +273,13 @@ export class Uplink {
   }
 
   /**
-   * How many rows wait: whatever is collected behind them is acted by this version, or another one
-   * that comes later.
+   * Returns how many rows wait. Rows that are collected after them are acted by this version, or by
+   * a later one.
    */
   #lookAt(): number {
     const { outbox, version } = this.#given;
     if (this.#versionsOf !== this.epoch) {
-      // What waits was acted by another learner's weights.
+      // The waiting rows were acted by another learner's weights.
       this.#versionsOf = this.epoch;
       this.#floor = 0;
       this.#floors.length = 0;
@@ -296,7 +298,7 @@ export class Uplink {
 
   #countFull(): void {
     const now = performance.now();
-    // Also while it stays full: a host that is stopped for long says so.
+    // Also while it stays full: a host that is stopped for long reports it.
     if (this.#fullSince !== null) this.fullMs += now - this.#fullSince;
     this.#fullSince = this.#waits === 'window' ? now : null;
   }

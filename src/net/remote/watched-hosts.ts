@@ -1,7 +1,7 @@
 /**
- * Hosts as the learner knows them: what each says of itself, read once a second, and what came of
- * it. Who is there is judged by performance.now(): a wall clock that jumps would end hosts that
- * live, and keep dead ones.
+ * Hosts as the learner knows them: the statistics that each reports, read once a second, and the
+ * rows that came from it. Liveness is by performance.now(), because a wall clock that jumps would
+ * end live hosts and keep dead ones.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
@@ -17,9 +17,9 @@ interface Watched {
   saidMs: number;
 }
 
-/** A host that was silent for so long is not asked for any more, until something of it comes. */
+/** A host that was silent for this long is not looked up any more, until a message of it comes. */
 const FORGET_MS = 60_000;
-/** Ended hosts that are still told of, and refused ones. */
+/** Maximum numbers of ended and refused hosts in a status. */
 const MAX_ENDED = 100;
 const MAX_REFUSED = 100;
 
@@ -29,7 +29,7 @@ export class WatchedHosts {
   readonly #ingest: Ingest;
   readonly #known = new Map<number, Watched>();
   #reading = false;
-  /** every host that is there was asked, and answered */
+  /** the statistics of every host that is there were looked up at least once */
   #looked = false;
 
   constructor(given: { link: Link; keys: Keys; ingest: Ingest }) {
@@ -38,7 +38,7 @@ export class WatchedHosts {
     this.#ingest = given.ingest;
   }
 
-  /** Reads what they say. How many are there now. */
+  /** Reads the hosts' statistics. Returns how many hosts are live now. */
   async read(): Promise<number> {
     const now = performance.now();
     const sessions = [...this.#ingest.sessions.values()].filter(({ ended }) => !ended);
@@ -59,7 +59,7 @@ export class WatchedHosts {
           const [said = null] = await this.#link.load(this.#keys.stat(id), [SAID]);
           const stat = said === null ? null : readStat(said);
           const watched = this.#known.get(id) as Watched;
-          // What it said has outlived it: so long ago it was said.
+          // The last report has expired, so it is older than STAT_LIFE_MS.
           if (said === null) watched.saidMs = Math.min(watched.saidMs, now - STAT_LIFE_MS - 1);
           if (!stat) return;
           watched.stat = stat;
@@ -74,7 +74,7 @@ export class WatchedHosts {
     return sessions.filter((session) => this.#stateOf(session, now) === 'live').length;
   }
 
-  /** The newest first; refused ones behind the others. */
+  /** Returns the hosts, the newest first, and refused ones after the others. */
   status(): RemoteHostStatus[] {
     const now = performance.now();
     const all = [...this.#ingest.sessions.values()]
@@ -132,16 +132,16 @@ export class WatchedHosts {
     };
   }
 
-  /** The last ones, the newest first. */
+  /** Returns the last refused hosts, the newest first. */
   #refused(): { id: number; since: number; why: string }[] {
     const last = [...this.#ingest.refused].slice(-MAX_REFUSED).reverse();
     return last.map(([id, { why, atMs }]) => ({ id, since: atMs, why }));
   }
 
   /**
-   * Sums of what hosts say, those that have gone since included. `looked`: they are of every host
-   * that is there. `counted` is what only grows, by hosts: session, steps, episodes, waits, and the
-   * next one's.
+   * Returns sums of the hosts' statistics, including hosts that have gone since. `looked`: they are
+   * of every host that is there. `counted` has the counts that only grow, for one host after the
+   * other: session, steps, episodes, waits.
    */
   sums() {
     const now = performance.now();

@@ -1,7 +1,7 @@
 /**
- * Weights on their way to hosts: a version in pieces of 4 MiB, and a text that says which version
- * is the newest. Whoever reads takes the newest or nothing: pieces of an older one go away after a
- * while, and the sum is of all of them.
+ * Weights on their way to hosts: each version in pieces of 4 MiB, and a text that names the newest
+ * version. A reader gets the newest version or nothing, because pieces of older ones expire and the
+ * checksum covers all pieces.
  */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -9,21 +9,18 @@ import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 
-/** Longer values break a connection that takes notices too. */
+/** Longer values break a connection that also takes notices. */
 const PIECE_BYTES = 4 * 2 ** 20;
-/**
- * Weights that are longer come less often than they could: so many bytes a second leave the
- * learner.
- */
+/** Maximum bytes a second that leave the learner: larger weights are sent less often. */
 const BYTES_A_SECOND = 20 * 2 ** 20;
-/** What the versions on the server may take together, by and large. */
+/** Approximate bytes that all versions on the server may take together. */
 const KEPT_BYTES = 256 * 2 ** 20;
 const MIN_LIFE_MS = 10_000;
 const MAX_LIFE_MS = 60_000;
 
 const text = new TextDecoder();
 
-/** Which weights are the newest. */
+/** Identifies the newest weights. */
 interface Newest {
   readonly epoch: number;
   readonly version: number;
@@ -77,12 +74,12 @@ export class WeightsOut {
     this.#weights = new Float32Array(given.mailbox.length);
   }
 
-  /** The server may have none of it: tells the newest again. */
+  /** Makes store() due at once, because the server may have none of the weights. */
   again(): void {
     this.#fresh = true;
   }
 
-  /** ms until store() has something to do; Infinity while there is no newer version. */
+  /** ms until store() has something to do, Infinity before the first version is published */
   get dueMs(): number {
     const { published } = this.#mailbox;
     if (published === 0) return Number.POSITIVE_INFINITY;
@@ -92,8 +89,8 @@ export class WeightsOut {
   }
 
   /**
-   * Stores the newest version and tells of it. Rejects as the link does; nothing is lost then but
-   * time.
+   * Stores the newest version and notifies hosts. Rejects as the link does, and then only time is
+   * lost.
    */
   async store(): Promise<void> {
     const newer = this.#mailbox.read(this.#weights, 0);
@@ -102,7 +99,7 @@ export class WeightsOut {
     const bytes = new Uint8Array(this.#weights.buffer);
     const pieces = Math.ceil(bytes.length / PIECE_BYTES);
     const sum = crc32(bytes);
-    // One after the other: other calls of this link come in between.
+    // One piece after the other, so that other calls of this link come in between.
     for (let i = 0; i < pieces; i++) {
       const piece = bytes.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES);
       await this.#link.store(this.#keys.weights(newer, i), piece, this.#lifeMs);
@@ -122,7 +119,7 @@ export class WeightsIn {
   readonly #mailbox: WeightMailbox;
   readonly #bytes: Uint8Array;
   readonly #weights: Float32Array;
-  /** what each of the mailbox's last versions is, which counts by itself */
+  /** the learner's version for each of the mailbox's last versions, which have their own numbers */
   readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] =
     [];
   #newest: Newest | null = null;
@@ -136,8 +133,8 @@ export class WeightsIn {
   }
 
   /**
-   * The learner's version that the mailbox's is. 0: none, one that nobody should have any more, or
-   * of another epoch than `epoch`.
+   * Returns the learner's version that the mailbox has as version `own`. 0: none, one too old to be
+   * still in use, or one of another epoch than `epoch`.
    */
   versionOf(own: number, epoch?: number): number {
     const known = this.#versions[own % KEPT_VERSIONS];
@@ -145,8 +142,8 @@ export class WeightsIn {
   }
 
   /**
-   * The newest version in the mailbox, where there is a newer one. Whether there was. Rejects as
-   * the link does.
+   * Writes the newest version to the mailbox if there is a newer one, and returns whether there
+   * was. Rejects as the link does.
    */
   async fetch(): Promise<boolean> {
     for (;;) {
@@ -161,7 +158,7 @@ export class WeightsIn {
         continue;
       }
       this.#newest = newest;
-      // Who published them has looked whether they are finite, or wants them otherwise.
+      // The publisher has checked that they are finite, or wants non-finite ones.
       const own = this.#mailbox.write(this.#weights, { nonFinite: true });
       this.#versions[own % KEPT_VERSIONS] = { own, epoch: newest.epoch, version: newest.version };
       return true;
@@ -184,5 +181,5 @@ export class WeightsIn {
   }
 }
 
-/** Collectors act by one of the last few. */
+/** Number of versions that are remembered: collectors act by one of the last few. */
 const KEPT_VERSIONS = 1024;

@@ -1,20 +1,21 @@
 /**
- * How many bytes each session may have on the way: an equal share of what all may have together.
+ * The window of each session: the bytes that it may have on the way, an equal share of the bytes
+ * that all may have together.
  */
 import type { Ingest } from './ingest.ts';
 import type { Session } from './session.ts';
 
 const MAX_WINDOW = 8 * 2 ** 20;
 /**
- * Of a session that nobody has counted yet: many may come at once, and none of them knows of the
- * others.
+ * Maximum window of a session that is not counted yet: many may come at once, and each does not
+ * know of the others.
  */
 const FIRST_WINDOW = 2 ** 16;
 
 export class Windows {
   readonly #ingest: Ingest;
   readonly #transitBytes: number;
-  /** sessions that are there now, and all that have come, when they were counted */
+  /** live sessions, and all sessions so far, when they were last counted */
   #live: number;
   #counted: number;
 
@@ -30,7 +31,7 @@ export class Windows {
     return Math.floor(Math.min(most, this.#transitBytes / Math.max(1, this.#live)));
   }
 
-  /** So many sessions share it from now on: those are to be told where that makes a difference. */
+  /** Shares the bytes among `live` sessions, and marks those whose window changes by over 1/8. */
   share(live: number): void {
     const { sessions, changed } = this.#ingest;
     this.#live = live;

@@ -1,7 +1,7 @@
 /**
- * A run that can be stopped at any moment and gone on with: what its parts are between two ticks,
- * in a folder that holds the last whole checkpoint whatever happens to a later one.
- * docs/checkpoints.md says what is kept, docs/design.md why so.
+ * A run that can be stopped at any moment and resumed. The state of its parts between two ticks is
+ * kept in a folder, which holds the last whole checkpoint even if a later save fails. See
+ * docs/checkpoints.md for what is kept, and docs/design.md for the reasons.
  */
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
@@ -29,8 +29,8 @@ import { type Snapshot, takeSnapshot } from './snapshot.ts';
 import { writeTaken } from './write.ts';
 
 /**
- * A save that is asked for: by a call, or by `every` alone, which waits for a hot tick's end until
- * close().
+ * A save that was requested by a call, or by `every` alone. The latter is patient: it waits for a
+ * hot tick's end until close().
  */
 interface Asked {
   patient: boolean;
@@ -43,7 +43,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   readonly #run: string;
   #lineage: Lineage | null;
   /**
-   * files of those before, where it is not known whether the newest manifest's name is on the disk
+   * files of earlier manifests, while it is unknown whether the newest manifest's name is on the
+   * disk
    */
   #doubted: ReadonlySet<string> = new Set();
   #saves: number;
@@ -55,12 +56,12 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   readonly #closing = new Closing();
 
   /**
-   * Opens a folder to save these parts into; it is made where it is not there. Nothing is written
-   * yet but its lock and, where it is empty, a mark: one checkpoint at a time has a folder, over
-   * all processes. A folder that holds another run's checkpoint is refused: restore() it first, or
-   * name another. Throws TypeError or RangeError for parts that are none, for a folder that holds
-   * something else, and for a checkpoint that cannot be read; ERR_HOTSLOT_STATE_BUSY while another
-   * has the folder; ERR_HOTSLOT_UNAVAILABLE in the system's words.
+   * Opens a folder to save these parts into, and creates it if it is missing. It writes only the
+   * folder's lock and, if the folder is empty, a mark. One checkpoint at a time owns a folder, over
+   * all processes. A folder with another run's checkpoint is refused: restore() it first, or name
+   * another folder. Throws TypeError or RangeError for wrong parts, for a folder that holds
+   * something else, and for an unreadable checkpoint. Throws ERR_HOTSLOT_STATE_BUSY while another
+   * checkpoint owns the folder, and ERR_HOTSLOT_UNAVAILABLE with the system's message.
    */
   static async open(folder: string | URL, options: CheckpointOptions): Promise<Checkpoint> {
     checkKeys('Checkpoint.open', options, [...partKeys, 'every']);
@@ -87,13 +88,13 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Gives these parts what the folder's checkpoint holds, and tells what else there is. They must
-   * be just made, and as those that were saved: each difference is named. Their device may be
-   * another, of another family. Null, and nothing is changed, where the folder is not there or
-   * holds no checkpoint yet. Throws, changing nothing that counts: RangeError for parts that do not
-   * fit and for a checkpoint that is damaged, incomplete or of a newer format;
-   * ERR_HOTSLOT_STATE_BUSY for parts that were used already, and while the folder is being saved
-   * into; ERR_HOTSLOT_UNAVAILABLE in the system's words.
+   * Restores the folder's checkpoint into these parts, and returns the rest of what it holds. The
+   * parts must be new and made like the saved ones: the error names the differences. Their device
+   * may be of another family. Returns null and changes nothing if the folder is missing or holds no
+   * checkpoint yet. Throws RangeError for parts that do not fit and for a checkpoint that is
+   * damaged, incomplete or of a newer format. Throws ERR_HOTSLOT_STATE_BUSY for parts that were
+   * used already, and while the folder is being saved into. Throws ERR_HOTSLOT_UNAVAILABLE with the
+   * system's message. No error changes anything that counts.
    */
   static async restore(
     folder: string | URL,
@@ -118,8 +119,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * What a folder's checkpoint holds, in numbers; throws as restore() does. Null where it holds
-   * none.
+   * Returns the contents of a folder's checkpoint in numbers. Throws as restore() does. Returns
+   * null if the folder holds no checkpoint.
    */
   static async inspect(folder: string | URL): Promise<CheckpointContents | null> {
     const place = new Folder('Checkpoint.inspect', folder);
@@ -142,24 +143,24 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Saves. The pipeline comes to the end of the ticks that it has begun and stands still while its
-   * parts are looked at, and so do a pool's collectors; rows are copied and written while all go
-   * on. Resolves when it is on the disk. A call while another is under way saves once more behind
-   * it. Rejects with ERR_HOTSLOT_UNAVAILABLE where the disk refuses; the checkpoint before is as it
-   * was. With manual ticks call it between afterTick() and the next sample: otherwise
-   * ERR_HOTSLOT_STATE_TICK.
+   * Saves. The pipeline finishes the ticks that it has begun, then it and a pool's collectors stand
+   * still while the state of the parts is taken. Rows are copied and written while everything runs
+   * on. Resolves when the checkpoint is on the disk. A call during another save saves once more
+   * after it. Rejects with ERR_HOTSLOT_UNAVAILABLE if the disk refuses, and the previous checkpoint
+   * stays unchanged. With manual ticks call it between afterTick() and the next sample: otherwise
+   * it rejects with ERR_HOTSLOT_STATE_TICK.
    */
   async save(): Promise<SavedCheckpoint> {
     this.#checkOpen();
     const { pipeline } = this.#known;
-    // At once: what it would queue behind may wait for this caller's afterTick().
+    // Checked at once: the save before this one may wait for this caller's afterTick().
     if (pipeline) internalsOf(pipeline).control.checkCold();
     return this.#queue({ patient: false });
   }
 
   /**
-   * Ends saving by itself, waits for a save that is under way, and lets go of the folder. One of
-   * `every` that waits for a tick's end is given up. Twice is fine. Saves nothing.
+   * Ends automatic saving, waits for a save that is under way, and unlocks the folder. A save of
+   * `every` that waits for a tick's end is given up. Idempotent. Saves nothing.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
@@ -182,7 +183,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #keepSaving(everyMs: number): void {
     const turn = async () => {
-      // One that is called for is told to its caller.
+      // The error of a requested save goes to its caller.
       if (this.#next) await this.#next.promise.catch(() => {});
       else
         await this.#queue({ patient: true }).catch((error: unknown) =>
@@ -202,8 +203,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Whether anybody listens. What a listener throws is nobody's to catch, and changes nothing here:
-   * a save on the disk is one.
+   * Returns whether anybody listens. An exception of a listener becomes an uncaught one, and
+   * changes nothing here: the save is on the disk all the same.
    */
   #tell<E extends keyof CheckpointEvents>(event: E, ...told: CheckpointEvents[E]): boolean {
     try {
@@ -221,20 +222,20 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #queue(asked: Asked): Promise<SavedCheckpoint> {
     if (this.#next) {
-      // Whoever calls for it wants it, whatever else does.
+      // A requested save must happen, even if the queued one was patient.
       this.#next.patient &&= asked.patient;
       return this.#next.promise;
     }
     const before = this.#saving;
     const { pipeline } = this.#known;
-    // Before this returns: a run makes no more requests once its save was called for. One that
-    // queues lets the run go on until its turn.
+    // Asks before this function returns: after the call, a run makes no more requests. A save that
+    // is queued lets the run continue until its turn.
     const release = pipeline && !before ? internalsOf(pipeline).control.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
       .then(() => {
         this.#saving = mine;
-        // Another may be queued behind this one already.
+        // Another save may already be queued after this one.
         if (this.#next === next) this.#next = null;
         if (next.patient) this.#checkOpen();
         return this.#save(next.patient, release);
@@ -291,15 +292,16 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     } finally {
       this.#saves = save;
       for (const held of (taken as Snapshot | null)?.held ?? []) await held.drop();
-      // Of a save that failed, what it wrote; of one that did not, what only the one before needed.
+      // Removes the files of a save that failed. After a save that succeeded, removes files that
+      // only the previous one needed.
       const keep = new Set([...filesOf(this.#lineage?.manifest), ...this.#doubted]);
       await this.#folder.clean(keep).catch(() => {});
     }
   }
 
   /**
-   * Collectors first, then the pipeline, but for a tick that waits for their rows: nothing moves
-   * while the parts are looked at.
+   * Stops the collectors first, then the pipeline, so that nothing moves while the state of the
+   * parts is taken. Exception: if a tick waits for their rows, it goes first.
    */
   async #still(save: number, patient: boolean): Promise<{ taken: Snapshot; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;

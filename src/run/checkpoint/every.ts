@@ -1,4 +1,4 @@
-/** How often, in words: '60 s'. */
+/** Intervals as text: '60 s'. */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
@@ -6,7 +6,7 @@ const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, h
 const MIN_MS = 10;
 const MAX_MS = 2 ** 31 - 1;
 
-/** Milliseconds. Throws unless it is a number with a unit: '500 ms', '60 s', '5min', '1 h'. */
+/** Parses a number with a unit to milliseconds, or throws: '500 ms', '60 s', '5min', '1 h'. */
 export function parseEvery(every: unknown): number {
   if (typeof every !== 'string')
     throw typeError(`every must be a text such as '60 s', got ${describeValue(every)}`);

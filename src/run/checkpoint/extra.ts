@@ -1,9 +1,12 @@
-/** Reads `extra` alone: for a run whose parts are made by what an earlier one has kept there. */
+/** Reads `extra` alone, for a run that needs it to make its parts. */
 import { Folder } from './folder.ts';
 import { readManifest } from './manifest.ts';
 import { plainOf } from './restore.ts';
 
-/** Undefined if the folder holds no checkpoint yet. Throws as Checkpoint.restore() does. */
+/**
+ * Resolves with undefined if the folder holds no checkpoint yet. Throws as Checkpoint.restore()
+ * does.
+ */
 export async function extraOf(folder: string | URL): Promise<unknown> {
   const place = new Folder('Checkpoint.restore', folder);
   if (!(await place.hasCheckpoint())) return undefined;

@@ -1,5 +1,6 @@
 /**
- * What has to be the same where a part is restored, in words and numbers that a person can compare.
+ * Facts of parts that must be equal when they are restored, as texts and numbers that a person can
+ * compare.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -31,7 +32,10 @@ export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
   return { alpha, epsilon, normalise, view: plain(view) };
 }
 
-/** A class's name is what a bundler makes of it: one that stays is the learner's own to tell. */
+/**
+ * Returns the facts of a learner. Bundlers change class names, so a learner may give a fixed
+ * `kind`.
+ */
 export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): PlainRecord {
   const entries = Object.entries(state).map(([name, { dtype, shape }]) => [
     name,
@@ -44,7 +48,7 @@ export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): P
   return { kind, ...told, state: Object.fromEntries(entries) as PlainRecord };
 }
 
-/** Of every part but the learner, whose state is told with it. */
+/** Returns the facts of all parts except the learner, whose facts include its state. */
 export function factsOf({
   buffer,
   limiter,

@@ -1,6 +1,6 @@
 /**
- * The folder of a checkpoint: its lock, its files with their checksums, and what no manifest names
- * any more.
+ * The folder of a checkpoint: its lock, its files with their checksums, and files that no manifest
+ * names any more.
  */
 import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ import { checkPath } from '../../base/checks.ts';
 import { rangeError, stateError, typeError, unavailableError } from '../../base/errors.ts';
 import { type LockHandle, systemFiles } from '../../base/system-addon.ts';
 
-/** What a manifest knows of a file. */
+/** A file as the manifest describes it. */
 export interface FileFacts {
   readonly file: string;
   readonly bytes: number;
@@ -26,8 +26,8 @@ export interface FileFacts {
 }
 
 /**
- * A file that is written, and neither flushed nor named. One of the two is called; drop() of one
- * that is placed does nothing.
+ * A file that is written, but neither flushed nor named yet. Call one of the two. drop() does
+ * nothing after place().
  */
 export interface HeldFile {
   place(): Promise<FileFacts>;
@@ -35,12 +35,15 @@ export interface HeldFile {
 }
 
 export const MANIFEST = 'checkpoint.json';
-/** There is no manifest yet: what lies beside this is of a save that was cut off, and nobody's. */
+/**
+ * The mark of a folder without a manifest: its other files are of a save that was cut off, and may
+ * be removed.
+ */
 export const INCOMPLETE = 'begun';
 const LOCK = 'lock';
-/** Names that are this package's to write and to remove. */
+/** Names of files that only this package writes and removes. */
 const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
-/** What a write that was cut off leaves beside. */
+/** The ending of a temporary file, which a write that was cut off leaves. */
 const beside = /\.[0-9a-f]{12}\.tmp$/;
 
 const isOurs = (name: string) => {
@@ -48,7 +51,7 @@ const isOurs = (name: string) => {
   return ours.test(whole) || whole === INCOMPLETE || (whole === MANIFEST && whole !== name);
 };
 
-/** The first bytes of a file are looked at with the rest: a piece at a time. */
+/** Bytes that are read at once, also of the beginning of a file. */
 const PIECE = 1 << 20;
 
 export class Folder {
@@ -60,7 +63,7 @@ export class Folder {
     else throw typeError(`${what} takes a folder's path`);
   }
 
-  /** Names in it; null when it is not there. Throws unless it is a folder. */
+  /** Returns the names in the folder, or null if it is missing. Throws unless it is a folder. */
   async names(): Promise<string[] | null> {
     try {
       return await readdir(this.path);
@@ -75,7 +78,7 @@ export class Folder {
     }
   }
 
-  /** Whether it holds a checkpoint; throws where it holds something else. */
+  /** Returns whether the folder holds a checkpoint. Throws if it holds something else. */
   async hasCheckpoint(): Promise<boolean> {
     const names = (await this.names()) ?? [];
     if (names.includes(MANIFEST)) return true;
@@ -84,7 +87,7 @@ export class Folder {
       throw rangeError(
         `'${this.path}' is not a checkpoint: it holds '${other}'; name an empty folder, or a new one`,
       );
-    // Without the mark they are somebody's, or of a checkpoint whose manifest is lost.
+    // Without the mark the files may be a user's, or of a checkpoint whose manifest is lost.
     const lone = names.find((name) => ours.test(name));
     if (lone !== undefined && !names.includes(INCOMPLETE))
       throw rangeError(
@@ -104,15 +107,15 @@ export class Folder {
     }
   }
 
-  /** Marks a folder without a checkpoint as one that the first is coming to. */
+  /** Marks a folder without a checkpoint as one that gets its first. */
   begin(): Promise<void> {
     const path = join(this.path, INCOMPLETE);
     return writeWhole(`'${path}'`, path, async () => {});
   }
 
   /**
-   * Nobody else saves there until unlock(). `reads`: others may read too, and a folder that cannot
-   * be written needs no lock.
+   * Locks the folder, so that only this checkpoint saves there until unlock(). With `reads`, others
+   * may read too, and a read-only folder needs no lock.
    */
   lock({ reads = false } = {}): void {
     const lock = systemFiles().lockFile(join(this.path, LOCK), new Uint8Array(1), reads);
@@ -130,16 +133,16 @@ export class Folder {
   }
 
   /**
-   * Writes a file as a whole; what is put is summed at once, and written behind what was put
-   * before. Its bytes are on the disk when this resolves, its name when the manifest is written
-   * behind it; the manifest's, when flush() resolves.
+   * Writes a whole file. Each part is summed at once and written after the part before it. The
+   * bytes are on the disk when this resolves. The name is on the disk once a later manifest has
+   * been written, and the manifest's name when flush() resolves.
    */
   async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
     if (file === MANIFEST) await this.flush();
     return (await this.writeHeld(file, fill)).place();
   }
 
-  /** The same up to where it is flushed. */
+  /** Writes as write() does, but leaves the file to be flushed. */
   async writeHeld(file: string, fill: (put: Put) => Promise<void>): Promise<HeldFile> {
     let [bytes, sum] = [0, 0];
     let last = Promise.resolve();
@@ -147,9 +150,9 @@ export class Folder {
       fill((part) => {
         bytes += part.length;
         sum = crc32(part, sum);
-        // In order, for who puts the next before the last is through.
+        // Keeps the order, even if the caller puts the next part before the last is written.
         last = last.then(() => put(part));
-        last.catch(() => {}); // told to who awaits it
+        last.catch(() => {}); // the awaiting caller gets the error
         return last;
       });
     const path = join(this.path, file);
@@ -170,8 +173,8 @@ export class Folder {
   }
 
   /**
-   * Throws unless the file is as it was written. `use` sees the bytes first, in order, of a file of
-   * the right length.
+   * Throws unless the file is as it was written. If the length is right, `use` gets the bytes in
+   * order, before the checksum is compared.
    */
   async read(
     { file, bytes, crc32: expected }: FileFacts,
@@ -186,7 +189,7 @@ export class Folder {
       const begin = (at: number) => {
         const part = pieces[(at / PIECE) % 2]!.subarray(0, Math.max(0, size - at));
         const done = read(part, at);
-        done.catch(() => {}); // told when it is awaited
+        done.catch(() => {}); // thrown when it is awaited
         return { part, done };
       };
       // The system reads the next piece while this one is summed and used.
@@ -204,8 +207,8 @@ export class Folder {
   }
 
   /**
-   * Removes what is this package's and not in `keep`. What cannot be removed stays until the next
-   * time.
+   * Removes this package's files that are not in `keep`. A file that cannot be removed stays until
+   * the next call.
    */
   async clean(keep: ReadonlySet<string>): Promise<void> {
     for (const name of (await this.names()) ?? [])

@@ -1,4 +1,4 @@
-/** What a checkpoint holds, for a person or a program to read: its manifest in other words. */
+/** The contents of a checkpoint, for a person or a program to read: its manifest in other words. */
 import { join } from 'node:path';
 import type { Folder } from './folder.ts';
 import type { Manifest, PartName, Plain } from './manifest.ts';
@@ -6,15 +6,15 @@ import type { Manifest, PartName, Plain } from './manifest.ts';
 export interface CheckpointContents {
   folder: string;
   save: number;
-  /** the last tick; −1 before the first, and without a pipeline */
+  /** the last tick, −1 before the first and without a pipeline */
   tick: number;
   /** when it was taken, ISO 8601 */
   time: string;
-  /** of all files */
+  /** size of all files */
   bytes: number;
-  /** by part: what it is, and the numbers that it goes on from */
+  /** by part: what it is, and the numbers with which it resumes */
   parts: Partial<Record<PartName, Readonly<Record<string, Plain>>>>;
-  /** `learner.state()` as safetensors, which torch reads; null without a learner */
+  /** `learner.state()` as safetensors, which torch reads, null without a learner */
   learnerFile: string | null;
   files: { path: string; bytes: number }[];
 }

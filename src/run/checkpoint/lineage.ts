@@ -1,6 +1,6 @@
 /**
- * Which folder's files hold what these parts are: a save goes on from them only where they came
- * from there, or went there.
+ * Records which folders' files hold the state of these parts. A save reuses such files only if the
+ * parts were restored from that folder or saved into it.
  */
 import { resolve } from 'node:path';
 import { internalsOfTrajectories } from '../../store/lanes/trajectory-buffer.ts';
@@ -10,20 +10,20 @@ import type { Manifest } from './manifest.ts';
 import type { KnownParts } from './parts.ts';
 import type { Segment } from './segments.ts';
 
-/** What a folder holds, as these parts came from it or went to it. */
+/** The contents of a folder that these parts were restored from or saved into. */
 export interface Lineage {
   readonly manifest: Manifest;
   readonly segments: readonly Segment[];
 }
 /**
- * By what of the parts lasts, the buffer's memory or another part; then by folder, of which each
- * keeps its latest.
+ * By the lasting object of the parts, the buffer's memory or another part, then by folder. Each
+ * folder keeps its latest.
  */
 const lineages = new WeakMap<object, Map<string, Lineage>>();
 
 /**
- * Null unless these parts came from this very save or went to it: a folder's copy that went on
- * elsewhere is another.
+ * Returns the lineage of exactly this save, or null. A copy of the folder that went on elsewhere is
+ * another lineage.
  */
 export function lineageOf(known: KnownParts, manifest: Manifest): Lineage | null {
   const text = JSON.stringify(manifest);
@@ -36,13 +36,18 @@ export function remember(known: KnownParts, folder: Folder, lineage: Lineage): v
   lineages.set(anchor, all.set(resolve(folder.path), lineage));
 }
 
-/** The files that it names, and its own; without one, the mark that says so. */
+/**
+ * Returns the manifest's own name and the files that it names. Without a manifest, returns its name
+ * and the mark.
+ */
 export function filesOf(manifest: Manifest | undefined): ReadonlySet<string> {
   if (manifest === undefined) return new Set([MANIFEST, INCOMPLETE]);
   return new Set([MANIFEST, ...[...manifest.files, ...manifest.segments].map(({ file }) => file)]);
 }
 
-/** Threads' objects of one buffer are one. */
+/**
+ * Returns the object by which these parts are known. All threads' objects of one buffer share it.
+ */
 function anchorOf({
   buffer,
   pipeline,
@@ -63,5 +68,5 @@ function anchorOf({
     extra;
   return typeof other === 'object' && other !== null ? other : onlyExtra;
 }
-/** Of a checkpoint of nothing but a text or a function. */
+/** Stands for the parts of a checkpoint whose only part is `extra`, a text or a function. */
 const onlyExtra = {};

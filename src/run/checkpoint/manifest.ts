@@ -1,6 +1,6 @@
 /**
- * The one file that says what a checkpoint is: written last, beside, and put in the place of the
- * one before.
+ * The manifest, which describes a checkpoint: written last, to a temporary file, which then
+ * replaces the previous manifest.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { describeValue } from '../../base/checks.ts';
 import { rangeError, unavailableError } from '../../base/errors.ts';
 import { type FileFacts, type Folder, MANIFEST } from './folder.ts';
 
-/** Numbers and texts, as JSON has them. */
+/** Numbers and texts, as in JSON. */
 export type Plain =
   | string
   | number
@@ -19,13 +19,13 @@ export type Plain =
   | { readonly [key: string]: Plain };
 export type PlainRecord = { readonly [key: string]: Plain };
 
-/** What is known of a part: `is` must be the same where it is restored. */
+/** Facts of a part: `is` must be equal when it is restored. */
 export interface PartFacts {
   readonly is: PlainRecord;
   readonly [value: string]: Plain;
 }
 
-/** What is told of each part besides `is`. */
+/** Numbers that the manifest holds of each part, in addition to `is`. */
 const told = {
   buffer: ['largest', 'stale', 'odd'],
   limiter: ['inserts', 'samples'],
@@ -39,11 +39,11 @@ export type PartName = keyof typeof told;
 export const parts = Object.keys(told) as PartName[];
 
 export interface Manifest {
-  /** of all saves that go on from each other */
+  /** id shared by all saves that resume each other */
   readonly run: string;
   /** counted from 1 */
   readonly save: number;
-  /** the last tick that was asked for; −1 before the first, and without a pipeline */
+  /** the last tick that was requested, −1 before the first and without a pipeline */
   readonly tick: number;
   /** when it was taken, ISO 8601 */
   readonly time: string;
@@ -59,7 +59,7 @@ const VERSION = 1;
 const sumOf = (body: unknown) => crc32(Buffer.from(JSON.stringify(body)));
 
 export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileFacts> {
-  // Through text and back: what is summed is what will be read.
+  // Goes through text and back, so that the checksum is of what will be read.
   const body: unknown = JSON.parse(JSON.stringify(manifest));
   const text = JSON.stringify(
     { format: FORMAT, version: VERSION, checksum: sumOf(body), body },
@@ -70,8 +70,8 @@ export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileF
 }
 
 /**
- * Throws, in a sentence, for what is no manifest, is damaged, newer, or has a part that this
- * version does not know.
+ * Throws, with one message, if the file is not a manifest, is damaged or newer, or has a part that
+ * this version does not know.
  */
 export async function readManifest(folder: Folder): Promise<Manifest> {
   const path = join(folder.path, MANIFEST);
@@ -103,7 +103,7 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   const { body } = whole;
   if (body === undefined || sumOf(body) !== whole.checksum)
     throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
-  // What is not known may be what makes the rest mean something else.
+  // An unknown entry may change the meaning of the rest.
   const refuse = (what: string, unknown: readonly string[]) => {
     if (unknown.length > 0)
       throw rangeError(
@@ -126,7 +126,7 @@ const unknownOf = (name: PartName, facts: PartFacts | undefined): string[] =>
     (key) => key !== 'is' && !(told[name] as readonly string[]).includes(key),
   );
 
-/** Where two descriptions differ, a text for each place. */
+/** Returns a text for each place at which two descriptions differ. */
 export function differences(
   here: Plain | undefined,
   there: Plain | undefined,

@@ -1,32 +1,35 @@
-/** What is asked of a checkpoint, and what it tells. */
+/** The options, results and events of a checkpoint. */
 import type { CheckpointParts } from './parts.ts';
 
 export interface CheckpointOptions extends CheckpointParts {
-  /** saves by itself so often: a number of ms, s, min or h, such as '60 s'; never when left out */
+  /** interval of automatic saves, a number of ms, s, min or h, such as '60 s', default: none */
   every?: string;
 }
 
 /** A save that is on the disk. */
 export interface SavedCheckpoint {
-  /** counted from 1, over all runs that go on from each other */
+  /** counted from 1, over all runs that resume each other */
   save: number;
-  /** the last tick that it holds; −1 before the first, and without a pipeline */
+  /** the last tick that it holds, −1 before the first and without a pipeline */
   tick: number;
-  /** written for it */
+  /** bytes written for it */
   bytes: number;
-  /** from the call to the disk */
+  /** seconds from the call to the disk */
   seconds: number;
-  /** of those, the time in which nothing moved */
+  /** seconds of those in which nothing moved */
   stillSeconds: number;
 }
 
-/** What restore() has read, besides what it gave to the parts. */
+/** The values that restore() has read but not given to the parts. */
 export interface RestoredCheckpoint {
   save: number;
   tick: number;
   /** when it was taken, ISO 8601 */
   time: string;
-  /** of a pool or of remote ones: for open({ resume }); else what their state() gave */
+  /**
+   * for open({ resume }) if they were of a pool or of remote ones, otherwise the value of their
+   * state()
+   */
   collectors: unknown;
   extra: unknown;
 }
@@ -34,7 +37,7 @@ export interface RestoredCheckpoint {
 export interface CheckpointEvents {
   /** a save is on the disk */
   saved: [saved: SavedCheckpoint];
-  /** a save by `every` failed; the one before is as it was, and the next is tried in time */
+  /** a save by `every` failed: the previous one is unchanged, and the next is tried in time */
   error: [error: Error];
   warning: [message: string];
 }

@@ -1,4 +1,4 @@
-/** What a checkpoint is made of: the parts that a caller names, and what may be said of each. */
+/** The parts of a checkpoint, which a caller names, and their checks. */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
 import { checkKeys, describeValue } from '../../base/checks.ts';
@@ -13,24 +13,24 @@ import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { pausables, type RunningCollectors } from '../collectors/pool-pause.ts';
 
 /**
- * A learner of hotslot/learner, or one of your own: everything that its later updates depend on,
- * and back.
+ * A learner of hotslot/learner, or one of your own. state() returns everything that later updates
+ * depend on, and loadState() restores it.
  */
 export interface CheckpointLearner {
   /**
-   * the algorithm's name, which must be the same where it is restored; default: its class's, which
-   * bundlers change
+   * the algorithm's name, which must be equal when it is restored, default: the name of its class,
+   * which bundlers change
    */
   readonly kind?: string;
-  /** what must be the same too, such as its discount: anything that JSON takes */
+  /** values that must be equal too, such as its discount: anything that JSON takes */
   readonly settings?: object;
   state(): Promise<NamedTensors> | NamedTensors;
   loadState(state: NamedTensors): void | Promise<void>;
 }
 
 /**
- * What steps environments in your own thread, and says where it is: anything that structured
- * cloning takes.
+ * Your own stepper of environments, which runs in your thread and returns its state: anything that
+ * structured cloning takes.
  */
 export interface CheckpointCollectors {
   state(): unknown;
@@ -38,31 +38,32 @@ export interface CheckpointCollectors {
 }
 
 export interface CheckpointParts {
-  /** its rows or trajectories, and the priorities of those */
+  /** rows or trajectories, with their priorities */
   buffer?: ReplayBuffer | TrajectoryBuffer;
   /** weights, moments, generators, counts */
   learner?: CheckpointLearner;
   /**
-   * ticks, sequences, priorities that are not in the tree yet, a batch that waits for its caller
+   * ticks, sequences, priorities that are not in the tree yet, and a batch that waits for its
+   * caller
    */
   pipeline?: ReplayPipeline;
-  /** its counts; the buffer's own, where it has one, need not be named */
+  /** its counts (a buffer's own limiter need not be named) */
   limiter?: RateLimiter;
   /** its newest version */
   mailbox?: WeightMailbox;
   /**
-   * what they say of themselves. Of a pool or of remote ones, saved only: open them anew with
-   * `resume` from what restore() gives
+   * the states that they return. A pool or remote collectors are only saved: open them anew with
+   * `resume` from the result of restore()
    */
   collectors?: RunningCollectors | CheckpointCollectors;
   /**
-   * whatever else the run needs, or a function that gives it, called between two ticks: anything
+   * any other state of the run, or a function that returns it, called between two ticks: anything
    * that structured cloning takes
    */
   extra?: unknown;
 }
 
-/** Checked, and with what follows from them. */
+/** Checked parts, with what follows from them. */
 export interface KnownParts {
   readonly buffer: CheckpointParts['buffer'] | undefined;
   readonly learner: CheckpointLearner | undefined;
@@ -74,7 +75,7 @@ export interface KnownParts {
   readonly ledger: SnapshotIO | null;
 }
 
-/** By whose priorities the buffer's steps are drawn; null where by nobody's. */
+/** Returns the sampler by whose priorities the buffer's steps are drawn, or null without one. */
 export function samplerOf(
   buffer: CheckpointParts['buffer'] | undefined,
 ): PrioritizedSampler | null {

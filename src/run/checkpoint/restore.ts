@@ -1,6 +1,5 @@
 /**
- * Gives fresh parts what a checkpoint holds. Everything is read and checked before anything is
- * changed.
+ * Restores a checkpoint into fresh parts. Everything is read and checked before anything changes.
  */
 
 import { join } from 'node:path';
@@ -22,7 +21,9 @@ import { type CheckpointCollectors, type KnownParts, samplerOf } from './parts.t
 import { loadSegments } from './segment-reader.ts';
 import type { Segment } from './segments.ts';
 
-/** Throws, naming all of them, where parts are not what the checkpoint's were. */
+/**
+ * Throws an error that names up to 12 of the differences between these parts and the checkpoint's.
+ */
 export async function checkFit(
   known: KnownParts,
   manifest: Manifest,
@@ -53,12 +54,14 @@ export async function checkFit(
 }
 
 /**
- * An entry of our learners' states that checkpoints of earlier versions do not have: loadState()
- * does without.
+ * An entry of our learners' states that checkpoints of earlier versions lack. loadState() does not
+ * need it.
  */
 const added = /ptimiser\.options$/;
 
-/** Checkpoints before settings were told have none. */
+/**
+ * Returns the facts of the learner. Settings are left out if the checkpoint is too old to have any.
+ */
 async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<PlainRecord> {
   const { settings, state, ...facts } = learnerFacts(learner!, await learner!.state()) as Record<
     string,
@@ -94,11 +97,11 @@ export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: K
     );
 }
 
-/** What the caller gets back. */
+/** The values for the caller of restore(). */
 export interface Restored {
   readonly collectors: unknown;
   readonly extra: unknown;
-  /** what a later save goes on from */
+  /** segments from which a later save continues */
   readonly segments: readonly Segment[];
 }
 
@@ -116,11 +119,11 @@ export async function restore(
   const lanes = arrays.lanes?.data as LaneStates | undefined;
   const segments =
     ledger && lanes ? await loadSegments(folder, manifest.segments, ledger, lanes) : [];
-  // The learner may refuse, and so may collectors, and then the parts can still be restored into;
-  // nothing behind them can.
+  // Only the learner and the collectors may refuse, and after that the parts can still be restored
+  // into. No later step can refuse.
   if (learner && learned) {
     await learner.loadState(learned);
-    // Read back: what was enqueued is done, whatever stream the first update is on.
+    // The read waits for the enqueued work, whatever stream the first update is on.
     await learner.state();
   }
   if (collectors && parts.collectors)

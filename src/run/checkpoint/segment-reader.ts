@@ -1,6 +1,6 @@
 /**
- * Reads a buffer's segments back: files that are believed when their checksums are right, places
- * that may be cut anywhere.
+ * Reads a buffer's segments back. Their contents are trusted once their checksums are right, and a
+ * piece may end in the middle of a place.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -9,8 +9,8 @@ import type { FileFacts, Folder } from './folder.ts';
 import type { Segment } from './segments.ts';
 
 /**
- * Puts what files hold to its places in a buffer that nobody uses yet, and gives what a later save
- * goes on from.
+ * Puts the places of files into a buffer that is not used yet, and returns the segments from which
+ * a later save continues.
  */
 export async function loadSegments(
   folder: Folder,
@@ -39,7 +39,10 @@ export async function loadSegments(
   return segments;
 }
 
-/** Takes a file's bytes as they come: the ranges first, then places, which may be cut anywhere. */
+/**
+ * Takes a file's bytes as they come: the ranges first, then places, each of which a piece may cut
+ * anywhere.
+ */
 class SegmentReader {
   readonly #ledger: SnapshotIO;
   readonly #facts: FileFacts;
@@ -68,7 +71,7 @@ class SegmentReader {
       rest = rest.subarray(some.length);
       if (this.#headed === this.#head.length) this.#begin();
     }
-    // The end of a place whose beginning was in the piece before.
+    // The end of a place that began in the previous piece.
     if (this.#kept > 0 && rest.length > 0) {
       const some = rest.subarray(0, this.#cut.length - this.#kept);
       this.#cut.set(some, this.#kept);
@@ -96,8 +99,8 @@ class SegmentReader {
   }
 
   /**
-   * The ranges are not believed yet: only the checksum at the end says that they are what was
-   * written.
+   * Checks the ranges against the file's size, because only the checksum at the end shows whether
+   * they are as written.
    */
   #begin(): void {
     const { lanes, placeBytes } = this.#ledger;

@@ -1,7 +1,7 @@
 /**
- * A buffer's places as files that never change: each holds a range of every lane, by absolute
- * number, and a save writes only what came since the last. Places that writers overtake meanwhile
- * are dropped from the old end.
+ * A buffer's places as files that never change. Each holds a range of every lane, by absolute
+ * number, and a save writes only the places added since the last. Places that writers overtake
+ * meanwhile are dropped from the old end.
  *
  * A file: float64 `from` of each lane, float64 `to` of each lane, then the places, lane by lane.
  */
@@ -12,17 +12,17 @@ import type { LaneStates, SnapshotIO } from '../../store/rows/snapshot-io.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import { Sweeper } from './sweep.ts';
 
-/** bytes of a file, at most, unless one place has more */
+/** most bytes of a file, unless one place has more */
 const MAX_SEGMENT_BYTES = 1 << 26;
 /** bytes that are copied and written at once */
 const PIECE = 1 << 20;
-/** a save that has written its ring so often, and was overtaken each time, gives up */
+/** laps of the ring that a save writes before it gives up, because writers overtook it each time */
 const MAX_LAPS = 16;
-/** the same of copies in one go */
+/** the same for copies in one go */
 const MAX_TRIES = 1000;
-/** more small ones than this, and they are written again as one */
+/** small files above which they are written again as one */
 const SMALL_ONES = 64;
-/** a file is small below this, and below this share of all */
+/** a file is small below this size, and below this share of all bytes */
 const SMALL = 1 << 20;
 const SMALL_SHARE = 1 / 1024;
 
@@ -32,14 +32,14 @@ interface Ranges {
 }
 export interface Segment extends Ranges, FileFacts {}
 
-/** What a save wrote, to be kept when its manifest is in place. */
+/** Files that a save wrote, to be kept when its manifest is in place. */
 export interface Written {
   readonly segments: readonly Segment[];
-  /** what the lanes are by these files */
+  /** states of the lanes as these files hold them */
   readonly states: LaneStates;
   /** bytes of new files */
   readonly bytes: number;
-  /** places that came after `states` were taken, and were written too */
+  /** places that came after `states` was taken and were written too */
   readonly beyond: number;
 }
 
@@ -57,7 +57,7 @@ export class Segments {
     this.#pieces = [piece(), piece()];
   }
 
-  /** Writes what is not on the disk yet of what the lanes were. */
+  /** Writes those places of the lanes' states that are not on the disk yet. */
   async save(folder: Folder, save: number, taken: LaneStates): Promise<Written> {
     const { lanes, numbers, perLane, full } = this.#ledger;
     const states = taken.slice();
@@ -69,7 +69,7 @@ export class Segments {
       begin[lane] = Math.max(from[lane] as number, last.to[lane] as number);
     const files: Promise<Segment>[] = [];
     let written = 0;
-    // The disk takes a file while the next is filled.
+    // The disk writes a file while the next is filled.
     const write = async (ranges: Ranges) => {
       for (const planned of this.#parts(ranges)) {
         const part = this.#left(planned, from);
@@ -86,8 +86,8 @@ export class Segments {
         await files.at(-2);
       }
     };
-    // What fits in memory is copied in one go: whoever writes faster than the disk cannot overtake
-    // it piece by piece.
+    // Places that fit in memory are copied in one go, so that fast writers cannot overtake the save
+    // piece by piece.
     const sweeper = new Sweeper(this.#ledger);
     let tries = 0;
     const sweepOnce = async () => {
@@ -103,13 +103,13 @@ export class Segments {
         swept.parts,
       );
       files.push(file);
-      await file; // the next sweep goes to the same memory
+      await file; // the next sweep uses the same memory
     };
     const end = to[0] as number;
     try {
       await write({ from: begin, to });
-      // A full ring stays full: for what was overtaken at the old end, what came meanwhile at the
-      // new one.
+      // A full ring stays full: each place overtaken at the old end is replaced by a newer one at
+      // the new end.
       while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
         const target = (from[0] as number) + perLane;
         if (written > MAX_LAPS * perLane) throw tooFast();
@@ -123,7 +123,7 @@ export class Segments {
         await write(beyond);
       }
     } finally {
-      await Promise.allSettled(files); // of a save that failed nothing is written behind its back
+      await Promise.allSettled(files); // a failed save leaves no write running
     }
     const fresh = await Promise.all(files);
     for (let lane = 0; lane < lanes; lane++) {
@@ -139,7 +139,8 @@ export class Segments {
   }
 
   /**
-   * Those that still hold something, but for small ones when there are many: they are written anew.
+   * Returns the segments that still hold places. If there are more than `SMALL_ONES` small ones,
+   * they are left out and written anew.
    */
   #kept(from: Float64Array): Segment[] {
     const kept = this.#segments.filter((segment) => holdsSome(segment, from));
@@ -151,8 +152,8 @@ export class Segments {
   }
 
   /**
-   * Pieces of a range that fit a file each: the same share of every lane, so that the oldest come
-   * first.
+   * Splits a range into parts of a file each. Each part has the same share of every lane, so that
+   * the oldest places come first.
    */
   #parts({ from, to }: Ranges): Ranges[] {
     const { lanes, placeBytes } = this.#ledger;
@@ -173,8 +174,8 @@ export class Segments {
   }
 
   /**
-   * Without what writers went over already, to which `lowest` is raised; null where nothing is
-   * left.
+   * Returns the range without places that writers have already overwritten, and raises `lowest`
+   * accordingly. Returns null if nothing is left.
    */
   #left({ from, to }: Ranges, lowest: Float64Array): Ranges | null {
     const left = from.map((begin, lane) => {
@@ -187,8 +188,8 @@ export class Segments {
   }
 
   /**
-   * Raises `lowest` to what is whole, where writers overtook: it is so, and the pieces are free,
-   * when the file is filled.
+   * Raises `lowest` to the first whole place where writers overtook. When the file is filled,
+   * `lowest` is final and the pieces are free.
    */
   #write(
     folder: Folder,
@@ -255,7 +256,7 @@ function column(states: LaneStates, numbers: number, which: number): Float64Arra
     (_, lane) => states[lane * numbers + which] as number,
   );
 }
-/** Whether it reaches beyond these places in any lane. */
+/** Returns whether the segment reaches beyond these places in any lane. */
 const holdsSome = ({ to }: { to: Float64Array }, from: Float64Array): boolean =>
   to.some((end, lane) => end > (from[lane] as number));
 const bytesOf = (numbers: Float64Array): Uint8Array =>

@@ -1,6 +1,6 @@
 /**
- * Takes the parts as they are while nothing moves: everything but the buffer's places, which can be
- * copied afterwards.
+ * Takes the state of the parts while nothing moves: everything but the buffer's places, which can
+ * be copied afterwards.
  */
 import { serialize } from 'node:v8';
 import { fillSafetensors } from '../../base/arrays/safetensors.ts';
@@ -19,19 +19,19 @@ import { type KnownParts, samplerOf } from './parts.ts';
 export interface Snapshot {
   readonly parts: Partial<Record<PartName, PartFacts>>;
   readonly tick: number;
-  /** of the buffer's lanes; null without one */
+  /** states of the buffer's lanes, null without a buffer */
   readonly lanes: LaneStates | null;
-  /** small arrays, by names that give() knows */
+  /** small arrays, by names that restore() knows */
   readonly arrays: NamedTensors;
-  /** of learner.state() */
+  /** the result of learner.state() */
   readonly learner: NamedTensors | null;
-  /** what collectors and the caller keep, serialised */
+  /** states of collectors and of the caller, serialized */
   readonly plain: Uint8Array | null;
-  /** what had to be written while nothing moved, and need not be flushed by then */
+  /** files that had to be written while nothing moved, and can be flushed later */
   readonly held: readonly HeldFile[];
 }
 
-/** `pool`: what the collectors of a pool say, which stand still too. */
+/** Takes a snapshot. `pool`: the states of a pool's collectors, which stand still too. */
 export async function takeSnapshot(
   known: KnownParts,
   folder: Folder,
@@ -42,13 +42,13 @@ export async function takeSnapshot(
   try {
     return await snapshotOf(known, folder, save, pool, begun);
   } catch (error) {
-    // Whatever went wrong, nothing moves while a learner is still being read.
+    // Waits in any case, so that nothing moves while a learner is still being read.
     await Promise.allSettled(begun);
     throw error;
   }
 }
 
-/** `begun`: what goes on by itself once it was begun. */
+/** Takes a snapshot. `begun`: gets the promises that continue on their own once begun. */
 async function snapshotOf(
   known: KnownParts,
   folder: Folder,
@@ -61,10 +61,10 @@ async function snapshotOf(
   const parts: Partial<Record<PartName, PartFacts>> = {};
   const arrays: Record<string, TensorData> = {};
   const held: HeldFile[] = [];
-  // All of this in one turn of the caller's thread: it may go on with something else at the first
-  // await.
+  // All of this runs in one turn of the caller's thread, which may continue with something else at
+  // the first await.
   const state = learner?.state();
-  if (state instanceof Promise) state.catch(() => {}); // told when it is awaited
+  if (state instanceof Promise) state.catch(() => {}); // thrown when it is awaited
   begun.push(state);
   let tick = -1;
   const position = pipeline && internalsOf(pipeline).positions.take();
@@ -108,7 +108,7 @@ async function snapshotOf(
     kept.push(['extra', typeof extra === 'function' ? extra() : extra]);
   }
   const plain = serialised(kept);
-  plain.catch(() => {}); // told when it is awaited
+  plain.catch(() => {}); // thrown when it is awaited
   if (buffer) {
     const sampler = samplerOf(buffer);
     const binding = sampler && internalsOfSampler(sampler).binding;
@@ -119,8 +119,8 @@ async function snapshotOf(
         ...told
       } = treeParts(binding.tree, binding.leaves, buffer.lanes);
       parts.buffer = { is: facts.buffer!, ...told };
-      // Its pipeline stands still, and a copy would double it. Drawn by hand it may change while it
-      // is written.
+      // With a pipeline, which stands still, a copy would only double the memory. Without one,
+      // priorities may change while they are written.
       const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];
       const tree = { leaves: tensor('float64', kept), known: tensor('uint64', upTo) };
       held.push(
@@ -144,13 +144,19 @@ const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({
   data,
 });
 
-/** They are written while the learner goes on, and may be what it works on. */
+/**
+ * Copies the tensors. They are written while the learner goes on, and may be the arrays that it
+ * works on.
+ */
 const copied = (tensors: NamedTensors): NamedTensors =>
   Object.fromEntries(
     Object.entries(tensors).map(([name, { data, ...is }]) => [name, { ...is, data: data.slice() }]),
   );
 
-/** What is no promise is looked at at once: its arrays may be the caller's, which goes on. */
+/**
+ * Serializes the values. A value that is not a promise is read at once: its arrays may belong to
+ * the caller, which continues.
+ */
 async function serialised(
   kept: readonly (readonly [string, unknown])[],
 ): Promise<Uint8Array | null> {

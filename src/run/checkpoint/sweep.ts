@@ -1,20 +1,25 @@
 /**
- * The newest places of a full ring, copied in one go: what a save comes back to where writers go
- * round the ring faster than files are written, and would overtake whatever is copied piece by
- * piece.
+ * Copies the newest places of a full ring in one go. A save uses it if writers go round the ring
+ * faster than files are written, and would overtake a copy in pieces.
  */
 
 import { nowMs } from '../../base/clock.ts';
 import type { SnapshotIO } from '../../store/rows/snapshot-io.ts';
 
-/** What writers had begun on is there so soon, or they were stopped meanwhile. */
+/**
+ * Most milliseconds until places that writers had begun are complete, unless the writers were
+ * stopped.
+ */
 const SOON_MS = 2;
-/** Bytes of either half of a sweep, at most: what is there at once, and what is waited for. */
+/**
+ * Most bytes of either half of a sweep: places that are complete at the start, and places that are
+ * waited for.
+ */
 const MAX_HALF = 28 << 20;
 
 /**
- * Places [from, to), in two parts, which follow on [lowest, from) where that is less. The parts are
- * the next sweep's too.
+ * Places [from, to) in two parts. If `lowest` is less than `from`, earlier files hold [lowest,
+ * from). The next sweep reuses the parts' memory.
  */
 export interface Swept {
   readonly lowest: number;
@@ -35,17 +40,17 @@ export class Sweeper {
   }
 
   /**
-   * Whether what a sweep up to `target` would copy at once fits, as far as writers have come by
-   * now.
+   * Returns whether the places that a sweep up to `target` copies at once fit in memory, as far as
+   * writers have come by now.
    */
   fits(reached: number, target: number): boolean {
     return Math.min(Math.max(target, this.#newest()) - reached, this.#ledger.perLane) <= this.#most;
   }
 
   /**
-   * Copies places from `reached` on, or from the oldest that is there, up to as many as make the
-   * ring full without those that were overtaken meanwhile. Null when writers were too fast even for
-   * this: another time may do.
+   * Copies places from `reached` on, or from the oldest complete one, up to the number that fills
+   * the ring without those overtaken meanwhile. Returns null if writers were too fast even for
+   * this. Another try may succeed.
    */
   sweep(reached: number): Swept | null {
     const { perLane, placeBytes } = this.#ledger;
@@ -56,7 +61,7 @@ export class Sweeper {
     this.#halves ??= [half(), half()];
     const early = this.#halves[0].subarray(0, (first - from) * placeBytes);
     const lowest = this.#ledger.read(0, from, first - from, early);
-    // Whoever overtook places has begun on so many newer ones.
+    // Writers that overtook a number of places have begun on as many newer ones.
     const to = Math.max(lowest + perLane, first);
     if (to - first > this.#most) return null;
     for (const end = nowMs() + SOON_MS; this.#newest() < to; ) if (nowMs() > end) return null;

@@ -1,4 +1,4 @@
-/** Writes what was taken: rows first, which writers overtake meanwhile, and the manifest last. */
+/** Writes a snapshot: rows first, while writers overtake them, and the manifest last. */
 import { fillSafetensors } from '../../base/arrays/safetensors.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import type { Lineage } from './lineage.ts';
@@ -7,12 +7,12 @@ import type { KnownParts } from './parts.ts';
 import { type Segment, Segments } from './segments.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** A checkpoint as it lies there, and the bytes that were written for it. */
+/** A checkpoint in its folder, and the bytes that were written for it. */
 export interface WrittenCheckpoint extends Lineage {
   readonly bytes: number;
 }
 
-/** `before`: whose segments are there already. Leaves the folder to be flushed. */
+/** Writes a checkpoint, and reuses the segments of `before`. The caller must flush the folder. */
 export async function writeTaken(
   folder: Folder,
   { ledger }: KnownParts,

@@ -1,8 +1,8 @@
 /**
  * Environment workers that add to a buffer and act by the mailbox's weights: one long task per
- * piscina thread. The opener and its collectors meet in shared memory only, and they are stopped
- * like everything else: stop word, bells, acknowledgement; a thread is terminated only when it does
- * not answer.
+ * piscina thread. The opener and its collectors meet in shared memory only. They are stopped like
+ * everything else: stop word, bells, acknowledgement. A thread is terminated only if it does not
+ * answer.
  */
 
 import {
@@ -36,17 +36,17 @@ import { type CollectorStatistics, type Episode, StatisticsPages } from './stati
 import { watchedCollectors } from './watched.ts';
 
 const THREAD = new URL('./collector-thread.js', import.meta.url);
-/** A collect() that takes longer is named. */
+/** Milliseconds of a collect() after which a warning names its collector. */
 const PATIENCE_MS = 10_000;
 
-/** The threads of its workers, for tests that end them; not exported from the package. */
+/** The threads of its workers, for tests that end them. The package does not export it. */
 export let threadsOf: (pool: CollectorPool) => readonly NonNullable<TaskThread['thread']>[];
 
 export class CollectorPool implements AsyncDisposable {
   /**
-   * Resolves when every collector has stopped; rejects with the first failure, which stops the
-   * others too. Nobody has to look at it: a failure that is not handled ends the process like any
-   * unhandled rejection.
+   * Resolves when every collector has stopped. Rejects with the first failure, which stops the
+   * others too. Handling it is optional: an unhandled failure ends the process like any unhandled
+   * rejection.
    */
   readonly done: Promise<void>;
   readonly workers: number;
@@ -55,7 +55,7 @@ export class CollectorPool implements AsyncDisposable {
   readonly #hold: PoolPause;
   readonly #control: Int32Array;
   /**
-   * on the limiter's board, one per worker; claimed and released by the opener, so that a lost
+   * on the limiter's board, one per worker: the opener claims and releases them, so that a lost
    * thread leaks none
    */
   readonly #bells: Bell[] = [];
@@ -64,10 +64,10 @@ export class CollectorPool implements AsyncDisposable {
   readonly #settled: Promise<unknown>;
   #failure: Error | null = null;
   #opened = false;
-  /** the collector's, or train()'s environment's: what users know of */
+  /** module that users know: the collector's, or that of train()'s environment */
   readonly #module: URL;
   #restartsLeft: number;
-  /** of each worker, the collect() that was told of already */
+  /** of each worker, the start of the collect() that was last warned of */
   readonly #told: number[] = [];
   readonly #watch: NodeJS.Timeout;
   readonly #closing = new Closing();
@@ -77,9 +77,9 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Starts the workers and resolves when every collector is made. Rejects with the cause when a
-   * module cannot be loaded, or its factory throws; ERR_HOTSLOT_STATE_BUSY when the limiter has no
-   * bell left for a worker.
+   * Starts the workers and resolves when every collector is made. Rejects with the cause if a
+   * module cannot be loaded or its factory throws. Rejects with ERR_HOTSLOT_STATE_BUSY if the
+   * limiter has no bell left for a worker.
    */
   static async open<C extends AnyCollector = CollectorFactory>(
     options: CollectorPoolOptions<C>,
@@ -173,7 +173,7 @@ export class CollectorPool implements AsyncDisposable {
     };
     const pages = this.#statistics;
     this.#hold = new PoolPause({ control: this.#control, workers, ring, pages });
-    // For checkpoints: collectors say where they are, and those that do stand still until
+    // For checkpoints: collectors report their state, and those with a state() stand still until
     // release().
     pausables.set(this, () => this.#hold.take());
     const workersNow = () => this.#statistics.each();
@@ -193,8 +193,8 @@ export class CollectorPool implements AsyncDisposable {
     );
     this.#settled = Promise.allSettled(tasks);
     this.#watch = setInterval(() => this.#nameStuck(), 1000).unref();
-    // A failure belongs to open() until that has resolved, and to `done` from then on: never to
-    // nobody, never to both.
+    // A failure rejects open() until that has resolved, and `done` from then on: always exactly one
+    // of them.
     this.done = new Promise((resolve, reject) => {
       Promise.all(tasks).then(
         () => resolve(),
@@ -205,15 +205,16 @@ export class CollectorPool implements AsyncDisposable {
     });
   }
 
-  /** Sums over all workers, read from shared memory. */
+  /** Returns sums over all workers, read from shared memory. */
   statistics(): CollectorStatistics {
     return this.#statistics.read();
   }
 
   /**
-   * Episodes that collectors tell of, from the first read on, one after the other; ends when the
-   * pool closes. Each worker's last 256 are kept for a reader that is slower; `missed` says how
-   * many went by before one. Rejects with the signal's reason, and with the failure of a collector.
+   * Yields the episodes that collectors report, from the first read on, one after the other. Ends
+   * when the pool closes. Each worker's last 256 are kept for a slow reader, and `missed` says how
+   * many were lost before an episode. Rejects with the signal's reason, and with the failure of a
+   * collector.
    */
   episodes(options: { signal?: AbortSignal } = {}): AsyncGenerator<Episode, void> {
     checkKeys('episodes', options, ['signal']);
@@ -229,11 +230,11 @@ export class CollectorPool implements AsyncDisposable {
     });
   }
 
-  /** Stops every collector and ends its thread, within seconds whatever they do. Twice is fine. */
+  /** Stops every collector and ends its thread within seconds, whatever they do. Idempotent. */
   close(): Promise<void> {
     return this.#closing.once(async () => {
       this.#stop();
-      // `done` tells of failures; close() itself always succeeds.
+      // Failures reject `done`. close() itself always succeeds.
       await Promise.all(this.#threads.map(stopped));
       clearInterval(this.#watch);
       this.#release();
@@ -244,8 +245,8 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Stop word first, bells after: a collector that read its bell before the stop word cannot sleep
-   * through it.
+   * Sets the stop word first and rings the bells after it, so that a collector that read its bell
+   * before the stop word cannot sleep through it.
    */
   #stop(): void {
     Atomics.store(this.#control, STOP, 1);
@@ -258,7 +259,7 @@ export class CollectorPool implements AsyncDisposable {
     const { port, gone } = this.#hold.connect(setup.worker);
     try {
       const running = this.#threads[setup.worker]!.run({ ...setup, port }, [port]);
-      // Of a thread that ended within it nobody else says so.
+      // A thread that ended within a collect() has not cleared that call's start time.
       await running.finally(() => this.#statistics.writer(setup.worker).collected());
     } catch (error) {
       const cause = causeOf(error);
@@ -278,7 +279,7 @@ export class CollectorPool implements AsyncDisposable {
     }
   }
 
-  /** Tells, once each, of a collect() that does not come back. */
+  /** Warns, once each, of a collect() that does not return. */
   #nameStuck(): void {
     for (const [worker, since] of this.#statistics.since().entries()) {
       if (since === 0 || since === this.#told[worker] || nowMs() - since < PATIENCE_MS) continue;
@@ -298,13 +299,16 @@ export class CollectorPool implements AsyncDisposable {
   }
 }
 
-/** What the collector threw, or why its thread was lost. */
+/** Returns the value that the collector threw, or why its thread was lost. */
 const causeOf = (error: unknown): unknown =>
   typeof error === 'object' && error !== null && 'thrown' in error
     ? fromPlain((error as CollectorThrew).thrown)
     : error;
 
-/** A timer or a socket that a collector left behind ends nothing. */
+/**
+ * Warns of a failure after a collector's end, such as that of a leftover timer or socket. It ends
+ * nothing.
+ */
 function warnOfLate(error: unknown): void {
   const message = (error as Error)?.message ?? String(error);
   process.emitWarning(

@@ -1,6 +1,6 @@
 /**
- * A worker's one long task: make the collector, then collect, add and read weights until the stop
- * word says so.
+ * A worker's one long task: makes the collector, then collects, adds and reads weights until the
+ * stop word is set.
  */
 import { setTimeout } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
@@ -26,7 +26,7 @@ import type {
 import { HOLD, OPENER_BELL, READY, STOP } from './control-block.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
-/** A thread that was ended has this long to be gone. */
+/** Milliseconds that a thread has to be gone after it was ended. */
 const FREED_MS = 2000;
 
 export interface CollectorSetup {
@@ -37,45 +37,47 @@ export interface CollectorSetup {
   options: unknown;
   buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
   mailbox: SharedWeightMailbox | null;
-  /** this worker's bell on the limiter's board; −1 when no limiter gates add() */
+  /** this worker's bell on the limiter's board, −1 if no limiter gates add() */
   bell: number;
   control: Int32Array;
   statistics: StatisticsShare;
-  /** how often it was made anew; the thread that it was before may still be ending */
+  /** how often the collector was made anew (its previous thread may still be ending) */
   restarts: number;
-  /** where an earlier run left it; null for a new one */
+  /** state from an earlier run, null for a new collector */
   resume: SavedCollector | null;
-  /** to the opener: what state() says */
+  /** to the opener: the result of state() */
   port: MessagePort;
 }
 
-/** A collector between two collect(), as its thread tells it. */
+/** The state of a collector between two collect(), as its thread reports it. */
 export interface SavedCollector {
-  /** what state() gave */
+  /** the result of state() */
   readonly state: unknown;
-  /** what it had collected and not yet added */
+  /** rows collected but not yet added */
   readonly rows: Collected;
 }
-/** What a thread answers when it is asked to stand still. */
+/** A thread's answer to a request to stand still. */
 export type HoldAnswer = { readonly hold: number } & (
   | { readonly saved: SavedCollector | null }
   | { readonly refused: string }
 );
 
-/** What a collector threw, as plain data: structured cloning would drop code and class. */
+/**
+ * The collector's exception as plain data, because structured cloning would drop code and class.
+ */
 export interface CollectorThrew {
   readonly thrown: unknown;
 }
 
 /**
- * Resolves when the stop word was seen; rejects with whatever the user's module throws, in an
- * object.
+ * Resolves when the stop word was seen. Rejects with an object that holds the exception of the
+ * user's module.
  */
 export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
   try {
     await collect(setup);
   } catch (error) {
-    // In an object: the thread pool takes a thrown null or undefined for a result.
+    // Wrapped in an object, because the thread pool takes a thrown null or undefined for a result.
     throw { thrown: toPlain(error) } satisfies CollectorThrew;
   }
 }
@@ -112,26 +114,26 @@ async function collect(setup: CollectorSetup): Promise<void> {
     try {
       await loop(collector, { ...setup, limiter, add }, report);
     } finally {
-      // Also of a collect() that threw: it is over.
+      // The collect() is over even if it threw.
       report.collected();
       await collector.close?.();
     }
   } finally {
-    // A collector that is made anew takes the same lanes again. Of a thread that ends they are
-    // taken back.
+    // Frees the lanes for the collector that is made anew. If the thread ends, its lanes are taken
+    // back.
     writer?.close();
   }
 }
 
 /**
- * Where what collect() brings goes: rows to the buffer itself, steps through a writer of this
- * worker's lanes.
+ * The destination of collect()'s result: rows go to the buffer itself, steps through a writer of
+ * this worker's lanes.
  */
 interface Sink {
   limiter: RateLimiter | null;
   writer: TrajectoryWriter | null;
   fields: CollectorContext['fields'];
-  /** how many were taken; 0: the limiter says not yet */
+  /** returns how many were taken, 0 if the limiter does not allow any yet */
   add: (collected: object) => number;
 }
 
@@ -148,7 +150,7 @@ async function attached({
     return { limiter: buffer.limiter, writer: null, fields, add: (rows) => buffer.add(rows) };
   }
   const buffer = TrajectoryBuffer.attach(shared);
-  // Whose collector goes on goes on with its episodes.
+  // A resumed collector continues its episodes.
   const lanes = { ...lanesOf(buffer.lanes, worker, workers), resume: resume !== null };
   const writer = restarts > 0 ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
   const fields = byKey(buffer.layout.fields);
@@ -159,8 +161,8 @@ const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorCon
   Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, { dtype, shape }]));
 
 /**
- * Claims once what has the lanes is gone: a thread that ends gives them back, but a little after
- * the pool was told.
+ * Claims the lanes once their previous owner is gone. A thread that ends gives them back, but
+ * slightly after the pool learns of its end.
  */
 async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
   for (const end = nowMs() + FREED_MS; ; await setTimeout(1)) {
@@ -173,7 +175,7 @@ async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
   }
 }
 
-/** A worker's part of the lanes: in order, and as even as it gets. */
+/** Returns a worker's part of the lanes: in order, and as even as possible. */
 function lanesOf(
   all: number,
   worker: number,
@@ -184,7 +186,8 @@ function lanesOf(
 }
 
 /**
- * Awaits what collect() promises and nothing else; posts and allocates nothing on its own account.
+ * Runs the collector. It awaits only the promises of collect(), and posts and allocates nothing of
+ * its own.
  */
 async function loop(
   collector: Collector,
@@ -201,8 +204,8 @@ async function loop(
   let told = 0;
   let stop: StopWord | null = null;
   for (;;) {
-    // The bell before the stop word and the offer: either they see the change or the park returns
-    // at once.
+    // Reads the bell before the stop word and the offer: either those reads see the change, or the
+    // park returns at once.
     const seen = bell?.read() ?? 0;
     if (Atomics.load(control, STOP) !== 0) return;
     const hold = Atomics.load(control, HOLD);
@@ -223,7 +226,7 @@ async function loop(
       report.collects();
       const given = collector.collect();
       if (isPromise(given)) {
-        // The opener stops what waits for ever, too.
+        // The opener can also stop a collect() that waits indefinitely.
         stop ??= new StopWord(control);
         const first = await stop.or(given);
         if (first === 'stopped') return;
@@ -235,14 +238,14 @@ async function loop(
     if (add(rows) > 0) rows = null;
     else {
       report.waited();
-      // Environments that are waited for have an event loop, which must turn.
+      // Environments with promises need the event loop, which must turn.
       if (stop) await bell?.parkAsync(seen, MAX_PARK_MS);
       else bell?.park(seen, MAX_PARK_MS);
     }
   }
 }
 
-/** Says where the collector is, and goes on when the opener says so. */
+/** Reports the collector's state, and continues when the opener releases it. */
 async function standStill(
   collector: Collector,
   rows: Collected,
@@ -270,11 +273,11 @@ async function standStill(
 const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>
   typeof (given as { then?: unknown } | null)?.then === 'function';
 
-/** Ends what a collector waits for when the opener has set the stop word. */
+/** Ends a collector's wait when the opener has set the stop word. */
 class StopWord {
   #stopped = false;
   /**
-   * of the promise that is waited for now: a race with one lasting promise would keep something of
+   * resolves the current promise, because a race with one lasting promise would keep some memory of
    * every collect()
    */
   #end = () => {};

@@ -1,6 +1,6 @@
 /**
- * What a user's module hands to the pool: a factory, and the collector it makes. Plain objects; the
- * pool decides the thread.
+ * The interface of a user's module: a factory, and the collector that it makes. Both are plain
+ * objects, and the pool decides the thread.
  */
 import { describeValue } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
@@ -9,42 +9,40 @@ import type { StepFields, Steps } from '../../store/lanes/schema.ts';
 import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
 
 /**
- * What one collect() brings: rows to add, for a TrajectoryBuffer one step of each lane of the
- * writer; null when there are none this time, or the collector added them itself.
+ * The result of one collect(): rows to add, or for a TrajectoryBuffer one step of each lane of the
+ * writer. Null if it collected nothing, or has added the rows itself.
  */
 export type Collected<R extends object = object> = R | null;
 
-/** A collector steps its environments and hands out what they saw. */
+/** A collector steps its environments and returns what they produced. */
 export interface Collector<R extends object = object> {
   /**
-   * Steps every environment once and returns the rows to add, or a promise of them for environments
-   * behind a socket, a child process or a browser. The arrays stay the collector's own: they are
-   * read until the buffer took them, and only then collect() is called again.
+   * Steps every environment once and returns the rows to add. Returns a promise of them for
+   * environments in a child process, in a browser or at the other end of a socket. The arrays stay
+   * the collector's own: they are read until the buffer took them, and only then is collect()
+   * called again.
    */
   collect(): Collected<R> | Promise<Collected<R>>;
   /**
-   * Everything that it goes on from, such as its environments and generators: what structured
-   * cloning takes, or a promise of it. Asked for between two collect() when a checkpoint is taken;
-   * a run that goes on from there hands it to the factory as `context.state`. Without it a
-   * collector that goes on begins other episodes.
+   * Returns everything needed to resume, such as its environments and generators: anything that
+   * structured cloning takes, or a promise of it. Called between two collect() when a checkpoint is
+   * taken. A resumed run passes it to the factory as `context.state`. Without it a resumed
+   * collector begins other episodes.
    */
   state?(): unknown;
   /**
-   * A newer version of the learner's weights, before the next collect(). The array is reused: copy
-   * what must last.
+   * Gets a newer version of the learner's weights, before the next collect(). The array is reused:
+   * copy what must last.
    */
   load?(weights: Float32Array, version: number): void;
   /**
-   * Called once, when the pool stops; also while a promise of collect() is still open. The writer
-   * still writes then.
+   * Called once, when the pool stops, even while a promise of collect() is still pending. The
+   * writer still writes then.
    */
   close?(): void | Promise<void>;
 }
 
-/**
- * What a collector is told when it is made. `W`: its writer, where it is known what the pool writes
- * to.
- */
+/** The arguments of a factory. `W`: the type of its writer, if the pool's buffer is known. */
 export interface CollectorContext<
   O = unknown,
   W extends TrajectoryWriter | null = TrajectoryWriter | null,
@@ -52,25 +50,23 @@ export interface CollectorContext<
   /** 0 … workers − 1 */
   readonly worker: number;
   readonly workers: number;
-  /** the pool's seed; a collector derives its own from it and `worker` */
+  /** the pool's seed, from which a collector derives its own with `worker` */
   readonly seed: number;
-  /** how often the pool's `restart` has made this worker's collector anew; 0 at first */
+  /** how often the pool's `restart` has made this worker's collector anew, 0 at first */
   readonly restarts: number;
   /** environment steps that this worker had reported before it was made */
   readonly stepsBefore: number;
-  /**
-   * what this worker's collector said by its state() when the run was saved; undefined in a new one
-   */
+  /** the result of this worker's state() when the run was saved, undefined in a new one */
   readonly state?: unknown;
-  /** what the pool was opened with, cloned */
+  /** the pool's `options`, cloned */
   readonly options: O;
   /**
-   * For a TrajectoryBuffer: the pen of this collector's lanes, `writer.lanes` of them from
-   * `writer.firstLane` on. The pool adds what collect() returns through it, and closes it. null for
-   * a ReplayBuffer.
+   * For a TrajectoryBuffer: the writer of this collector's lanes, `writer.lanes` of them from
+   * `writer.firstLane` on. The pool adds the result of collect() through it, and closes it. null
+   * for a ReplayBuffer.
    */
   readonly writer: W;
-  /** what the pool's buffer stores, by the names that collect() gives columns by */
+  /** the fields of the pool's buffer, by the names of collect()'s columns */
   readonly fields: Readonly<Record<string, BufferField>>;
   readonly report: CollectorReport;
 }
@@ -78,15 +74,15 @@ export interface CollectorContext<
 /** A field of a buffer. */
 export interface BufferField {
   readonly dtype: DType;
-  /** of one row's, or step's */
+  /** shape of one row or step */
   readonly shape: readonly number[];
 }
 
-/** Where a collector counts, in shared memory; the opener reads it without a message. */
+/** Counts of a collector, in shared memory. The opener reads them without a message. */
 export interface CollectorReport {
   /** environment steps done since the last call */
   steps(count: number): void;
-  /** an episode ended, after so many steps of its environment where that is told */
+  /** an episode ended, with its number of environment steps if it is known */
   episode(episodeReturn: number, length?: number): void;
 }
 
@@ -100,19 +96,19 @@ export type CollectorFactory<
   W extends TrajectoryWriter | null = TrajectoryWriter | null,
 > = (context: CollectorContext<O, W>) => Collector<R> | Promise<Collector<R>>;
 
-/** A factory whose rows are told from what it returns. */
+/** A factory whose row type is inferred from its result. */
 type DefineRows<O> = <R extends object>(factory: CollectorFactory<O, R>) => CollectorFactory<O, R>;
-/** A factory that has to bring steps of these fields. */
+/** A factory that must return steps of these fields. */
 type DefineSteps<O, S extends StepFields> = (
   factory: CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>,
 ) => CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>;
 
 /**
  * For TypeScript: `export default defineCollector<Options>()((context) => …)` types
- * `context.options` and the rows, and `CollectorPool.open<typeof collector>()` then wants those
- * options, and a buffer that takes such rows. With the fields of a TrajectoryBuffer,
- * `defineCollector<Options, typeof fields>()`, `context.writer` is there and what collect() returns
- * has to be steps of them. Gives the factory back.
+ * `context.options` and the rows. `CollectorPool.open<typeof collector>()` then requires those
+ * options and a buffer that takes such rows. With the fields of a TrajectoryBuffer,
+ * `defineCollector<Options, typeof fields>()`, `context.writer` is defined and collect() must
+ * return steps of them. Returns the factory.
  */
 export function defineCollector<O = unknown>(): DefineRows<O>;
 export function defineCollector<O, S extends StepFields>(): DefineSteps<O, S>;
@@ -126,6 +122,6 @@ export function defineCollector(): <F>(factory: F) => F {
   };
 }
 
-/** A factory of which nothing is known. */
+/** A factory of any type. */
 // biome-ignore lint/suspicious/noExplicitAny: options and rows of any type
 export type AnyCollector = CollectorFactory<any, any, any>;

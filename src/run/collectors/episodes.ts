@@ -1,19 +1,15 @@
 /**
- * Episodes of a pool's collectors as something to iterate over, read from shared memory now and
- * then.
+ * An iterator over the episodes of a pool's collectors, read from shared memory every `LOOK_MS`.
  */
 import type { Episode, StatisticsPages } from './statistics.ts';
 
-/** How often it is looked for new ones. */
+/** Milliseconds between two reads. */
 const LOOK_MS = 50;
 
 interface Source {
   pages: StatisticsPages;
   workers: number;
-  /**
-   * resolves when no more will come; rejects with why. Asked for by who reads: nobody else hears of
-   * it
-   */
+  /** resolves after the last episode, or rejects with the reason, which only the reader gets */
   over: () => Promise<unknown>;
   signal: AbortSignal | undefined;
 }
@@ -43,7 +39,7 @@ export async function* episodesOf({
   if (signal?.aborted) abort();
   try {
     for (;;) {
-      // First whether it is over, then what there is: the last ones are read as well.
+      // Checks for the end first and reads afterwards, so that the last episodes are read as well.
       const last: typeof ended = ended;
       if (last && signal?.aborted) throw signal.reason;
       for (const [worker, reader] of readers.entries()) {

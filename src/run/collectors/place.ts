@@ -1,4 +1,4 @@
-/** Where an error of a collector came from: a line of the user's, never one of this package. */
+/** The origin of a collector's error: a line of the user's, never one of this package. */
 
 import { basename } from 'node:path';
 import { packageRoot } from '../../base/package-root.ts';
@@ -6,12 +6,13 @@ import { packageRoot } from '../../base/package-root.ts';
 const root = packageRoot(import.meta.url);
 /** This package's folders, as they are run and as source maps show them. */
 const ours = ['dist/src/', 'dist/actors/', 'src/', 'actors/'].map((folder) => root + folder);
-/** Nor are those the user's that run a thread. */
+/** Frames of thread pools and of Node are not the user's either. */
 const foreign = [...ours, '/node_modules/piscina/', 'node:'];
 
 /**
- * ' (file:line:column)' of the frame in `module`, or else of the first that is not of this package.
- * A rejected value of an environment has no such frame: then ' (file)', the module that gave it.
+ * Returns ' (file:line:column)' of the frame in `module`, or else of the first frame outside this
+ * package. If an environment rejects with a value that has no such frame, returns ' (file)', the
+ * module that rejected.
  */
 export function placeOf(error: unknown, module: URL): string {
   const stack = (error as Error | null)?.stack;
@@ -25,8 +26,8 @@ export function placeOf(error: unknown, module: URL): string {
 }
 
 /**
- * The module that users know of: train()'s collectors are this package's, and their environments
- * are not.
+ * Returns the module that users know: train()'s collectors are this package's, but their
+ * environments are the user's.
  */
 export function moduleOf(entry: URL, options: unknown): URL {
   const { environment } = (options ?? {}) as { environment?: unknown };

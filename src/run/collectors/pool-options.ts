@@ -1,11 +1,13 @@
-/** What CollectorPool.open takes, as TypeScript knows it. */
+/** The options of CollectorPool.open, with their types. */
 
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { AnyCollector, Collector, CollectorFactory } from './collector.ts';
 
-/** `C`: the type of the default export of the collectors' module, where that is known. */
+/**
+ * Options of a pool. `C`: the type of the default export of the collectors' module, if it is known.
+ */
 export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<
   BufferFor<RowsFrom<C>, Parameters<C>[0]['writer']>
 > &
@@ -15,33 +17,31 @@ interface PoolOptions<B> {
   /** module whose default export is a CollectorFactory */
   entry: URL;
   /**
-   * where they add: rows, or steps of the lanes, which the workers share out among them in order
+   * buffer that they add to: rows, or steps of lanes, which the workers divide among them in order
    */
   buffer: B;
-  /** where the learner's weights come from */
+  /** source of the learner's weights */
   mailbox?: WeightMailbox;
-  /** threads; 1 by default */
+  /** threads, default 1 */
   workers?: number;
-  /** 0 by default */
+  /** default 0 */
   seed?: number;
-  /** how many collectors that fail may be made anew before the pool fails; 0 by default */
+  /** most collectors that may be made anew after a failure before the pool fails, default 0 */
   restart?: number;
-  /** what Checkpoint.restore() gave as `collectors`: as many workers go on from there */
+  /** the `collectors` of Checkpoint.restore(), from which the same number of workers resume */
   resume?: unknown;
-  /** ends opening, while collectors are still being made: open() rejects with its reason */
+  /** ends opening while collectors are still being made: open() rejects with its reason */
   signal?: AbortSignal;
 }
 
 /**
- * Handed to every collector; must survive structured cloning. May be left out where collectors do
- * without.
+ * The value passed to every collector. It must survive structured cloning, and is optional if
+ * collectors do not need it.
  */
 type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
 type RowsFrom<C extends AnyCollector> =
   Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
-/**
- * A buffer that takes such rows, or such steps; only the latter where the collectors want a writer.
- */
+/** A buffer that takes these rows or steps. Only the latter if the collectors require a writer. */
 type BufferFor<R extends object, W> =
   | (null extends W ? RowsBufferFor<R> : never)
   | StepsBufferFor<R>;

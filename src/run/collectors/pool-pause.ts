@@ -1,6 +1,6 @@
 /**
- * A pool whose collectors stand still between two collect(), for as long as a checkpoint is taken:
- * each says where it is, in a message, and waits. Those that have no state() neither say nor wait.
+ * A pool whose collectors stand still between two collect() while a checkpoint is taken: each posts
+ * its state in a message, and waits. Those without a state() answer, but do not wait.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { describeValue } from '../../base/checks.ts';
@@ -9,16 +9,16 @@ import type { HoldAnswer, SavedCollector } from './collector-thread.ts';
 import { HOLD } from './control-block.ts';
 import type { CollectorStatistics, SavedPage, StatisticsPages } from './statistics.ts';
 
-/** A collector that does not come back from its collect() so long is left out. */
+/** Milliseconds of a collect() after which its collector is left out. */
 const PATIENCE_MS = 5000;
 const KIND = 'hotslot.CollectorPool.state';
 
 interface SavedWorker {
-  /** null: it has no state(), or did not come back in time */
+  /** null if it has no state(), or did not return in time */
   readonly collector: SavedCollector | null;
   readonly statistics: SavedPage;
 }
-/** What a pool is when it is saved; goes through structured cloning. */
+/** The state of a pool when it is saved. It goes through structured cloning. */
 interface SavedPool {
   readonly kind: typeof KIND;
   readonly workers: readonly SavedWorker[];
@@ -26,22 +26,22 @@ interface SavedPool {
 
 export interface PausedPool {
   readonly state: unknown;
-  /** collectors that did not come back in time */
+  /** collectors that did not return in time */
   readonly late: readonly number[];
   release(): void;
 }
 
-/** Collectors that run, wherever: a CollectorPool, or RemoteCollectors. */
+/** Running collectors on any machine: a CollectorPool, or RemoteCollectors. */
 export interface RunningCollectors {
-  /** rejects with what ended them */
+  /** rejects with the error that ended them */
   readonly done: Promise<void>;
   statistics(): CollectorStatistics;
   close(): Promise<void>;
 }
 
 /**
- * How collectors that a checkpoint may keep are made to stand still; each kind enters itself when
- * it is opened.
+ * Functions that make collectors stand still for a checkpoint. Each kind of collectors enters
+ * itself when it is opened.
  */
 export const pausables = new WeakMap<object, () => Promise<PausedPool>>();
 
@@ -52,7 +52,7 @@ export class PoolPause {
   readonly #pages: StatisticsPages;
   readonly #ports = new Map<number, MessagePort>();
   #held = false;
-  /** answers of the hold under way, by worker */
+  /** gets the answers of the current hold, by worker */
   #heard: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
 
   constructor(given: {
@@ -67,13 +67,13 @@ export class PoolPause {
     this.#pages = given.pages;
   }
 
-  /** For a worker's thread: its end of a channel. */
+  /** Returns a worker's end of a new channel. */
   connect(worker: number): { port: MessagePort; gone: () => void } {
     const { port1, port2 } = new MessageChannel();
     port1.on('message', (answer: HoldAnswer) => this.#heard?.(worker, answer));
     port1.unref();
     this.#ports.set(worker, port1);
-    /** The thread's task is over; a successor may have connected already. */
+    /** Called when the thread's task is over. A successor may have connected already. */
     const gone = () => {
       port1.close();
       if (this.#ports.get(worker) !== port1) return;
@@ -83,7 +83,10 @@ export class PoolPause {
     return { port: port2, gone };
   }
 
-  /** One at a time. Rejects where a collector's state() throws, or gives what cannot be cloned. */
+  /**
+   * Makes the collectors stand still, for one checkpoint at a time. Rejects if a collector's
+   * state() throws, or returns a value that cannot be cloned.
+   */
   async take(): Promise<PausedPool> {
     if (this.#held)
       throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
@@ -112,8 +115,8 @@ export class PoolPause {
   }
 
   /**
-   * Behind the stop word: nobody stands still any more. The word changes, or who looked at the stop
-   * word before it would sleep.
+   * Ends every hold after the stop word was set. The hold word must change, or a collector that
+   * read the stop word before it was set would sleep.
    */
   stop(): void {
     this.#change(2);
@@ -141,7 +144,7 @@ export class PoolPause {
         saved.set(worker, answer?.saved ?? null);
         if (saved.size >= this.#workers) end();
       };
-      // Those whose thread is over say nothing more.
+      // Collectors whose thread is over answer no more.
       for (let worker = 0; worker < this.#workers; worker++)
         if (!this.#ports.has(worker)) this.#heard(worker, null);
       this.#ring();
@@ -149,7 +152,7 @@ export class PoolPause {
   }
 }
 
-/** What `resume` says of each worker; none when it is undefined. */
+/** Returns the saved state of each worker, or an empty array if `resume` is undefined. */
 export function checkResume(resume: unknown, workers: number): readonly SavedWorker[] {
   if (resume === undefined || resume === null) return [];
   const { kind, workers: saved } = resume as SavedPool;

@@ -1,6 +1,6 @@
-/** What a learner says of its collector hosts: of each one, and of all of them at one moment. */
+/** A learner's report on its collector hosts: on each one, and on all of them at one moment. */
 
-/** The middle and the high end of what was measured; null where nothing was. */
+/** The median and the 99th percentile of measurements, null without any. */
 export interface RemoteSpread {
   readonly p50: number | null;
   readonly p99: number | null;
@@ -8,7 +8,7 @@ export interface RemoteSpread {
 
 export type RemoteHostState = 'live' | 'silent' | 'ended' | 'refused' | 'failed';
 
-/** A collector host, as the learner knows it. */
+/** The state of a collector host, as its learner knows it. */
 export interface RemoteHostStatus {
   readonly session: number;
   readonly host: string;
@@ -18,22 +18,22 @@ export interface RemoteHostStatus {
   readonly workers: number;
   readonly steps: number;
   readonly episodes: number;
-  /** of its latest episodes; null before the first has ended */
+  /** mean return of its latest episodes, null before the first has ended */
   readonly meanReturn: number | null;
-  /** of the weights that its newest rows were acted by */
+  /** version of the weights that acted in its newest rows */
   readonly version: number;
-  /** rows of it that are in the buffer */
+  /** its rows that are in the buffer */
   readonly rows: number;
-  /** rows that it has collected and not sent yet */
+  /** rows that it has collected but not sent yet */
   readonly waiting: number;
-  /** since it was heard of last */
+  /** time since its last message */
   readonly silentMs: number;
   readonly state: RemoteHostState;
-  /** why it was refused or failed; '' otherwise */
+  /** reason why it was refused or failed, '' otherwise */
   readonly why: string;
 }
 
-/** A run's collection, at one moment. */
+/** The state of a run's collection at one moment. */
 export interface RemoteStatus {
   /** ms since 1970, by the learner's clock */
   readonly time: number;
@@ -42,18 +42,15 @@ export interface RemoteStatus {
   readonly rows: number;
   readonly rowsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** messages that came again and brought nothing new */
+  /** messages that came again and added nothing */
   readonly duplicates: number;
   /** messages that lacked rows before them */
   readonly gaps: number;
-  /** rows dropped because they were acted by weights that are too old */
+  /** rows dropped because the weights that acted in them are too old */
   readonly stale: number;
-  /** messages that were none of this run */
+  /** messages that belong to another run */
   readonly refused: number;
-  /**
-   * rows that no host has any more; of steps, final observations count too, as rows that are on
-   * their way
-   */
+  /** rows that no host has any more, including final observations of steps, which travel as rows */
   readonly lost: number;
   /** ms from sending to the buffer */
   readonly lag: RemoteSpread;
@@ -61,10 +58,11 @@ export interface RemoteStatus {
   readonly gated: number;
   /** share of the time that hosts had a full window, 0 to 1 */
   readonly windowFull: number;
-  /** how many versions the rows' weights are behind */
+  /** number of versions by which the rows' weights are old */
   readonly versionLag: RemoteSpread;
   /**
-   * that hosts have sent and that are not acknowledged: on the server, or waiting for the limiter
+   * bytes that hosts have sent and that are not acknowledged: on the server, or waiting for the
+   * limiter
    */
   readonly streamBytes: number;
   readonly hosts: readonly RemoteHostStatus[];

@@ -1,6 +1,6 @@
 /**
- * What collectors count, a page of shared memory per worker. Each worker writes its own page only;
- * readers get numbers for people, at most a moment old.
+ * Counts of collectors, a page of shared memory per worker. Each worker writes only its own page.
+ * Readers get numbers for people, which may be slightly old.
  */
 import { nowMs } from '../../base/clock.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -8,19 +8,19 @@ import { BroadcastRing } from '../../shm/broadcast.ts';
 import { allocateShared, LINE, type Place } from '../../shm/memory.ts';
 import type { CollectorReport } from './collector.ts';
 
-/** returns that a mean is of, per worker */
+/** most returns in the mean, per worker */
 const REMEMBERED = 100;
-/** episodes remembered per worker, for who reads each of them; a power of two */
+/** episodes kept per worker for readers of single episodes, a power of two */
 const KEPT = 256;
-/** Float64 places of a page */
+/** Float64 places of a page, here: environment steps */
 const STEPS = 0;
-/** times it parked because the limiter said not yet */
+/** times it parked because the limiter did not allow an add yet */
 const WAITS = 2;
 /** version of the weights it acts by */
 const VERSION = 3;
-/** when the collect() under way began, by nowMs(); 0: none is */
+/** start of the current collect() by nowMs(), 0 between two */
 const SINCE = 4;
-/** from here on KEPT episodes: return, length (NaN: not told), version */
+/** from here on KEPT episodes: return, length (NaN if not reported), version */
 const EPISODES = 8;
 const FIELDS = 3;
 const PAGE = EPISODES + KEPT * FIELDS;
@@ -35,23 +35,23 @@ export interface CollectorStatistics {
   /** environment steps */
   steps: number;
   episodes: number;
-  /** mean return of the last episodes, at most 100 of each worker; NaN before the first */
+  /** mean return of the last episodes, at most 100 of each worker, NaN before the first */
   meanReturn: number;
   /** episodes in that mean */
   recent: number;
-  /** how often a collector had to wait for the limiter */
+  /** how often a collector waited for the limiter */
   waits: number;
-  /** the oldest version of the weights that a collector acts by; 0 before the first */
+  /** the oldest version of the weights that a collector acts by, 0 before the first */
   version: number;
 }
 
-/** An episode that a collector told of. */
+/** An episode that a collector reported. */
 export interface Episode {
   worker: number;
   return: number;
-  /** steps of its environment; null where the collector did not tell */
+  /** steps of its environment, null if the collector did not report them */
   length: number | null;
-  /** version of the weights that the worker acted by when it ended; 0 before the first */
+  /** version of the weights by which the worker acted when it ended, 0 before the first */
   version: number;
   /** episodes of this worker just before this one that were overwritten before they were read */
   missed: number;
@@ -63,13 +63,13 @@ export interface SavedPage {
   readonly ended: number;
 }
 
-/** One worker's part of them. */
+/** The counts of one worker. */
 export interface WorkerStatistics {
   steps: number;
   episodes: number;
   waits: number;
   version: number;
-  /** milliseconds that the collect() under way has taken; 0: none is */
+  /** milliseconds that the current collect() has taken, 0 between two */
   busyMs: number;
 }
 
@@ -103,19 +103,19 @@ export class StatisticsPages {
     return this.#share;
   }
 
-  /** The pen of one worker; its thread only, until that has ended. */
+  /** Returns the writer of one worker, for its thread only, until that has ended. */
   writer(worker: number): StatisticsWriter {
     return this.#writers[worker] as StatisticsWriter;
   }
 
-  /** How many episodes of a worker have ended. */
+  /** Returns how many episodes of a worker have ended. */
   ended(worker: number): number {
     return this.writer(worker).episodes.head;
   }
 
   /**
-   * A worker's episodes from number `from` on, oldest first; what comes next, and how many were
-   * missed since the last one.
+   * Returns a worker's episodes from number `from` on, oldest first, the number of the next one,
+   * and how many were missed since the last one.
    */
   episodes(
     worker: number,
@@ -131,11 +131,11 @@ export class StatisticsPages {
     return { next, missed: missed - told, episodes };
   }
 
-  /** A worker's page as it is, for restore(). */
+  /** Returns a copy of a worker's page, for restore(). */
   saved(worker: number): SavedPage {
     return { page: this.writer(worker).page.slice(), ended: this.ended(worker) };
   }
-  /** Before the worker's thread is started. */
+  /** Restores a worker's page, before its thread is started. */
   restore(worker: number, { page, ended }: SavedPage): void {
     const into = this.writer(worker);
     if (!(page instanceof Float64Array) || page.length !== PAGE)
@@ -145,12 +145,12 @@ export class StatisticsPages {
     into.episodes.restore(ended);
   }
 
-  /** Of each worker, when the collect() under way began; 0 for none. */
+  /** Returns for each worker the start of its current collect(), 0 between two. */
   since(): number[] {
     return this.#writers.map(({ page }) => page[SINCE] as number);
   }
 
-  /** Worker by worker. */
+  /** Returns the counts of each worker. */
   each(): WorkerStatistics[] {
     return this.#writers.map(({ page, episodes }) => ({
       steps: page[STEPS] as number,
@@ -189,7 +189,7 @@ export class StatisticsPages {
 
 export class StatisticsWriter implements CollectorReport {
   readonly page: Float64Array;
-  /** in the page, but for how many have ended: a cache line behind all pages */
+  /** in the page, except for their number, which has its own cache line after all pages */
   readonly episodes: Episodes;
 
   constructor({ place: { memory, offset }, workers }: StatisticsShare, worker: number) {
@@ -199,7 +199,7 @@ export class StatisticsWriter implements CollectorReport {
     this.episodes = new Episodes({ memory, offset: ended }, KEPT, FIELDS, at + EPISODES * 8);
   }
 
-  /** of this worker, also of who had the pen before */
+  /** of this worker, including those of earlier writers of its page */
   get stepsSoFar(): number {
     return this.page[STEPS] as number;
   }

@@ -1,24 +1,24 @@
 /**
- * What a monitor sees of collectors that run, here or on other machines; each kind enters itself
- * when it is opened.
+ * The monitor's view of running collectors, here or on other machines. Each kind enters itself when
+ * it is opened.
  */
 import type { RemoteStatus } from './remote-status.ts';
 import type { WorkerStatistics } from './statistics.ts';
 
-/** Of collectors on other machines. */
+/** State of collectors on other machines. */
 export interface RemoteWatched extends RemoteStatus {
-  /** whether the server is there */
+  /** whether the server is connected */
   readonly connected: boolean;
-  /** what keeps rows from coming, in words */
+  /** reason why no rows come, as text */
   readonly waitingFor: string | null;
 }
 
 export interface WatchedCollectors {
-  /** what ended them; null while nothing did */
+  /** the error that ended them, null while they run */
   failure(): Error | null;
-  /** threads of this process; none where they are on other machines */
+  /** threads of this process, empty if they are on other machines */
   workers(): WorkerStatistics[];
-  /** null where they are threads of this process */
+  /** null if they are threads of this process */
   remote(): RemoteWatched | null;
 }
 

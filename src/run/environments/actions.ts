@@ -1,4 +1,4 @@
-/** Actions on their way to environments: none goes that the space does not have. */
+/** Actions on their way to environments, checked against the space. */
 
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -6,8 +6,7 @@ import { neighbour } from '../../base/float32.ts';
 import type { Spaces } from './spaces.ts';
 
 /**
- * Copies the actions of `count` environments; throws RangeError for one that the space does not
- * have.
+ * Copies the actions of `count` environments. Throws RangeError for an action outside the space.
  */
 export function takeActions(
   actions: ArrayLike<number>,
@@ -36,7 +35,7 @@ export function takeActions(
   for (let i = 0, j = 0; i < length; i++) {
     let value = Math.fround(actions[i] as number);
     const [least, most] = [low[j] as number, high[j] as number];
-    // An end as it was given may be the float32 next to the one within the box.
+    // A bound as it was given may be the float32 neighbor just outside the box.
     if (value < least && value >= neighbour(least, -1)) value = least;
     if (value > most && value <= neighbour(most, 1)) value = most;
     if (!(value >= least && value <= most))

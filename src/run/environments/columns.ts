@@ -1,4 +1,4 @@
-/** What a step of environments is, as the columns that a buffer has. */
+/** The results of a step of environments, as the columns of a buffer. */
 import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -9,10 +9,10 @@ import { Narrowing } from './narrow.ts';
 import { described, type Spaces } from './spaces.ts';
 
 type Fill = () => TypedArray;
-/** Columns by name; each made anew by a call. */
+/** Columns by name. Each call makes its column anew. */
 export type Columns = Readonly<Record<string, Fill>>;
 
-/** Before the step, and what it made. */
+/** The observations before a step, the actions, and the set with the step's results. */
 export interface Stepped {
   readonly vector: SteppedSet;
   readonly obs: TypedArray;
@@ -20,8 +20,8 @@ export interface Stepped {
 }
 
 /**
- * Of a ReplayBuffer: whichever of these its rows have. Throws for a field that environments do not
- * give.
+ * Returns the columns that a ReplayBuffer's rows have. Throws for a field that environments do not
+ * provide.
  */
 export function rowColumns(
   fields: Readonly<Record<string, BufferField>>,
@@ -60,8 +60,8 @@ export function rowColumns(
 }
 
 /**
- * The rows that are not skipped, in an array of their own. A column reads arrays that are the
- * environment set's, and another column may read the same ones after it. Only the set writes them.
+ * Returns only the rows that are not skipped, in an array of their own. A column reads arrays of
+ * the environment set, and another column may read the same ones later. Only the set writes them.
  */
 function keeping(fill: Fill, skipped: Uint8Array): Fill {
   let kept: TypedArray | undefined;
@@ -77,7 +77,7 @@ function keeping(fill: Fill, skipped: Uint8Array): Fill {
   };
 }
 
-/** Of a TrajectoryBuffer: what its writer takes of a step. */
+/** Returns the columns of a step for a TrajectoryBuffer's writer. */
 export function stepColumns(
   fields: Readonly<Record<string, BufferField>>,
   stepped: Stepped,
@@ -107,7 +107,7 @@ export function stepColumns(
 const flag = { size: 1, dtype: 'uint8' } as const;
 const isFloat = (dtype: DType): boolean => dtype.includes('float');
 
-/** What environments give as `from`, in the array that the field wants. */
+/** Returns values of the form `from` in an array of the field's dtype. */
 function column(
   name: string,
   field: BufferField,
@@ -132,7 +132,7 @@ function column(
         floats.set(values as never);
       }
       const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
-      // The buffer decides about numbers that are not finite.
+      // The buffer accepts or rejects non-finite numbers.
       const over = bits.findIndex(
         (one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]),
       );

@@ -1,23 +1,20 @@
-/** What a user brings: one environment, in the words of Gymnasium. */
+/** The interface of a user's environment, with Gymnasium's names. */
 import type { Box, Discrete } from './spaces.ts';
 
 /**
- * One observation: as many numbers as the observation space has, in one flat array. It is copied at
- * once.
+ * One observation: the numbers of the observation space, in one flat array. It is copied at once.
  */
 export type Observation = ArrayLike<number>;
 
 export interface Step {
-  /**
-   * what the environment shows behind the action; of an episode's last step its last observation
-   */
+  /** observation after the action, also after an episode's last step */
   readonly obs: Observation;
   readonly reward: number;
-  /** the episode ended by itself: nothing comes behind, the learner adds no value */
+  /** the task itself ended, so that the learner does not bootstrap */
   readonly terminated: boolean;
   /**
-   * the episode was cut, as by a time limit: the learner goes on with the value of `obs`; default
-   * false
+   * the episode was cut, for example by a time limit, so that the learner bootstraps from `obs`,
+   * default false
    */
   readonly truncated?: boolean;
 }
@@ -25,31 +22,31 @@ export interface Step {
 type Soon<T> = T | Promise<T>;
 
 /**
- * An environment steps itself, and is told when to begin anew. `A`: number for Discrete actions,
+ * An environment steps itself, and resets when reset() is called. `A`: number for Discrete actions,
  * Float32Array for boxes.
  */
 export interface Environment<A = never> {
   readonly observationSpace: Box;
   readonly actionSpace: Box | Discrete;
-  /** steps after which an episode is truncated; default: without a limit */
+  /** steps after which an episode is truncated, default: no limit */
   readonly maxEpisodeSteps?: number;
   /**
-   * Begins an episode and gives its first observation. Equal seeds give equal episodes; each
-   * episode gets another one.
+   * Begins an episode and returns its first observation. Equal seeds give equal episodes. Each
+   * episode gets another seed.
    */
   reset(seed: number): Soon<Observation | { readonly obs: Observation }>;
-  /** Of a box of actions the array is the caller's: it is good until the step is over. */
+  /** Takes a step. A box's action array is the caller's and valid until the step is over. */
   step(action: A): Soon<Step>;
   close?(): Soon<void>;
 }
 
-/** An environment of which the actions are not known. */
+/** An environment whose actions are of unknown type. */
 export type AnyEnvironment = Environment<never>;
 
-/** What a function that makes an environment is told. */
+/** The arguments of a function that makes an environment. */
 export interface EnvironmentContext<O = unknown> {
-  /** 0 … : of all environments of a collector pool; counted on for evaluations */
+  /** 0 … : number among all environments of a collector pool, continued for evaluations */
   readonly index: number;
-  /** what the pool, or train(), was given */
+  /** the options of the pool or of train() */
   readonly options: O;
 }

@@ -1,38 +1,38 @@
-/** Actions: a policy's, or random ones while it explores or has not learned anything yet. */
+/** Actions of a policy, or random ones while it explores or has no weights yet. */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { Spaces } from './spaces.ts';
 
-/** Acts for many environments at once: MlpPolicy, SacPolicy, Td3Policy, or yours. */
+/** Acts for many environments at once: MlpPolicy, SacPolicy, Td3Policy, or your own. */
 export interface Policy {
   /**
-   * newer weights, as the learner publishes them; copy what must last. Until the first come,
-   * actions are random.
+   * takes newer weights, as the learner publishes them (copy what must last). Actions are random
+   * until the first come.
    */
   load?(weights: Float32Array): unknown;
   /**
-   * for n observations, one behind the other, an action of each: an index, or the numbers of a box.
-   * Read before the next call.
+   * returns an action for each of n observations, which lie one after the other: an index, or the
+   * numbers of a box. Read before the next call.
    */
   act(obs: Float32Array, n: number): ArrayLike<number>;
 }
 
 /**
- * What is done besides what the policy says. Steps are those of all workers together, a worker's
- * times their number.
+ * Options of exploration. Steps are those of all workers together, estimated as a worker's steps
+ * times the number of workers.
  */
 export interface Explore {
-  /** so many steps at first are random; default 0 */
+  /** number of random steps at the beginning, default 0 */
   randomSteps?: number;
   /**
-   * a random action is kept for so many steps: gets further in environments that answer slowly.
-   * Default 1
+   * steps for which a random action is kept, which gets further in environments that react slowly,
+   * default 1
    */
   hold?: number;
   /**
-   * of Discrete actions: the share of random ones falls from `from` (default 1) to `to` over so
-   * many steps
+   * for Discrete actions: the share of random actions falls from `from` (default 1) to `to` over
+   * `steps` steps
    */
   epsilon?: { from?: number; to: number; steps: number };
 }
@@ -57,7 +57,7 @@ export function checkExplore(explore: Explore, spaces: Spaces): void {
     );
 }
 
-/** Chooses actions of `count` environments; the array is the same each time. */
+/** Chooses actions of `count` environments. Random actions always use the same array. */
 export class Explorer {
   readonly #spaces: Spaces;
   readonly #policy: Policy | null;
@@ -65,10 +65,12 @@ export class Explorer {
   readonly #random: Random;
   readonly #actions: Float32Array;
   readonly #workers: number;
-  /** what was last done at random, and for how many steps it is still kept; of each environment */
+  /**
+   * the last random action of each environment, and the number of steps for which it is still kept
+   */
   readonly #held: Float32Array;
   readonly #left: Int32Array;
-  /** of this worker */
+  /** steps of this worker */
   #steps: number;
   #acts: boolean;
 
@@ -102,7 +104,7 @@ export class Explorer {
     this.#acts = this.#policy !== null;
   }
 
-  /** For `n` observations of so many environments. */
+  /** Returns actions for the observations of `n` environments. */
   act(obs: Float32Array, n: number): ArrayLike<number> {
     const { randomSteps = 0, epsilon } = this.#explore;
     const steps = this.#steps * this.#workers;
@@ -119,7 +121,7 @@ export class Explorer {
     if (chosen.length !== n) return chosen;
     const { hold = 1 } = this.#explore;
     for (let i = 0; i < n; i++) {
-      // Held ones count as one draw each: the share of random steps stays what was asked for.
+      // A held action counts as one draw, so that the share of random steps stays as requested.
       if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share)))
         this.#draw(i);
       else this.#actions[i] = chosen[i] as number;
@@ -128,7 +130,7 @@ export class Explorer {
   }
 
   /**
-   * A random action of environment i, every one of the space as likely, or the one that is kept.
+   * Writes a random action of environment i, uniform over the space, or the one that is still kept.
    */
   #draw(i: number): void {
     const { action } = this.#spaces;

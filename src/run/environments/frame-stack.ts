@@ -1,7 +1,7 @@
 /**
- * What a policy sees of environments: the last observations of each, as floats. A policy may write
- * into what it sees, as one does that scales in place: frames that are shown again are kept apart
- * from it.
+ * The observations for a policy: the last ones of each environment, as floats. A policy may write
+ * into them, for example to scale them in place. Frames that are shown again are therefore kept
+ * elsewhere.
  */
 import type { TypedArray } from '../../base/dtype.ts';
 import type { SteppedSet } from './environment-set.ts';
@@ -9,16 +9,18 @@ import { Narrowing } from './narrow.ts';
 
 export class FrameStack {
   /**
-   * [count, stack, size]: oldest first. With one float32 observation each, the environments' own
-   * array.
+   * [count, stack, size], oldest first, or the environments' own array if the stack is one float32
+   * observation
    */
   readonly obs: Float32Array;
   readonly #set: SteppedSet;
   readonly #stack: number;
-  /** [count, stack, size], where the stack is more than one */
+  /** [count, stack, size], empty if the stack is one */
   readonly #frames: Float32Array;
   readonly #narrowing = new Narrowing('an observation');
-  /** the newest observations as float32, where those are stacked and of another dtype */
+  /**
+   * the newest observations as float32, if the stack is more than one and they have another dtype
+   */
   readonly #floats: Float32Array | null;
 
   constructor(set: SteppedSet, stack: number) {
@@ -31,23 +33,23 @@ export class FrameStack {
     this.#floats = stack === 1 || obs instanceof Float32Array ? null : new Float32Array(obs.length);
   }
 
-  /** Behind begin(). */
+  /** Call after begin(). */
   begin(): void {
     this.#look(() => true);
   }
 
-  /** Behind a step. */
+  /** Call after a step. */
   look(): void {
     const { skipped, terminated, truncated } = this.#set;
-    // An episode begins with the step that ended the one before, or with one that does nothing
-    // else.
+    // An episode begins with the step that ended the previous one, or with a skipped step.
     this.#look(
       skipped ? (i) => skipped[i] === 1 : (i) => terminated[i] === 1 || truncated[i] === 1,
     );
   }
 
   /**
-   * Before an episode's first observation stands that one, as a view of a TrajectoryBuffer has it.
+   * Fills the frames before an episode's first observation with that observation, as a view of a
+   * TrajectoryBuffer does.
    */
   #look(isFirst: (environment: number) => boolean): void {
     const { count } = this.#set;

@@ -1,17 +1,17 @@
-/** An environment out of a user's module. */
+/** Loads an environment from a user's module. */
 import { describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
 import { type EnvironmentSets, isEnvironmentProvider } from './environment-set.ts';
 
 type Make = (context: EnvironmentContext) => AnyEnvironment | Promise<AnyEnvironment>;
-/** What makes a module's environments: one at a time, or all of a thread's. */
+/** Makes a module's environments: one at a time, or all of a thread's. */
 export type EnvironmentMaker = Make | EnvironmentSets;
 type Made = new (context: EnvironmentContext) => AnyEnvironment;
 
 /**
- * The module's default export: a class, a function that gives an environment or a promise of one,
- * or what opens many.
+ * Returns the module's default export: a class, a function that returns an environment or a promise
+ * of one, or an opener of sets.
  */
 export async function environmentMaker(module: string): Promise<EnvironmentMaker> {
   const { default: made } = (await import(module)) as { default?: Make | Made | EnvironmentSets };
@@ -20,7 +20,7 @@ export async function environmentMaker(module: string): Promise<EnvironmentMaker
     throw typeError(
       `${module} must export an environment's class as its default, or a function that makes one; it exports ${describeValue(made)}`,
     );
-  // Only functions that are classes refuse to be called, so a class is known by its text.
+  // A class is recognized by its text, because of all functions only classes cannot be called.
   const isClass = /^class\b/.test(Function.prototype.toString.call(made));
   return isClass ? (context) => new (made as Made)(context) : (made as Make);
 }

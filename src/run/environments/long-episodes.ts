@@ -1,4 +1,6 @@
-/** Warns of an episode that does not end: an evaluation waits for the ends of its episodes. */
+/**
+ * Warns of an episode that does not end, because an evaluation waits for the ends of its episodes.
+ */
 const LONG_STEPS = 100_000;
 
 /**
@@ -7,7 +9,7 @@ const LONG_STEPS = 100_000;
  */
 export class LongEpisodes {
   readonly #warn: (environment: number) => void;
-  /** the step before which each environment's episode began; Infinity: it has none */
+  /** step before which each environment's episode began, Infinity without an episode */
   readonly #begun: Float64Array;
   #steps = 0;
   /** the step at which an episode may be long */
@@ -25,7 +27,7 @@ export class LongEpisodes {
     this.#begun[environment] = Number.POSITIVE_INFINITY;
   }
 
-  /** After each step of all. */
+  /** Call after each step of all environments. */
   step(): void {
     if (++this.#steps < this.#due) return;
     const oldest = this.#begun.reduce((least, at) => Math.min(least, at));
@@ -36,7 +38,7 @@ export class LongEpisodes {
   }
 }
 
-/** The warning, for whoever `environment` is. */
+/** Returns the warning. `environment`: how to name it. */
 export const longEpisode = (environment: string): string =>
   `${environment} has taken ${LONG_STEPS.toLocaleString('en-US')} steps in one episode, which has not ended: ` +
   'set maxEpisodeSteps of the environment, so that its episodes are truncated';

@@ -1,4 +1,6 @@
-/** Observations of another dtype as float32: what they lose is refused, or named once. */
+/**
+ * Observations of another dtype as float32. Overflow is rejected, and rounding is warned of once.
+ */
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 
@@ -10,7 +12,7 @@ export class Narrowing {
   readonly #name: (environment: number) => string;
   #warned = false;
 
-  /** `what`: the field that is converted, for errors; `name`: how they call the environments. */
+  /** `what`: the field that is converted, for errors. `name`: how errors name the environments. */
   constructor(what: string, name = (environment: number) => `environment ${environment}`) {
     this.#what = what;
     this.#name = name;
@@ -18,7 +20,7 @@ export class Narrowing {
 
   /**
    * Copies observations of `size` numbers each. Throws a RangeError for a finite number that
-   * float32 has not. Emits one process warning, ObservationWarning, for whole numbers that it
+   * overflows float32. Emits one process warning, ObservationWarning, for whole numbers that it
    * rounds.
    */
   copy(from: TypedArray, to: Float32Array, size: number): void {

@@ -1,6 +1,6 @@
 /**
- * What an environment shows and takes: a box of numbers, or one of so many actions. Gymnasium's
- * `Box` and `Discrete`, as plain objects.
+ * The spaces of observations and actions: a box of numbers, or one of n actions. They are
+ * Gymnasium's `Box` and `Discrete`, as plain objects.
  */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
@@ -12,14 +12,14 @@ import { highEnd, lowEnd, OPEN } from '../../base/float32.ts';
 export interface Box {
   /** [] is one number */
   readonly shape: readonly number[];
-  /** one number for all, or one for each; default: without an end. Boxes of actions have ends. */
+  /** one number for all, or one for each, default: unbounded. Boxes of actions are bounded. */
   readonly low?: number | ArrayLike<number>;
   readonly high?: number | ArrayLike<number>;
-  /** of observations; default float32. Actions are float32. */
+  /** dtype of observations, default float32. Actions are float32. */
   readonly dtype?: ObservationDType;
 }
 
-/** Numbers that a JavaScript array holds as they are. */
+/** Numbers that a JavaScript array holds exactly. */
 export type ObservationDType =
   | 'float32'
   | 'float64'
@@ -35,7 +35,7 @@ export interface Discrete {
   readonly n: number;
 }
 
-/** What an environment's spaces come to: checked, with defaults in place. */
+/** An environment's spaces, checked and with defaults in place. */
 export interface Spaces {
   readonly observation: {
     readonly shape: readonly number[];
@@ -48,14 +48,14 @@ export interface Spaces {
 export interface DiscreteActions {
   readonly kind: 'discrete';
   readonly n: number;
-  /** numbers that an action is stored as */
+  /** number of numbers in a stored action */
   readonly size: 1;
 }
 export interface BoxActions {
   readonly kind: 'box';
   readonly shape: readonly number[];
   readonly size: number;
-  /** each number's ends */
+  /** bounds of each number */
   readonly low: readonly number[];
   readonly high: readonly number[];
 }
@@ -70,11 +70,13 @@ const stored: readonly DType[] = [
   'int32',
   'uint32',
 ];
-/** Each number of an action has ends of its own in memory. */
+/** Each number of an action has its own bounds in memory. */
 const MAX_ACTION_NUMBERS = 2 ** 24;
 const isDiscrete = (space: object): space is Discrete => 'n' in space;
 
-/** Throws TypeError or RangeError naming the space and what it lacks. */
+/**
+ * Returns checked spaces. Throws a TypeError or RangeError that names the space and the problem.
+ */
 export function spacesOf(environment: { observationSpace: unknown; actionSpace: unknown }): Spaces {
   if (typeof environment !== 'object' || environment === null)
     throw typeError(
@@ -115,7 +117,7 @@ function actionsOf(space: unknown): Spaces['action'] {
       throw rangeError(
         `actionSpace needs low and high, numbers that are finite in float32; got ${low[i]} and ${high[i]}: an actor scales its actions to a box`,
       );
-  // Actions are float32. Whatever is clamped to these ends lies within those that were given.
+  // Actions are float32. An action that is clamped to these bounds lies within the given ones.
   const [least, most] = [low.map(lowEnd), high.map(highEnd)];
   const empty = least.findIndex((end, i) => !(end < (most[i] as number)));
   if (empty >= 0)
@@ -138,7 +140,7 @@ function boxed(name: string, space: unknown, also = ''): Box {
   return space as Box;
 }
 
-/** Each number's ends. */
+/** Returns the bounds of each number. */
 function ends(name: string, box: Box, size: number): { low: number[]; high: number[] } {
   const { low, high } = checkEnds(name, box, size);
   const each = (end: End): number[] =>
@@ -149,7 +151,8 @@ function ends(name: string, box: Box, size: number): { low: number[]; high: numb
 type End = number | ArrayLike<number>;
 
 /**
- * Makes no arrays: an observation may have millions of numbers, and its ends are only looked at.
+ * Checks bounds without making arrays: an observation may have millions of numbers, and its bounds
+ * are only read.
  */
 function checkEnds(name: string, box: Box, size: number): { low: End; high: End } {
   const checked = (end: 'low' | 'high', otherwise: number): End => {
@@ -174,7 +177,7 @@ function checkEnds(name: string, box: Box, size: number): { low: End; high: End 
   return { low, high };
 }
 
-/** Throws where two environments of one set differ. */
+/** Throws if two environments of one set have different spaces. */
 export function checkSameSpaces(one: Spaces, other: Spaces, which: string): void {
   if (JSON.stringify(one) === JSON.stringify(other)) return;
   throw rangeError(
@@ -182,7 +185,7 @@ export function checkSameSpaces(one: Spaces, other: Spaces, which: string): void
   );
 }
 
-/** In few words. */
+/** Describes spaces in a few words. */
 export function described({ observation, action }: Spaces): string {
   const sizes = (shape: readonly number[]) => shape.join('×') || 'one number';
   const acts =
@@ -190,7 +193,7 @@ export function described({ observation, action }: Spaces): string {
   return `observations ${sizes(observation.shape)} ${observation.dtype}, ${acts}`;
 }
 
-/** Zeros for `count` observations. */
+/** Returns zeros for `count` observations. */
 export const observationArray = (
   { observation: { dtype, size } }: Spaces,
   count: number,

@@ -1,6 +1,6 @@
 /**
- * A collector of environments: it makes them, acts for all at once, begins their episodes anew, and
- * brings their steps as the columns that the pool's buffer has. In a CollectorPool's thread.
+ * A collector of environments, in a CollectorPool's thread. It makes them, acts for all at once,
+ * resets finished episodes, and returns their steps as the columns that the pool's buffer has.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -19,29 +19,31 @@ import { LongEpisodes, longEpisode } from './long-episodes.ts';
 import { observationArray, type Spaces } from './spaces.ts';
 import { closeAll, EnvironmentList } from './vector-environment.ts';
 
-/** What the function that makes a policy is told. */
+/** The arguments of the function that makes a policy. */
 export interface PolicyContext<O = unknown> {
   readonly spaces: Spaces;
-  /** what the pool was opened with, cloned */
+  /** the pool's `options`, cloned */
   readonly options: O;
-  /** of random numbers: another one in each worker */
+  /** seed of random numbers, different in each worker */
   readonly seed: number;
   readonly worker: number;
 }
 
 export interface VectorCollectorOptions<O = unknown> {
-  /** makes one environment; or what opens all of a worker's at once, such as `gymnasium()` */
+  /** makes one environment, or opens all of a worker's at once, as `gymnasium()` does */
   make:
     | ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>)
     | EnvironmentSets;
-  /** per worker; default 1. For a TrajectoryBuffer each of the worker's lanes has one. */
+  /**
+   * environments per worker, default 1. For a TrajectoryBuffer each of the worker's lanes has one.
+   */
   environments?: number;
   /**
    * observations of each environment that the policy sees at once, oldest first: [environments,
-   * stack, …]; default 1
+   * stack, …], default 1
    */
   stack?: number;
-  /** makes what acts; default: random actions */
+  /** makes the policy, default: random actions */
   policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
   explore?: Explore;
 }
@@ -49,16 +51,16 @@ export interface VectorCollectorOptions<O = unknown> {
 /** Streams of a seed: environments take the even ones, workers the odd ones. */
 const seedsOf = (seed: number, environment: number) => new Random(seed, 2 * environment);
 const actionsOf = (seed: number, worker: number) => new Random(seed, 2 * worker + 1);
-/** … and these who is made anew. */
+/** Streams from here on are for collectors that are made anew. */
 const RESTARTS = 2 ** 21;
 /** Seeds of episodes: whole numbers that fit everywhere. */
 const SEEDS = 2 ** 31;
 
 /**
- * The default export of a collector's module: `export default vectorCollector({ make: () => new
- * MyEnvironment(), … })`. Rows get `obs nextObs actions rewards dones truncated terminated`,
- * whichever the ReplayBuffer has, or steps of `obs` and `actions` for a TrajectoryBuffer. What
- * environments give is checked; errors say which one, and in which step.
+ * Makes the default export of a collector's module: `export default vectorCollector({ make: () =>
+ * new MyEnvironment(), … })`. For a ReplayBuffer it returns those of `obs nextObs actions rewards
+ * dones truncated terminated` that the buffer has, for a TrajectoryBuffer steps of `obs` and
+ * `actions`. The results of environments are checked, and errors name the environment and the step.
  */
 export function vectorCollector<O = unknown>(
   options: VectorCollectorOptions<O>,
@@ -81,7 +83,7 @@ async function open<O>(
   context: CollectorContext<O>,
 ): Promise<Collector> {
   const { worker, workers, restarts, stepsBefore, options, writer, fields, report } = context;
-  // What is made anew does not play the same episodes again.
+  // A collector that is made anew does not repeat its episodes.
   const seed =
     restarts === 0 ? context.seed : new Random(context.seed, RESTARTS + restarts).below(SEEDS);
   if (writer !== null && environments !== undefined && environments !== writer.lanes)
@@ -139,7 +141,7 @@ async function open<O>(
   }
 }
 
-/** A worker's environments, made one by one where nothing makes them all. */
+/** Returns a worker's environments, made one by one unless `make` opens them all. */
 async function setOf<O>(
   make: VectorCollectorOptions<O>['make'],
   { first, count, options }: { first: number; count: number; options: O },

@@ -1,7 +1,7 @@
 /**
- * Several environments of one kind, stepped together: their observations lie in one array, one
- * behind the other. An episode that is over begins anew at once, and its last observation is kept
- * beside. What an environment gives is checked as it is copied.
+ * Several environments of one kind, stepped together. Their observations lie in one array, one
+ * after the other. A finished episode is reset at once, and its last observation is kept in
+ * `nextObs`. An environment's results are checked as they are copied.
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -29,13 +29,13 @@ class VectorEnvironment implements SteppedSet {
   readonly #returns: Float64Array;
   readonly #lengths: Float64Array;
   readonly #rests: Uint8Array;
-  /** a box's actions: each environment's part of `#actions` */
+  /** actions of all environments, and each environment's part of them */
   readonly #actions: Float32Array;
   readonly #parts: readonly Float32Array[];
   readonly #isFloat: boolean;
   #closed = false;
 
-  /** Nothing is reset yet. */
+  /** Resets no environment yet. */
   constructor(
     environments: readonly AnyEnvironment[],
     spaces: Spaces,
@@ -89,19 +89,19 @@ class VectorEnvironment implements SteppedSet {
         if (promised) late.push(promised);
       }
     } catch (error) {
-      // What was promised meanwhile is not left to nobody.
+      // Rejections of the promises made meanwhile are ignored.
       for (const promised of late) promised.catch(() => {});
       throw error;
     }
     if (late.length > 0) return Promise.all(late).then(() => {});
   }
 
-  /** What is late comes to nothing. */
+  /** Closes the set: results that come later are ignored. */
   close(): void {
     this.#closed = true;
   }
 
-  /** What a step gave; a promise where the next episode has to be waited for. */
+  /** Takes the results of a step. Returns a promise if the next episode's reset() returns one. */
   #arrive(i: number, step: Step): void | Promise<void> {
     if (this.#closed) return;
     if (typeof step !== 'object' || step === null)
@@ -145,8 +145,8 @@ class VectorEnvironment implements SteppedSet {
   }
 
   /**
-   * `last`: of a step that terminated. What it shows need not be finite: the buffer stores 0 for
-   * it, since nothing is learned from it.
+   * Copies an observation. `last`: of a terminated step, whose observation may be non-finite: the
+   * buffer stores 0 for it, because the learner does not use it.
    */
   #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string, last = false): void {
     const { size, shape } = this.spaces.observation;
@@ -171,7 +171,8 @@ class VectorEnvironment implements SteppedSet {
         to.fill(0 as never, start, start + size);
         return;
       }
-      // NaN and infinities, what becomes one in this precision, and what is no number at all.
+      // Rejects NaN and infinities, numbers that overflow this precision, and values of other
+      // types.
       if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(
           `${this.#name(i)}: ${by} gave ${describeValue(value)} as number ${j} of an observation${this.#when(i)}`,
@@ -194,7 +195,7 @@ class VectorEnvironment implements SteppedSet {
   }
 }
 
-/** Closes every environment, also when one of them throws; throws the first error then. */
+/** Closes every environment, even if one of them throws. Throws the first error afterwards. */
 export async function closeAll(environments: readonly AnyEnvironment[]): Promise<void> {
   const ends = await Promise.allSettled(
     environments.map(async (environment) => environment.close?.()),
@@ -203,7 +204,7 @@ export async function closeAll(environments: readonly AnyEnvironment[]): Promise
   if (failed) throw failed.reason;
 }
 
-/** Environments that were made one by one; closed together. */
+/** Environments that were made one by one and are closed together. */
 export class EnvironmentList implements EnvironmentSet {
   readonly count: number;
   readonly spaces: Spaces;
@@ -211,7 +212,7 @@ export class EnvironmentList implements EnvironmentSet {
   readonly #limits: Float64Array;
   #playing: VectorEnvironment | null = null;
 
-  /** Throws TypeError or RangeError for what is no environment, and where their spaces differ. */
+  /** Throws TypeError or RangeError for a wrong environment, and if their spaces differ. */
   constructor(environments: readonly AnyEnvironment[], name = (i: number) => `environment ${i}`) {
     this.#environments = environments;
     this.count = environments.length;
@@ -245,7 +246,7 @@ function checkedSpaces(environment: AnyEnvironment): Spaces {
   return spaces;
 }
 
-/** What reset() gave, without the object that may be around it. */
+/** Returns the observation from reset(), without the object that may be around it. */
 const bare = (first: Observation | { readonly obs: Observation }): Observation =>
   typeof first === 'object' && first !== null && 'obs' in first ? first.obs : first;
 

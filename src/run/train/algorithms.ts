@@ -1,6 +1,6 @@
 /**
- * The learners that train() knows: each by what it is told, the environment's spaces, and the
- * policy that acts by it in threads.
+ * The learners of train(), each made from its options and the environment's spaces, and the
+ * policies that act by them in threads.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -14,7 +14,8 @@ import { DqnPolicy, type QNetworkOptions, qNetworkKeys } from '../../learn/dqn/p
 import { described, type Spaces } from '../environments/spaces.ts';
 
 /**
- * Options of learners that follow from the environment, are train()'s own, or cannot be had here.
+ * Options of learners that follow from the environment, belong to train() itself, or are not
+ * supported here.
  */
 const elsewhere = [
   'obsDim',
@@ -29,11 +30,11 @@ const elsewhere = [
 ] as const;
 
 type Given<O> = Omit<O, (typeof elsewhere)[number] | 'batchSize'> & {
-  /** rows of a minibatch; default 256, of dqn 128 */
+  /** rows of a minibatch, default 256, for dqn 128 */
   batchSize?: number;
 };
 
-/** A learner by its name, with its options; the environment says how wide things are. */
+/** A learner by its name, with its options. Sizes follow from the environment. */
 export type LearnerChoice =
   | ({ algorithm: 'dqn' } & Given<DqnOptions>)
   | ({ algorithm: 'td3' } & Given<Td3Options>)
@@ -41,32 +42,32 @@ export type LearnerChoice =
 
 export type AnyLearner = DqnLearner | Td3Learner | SacLearner;
 
-/** What a policy is made of in a thread: plain data. */
+/** Plain data from which a thread makes a policy. */
 export interface PolicyPlan {
   readonly algorithm: LearnerChoice['algorithm'];
-  /** what an observation's numbers are multiplied by first */
+  /** factor by which an observation's numbers are multiplied first */
   readonly scale: number;
   readonly network: object;
 }
 
 export interface LearnerPlan {
   readonly policy: PolicyPlan;
-  /** numbers of what it sees: of all stacked observations */
+  /** numbers of all observations that it sees at once */
   readonly obsDim: number;
   readonly batchSize: number;
-  /** a tick holds a multiple of so many minibatches */
+  /** the number of minibatches of a tick is a multiple of this */
   readonly cycle: number;
   make(device: Device): AnyLearner;
 }
 
 const algorithms = ['dqn', 'td3', 'sac'] as const;
 
-/** Bytes of images become 0 to 1. */
+/** Scales bytes of images to 0 … 1. */
 const BYTE = 1 / 255;
 
 /**
- * Throws for a learner that the environment's spaces do not fit. `stack`: observations that it sees
- * at once.
+ * Returns a learner's plan. Throws if the environment's spaces do not fit the learner. `stack`:
+ * observations that it sees at once.
  */
 export function planOf(
   choice: LearnerChoice,
@@ -139,9 +140,9 @@ export function planOf(
 }
 
 /**
- * Stacked images lie one behind the other, as channels. Throws for bytes that look like [height,
- * width, channels], as Gymnasium's renderings have them: convolutions over them would learn, but
- * from rows of a picture as its channels.
+ * Returns the shape of stacked images, which lie one after the other, as channels. Throws for bytes
+ * that look like [height, width, channels], as in Gymnasium's renderings: convolutions over them
+ * would learn, but with rows of a picture as its channels.
  */
 function imageOf(
   { shape, dtype }: Spaces['observation'],
@@ -162,10 +163,10 @@ function imageOf(
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 const lcm = (a: number, b: number): number => (a > 0 && b > 0 ? (a * b) / gcd(a, b) : 1);
 
-/** What train() acts by. */
+/** The policy of a trained learner. */
 export type TrainedPolicy = DqnPolicy | SacPolicy | Td3Policy;
 
-/** What acts by the learner's published vector. `noise` is TD3's. */
+/** Returns the policy for the learner's published vector. `noise` is TD3's. */
 export function policyOf(
   { algorithm, network, scale }: PolicyPlan,
   { greedy, seed, noise }: { greedy: boolean; seed: number; noise: number },
@@ -175,6 +176,6 @@ export function policyOf(
   return new Td3Policy(network as never, { noise: greedy ? 0 : noise, seed });
 }
 
-/** What collectors need of it. */
+/** Returns the vector that collectors need from the learner. */
 export const publishedOf = (learner: AnyLearner) =>
   learner instanceof DqnLearner ? learner.parameters : learner.published;

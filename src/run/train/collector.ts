@@ -11,7 +11,7 @@ import { type PolicyPlan, policyOf } from './algorithms.ts';
 export interface TrainCollectorOptions {
   environment: string;
   environmentOptions: unknown;
-  /** of a ReplayBuffer; lanes say how many otherwise */
+  /** number for a ReplayBuffer (otherwise each lane has one) */
   environments: number;
   stack: number;
   policy: PolicyPlan;

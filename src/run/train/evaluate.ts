@@ -1,4 +1,4 @@
-/** Whole episodes of a policy as it is, apart from collecting and learning. */
+/** Evaluations: whole episodes of a fixed policy, apart from collecting and learning. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -11,23 +11,23 @@ import { FrameStack } from '../environments/frame-stack.ts';
 import { LongEpisodes, longEpisode } from '../environments/long-episodes.ts';
 import { EnvironmentList } from '../environments/vector-environment.ts';
 
-/** Each has a return and a length in what comes back. */
+/** The result has a return and a length for each. */
 const MAX_EPISODES = 2 ** 24;
 
 export interface EvaluateOptions {
   /**
-   * they are stepped together, the policy acts for all at once; they stay open. Or what was opened
-   * of `gymnasium()`
+   * environments that are stepped together while the policy acts for all at once, and that stay
+   * open, or the set opened by `gymnasium()`
    */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
   policy: Policy;
-  /** observations of each environment that the policy sees at once, oldest first; default 1 */
+  /** observations of each environment that the policy sees at once, oldest first, default 1 */
   stack?: number;
-  /** how many, each from its own seed; default 10 */
+  /** number of episodes, each with its own seed, default 10 */
   episodes?: number;
   /** default 0 */
   seed?: number;
-  /** ends it: rejects with the signal's reason */
+  /** ends it: evaluate() rejects with the signal's reason */
   signal?: AbortSignal;
 }
 
@@ -35,23 +35,26 @@ export interface Evaluation {
   readonly meanReturn: number;
   /** standard deviation of the returns */
   readonly deviation: number;
-  /** of each episode, in the order of their seeds */
+  /** return of each episode, in the order of their seeds */
   readonly returns: Float64Array;
   readonly lengths: Float64Array;
 }
 
-/** Streams of a seed that collectors do not use: they count from 0. */
+/** A stream of the seed that collectors do not use, because theirs count from 0. */
 const STREAM = 2 ** 20;
 const SEEDS = 2 ** 31;
-/** Milliseconds after which other work of the thread has its turn. */
+/** Milliseconds after which other work of the thread gets its turn. */
 const SLICE_MS = 8;
-/** A training evaluates the same environments again and again, and warns of them once. */
+/**
+ * Environments that have been warned of. A training evaluates the same ones repeatedly, and warns
+ * once.
+ */
 const warned = new WeakSet<object>();
 
 /**
- * Plays `episodes` episodes to their ends. Episode k begins with the same seed whatever the number
- * of environments. Other work of the thread goes on in between. Emits one process warning,
- * EvaluationWarning, when an episode has not ended after 100,000 steps.
+ * Plays `episodes` episodes to their ends. The seed of episode k does not depend on the number of
+ * environments. Other work of the thread runs in between. Emits one process warning,
+ * EvaluationWarning, if an episode has not ended after 100,000 steps.
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);
@@ -98,7 +101,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
 }
 
-/** No more environments than there are episodes. */
+/** Returns at most one environment per episode. */
 function setOf(
   environments: EvaluateOptions['environments'],
   episodes: number,
@@ -124,7 +127,7 @@ async function play(
   let since = performance.now();
   while (vector.going > 0) {
     const promised = vector.step(policy.act(seen.obs, vector.count));
-    // What never answers keeps nobody.
+    // A step that never resolves does not prevent the abort.
     if (promised) await orAborted(Promise.resolve(promised), signal);
     seen.look();
     long.step();

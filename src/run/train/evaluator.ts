@@ -1,6 +1,6 @@
 /**
- * Evaluations of a training: greedy episodes by the newest weights that it has published, in
- * environments beside its collectors'.
+ * Evaluations of a training: greedy episodes with the newest weights that it has published, in
+ * other environments than its collectors'.
  */
 
 import { Random } from '../../base/random.ts';
@@ -24,7 +24,7 @@ export class Evaluator {
   readonly #mailbox: WeightMailbox;
   readonly #environments: EnvironmentSet;
   readonly #stack: number;
-  /** each evaluation begins elsewhere */
+  /** each evaluation has another seed */
   readonly #random: Random;
   #version = 0;
 
@@ -41,7 +41,7 @@ export class Evaluator {
     this.#random = new Random(seed, STREAM);
   }
 
-  /** Takes up the newest weights, if there are others; or `weights`, in their place. */
+  /** Takes the newest weights, if they are new, or `weights` instead. */
   take(weights?: Float32Array): void {
     if (weights) this.weights.set(weights);
     else if (this.#mailbox.published === this.#version) return;
@@ -53,8 +53,8 @@ export class Evaluator {
   }
 
   /**
-   * Of the newest weights, or once more of those before; null when there are none yet, and when the
-   * signal ended it.
+   * Evaluates the newest weights, or once more the previous ones. Resolves with null before the
+   * first weights, and if the signal ended it.
    */
   async evaluate(
     episodes: number,
@@ -81,10 +81,10 @@ export class Evaluator {
   }
 }
 
-/** Stepped together, at most. */
+/** Most environments that are stepped together. */
 const MAX_ENVIRONMENTS = 10;
 
-/** The environments that an evaluator steps. */
+/** Opens the environments that an evaluator steps. */
 export async function openEvaluated(
   make: EnvironmentMaker,
   given: TrainOptions,
@@ -95,7 +95,8 @@ export async function openEvaluated(
   if (isEnvironmentProvider(make)) return make.open({ count, options });
   const made: AnyEnvironment[] = [];
   try {
-    // Collectors' are counted from 0. One at least says what the spaces are.
+    // The indices of collectors' environments begin at 0. At least one environment is made, for the
+    // spaces.
     while (made.length === 0 || (made.length < count && !signal?.aborted))
       made.push(await make({ index: workers * environments + made.length, options }));
     return new EnvironmentList(made, (i) => `environment ${i} of those that evaluate`);

@@ -1,12 +1,12 @@
 /**
- * How progress is shown: a terminal's lines are redrawn; a pipe, a file or a terminal without a
- * width gets lines that stay, or none.
+ * The display of progress. A terminal's lines are redrawn. A pipe, a file or a terminal without a
+ * width gets permanent lines, or none.
  */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 
 export interface Display {
-  /** what a terminal shows now; every line is cut to fit */
+  /** lines that a terminal shows now, each cut to fit */
   live?: () => readonly string[];
   /** a line for a pipe, once a second */
   line?: () => string;
@@ -16,8 +16,8 @@ const LIVE_MS = 150;
 const LINE_MS = 1000;
 
 /**
- * A line that reaches the last column would wrap, and so would the ^C that a terminal writes behind
- * it.
+ * Cuts a line. A line that reaches the last column would wrap, and so would the ^C that a terminal
+ * writes after it.
  */
 export function cut(line: string, columns: number): string {
   const most = columns - 3;
@@ -25,7 +25,7 @@ export function cut(line: string, columns: number): string {
 }
 
 /**
- * Shows the progress until the work is over. The live lines are gone then: what is printed next
+ * Shows the progress until the work is over, then removes the live lines, so that later output
  * stands alone.
  */
 export async function showProgress<T>(
@@ -47,7 +47,8 @@ export async function showProgress<T>(
     out.write(`${home()}${drawn}`);
     height = lines.length;
   };
-  // Some terminals do not know their width (a container's, a CI's): nothing can be redrawn there.
+  // Some terminals do not know their width (a container's, a CI's), so nothing can be redrawn
+  // there.
   const terminal = live !== undefined && out.isTTY === true && out.columns > 0;
   const show = terminal ? () => redraw(live()) : line && (() => out.write(`${line()}\n`));
   const timer = show && setInterval(show, terminal ? LIVE_MS : LINE_MS);

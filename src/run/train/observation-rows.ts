@@ -1,5 +1,5 @@
 /**
- * A batch's observations as the learner takes them: stacks and bytes become rows of floats, on the
+ * Converts a batch's observations for the learner: stacks and bytes become rows of floats, on the
  * device.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -10,7 +10,7 @@ type Batch = Readonly<Record<string, unknown>>;
 
 export class ObservationRows {
   readonly #scale: number;
-  /** [rows, stack × size]; null: the batch has them as they are wanted */
+  /** [rows, stack × size], null if the batch already has this form */
   readonly #rows: Readonly<Record<'obs' | 'nextObs', Tensor<'float32'>>> | null;
 
   constructor(device: Device, { converted, sampleCount, learner }: TrainPlan) {

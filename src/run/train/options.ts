@@ -1,4 +1,4 @@
-/** What train() is given, checked on entry. */
+/** The options of train(), checked on entry. */
 
 import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
@@ -12,94 +12,98 @@ import type { CurvePoint, TrainParts } from './progress.ts';
 
 export interface TrainOptions {
   /**
-   * module whose default export is the environment's class, or a function that makes one; each
-   * thread loads it
+   * module that each thread loads, whose default export is the environment's class, or a function
+   * that makes one
    */
   environment: URL;
-  /** what that is given as `options`; cloned */
+  /** `options` of the environment's class or function, cloned */
   environmentOptions?: unknown;
   learner: LearnerChoice;
   /** default 'auto' */
   device?: string;
   /**
-   * of weights, draws, environments and exploration; threads race, so two runs of one seed still
-   * differ. Default 0
+   * seed of weights, draws, environments and exploration, default 0 (threads race, so two runs with
+   * one seed still differ)
    */
   seed?: number;
-  /** collector threads; default 1 */
+  /** collector threads, default 1 */
   workers?: number;
-  /** environments of each; default 1 */
+  /** environments of each thread, default 1 */
   environments?: number;
   /**
-   * environment steps of the whole training, over all runs that resume each other; default 100,000
+   * environment steps of the whole training, over all runs that resume each other, default 100,000
    */
   steps?: number;
   /**
-   * seconds of the whole training, over all its runs, as in the result; default: no limit. The last
+   * seconds of the whole training, over all its runs, as in the result, default: no limit. The last
    * evaluation may take a tenth more.
    */
   seconds?: number;
   /**
-   * the mean return at which the training is solved, and over; a resumed training that has reached
-   * it is over at once
+   * the mean return at which the training is solved, and ends (a resumed training that has reached
+   * it ends at once)
    */
   goal?: number;
-  /** gradient steps for each environment step; default 1 */
+  /** gradient steps for each environment step, default 1 */
   updatesPerStep?: number;
   /**
-   * gradient steps of a tick; default 1, of a learner that moves parts every so many steps that
-   * many
+   * gradient steps of a tick, default: the learner's cycle, which is 1 unless it updates parts less
+   * often
    */
   minibatches?: number;
-  /** steps that the buffer holds; default 1,000,000, at most `steps` */
+  /** steps that the buffer holds, default 1,000,000 or `steps` if that is less */
   capacity?: number;
   /**
-   * steps before the first update; default 1,000. They are random, unless `explore` says otherwise.
+   * steps before the first update, default 1,000. They are random, unless `explore` says otherwise.
    */
   warmUp?: number;
-  /** rewards of so many steps in one row; default 1 */
+  /** steps whose rewards one row sums, default 1 */
   nStep?: number;
   /**
-   * observations that the learner sees at once, such as the last frames: [stack, …], oldest first;
+   * observations that the learner sees at once, such as the last frames: [stack, …], oldest first,
    * default 1
    */
   stack?: number;
-  /** rows that were far off are drawn more often; default false */
+  /** samples rows with a large TD error more often, default false */
   prioritized?: boolean;
-  /** default: random in the warm-up; of dqn epsilon falls from 1 to 0.05 over 10,000 steps */
+  /** default: random in the warm-up, and for dqn epsilon from 1 to 0.05 over 10,000 steps */
   explore?: Explore;
-  /** of td3: deviation of the noise on actions, in half widths of the box; default 0.1 */
+  /** for td3: deviation of the noise on actions, in half widths of the box, default 0.1 */
   noise?: number;
   evaluation?: {
-    /** environment steps between two looks; default a twentieth of all */
+    /** environment steps between two evaluations, default a twentieth of all */
     every?: number;
-    /** greedy episodes of a look; default 10 */
+    /** greedy episodes of an evaluation, default 10 */
     episodes?: number;
-    /** of the last look, and of the one that confirms the goal: with other seeds; default 100 */
+    /**
+     * episodes of the last evaluation, and of the one that confirms the goal, with other seeds,
+     * default 100
+     */
     confirm?: number;
   };
   /**
-   * where it is saved, every 60 s unless `every` says otherwise, and at its end. Where the folder
-   * holds a checkpoint of such a training, it goes on from there: its environments begin other
-   * episodes.
+   * saves into the folder every 60 s, unless `every` says otherwise, and at the end. If the folder
+   * holds a checkpoint of such a training, resumes it: its environments begin other episodes.
    */
   checkpoint?: { folder: string | URL; every?: string };
   /**
-   * npz file for what the buffer holds when it is over, as its dump() writes it; not where `signal`
-   * ended it
+   * npz file for the buffer's contents at the end, as its dump() writes it, not written if `signal`
+   * ended the training
    */
   dump?: string | URL;
-  /** ends it, with what has been reached */
+  /** ends the training, with the results so far */
   signal?: AbortSignal;
-  /** shows on the terminal how it goes; default false */
+  /** shows progress on the terminal, default false */
   display?: boolean;
-  /** told of each look */
+  /** called after each evaluation */
   onPoint?: (point: CurvePoint) => void;
-  /** given the parts before they run, and waited for: such as what serves a live page of them */
+  /**
+   * called with the parts before they run, and awaited, for example to serve a live page of them
+   */
   onOpen?: (parts: TrainParts) => unknown;
 }
 
-/** Counts: their least and most. Every collector waits at one limiter, which has room for 16. */
+/** Least and most of each count. Every collector waits at one limiter, which has room for 16. */
 const counts = {
   seed: [0],
   workers: [1, 16],
@@ -131,7 +135,7 @@ const others = [
   'onOpen',
 ];
 
-/** Without what is undefined: that is not given. */
+/** Returns the options without undefined ones, which count as omitted. */
 function defined<T extends object>(options: T): T {
   return Object.fromEntries(
     Object.entries(options).filter(([, value]) => value !== undefined),
@@ -139,8 +143,8 @@ function defined<T extends object>(options: T): T {
 }
 
 /**
- * The options without what is undefined, inside of them too. Throws for what can be said before the
- * environment is known.
+ * Returns the options without undefined ones, also inside of them. Throws for errors that are
+ * visible before the environment is known.
  */
 export function checkedTrain(given: TrainOptions): TrainOptions {
   checkKeys('train', given, [...Object.keys(counts), ...others]);
@@ -199,7 +203,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   return options;
 }
 
-/** What cannot be written is said before the training, not behind it. */
+/** Checks before the training that the file can be written. */
 function writablePath(path: string | URL): string {
   const to = checkPath('dump', path);
   try {

@@ -1,6 +1,6 @@
 /**
- * What a training is made of: what follows from its options and the environment's spaces, and the
- * parts that are opened by that.
+ * The plan of a training, from its options and the environment's spaces, and the parts that are
+ * opened by it.
  */
 import { rangeError } from '../../base/errors.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
@@ -24,7 +24,7 @@ export interface TrainPlan
   dump?: string | URL;
   learner: LearnerPlan;
   algorithm: LearnerChoice['algorithm'];
-  /** of one step */
+  /** discount of one step */
   gamma: number;
   explore: Explore;
   evaluation: { every: number; episodes: number; confirm: number };
@@ -35,11 +35,11 @@ export interface TrainPlan
   ticks: number;
   /** the buffer keeps each environment's steps in order */
   ordered: boolean;
-  /** the learner takes observations in another form than the batch has them */
+  /** the learner takes observations in another form than the batch's */
   converted: boolean;
 }
 
-/** With defaults in place. Throws for what the environment's spaces do not fit. */
+/** Returns the plan, with defaults in place. Throws if the environment's spaces do not fit. */
 export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const {
     seed = 0,
@@ -54,7 +54,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const bytes = spaces.observation.dtype === 'uint8';
   const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
   const all = workers * environments;
-  // A lane has its first row when it holds a window and what is behind it.
+  // A lane has its first row when it holds a window and the step after it.
   const least = ordered ? all * (nStep + stack + 1) : 2 * all;
   const lanes = ordered
     ? `, for ${all} environments with windows of ${nStep + stack - 1}`
@@ -62,7 +62,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
   if (ordered && warmUp < least)
     throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
-  // Rows of several steps bring their discounts; a learner takes those or its own.
+  // Rows of several steps have their own discounts. A learner takes those, or its own discount.
   const { gamma = 0.99, ...others } = choice ?? {};
   const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
   const { minibatches = learner.cycle } = options;
@@ -107,7 +107,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     gamma,
     environmentOptions: options.environmentOptions,
     checkpoint: options.checkpoint ?? null,
-    // All lanes are of one length.
+    // All lanes have the same length.
     capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
     evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
     learner,
@@ -133,7 +133,7 @@ export function limiterOf({
     samplesPerInsert,
     minSize: warmUp,
     gateAdd: true,
-    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
+    // At least a batch and an add. Twice that lets both sides work ahead instead of in turns.
     errorBuffer: 2 * (sampleCount + samplesPerInsert * environments * workers),
   });
 }

@@ -1,6 +1,5 @@
 /**
- * What train() reports while it goes on and at its end, and how that looks on a terminal and in a
- * file.
+ * The reports of train(), while it runs and at its end, and their form on a terminal and in a file.
  */
 
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
@@ -8,38 +7,38 @@ import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import type { CollectorPool } from '../collectors/collector-pool.ts';
 import type { TrainedPolicy } from './algorithms.ts';
 
-/** A look at the newest weights. */
+/** An evaluation of the newest weights. */
 export interface CurvePoint {
   /** environment steps of all collectors so far, and gradient steps of the learner */
   readonly steps: number;
   readonly updates: number;
   readonly seconds: number;
-  /** of so many greedy episodes: mean and standard deviation of their returns */
+  /** number of greedy episodes (below: mean and standard deviation of their returns) */
   readonly episodes: number;
   readonly meanReturn: number;
   readonly deviation: number;
 }
 
-/** How a training stands. */
+/** The state of a training. */
 export interface TrainProgress {
   readonly steps: number;
   readonly updates: number;
   readonly seconds: number;
   readonly episodes: number;
-  /** of the last episodes of each collector, which explore; NaN before the first */
+  /** mean return of the last episodes of each collector, which explore, NaN before the first */
   readonly meanReturn: number;
-  /** the learner's, smoothed over some fifty ticks */
+  /** the learner's scalars, smoothed over about fifty ticks */
   readonly scalars: Readonly<Record<string, number>>;
-  /** the last look */
+  /** the last evaluation */
   readonly point: CurvePoint | null;
   readonly waitingFor: string;
 }
 
-/** What a training is made of, for who wants to watch it; it is closed with the training. */
+/** The parts of a training, for watchers. They are closed with the training. */
 export interface TrainParts {
   readonly pipeline: ReplayPipeline;
   readonly collectors: CollectorPool;
-  /** where `checkpoint` asks for one */
+  /** set if option `checkpoint` is given */
   readonly checkpoint?: Checkpoint;
 }
 
@@ -47,25 +46,25 @@ export interface TrainResult {
   /** the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
   /**
-   * of the last evaluation that came to its end: `evaluation.confirm` greedy episodes,
-   * `evaluation.episodes` when the signal or `seconds` ended the last one; null without any
+   * mean return of the last evaluation that ended: `evaluation.confirm` greedy episodes, or
+   * `evaluation.episodes` if the signal or `seconds` ended the last one, null without any
    */
   readonly meanReturn: number | null;
   readonly steps: number;
   readonly updates: number;
-  /** of all runs that resume each other, as the option counts them */
+  /** seconds of all runs that resume each other, as the option counts them */
   readonly seconds: number;
   /** ended by the caller's signal */
   readonly interrupted: boolean;
-  /** by steps: a later look at as many steps replaces the one before */
+  /** by steps: a later evaluation at the same number of steps replaces the previous one */
   readonly curve: readonly CurvePoint[];
-  /** the learner's published vector that was looked at last */
+  /** the learner's published vector that was last evaluated */
   readonly weights: Float32Array;
-  /** acts greedily by it; encodeOnnx() takes it */
+  /** acts greedily by `weights`, accepted by encodeOnnx() */
   readonly policy: TrainedPolicy;
 }
 
-/** What a progress is held against. */
+/** Targets with which progress is compared. */
 interface Aims {
   readonly algorithm: string;
   readonly steps: number;
@@ -73,7 +72,7 @@ interface Aims {
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
-/** Three digits that count. */
+/** Formats a number with three significant digits. */
 const short = (value: number): string =>
   Math.abs(value) >= 100 || value === 0 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
 

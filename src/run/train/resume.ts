@@ -1,11 +1,10 @@
 /**
- * A training that is saved, and goes on from where it was: its options, its parts, and what train()
- * itself counts.
+ * A training that is saved and resumed: its options, its parts, and the counts of train() itself.
  *
- * The rule of a resumed training's options: one that the call gives replaces the saved one, with a
- * warning if they differ; one that the call does not give stays as saved. A new option of train()
- * belongs into `savedOptions()`, unless it says where the training runs or who watches it. Options
- * that the saved state does not allow to change are refused by Checkpoint.restore().
+ * Options of a resumed training: a given option replaces the saved one, with a warning if they
+ * differ. An omitted option stays as saved. A new option of train() belongs in `savedOptions()`,
+ * unless it says where the training runs or who watches it. Checkpoint.restore() refuses changes
+ * that the saved state does not allow.
  */
 
 import { describeValue } from '../../base/checks.ts';
@@ -23,20 +22,20 @@ import type { TrainPlan } from './plan.ts';
 import type { CurvePoint } from './progress.ts';
 
 /**
- * A mean return that was confirmed to reach the goal, and the weights that it is of: ticks under
- * way have made newer ones.
+ * A mean return that was confirmed to reach the goal, and its weights: ticks under way have made
+ * newer ones.
  */
 export interface Solved {
   readonly meanReturn: number;
   readonly weights: Float32Array;
 }
 
-/** What is counted from the beginning of the first run. */
+/** Counts from the beginning of the first run. */
 export interface TrainCounts {
   readonly ticks: number;
   readonly seconds: number;
   readonly curve: readonly CurvePoint[];
-  /** checkpoints of earlier versions do not have it */
+  /** missing in checkpoints of earlier versions */
   readonly solved?: Solved | null;
 }
 
@@ -48,7 +47,7 @@ interface TrainParts {
 }
 
 export class TrainCheckpoint implements AsyncDisposable {
-  /** of the run that this one goes on from; null where it begins */
+  /** counts of the run that this one resumes, null in a first run */
   readonly before: TrainCounts | null;
   /** for the pool */
   readonly collectors: unknown;
@@ -57,7 +56,7 @@ export class TrainCheckpoint implements AsyncDisposable {
   readonly #parts: CheckpointParts;
   #checkpoint: Checkpoint | null = null;
 
-  /** Gives the parts what the folder holds, if anything. Without a folder nothing is kept. */
+  /** Restores the folder's checkpoint, if any, into the parts. Without a folder nothing is kept. */
   static async of(
     plan: TrainPlan,
     parts: TrainParts,
@@ -90,7 +89,7 @@ export class TrainCheckpoint implements AsyncDisposable {
     this.before = restored && counted ? { ...counted, ticks: restored.tick + 1 } : null;
   }
 
-  /** From here on it is saved; null where it is not. */
+  /** Begins to save. Resolves with null without a folder. */
   async begin(
     collectors: CollectorPool,
     counts: () => Omit<TrainCounts, 'ticks'>,
@@ -102,7 +101,7 @@ export class TrainCheckpoint implements AsyncDisposable {
     return this.#checkpoint;
   }
 
-  /** Once more, while the collectors are still there. */
+  /** Saves once more, while the collectors still exist. */
   async last(): Promise<void> {
     await this.#checkpoint?.save();
   }
@@ -115,7 +114,7 @@ export class TrainCheckpoint implements AsyncDisposable {
 type Options = Readonly<Record<string, unknown>>;
 const plain = (options: object) => options as Options;
 
-/** What a checkpoint keeps of the options, with defaults in place. */
+/** The options that a checkpoint keeps, with defaults in place. */
 export type SavedOptions = Omit<
   TrainOptions,
   | 'environment'
@@ -130,11 +129,11 @@ export type SavedOptions = Omit<
 >;
 
 export interface Resumption {
-  /** the call's, and the saved ones that it does not give */
+  /** the call's options, and the saved ones that the call omits */
   readonly options: TrainOptions;
   /**
-   * Emits one process warning if the call gives others than the saved ones. For a checkpoint that
-   * was restored.
+   * Emits one process warning if the call's options differ from the saved ones. For a checkpoint
+   * that was restored.
    */
   warn(): void;
 }
@@ -142,7 +141,7 @@ export interface Resumption {
 /** Options whose own entries may be given one by one. */
 const nested = ['learner', 'explore', 'evaluation', 'epsilon'];
 const optimisers = ['actorOptimiser', 'criticOptimiser', 'temperatureOptimiser'];
-/** Options of learners for the first gradient step, and their defaults. */
+/** Options of learners that affect only the first gradient step, and their defaults. */
 const initial: Options = { initialTemperature: 1, firstUpdate: 0 };
 
 export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOptions): SavedOptions {
@@ -162,19 +161,20 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
     prioritized: plan.prioritized,
     explore: plan.explore,
     evaluation: plan.evaluation,
-    // The plan rounds it up to lanes of one length.
+    // The plan rounds the capacity up to lanes of one length.
     capacity: capacity ?? plan.capacity,
     ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
   };
 }
 
-/** Reads what the folder of `given.checkpoint` keeps. */
+/** Reads the options that the folder of `given.checkpoint` keeps. */
 export async function resumptionOf(given: TrainOptions): Promise<Resumption> {
   const { checkpoint } = given;
   const extra =
     checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
   const saved = extra?.options;
-  // Of another algorithm no option fits, and Checkpoint.restore() says so.
+  // For another algorithm the options do not fit, and Checkpoint.restore() throws an error that
+  // says so.
   if (!checkpoint || !saved || saved.learner?.algorithm !== given.learner?.algorithm)
     return { options: given, warn() {} };
   const [learner, savedLearner] = [plain(given.learner), plain(saved.learner)];
@@ -206,7 +206,7 @@ function merged(saved: Options, given: Options): Options {
 const isNested = (key: string, value: unknown): value is Options =>
   (nested.includes(key) || optimisers.includes(key)) && typeof value === 'object' && value !== null;
 
-/** The saved options of a learner without those that exclude a given one. */
+/** Returns the saved options of a learner without those that exclude a given one. */
 function withoutRivals(given: Options, saved: Options): Options {
   const left: Record<string, unknown> = { ...saved };
   if (given.algorithm === 'dqn' && given.targetEvery !== undefined) delete left.tau;
@@ -222,8 +222,8 @@ function withoutRivals(given: Options, saved: Options): Options {
 }
 
 /**
- * A text for each entry that both have and that differs. The learner names its own when it loads
- * its state.
+ * Returns a text for each entry that both have and that differs. The learner names its own when it
+ * loads its state.
  */
 function differences(given: Options, saved: Options, at = ''): string[] {
   return Object.entries(given).flatMap(([key, value]) => {

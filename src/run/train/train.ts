@@ -1,7 +1,7 @@
 /**
- * A training from an environment's module to a curve: buffer, learner, pipeline and collectors are
- * opened, run beside each other, looked at, and closed. What takes longer than this is written out
- * in examples/cartpole-dqn.
+ * A training from an environment's module to a curve. It opens buffer, learner, pipeline and
+ * collectors, runs them in parallel, evaluates, and closes them. examples/cartpole-dqn shows a
+ * longer training loop in full.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { callAfter } from '../../base/clock.ts';
@@ -45,22 +45,22 @@ import {
 } from './resume.ts';
 
 const COLLECTOR = new URL('./collector.js', import.meta.url);
-/** Between two looks at how far it is. */
+/** Milliseconds between two reads of the progress. */
 const LOOK_MS = 20;
-/** A stream of the seed for the rows that are drawn, which nobody else has. */
+/** A stream of the seed for sampling rows, which has no other use. */
 const STREAM = 2 ** 20 + 2;
-/** The last evaluation may take this part of `seconds` more. */
+/** Part of `seconds` that the last evaluation may take in addition. */
 const LAST_LOOK = 0.1;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
-/** Importance weights count more, the longer it trains: beta from here to 1. */
+/** The first beta, which grows to 1 during the training: importance weights count more and more. */
 const FIRST_BETA = 0.4;
 
 /**
- * Trains until the goal is reached, the steps or the seconds are over, or the signal says so. An
- * evaluation under way ends with them and is no point of the curve; the last one may take a tenth
- * of `seconds` more. Rejects when an environment, a collector or an actor fails; everything is
- * closed then, too.
+ * Trains until the goal is reached, the steps or the seconds are over, or the signal aborts. An
+ * evaluation under way ends with them and adds no point to the curve. The last evaluation may take
+ * a tenth of `seconds` more. Rejects if an environment, a collector or an actor fails. Everything
+ * is closed then, too.
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const resumption = await resumptionOf(checkedTrain(options));
@@ -90,9 +90,9 @@ class Training {
   readonly #scalars: Record<string, number> = {};
   #ticks = 0;
   #begin = performance.now();
-  /** when the run was over; the last look takes no part of it */
+  /** seconds at the end of the run, without the last evaluation */
   #seconds: number | null = null;
-  /** in this run or in one before it */
+  /** solved in this run or in an earlier one */
   #solved: Solved | null = null;
   #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
     steps: 0,
@@ -150,7 +150,7 @@ class Training {
     const reached = this.#solved && this.#solved.meanReturn >= plan.goal ? this.#solved : null;
     const dumped = async (result: TrainResult) => {
       if (plan.dump === undefined || result.interrupted) return result;
-      await pool.close(); // nobody adds any more
+      await pool.close(); // no more rows are added
       await buffer.dump(plan.dump);
       return result;
     };
@@ -173,7 +173,7 @@ class Training {
       stop.abort();
     });
     const running = pipeline.run({ ticks, signal, publishEvery: 1 });
-    // A run that is over, or a collector that failed, ends the look under way and the wait for the
+    // The end of the run, or a failed collector, ends the current evaluation and the wait for the
     // next one.
     const over = new AbortController();
     const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
@@ -188,9 +188,9 @@ class Training {
       stop.abort();
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
-      // A timer may be a little early; the next run is to find that nothing is left.
+      // A timer may be slightly early. The next run must find that no time is left.
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
-      // What was confirmed is not judged again.
+      // A confirmed result is not evaluated again.
       const last =
         solved === null && !plan.signal.aborted ? await this.#lastLook(evaluator, deadline) : null;
       const meanReturn = solved ?? last?.meanReturn ?? Number.NaN;
@@ -204,7 +204,7 @@ class Training {
     }
   }
 
-  /** What an earlier run had counted counts on. */
+  /** Continues the counts of an earlier run. */
   #goOn(before: TrainCounts | null): void {
     this.#begin = performance.now() - (before?.seconds ?? 0) * 1000;
     this.#ticks = before?.ticks ?? 0;
@@ -212,7 +212,7 @@ class Training {
     this.#solved = before?.solved ?? null;
   }
 
-  /** Null when the signal came before they were made. */
+  /** Resolves with null if the signal came before they were made. */
   async #collectors(
     buffer: ReplayBuffer | TrajectoryBuffer,
     mailbox: WeightMailbox,
@@ -238,8 +238,8 @@ class Training {
   }
 
   /**
-   * Null without weights, and when it was ended: an episode that never ends does not keep the
-   * training.
+   * Evaluates at the end. Resolves with null without weights, and if it was ended, so that an
+   * episode that never ends does not keep the training.
    */
   async #lastLook(evaluator: Evaluator, deadline: Deadline): Promise<CurvePoint | null> {
     const { evaluation, seconds, signal } = this.plan;
@@ -255,7 +255,9 @@ class Training {
     );
   }
 
-  /** `solved`: what was confirmed; `last`: the last evaluation, when it came to its end. */
+  /**
+   * `solved`: the confirmed mean return. `last`: the last evaluation, unless it was ended early.
+   */
   #result(
     { weights, policy }: Evaluator,
     solved: number | null,
@@ -279,8 +281,8 @@ class Training {
   }
 
   /**
-   * Looks every so many steps until the signal says that it is over; the confirmed mean return, or
-   * null.
+   * Evaluates every `evaluation.every` steps until the signal aborts. Returns the confirmed mean
+   * return, or null.
    */
   async #watch(
     evaluator: Evaluator,
@@ -289,7 +291,7 @@ class Training {
   ): Promise<number | null> {
     const { evaluation, goal, steps: all } = this.plan;
     const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
-    // A resumed training does not repeat the evaluations before it.
+    // A resumed training does not repeat earlier evaluations.
     let due = next(this.#collected().steps);
     while (!signal.aborted) {
       const { steps } = this.#collected();
@@ -297,7 +299,7 @@ class Training {
       if (steps >= due) {
         due = next(steps);
         const point = await this.#look(evaluator, evaluation.episodes, this.progress(), signal);
-        // Looking often does not flatter the result: others have to say the same.
+        // Frequent evaluations must not flatter the result: other episodes have to confirm it.
         if (point !== null && point.meanReturn >= goal) {
           const confirmed = await this.#look(
             evaluator,
@@ -315,9 +317,9 @@ class Training {
   }
 
   /**
-   * A look becomes a point of the curve; null without weights, or when it was ended. `again`: at
-   * the same weights as that one. A later look at as many steps replaces the one before: collectors
-   * may have waited for the learner in between.
+   * Evaluates, and adds a point to the curve. Returns null without weights, or if it was ended.
+   * `again`: evaluates the same weights as that point. A later evaluation at the same number of
+   * steps replaces the previous one, because collectors may have waited for the learner in between.
    */
   async #look(
     evaluator: Evaluator,

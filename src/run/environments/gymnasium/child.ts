@@ -1,7 +1,7 @@
 /**
- * The Python that steps environments: a process of its own, asked and answered over two pipes. A
- * thread that waits for it looks up every so often, so it can be ended; a process that died, or
- * says nothing for too long, is told of with its last words.
+ * The Python process that steps environments. It gets requests and answers over two pipes. A thread
+ * that waits for it wakes every 50 ms, so that it can be ended. If the process died or does not
+ * answer in time, the error contains its last output.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -27,12 +27,12 @@ import type { Greeting } from './frames.ts';
 import type { GymnasiumPlan } from './options.ts';
 
 const SCRIPT = `${packageRoot(import.meta.url)}src/run/environments/gymnasium/hotslot_gymnasium.py`;
-/** A wait is looked up from so often. */
+/** Milliseconds after which a wait is interrupted. */
 const SLICE_MS = 50;
-/** For closing its environments, and for telling where it was when it was silent. */
+/** Milliseconds for closing its environments, and for reporting its position after a timeout. */
 const ENDING_MS = 5000;
 const WORDS_MS = 2000;
-/** Of what it printed: what is told, and what is kept. */
+/** Bytes of its output: those in an error, and those that are kept. */
 const TOLD_BYTES = 4096;
 const KEPT_BYTES = 2 ** 20;
 const LOOK_EVERY = 4096;
@@ -48,7 +48,7 @@ export class Child {
   readonly #process: ChildProcess;
   readonly #handle: ChildHandle;
   readonly #plan: GymnasiumPlan;
-  /** what it printed, a file without a name; null: it goes to our own standard error */
+  /** file without a name for its output, null if that goes to our own standard error */
   readonly #printed: number | null;
   readonly #exit: Promise<number | null>;
   #exited = false;
@@ -62,7 +62,7 @@ export class Child {
     this.#handle = systemProcesses().openChild(PIPE_BYTES, ends);
     this.#printed = plan.output === 'shown' ? null : unnamedFile();
     const prints = this.#printed ?? 2;
-    // Its standard input ends with this thread, whatever becomes of it.
+    // Its standard input ends with this thread, however the thread ends.
     this.#process = spawn(plan.python, [SCRIPT], {
       stdio: ['pipe', prints, prints, ends[0]!, ends[1]!],
     });
@@ -75,12 +75,12 @@ export class Child {
       () => this.#gone(),
     );
     systemProcesses().childStarted(this.#handle, this.#process.pid ?? 0);
-    // Who forgets to close it can still end.
+    // A process that forgets to close this child can still end.
     this.#process.unref();
     (this.#process.stdin as unknown as { unref(): void } | null)?.unref();
   }
 
-  /** Rejects with what the user can do. */
+  /** Starts a process. Rejects with what the user can do. */
   static async start(plan: GymnasiumPlan, environments: number, kwargs: unknown): Promise<Started> {
     const child = new Child(plan);
     const { id, entry, vectorization, path } = plan;
@@ -89,7 +89,7 @@ export class Child {
       const asked = new TextEncoder().encode(
         JSON.stringify({ id, entry, vectorization, path, kwargs, environments }),
       );
-      // Through the pipe: an argument of a process holds 128 KiB.
+      // Sent through the pipe, because an argument of a process holds only 128 KiB.
       await child.#send(new Uint8Array(Uint32Array.of(asked.length).buffer), end);
       await child.#send(asked, end);
       const [text, more] = new Uint32Array((await child.#receive(8, end)).buffer);
@@ -103,7 +103,7 @@ export class Child {
     }
   }
 
-  /** Where it does not read, what it writes says why. */
+  /** Sends bytes. If the process does not read them, its answer says why. */
   async #send(bytes: Uint8Array, end: number): Promise<void> {
     await this.#moved(bytes, systemProcesses().writeChild, end);
   }
@@ -114,7 +114,7 @@ export class Child {
     return bytes;
   }
 
-  /** Without holding this thread. False: the other end is closed. */
+  /** Moves bytes without blocking this thread. Resolves with false if the other end is closed. */
   async #moved(
     bytes: Uint8Array,
     move: ReturnType<typeof systemProcesses>['readChild'],
@@ -131,7 +131,7 @@ export class Child {
     return true;
   }
 
-  /** What to say of a process that closed its pipes before its environments were there. */
+  /** Returns the error for a process that closed its pipes before its environments were made. */
   async #early(): Promise<Error> {
     const { name, python } = this.#plan;
     const code = await this.#ended(ENDING_MS).catch((error) => {
@@ -148,8 +148,7 @@ export class Child {
   }
 
   /**
-   * Sends a frame and waits for its answer. Throws when the process is gone, or silent for too
-   * long.
+   * Sends a frame and waits for its answer. Throws if the process is gone, or silent for too long.
    */
   exchange(request: Uint8Array, answer: Uint8Array): void {
     const addon = systemProcesses();
@@ -159,7 +158,7 @@ export class Child {
     if (++this.#exchanges % LOOK_EVERY === 0) this.#forgetWords();
   }
 
-  /** As many bytes of text, which follow an answer. */
+  /** Reads the text of `length` bytes that follows an answer. */
   text(length: number): string {
     const bytes = new Uint8Array(length);
     this.#move(bytes, systemProcesses().readChild, nowMs() + this.#plan.timeoutMs);
@@ -187,8 +186,8 @@ export class Child {
   }
 
   /**
-   * Ends the process: it closes its environments, and is killed where it does not. Rejects when
-   * closing them failed.
+   * Ends the process. It closes its environments, and is killed if it does not end in time. Rejects
+   * if closing them failed.
    */
   async close(): Promise<void> {
     if (!this.#open) return;
@@ -211,8 +210,9 @@ export class Child {
   }
 
   /**
-   * undefined: not yet, after so long. Rejects when it could not be started. Its timer keeps this
-   * process, as the other one does not.
+   * Resolves with the exit code, or with undefined if the process is still running after that time.
+   * Rejects if it could not be started. The timer keeps this process alive, because the child does
+   * not.
    */
   async #ended(milliseconds: number): Promise<number | null | undefined> {
     const stop = new AbortController();
@@ -229,7 +229,10 @@ export class Child {
     systemProcesses().childGone(this.#handle);
   }
 
-  /** Also while this thread's events do not turn: a child that ended stays a zombie until then. */
+  /**
+   * Returns whether the process ended, even if this thread's event loop does not turn. An ended
+   * child stays a zombie until it turns.
+   */
   #isDead(): boolean {
     if (this.#exited) return true;
     try {
@@ -246,7 +249,7 @@ export class Child {
     );
   }
 
-  /** Asks where it was, and ends it. */
+  /** Asks for its position, and ends it. */
   #silent(doing: string): Error {
     const { pid } = this.#process;
     const { name, timeoutMs } = this.#plan;
@@ -260,7 +263,7 @@ export class Child {
     );
   }
 
-  /** The end of what it printed. */
+  /** Returns the end of its output. */
   #words(): string {
     if (this.#printed === null) return '';
     const { size } = fstatSync(this.#printed);
@@ -278,7 +281,7 @@ export class Child {
 const said = (printed: string): string =>
   printed === '' ? '' : `; it printed at last:\n${printed}`;
 
-/** Only descriptors know it. */
+/** Opens a file that only its descriptor refers to. */
 function unnamedFile(): number {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
   try {

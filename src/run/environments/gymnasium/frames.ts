@@ -1,6 +1,6 @@
 /**
- * The frames that go between a collector and its Python, as hotslot_gymnasium.py says: requests of
- * one size, answers of another one, each part from a multiple of 8 on.
+ * The frames between a collector and its Python, as hotslot_gymnasium.py describes them. Requests
+ * have one size and answers another, and each part begins at a multiple of 8 bytes.
  */
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../../base/dtype.ts';
 import type { Spaces } from '../spaces.ts';
@@ -13,22 +13,23 @@ export interface Greeting {
   readonly count: number;
   readonly observation: { readonly shape: number[]; readonly dtype: string };
   /**
-   * low and high: null is no end on that side, and without them each number's ends follow in bytes
+   * low and high: null means unbounded on that side. Without them, each number's bounds follow in
+   * bytes.
    */
   readonly action: { n: number } | { shape: number[]; low?: number | null; high?: number | null };
   readonly autoreset: 'disabled' | 'same-step' | 'next-step';
 }
 
-/** What environments returned and their spaces do not have. */
+/** A value that environments returned and that their spaces do not contain. */
 export interface Fault {
   readonly gave: string;
-  /** null: it concerns all of them */
+  /** null if it concerns all of them */
   readonly environment: number | null;
 }
 
 /**
- * The greeting's spaces, as an environment has them; spacesOf() checks them. `ends`: float64, all
- * low ones and then all high ones.
+ * Returns the greeting's spaces in an environment's form, for spacesOf() to check. `ends`: float64,
+ * all lower bounds, then all upper bounds.
  */
 export function spacesIn(
   greeting: Greeting,
@@ -89,11 +90,12 @@ export class Request extends Frame {
 }
 
 export class Answer extends Frame {
-  /** not 0: the length of the Fault that follows, as JSON */
+  /** length of the Fault that follows as JSON, 0 without one */
   readonly fault: Uint32Array;
   readonly obs: TypedArray;
   /**
-   * of environments that began anew in the same step what they showed last; null where they do not
+   * last observations of episodes that ended in a step which began the next one, null in other
+   * modes
    */
   readonly finals: TypedArray | null;
   readonly rewards: Float64Array;

@@ -1,4 +1,4 @@
-/** Environments of Gymnasium, stepped by a Python of their own. */
+/** Environments of Gymnasium, stepped by a Python process. */
 import type { EnvironmentSet, EnvironmentSets } from '../environment-set.ts';
 import { type Spaces, spacesOf } from '../spaces.ts';
 import { Child } from './child.ts';
@@ -8,10 +8,10 @@ import { checkEnvironments, checkedGymnasium, type GymnasiumOptions } from './op
 import { GymnasiumSteps } from './steps.ts';
 
 /**
- * For `vectorCollector({ make })`, and as the default export of a module for train(): each
- * collector thread starts a process that makes its environments and steps them together. Errors
- * tell what Python printed. Needs a Python with numpy, and with Gymnasium for what is named by id.
- * Throws TypeError or RangeError for options.
+ * Returns an opener of Gymnasium environments, for `vectorCollector({ make })`, or as the default
+ * export of a module for train(). Each collector thread starts a process that makes its
+ * environments and steps them together. Errors contain Python's output. Needs a Python with numpy,
+ * and Gymnasium for environments named by id. Throws TypeError or RangeError for options.
  */
 export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
   const plan = checkedGymnasium(options);

@@ -1,7 +1,7 @@
 /**
- * Keyword arguments on their way to Python. JSON would lose some of them in silence (NaN,
- * undefined, Maps), so each value is sent with its kind, and one that Python cannot have as it is
- * throws with its name. hotslot_gymnasium.py reads them in value_of().
+ * Keyword arguments on their way to Python. JSON would silently lose some values (NaN, undefined,
+ * Maps), so each value is sent with its kind. A value without an equivalent in Python throws an
+ * error with its name. hotslot_gymnasium.py reads them in value_of().
  */
 import { describeValue } from '../../../base/checks.ts';
 import { dtypeOf, type TypedArray } from '../../../base/dtype.ts';
@@ -10,8 +10,8 @@ import { typeError } from '../../../base/errors.ts';
 type Sent = string | number | boolean | null | readonly Sent[];
 
 /**
- * All arguments as Python reads them; of one name the last one. Throws TypeError naming the
- * argument that cannot be sent.
+ * Returns all arguments in the form that Python reads. The last of two with the same name wins.
+ * Throws a TypeError that names the argument if it cannot be sent.
  */
 export function keywords(kwargs: unknown, more?: unknown): Sent {
   const all = new Map<string, Sent>();
@@ -29,7 +29,7 @@ export function keywords(kwargs: unknown, more?: unknown): Sent {
 function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   const prototype = Object.getPrototypeOf(value);
-  // Of another realm, such as a worker's vm, Object is another one.
+  // In another realm, such as a worker's vm, Object is another object.
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 

@@ -1,4 +1,4 @@
-/** What gymnasium() is told, checked. */
+/** The options of gymnasium(), checked. */
 import { resolve } from 'node:path';
 import { checkCount, checkKeys, checkPath, describeValue } from '../../../base/checks.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
@@ -6,34 +6,35 @@ import { keywords } from './keywords.ts';
 
 export interface GymnasiumOptions {
   /**
-   * a registered environment, such as 'HalfCheetah-v5'; 'ale_py:ALE/Pong-v5' imports a module first
+   * a registered environment, such as 'HalfCheetah-v5' ('ale_py:ALE/Pong-v5' imports a module
+   * first)
    */
   id?: string;
   /**
-   * instead of it 'module:function': what makes one environment, or, where it has a parameter
+   * instead of `id`: 'module:function', which makes one environment, or, if it has a parameter
    * `num_envs`, a vector environment in any of Gymnasium's three autoreset modes
    */
   entry?: string;
   /**
    * Keyword arguments: numbers, bigints, booleans, strings, null, typed arrays (as numpy arrays),
-   * arrays, plain objects and Maps (as dicts). `environmentOptions` of train(), or the options of
-   * the pool, replace those of the same name.
+   * arrays, plain objects and Maps (as dicts). `environmentOptions` of train() and the options of
+   * the pool replace those of the same name.
    */
   kwargs?: Readonly<Record<string, unknown>>;
   /**
-   * of an id: as `gymnasium.make_vec` takes it. Default: environments stepped in turn, each begun
-   * with a seed of its own
+   * with `id`: the argument of `gymnasium.make_vec`, default: environments stepped in turn, each
+   * with its own seed
    */
   vectorization?: 'sync' | 'async' | 'vector_entry_point';
-  /** folder of the module; default: the current one */
+  /** folder of the module, default: the current one */
   path?: string | URL;
   /** default 'python3' */
   python?: string;
-  /** seconds within which a step has to be over, and the beginning; default 60 */
+  /** seconds within which a step or the start must end, default 60 */
   timeout?: number;
   /**
-   * what it prints: 'kept' for errors to tell the end of, or 'shown' on standard error; default
-   * 'kept'
+   * destination of its output: 'kept', so that errors contain its end, or 'shown' on standard
+   * error, default 'kept'
    */
   output?: 'kept' | 'shown';
 }
@@ -47,13 +48,13 @@ export interface GymnasiumPlan {
   python: string;
   timeoutMs: number;
   output: 'kept' | 'shown';
-  /** how errors call it */
+  /** its name in errors */
   name: string;
 }
 
 const modes = ['sync', 'async', 'vector_entry_point'];
 
-/** Throws TypeError or RangeError naming the option. */
+/** Throws a TypeError or RangeError that names the option. */
 export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   checkKeys('gymnasium', options, [
     'id',
@@ -98,7 +99,7 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   if (output !== 'kept' && output !== 'shown')
     throw rangeError(`output must be 'kept' or 'shown', got ${describeValue(output)}`);
   const folder = checkPath('gymnasium: path', path === '' ? '.' : path);
-  // A name alone is looked up in PATH.
+  // A name without a slash is looked up in PATH.
   const program = python.includes('/') ? resolve(python) : python;
   const timeoutMs = timeout * 1000;
   return {
@@ -114,6 +115,6 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   };
 }
 
-/** Of the environments that one process steps. */
+/** Checks the number of environments that one process steps. */
 export const checkEnvironments = (count: number): number =>
   checkCount('environments', count, 1, 2 ** 16);

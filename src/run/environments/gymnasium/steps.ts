@@ -1,4 +1,4 @@
-/** Episodes of environments that Python steps, in each of Gymnasium's three ways to begin anew. */
+/** Episodes of environments that Python steps, in each of Gymnasium's three autoreset modes. */
 import { describeValue } from '../../../base/checks.ts';
 import type { TypedArray } from '../../../base/dtype.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
@@ -12,11 +12,11 @@ interface StepsSetup {
   count: number;
   request: Request;
   answer: Answer;
-  /** sends the request and waits for the answer, or what is wrong with it */
+  /** sends the request, waits for the answer, and returns its fault or null */
   ask: (operation: number) => Fault | null;
   autoreset: Greeting['autoreset'];
   hooks: EpisodeHooks;
-  /** of all environments, in errors */
+  /** name of all environments, in errors */
   name: string;
 }
 
@@ -34,7 +34,7 @@ export class GymnasiumSteps implements SteppedSet {
   readonly #returns: Float64Array;
   readonly #lengths: Float64Array;
   readonly #rests: Uint8Array;
-  /** of next-step: the episode is over, and the next step begins another one */
+  /** in next-step mode: the episode is over, and the next step begins another one */
   readonly #over: Uint8Array;
 
   constructor(setup: StepsSetup) {
@@ -79,7 +79,7 @@ export class GymnasiumSteps implements SteppedSet {
     }
   }
 
-  /** Whether the episode is over. */
+  /** Takes the results of environment i's step. Returns whether the episode ended. */
   #arrive(i: number): boolean {
     const { answer, hooks, request } = this.#setup;
     const { skipped } = this;
@@ -111,7 +111,10 @@ export class GymnasiumSteps implements SteppedSet {
     return true;
   }
 
-  /** One that rests goes on all the same: they are stepped together, and nobody looks at it. */
+  /**
+   * Begins an episode. An environment that rests is still stepped with the others, but its results
+   * are ignored.
+   */
   #nextEpisode(i: number): void {
     const { request, hooks } = this.#setup;
     this.#returns[i] = this.#lengths[i] = 0;
@@ -139,8 +142,8 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   /**
-   * In next-step mode a policy acts once more for an episode that is over, and its action is
-   * ignored: it sees 0 for NaN.
+   * Replaces non-finite numbers by 0 for the policy. In next-step mode it acts once more for an
+   * episode that is over, and its action is ignored.
    */
   #clean(): void {
     const { size, dtype } = this.spaces.observation;
@@ -151,8 +154,8 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   /**
-   * Throws for NaN and infinities. `last`: they may be in the observation of a terminated step, of
-   * which the buffer stores 0.
+   * Copies observations. Throws for NaN and infinities. `last`: they are allowed in the observation
+   * of a terminated step, for which the buffer stores 0.
    */
   #copy(from: TypedArray, to: TypedArray, by: string, last = false): void {
     const { size, dtype } = this.spaces.observation;
