@@ -1,6 +1,6 @@
 /**
- * Averages parameters behind a tick, in poll's thread: the graph has brought them to the host; they
- * are told to the group, and when all others' are there, their mean is written over them, and into
+ * Averages parameters after a tick, in poll's thread. The graph has brought them to the host, and
+ * they are sent to the group. When all others' are there, their mean is written over them, and into
  * the version that the tick publishes. The slot stays Replaying until that is done on the device
  * too, and replay launches nothing meanwhile.
  */
@@ -18,8 +18,8 @@ import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-control.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 /**
- * How long a thread looks for what is nearly there, and how long it sleeps between two looks then:
- * an eighth of what it has waited.
+ * How long a thread looks for what is nearly there. Between two looks it sleeps an eighth of what
+ * it has waited, within these bounds.
  */
 const LOOK_MS = 0.05;
 const MIN_NAP_MS = 0.05;
@@ -72,7 +72,7 @@ export class Averager {
 
   /**
    * Sends, or looks what has been sent. True: the mean is on its way to the device, and `spent` was
-   * recorded behind it.
+   * recorded after it.
    */
   advance(slot: number, sequence: number, spent: number): boolean {
     const rank = this.#rank;
@@ -97,13 +97,13 @@ export class Averager {
       const outcome = rank.outcome();
       if (!outcome.averages) return this.#endWithout(sequence, outcome.ended as Ended);
       rank.average(this.#values);
-      // What goes wrong from here on is the end of the group: the others have this rank's part, and
-      // it would not have theirs.
+      // A failure from here on is the end of the group: the others have this rank's part, and it
+      // would not have theirs.
       rank.failing(() => this.#write(slot, spent));
       this.#written = true;
       this.#ended = outcome.ended;
     }
-    // Now and then it is what the device has of it that is compared.
+    // Now and then the device's values of the mean are compared.
     if (rank.isCompared && !rank.failing(() => this.#readBack(spent))) return false;
     if (this.#ended) this.#end(sequence, this.#ended);
     this.#pass(sequence);
@@ -113,8 +113,8 @@ export class Averager {
   }
 
   /**
-   * Parts of an exchange that this rank left come before the next one: true, none are missing; or
-   * how the run ends without them.
+   * Looks for the parts of an exchange that this rank left, which come before the next one. Returns
+   * true if none are missing, false while some are, or how the run ends without them.
    */
   #settle(): boolean | Ended {
     const rank = this.#rank;
@@ -134,8 +134,8 @@ export class Averager {
   }
 
   /**
-   * There is no mean: the parameters stay this learner's own, and the run ends with this tick.
-   * `spent` is done already.
+   * Ends the run with this tick and without a mean: the parameters stay this learner's own. `spent`
+   * is done already.
    */
   #endWithout(sequence: number, ended: Ended): true {
     this.#end(sequence, ended);
@@ -164,7 +164,7 @@ export class Averager {
     this.#ended = null;
   }
 
-  /** Looks for a moment whether all is there; else how long the thread may sleep. */
+  /** Looks for a moment whether all is there. If not, returns how long the thread may sleep. */
   soon(): number {
     if (this.#rank.lookFor(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
     return Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, (performance.now() - this.#begin) / 8));

@@ -10,15 +10,15 @@ import { type Role, roles } from '../src/engine/ring/slot.ts';
 import type { PollActor } from './poll.ts';
 
 export class Hosted {
-  /** in the order of a slot's life; another array when other roles are hosted */
+  /** in the order of a slot's life, another array when other roles are hosted */
   actors: readonly Actor[] = [];
-  /** the actor that works, or did last; undefined before one does */
+  /** the actor that works, or did last, undefined before one does */
   working: Actor | undefined;
   readonly #longPack: boolean;
   readonly #ring: Ring;
   readonly #thread: number;
   readonly #make: (hosted: readonly Role[]) => Actor[];
-  /** the table that was read last; null before any was */
+  /** the table that was read last, null before any was */
   #hosting: Hosting | null = null;
   #missing: readonly Role[] = [];
 
@@ -45,12 +45,12 @@ export class Hosted {
   get poll(): PollActor | undefined {
     return this.actors.find((actor): actor is PollActor => actor.role === 'poll');
   }
-  /** An actor waits for what rings no bell. */
+  /** An actor waits for something that rings no bell. */
   get waitsUnrung(): boolean {
     return this.actors.some(({ waitsUnrung }) => waitsUnrung);
   }
 
-  /** Each actor once, in the order of a slot's life; how much they did. */
+  /** Lets each actor work once, in the order of a slot's life. Returns how much they did. */
   work(): number {
     let done = 0;
     for (const actor of this.actors) {

@@ -1,5 +1,5 @@
 /**
- * The other small role on pack's thread, where rows live on the device: orders copies of what
+ * The other small role on pack's thread, if rows live on the device: orders copies of what
  * collectors added, span by span, on a copy stream of its own. Poll sees them done. Rules
  * DeviceRows-1 to DeviceRows-9: src/engine/device-rows/control-block.ts.
  */
@@ -30,7 +30,7 @@ export class Ingest {
     this.#hostBuffers = hostBuffers;
   }
 
-  /** Spans that were ordered now. */
+  /** Orders the spans that can be copied now. Returns how many. */
   work(): number {
     const { words, shared } = this.#rows;
     let ordered = 0;
@@ -41,9 +41,9 @@ export class Ingest {
       const { visible } = words;
       const { capacity } = this.#rows.buffer;
       if (words.submitted === 0) this.until = committed;
-      // What writers have gone over, or the device has no place for, is not copied: the copy begins
-      // behind it, when nothing else is on the way. A quarter of the buffer further on where the
-      // last one was gone over in its turn.
+      // Rows that writers have gone over, or that the device has no place for, are not copied: the
+      // copy begins after them, when nothing else is on the way. If the last copy was gone over in
+      // its turn, this one begins a quarter of the buffer further on.
       const oldest = Math.max(this.#rows.lost, committed - shared.places);
       const lapped = from < oldest;
       if (lapped && words.underWay > 0) break;

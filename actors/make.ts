@@ -22,14 +22,14 @@ import { SubmitActor } from './submit.ts';
 
 /**
  * How poll looks at a device that does not ring. A sleep takes tens of microseconds more than was
- * asked for: little beside an update of milliseconds, much beside a shorter one.
+ * asked for: little compared with an update of milliseconds, much compared with a shorter one.
  */
 const EAGER = { sleepNs: 10_000, spinNs: 2_000_000 };
 const SPARING = { sleepNs: 50_000, spinNs: 20_000 };
 
 /**
- * Makes the actors of these roles; without a bell for a caller that steps them itself and so helps
- * the device in its looks.
+ * Makes the actors of these roles. They have no bell for a caller that steps them itself and so
+ * helps the device in its looks.
  */
 export function makeActors(
   setup: ActorSetup,

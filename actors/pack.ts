@@ -1,9 +1,9 @@
 /**
  * Packs a requested tick's rows into the slot's host buffer. Requested → Packed. Takes the
  * snapshot: waits until the buffer holds what the request asks for, then draws and gathers from
- * what is there. Hosts the requester, and the ingest where rows live on the device. By priorities
- * it owns the tree: before it draws sequence s it takes up what the learner wrote for s − depth,
- * whose slot this was.
+ * what is there. Hosts the requester, and the ingest if rows live on the device. If draws are by
+ * priorities it owns the tree: before it draws sequence s it takes up what the learner wrote for s
+ * − depth, whose slot this was.
  */
 import { nowMs } from '../src/base/clock.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
@@ -55,7 +55,8 @@ export class PackActor implements Actor {
     const packing = this.#packer.pack(slot, record);
     if (packing === Packing.waits) {
       ring.header.setGate(Gate.rows);
-      // A run that is to end waits for no steps: what nothing can be drawn for was never asked.
+      // A run that is to end does not wait for steps: a request that nothing can be drawn for was
+      // never asked.
       return made + (ring.header.mode === Mode.paused ? this.#requester.takeBack(slot) : 0);
     }
     if (packing === Packing.more) return made + 1;
@@ -70,7 +71,7 @@ export class PackActor implements Actor {
     return made + 1;
   }
 
-  /** What an earlier run drew is not drawn again. */
+  /** Passes on a batch that an earlier run drew, without drawing it again. */
   #packedBefore(slot: number, record: Float64Array): number {
     const params = this.#hostBuffers.params(slot);
     record[Field.snapshotPtr] = params[Param.snapshotPtr] as number;

@@ -21,7 +21,9 @@ import type { Bell } from '../src/shm/bell.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 import type { Averager } from './averager.ts';
 
-/** Of a copy's time: it is over when the slot is Free, and measured then. */
+/**
+ * Copy time that is not measured yet: the copy is over when the slot is Free, and measured then.
+ */
 const UNMEASURED = -2;
 
 interface PollSetup {
@@ -31,19 +33,18 @@ interface PollSetup {
   device: number;
   mailbox: WeightVersions | null;
   mailboxReadback: number;
-  /** the thread's bell; null when the caller steps the actors inline */
+  /** the thread's bell, null when the caller steps the actors inline */
   bell: Bell | null;
-  /** how long one look may help the device: 0 where the thread helps while it waits */
+  /** how long one look may help the device: 0 if the thread helps while it waits */
   helpNs: number;
   sleepNs: number;
   spinNs: number;
   /**
-   * rows that live on the device: their spans are watched too; null where rows travel with each
-   * batch
+   * rows that live on the device, whose spans are watched too, null if rows travel with each batch
    */
   rows: AttachedDeviceRows | null;
   /**
-   * in autonomous runs, pass a slot on without a look at its copy: replay orders the update behind
+   * in autonomous runs, pass a slot on without a look at its copy: replay orders the update after
    * it on the device
    */
   passOn: boolean;
@@ -117,7 +118,7 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Returns when an event is done or the bell's count is no longer `seen`, at the latest after
+   * Returns when an event is done or the bell's count differs from `seen`, at the latest after
    * `ms`.
    */
   wait(seen: number, ms: number): void {
@@ -169,8 +170,8 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Rows whose copies are over count (DeviceRows-2): the event was seen, and `reserved` is read
-   * behind that.
+   * Counts rows whose copies are over (DeviceRows-2): the event was seen, and `reserved` is read
+   * after that.
    */
   #passSpans(): number {
     const { rows } = this.#setup;
@@ -212,12 +213,13 @@ export class PollActor implements Actor {
   }
 
   /**
-   * The version that this tick's replay wrote, if any, unless its weights are no finite numbers.
+   * Publishes the version that this tick's replay wrote, if any, unless its weights are not finite.
    */
   #publish(mailbox: WeightVersions, record: Float64Array): void {
     const { run, bells } = this.#ring;
     const version = record[Field.version] as number;
-    // A dead poll actor may have published it already: versions go up by one, so the count tells.
+    // A dead poll actor may have published it already: versions go up by one, so the count shows
+    // that.
     if (version <= mailbox.published) return;
     const { mailboxReadback } = this.#setup;
     if (mailboxReadback) {
@@ -231,12 +233,15 @@ export class PollActor implements Actor {
       mailbox.refuse(version);
       record[Field.version] = 0;
     }
-    // Replay may hold the last tick of a run back until a buffer is free, or until there will be no
-    // version.
+    // Replay may hold the last tick of a run back until a buffer is free, or until it is clear that
+    // no version comes.
     bells.of('replay').ring();
   }
 
-  /** The update is over, and its average is not: `spent` is recorded a second time behind that. */
+  /**
+   * Whether the update is over and its average is not. Then `spent` is recorded a second time after
+   * the average.
+   */
   #averages(slot: number, record: Float64Array): boolean {
     const { averager, slots } = this.#setup;
     // Manual updates are the caller's.

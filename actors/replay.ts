@@ -1,6 +1,6 @@
 /**
- * Replays the learner's graph on a hot slot, and `spent` behind it. Ready → Replaying, in
- * autonomous runs; manual ticks are spent by the caller. An update is applied exactly once,
+ * Launches the learner's graph on a hot slot, and records `spent` after it. Ready → Replaying, in
+ * autonomous runs. Manual ticks are spent by the caller. An update is applied exactly once,
  * whatever dies when (Slot-8).
  */
 import { answered } from '../src/base/addon.ts';
@@ -19,7 +19,7 @@ interface ReplaySetup {
   ring: Ring;
   hostBuffers: HostBuffers;
   slots: SharedSlots;
-  /** orders the compute stream behind the slot's copy, and makes a deferred one */
+  /** orders the compute stream after the slot's copy, and makes a deferred one */
   backend: AttachedTransferBackend;
   mailbox: WeightVersions | null;
 }
@@ -34,8 +34,8 @@ export class ReplayActor implements Actor {
   readonly #times = new Float64Array(2);
   #replayer: Replayer | null = null;
   /**
-   * the first slot may have been launched by an actor that died; unknown until the stream is
-   * drained
+   * the first slot may have been launched by an actor that died, which is unknown until the stream
+   * is drained
    */
   #unsure = true;
   /** manual ticks went by: the place must be found again */
@@ -83,8 +83,8 @@ export class ReplayActor implements Actor {
   }
 
   /**
-   * The parameters behind this tick of the run are being averaged: poll rings when the mean is on
-   * its way to the device.
+   * Whether the parameters after this tick of the run are being averaged. Poll rings when the mean
+   * is on its way to the device.
    */
   #averages(sequence: number): boolean {
     const { run, header } = this.#ring;
@@ -100,8 +100,7 @@ export class ReplayActor implements Actor {
     let at = -1;
     if (this.#publishes(record)) {
       const place = this.#nextVersion();
-      // Both spare buffers are being written: the debt goes to a later tick, unless there may be
-      // none.
+      // Both spare buffers are being written: the debt goes to a later tick, unless none may come.
       if (place === null && (mode === Mode.paused || ring.run.isLast(sequence))) return false;
       this.#owed = place === null;
       record[Field.version] = place?.version ?? 0;
@@ -110,8 +109,8 @@ export class ReplayActor implements Actor {
     const home = this.#setup.slots.homes[slot];
     if (this.#unsure && home !== undefined)
       answered(nativeMemory().copyOut(home, this.#setup.hostBuffers.readbackBytes(slot)));
-    // The graph's last act is to write sequence + 1 to the slot's mark: what it has seen is not
-    // launched again (Slot-8).
+    // The graph's last act is to write sequence + 1 to the slot's mark: a sequence that the mark
+    // has seen is not launched again (Slot-8).
     const applied = this.#unsure && this.#setup.hostBuffers.mark(slot)[0] === sequence + 1;
     this.#unsure = false;
     if (applied) answered(replayer.mark(slot, at));
@@ -132,7 +131,8 @@ export class ReplayActor implements Actor {
     const { run } = this.#ring;
     if (!mailbox || !run.hasWeights || !run.mayPublish) return false;
     this.#orphans ??= this.#findOrphans(mailbox, record);
-    // What a dead actor began was due. What poll refused is not: its places wait for what will be.
+    // A version that a dead actor began was due. A version that poll refused is not: its place
+    // waits for a later one.
     const due = this.#orphans.some(({ version }) => version > mailbox.refused);
     return record[Field.publish] === 1 || this.#owed || due;
   }

@@ -76,7 +76,8 @@ export class Requester {
   #gate(sequence: number, mode: Mode): Gate {
     const { header, run } = this.#ring;
     if (mode === Mode.paused) {
-      // What one that died counted and did not request. All batches of a pipeline are of one size.
+      // Gives back what a requester that died counted and did not request. All batches of a
+      // pipeline are of one size.
       if (this.#giveBack(sequence, run.runRows || run.rows)) this.#source.bells.ringAll();
       header.acknowledgePause('requester');
       return Gate.paused;
@@ -89,7 +90,7 @@ export class Requester {
       if (!this.#source.filled()) return Gate.rows;
     }
     const { limiter } = this.#source;
-    // Counted and not yet requested: one that died in between counts as if it had not.
+    // Counted and not yet requested: the count of a requester that died in between stays valid.
     if (limiter === null || header.countedFrom(sequence) > 0) return Gate.open;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
     const taken = internalsOfLimiter(limiter).take(
@@ -100,7 +101,9 @@ export class Requester {
     return taken ? Gate.open : Gate.limiter;
   }
 
-  /** What the limiter counts from this sequence on is nobody's any more; whether there was any. */
+  /**
+   * Gives back what the limiter counts from this sequence on, and returns whether there was any.
+   */
   #giveBack(sequence: number, rows: number): boolean {
     const { limiter } = this.#source;
     const { header } = this.#ring;

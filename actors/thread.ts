@@ -1,7 +1,7 @@
 /**
  * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up comes over comlink
- * while the loop is not running; once it runs, only shared memory is listened to. Nothing but a
- * worker of ActorThreads may load this file.
+ * while the loop is not running. Once it runs, only shared memory is listened to. Only a worker of
+ * ActorThreads may load this file.
  */
 import { parentPort } from 'node:worker_threads';
 import { ThreadEnding } from '../src/base/addon.ts';
@@ -20,7 +20,7 @@ import { Hosted } from './hosted.ts';
 import { makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
 
-/** A thread looks so often at what rings no bell. */
+/** How often a thread looks at what rings no bell. */
 const UNRUNG_MS = 0.2;
 /** Packing more than this takes longer than the host device's pool takes to wake. */
 const LONG_PACK_BYTES = 256 * 1024;
@@ -70,8 +70,8 @@ export class ActorThread implements ThreadOfActors {
     const last = this.#loop(ring);
     this.#hosted?.close();
     ring.header.setThreadState(thread, last);
-    // Nothing left to answer: the worker ends by itself.
-    // Deno's has no close(): its worker ends when it is terminated.
+    // The worker has nothing left to answer and ends by itself. Deno's has no close(): its worker
+    // ends when it is terminated.
     (parentPort as { close?(): void } | null)?.close?.();
   }
 
@@ -104,8 +104,8 @@ export class ActorThread implements ThreadOfActors {
         }
       }
     } catch (error) {
-      // Terminated: the thread's end tells the thread that did it, not what this one could not do
-      // any more.
+      // Terminated: the thread that did it learns so from this thread's end, not from what this
+      // thread could not do any more.
       if (error instanceof ThreadEnding) return ThreadState.dead;
       const { working } = hosted;
       const failure = ring.failureAt(

@@ -9,7 +9,7 @@ import {
 } from '../../store/rows/replay-buffer.ts';
 import { DeviceRowsControl } from './control-block.ts';
 
-/** What actors need of them. */
+/** The part of them that actors need. */
 export interface SharedDeviceRows {
   readonly words: Place;
   readonly buffer: SharedReplayBuffer;
@@ -46,7 +46,7 @@ export class AttachedDeviceRows {
   get committed(): number {
     return this.#writers.committed.load();
   }
-  /** Rows before it may be under a writer's pen, or overwritten. */
+  /** A writer may be overwriting rows before it, or have overwritten them. */
   get lost(): number {
     return this.#writers.reserved.load() - this.buffer.capacity;
   }

@@ -1,43 +1,43 @@
 /**
  * How far the rows have come onto the device, and what is on the way: the words that pack's thread
- * and poll's share. A span is a run of rows that one copy order brings; a head says which rows a
+ * and poll's share. A span is a run of rows that one copy order brings. A head says which rows a
  * tick may draw. Row numbers are absolute, from the first ever added. Row p lies at place p mod
- * `places`; a device copy and a draw may never meet in a place.
+ * `places`. A device copy and a draw may never meet in a place.
  *
  * DeviceRows-1  every row of [low, visible) lies whole at its place, and stays until `low` has
  *     passed it and every unspent head's low too.
  * DeviceRows-2  `visible` moves only when the span's event was seen complete and the buffer's
- *     `reserved` was read behind that: rows that a writer may have begun on meanwhile are below the
- *     new `low`. Neither goes back.
+ *     `reserved` was read after that. So rows that a writer may have begun on meanwhile are below
+ *     the new `low`. Neither goes back.
  * DeviceRows-3  visible − low ≤ places.
  * DeviceRows-4  a head's rows [head's low, visible) are some of [low, visible) when it is written,
- *     at least one, at most places − guard; the head stays as it is until its slot is Free.
+ *     at least one, at most places − guard. The head stays as it is until its slot is Free.
  * DeviceRows-5  no copy overwrites a place that an unspent head, or one that is written before the
- *     copy is over, may draw: a span up to row e is submitted only while e ≤ head's low + places
- *     for every unspent head, and a head is written only while e ≤ visible + guard for every span
- *     that is on the way, or was begun by a thread that died. Pack's thread does both, so nothing
- *     comes between the look and the act.
+ *     copy is over, may draw. A span up to row e is submitted only while e ≤ head's low + places
+ *     for every unspent head. A head is written only while e ≤ visible + guard for every span that
+ *     is on the way, or was begun by a thread that died. Pack's thread does both, so nothing comes
+ *     between the look and the act.
  * DeviceRows-6  the places that a tick draws are a function of its head alone: a launch that is
  *     repeated repeats its update.
  * DeviceRows-7  one mark a launch, as for every slot (Slot-8).
  * DeviceRows-8  nothing of this is freed before the copy stream and the compute stream are drained.
- * DeviceRows-9  what crosses the bus is rows × stride + heads + what comes home. (Steps of a view
- *     come there by other rules, which native/rows/mirror.hpp has: with each of them its place, and
- *     of each row drawn what pack made of notes.)
+ * DeviceRows-9  only rows × stride + heads + what comes home crosses the bus. Steps of a view come
+ *     there by other rules, which native/rows/mirror.hpp has: with each of them its place, and of
+ *     each row drawn what pack made of notes.
  *
- * One owner each (Slot-1). Pack's thread writes a span's record, then `submitted`; poll writes what
- * it found of the span, then `done`. A record is written again only SPANS spans later, and fewer
- * are ever on the way: whoever has read `done` may read its record. Where copies go to is stored in
- * `begun` before the first of them is ordered. A successor of pack's thread goes on behind the last
- * span that was published: what its predecessor copied beyond that lies in places that no head
- * names until `begun` has come (DeviceRows-5), and is copied once more behind it on the same
- * stream.
+ * Each word has one owner (Slot-1). Pack's thread writes a span's record, then `submitted`. Poll
+ * writes what it found of the span, then `done`. A record is written again only SPANS spans later,
+ * and fewer are ever on the way, so a thread that has read `done` may read its record. The row up
+ * to which copies go is stored in `begun` before the first of them is ordered. A successor of
+ * pack's thread goes on after the last span that was published. Rows that its predecessor copied
+ * beyond that lie in places that no head names until `begun` has come (DeviceRows-5). They are
+ * copied once more after that on the same stream.
  */
 import { allocateShared, LINE, type Place, secondLook } from '../../shm/memory.ts';
 
-/** records of spans; more than can be on the way */
+/** records of spans, more than can be on the way */
 const SPANS = 4;
-/** behind the records: the row that copies were last begun up to */
+/** after the records: the row that copies were last begun up to */
 const BEGUN = SPANS * 5;
 /** spans that are on the way at once: one is copied while the next is ordered */
 export const MAX_IN_FLIGHT = 2;
@@ -53,8 +53,8 @@ export interface Reach {
   /** the oldest row that is there */
   readonly low: number;
   /**
-   * rows that were never copied, or not whole: overwritten before, or too many for the device; of
-   * all so far
+   * rows so far that were never copied, or not whole: overwritten before, or too many for the
+   * device
    */
   readonly dropped: number;
   /** rows that came whole, of all so far */
@@ -72,13 +72,16 @@ export class DeviceRowsControl {
     this.#spans = new Float64Array(place.memory, place.offset + 4 * WORDS, BEGUN + 1);
   }
 
-  /** Nothing is on the device, and nothing is missed: the first span may begin at any row. */
+  /**
+   * Makes the words of an empty device, which has missed no rows yet: the first span may begin at
+   * any row.
+   */
   static create(): DeviceRowsControl {
     const bytes = 4 * WORDS + 8 * (BEGUN + 1);
     return new DeviceRowsControl(allocateShared('the words of rows on a device', bytes, 64));
   }
 
-  /** Spans ever submitted, and ever done; both wrap, their difference is small. */
+  /** Spans ever submitted, and ever done. Both wrap, and their difference is small. */
   get submitted(): number {
     return Atomics.load(this.#words, Word.submitted);
   }
@@ -90,8 +93,8 @@ export class DeviceRowsControl {
   }
 
   /**
-   * Pack's thread, under which no record of what is done changes. Read `visible` first: a `low`
-   * that poll stored behind that is higher, which leaves rows out and lets none in.
+   * Pack's thread, under which no record of a span that is done changes. Read `visible` first: a
+   * `low` that poll stored after that is higher, which leaves rows out and lets none in.
    */
   get visible(): number {
     return this.#spans[this.#at(this.done - 1) + Field.to] as number;
@@ -109,7 +112,7 @@ export class DeviceRowsControl {
       whole: of(Field.whole),
     };
   }
-  /** Any other thread: read again until no record was written meanwhile. */
+  /** Any other thread: reads again until no record was written meanwhile. */
   readReach(): Reach {
     for (;;) {
       const { done } = this;
@@ -117,7 +120,7 @@ export class DeviceRowsControl {
       if (secondLook(this.#words, Word.done) === done) return reach;
     }
   }
-  /** Row behind the last span that was submitted. */
+  /** Row after the last span that was submitted. */
   get next(): number {
     return this.#spans[this.#at(this.submitted - 1) + Field.to]!;
   }
@@ -131,7 +134,7 @@ export class DeviceRowsControl {
   get begun(): number {
     return this.#spans[BEGUN] as number;
   }
-  /** Pack's thread: the copies of [from, to) and the event behind them are enqueued. */
+  /** Pack's thread: the copies of [from, to) and the event after them are enqueued. */
   submit(from: number, to: number): void {
     const { submitted } = this;
     const at = this.#at(submitted);
@@ -141,7 +144,7 @@ export class DeviceRowsControl {
   }
 
   /**
-   * Poll: the event of the oldest span on the way was seen; rows before `lost` may have been
+   * Poll: the event of the oldest span on the way was seen. Rows before `lost` may have been
    * overwritten while they were copied.
    */
   finish(lost: number, places: number): void {
@@ -152,12 +155,12 @@ export class DeviceRowsControl {
     const to = this.#spans[at + Field.to]!;
     const gap = from - before.visible;
     const first = Math.min(Math.max(from, lost), to);
-    // What is there is one run of rows: nothing older than a hole is drawn.
+    // The rows that are there are one run: nothing older than a hole is drawn.
     this.#spans[at + Field.low] = Math.max(
       gap > 0 || first > from ? first : before.low,
       to - places,
     );
-    // What was there before the pipeline, and is over, was not missed.
+    // Rows that were there before the pipeline, and are gone, were not missed.
     const missed = before.whole + before.dropped > 0 ? gap : 0;
     this.#spans[at + Field.dropped] = before.dropped + missed + (first - from);
     this.#spans[at + Field.whole] = before.whole + (to - first);
@@ -169,5 +172,7 @@ export class DeviceRowsControl {
   }
 }
 
-/** The event that is recorded behind a span's copies: as many as can be on the way. */
+/**
+ * The event that is recorded after a span's copies. There are as many as spans can be on the way.
+ */
 export const eventOf = (span: number): number => span & (MAX_IN_FLIGHT - 1);

@@ -1,7 +1,7 @@
 /**
  * Rows that live on the device: their memory, the batch that a graph's first kernels gather from
- * it, and the copy stream that brings what is new. Made and freed by the opener only; what actors
- * do with it stands in words.ts and actors/ingest.ts.
+ * it, and the copy stream that brings new rows. Made and freed by the opener only. Actors use them
+ * through control-block.ts and actors/ingest.ts.
  */
 import { ThreadEnding } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ import { DeviceRowsControl, MAX_IN_FLIGHT } from './control-block.ts';
 import type { CheckedRing } from './options.ts';
 import type { DeviceStore, RingStatistics } from './statistics.ts';
 
-/** Closing gives copies in flight this long before it refuses and says so. */
+/** Closing gives copies in flight this long before it throws. */
 const DRAIN_MS = 5000;
 
 export class DeviceRows extends Owner implements DeviceStore {
@@ -27,7 +27,7 @@ export class DeviceRows extends Owner implements DeviceStore {
   readonly checked: CheckedRing;
   readonly #ring: Tensor<'uint32'>;
   readonly #stream: Stream;
-  // Closing asks for them, also where making this failed.
+  // Closing reads them, also if the constructor failed.
   readonly #events: readonly DeviceEvent[] = [];
   readonly #host: HostMemory;
   readonly #words: DeviceRowsControl;
@@ -102,7 +102,7 @@ export class DeviceRows extends Owner implements DeviceStore {
     const words = stride / 4;
     const n = this.#sampleCount;
     stream.launch('draw_places', { tensors: [this.places, head], wholes: [n] });
-    // So many neighbours a row that each has one 16-byte piece, up to a warp.
+    // 2^shift neighbors copy a row: enough that each has one 16-byte piece, up to a warp.
     const shift = Math.min(5, Math.ceil(Math.log2(words / 4)));
     const out = this.batch.view({ shape: [n * words], dtype: 'uint32' });
     stream.launch('gather_places', {

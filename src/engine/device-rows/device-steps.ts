@@ -1,6 +1,6 @@
 /**
  * Steps of a view that live on the device: their places, and the batch that the graph of a tick
- * gathers from them. What travels with a tick, and why each step does so once:
+ * gathers from them. The rules of what travels with a tick, and why each step does so once, are in
  * native/rows/mirror.hpp. Made and freed by the opener only.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -15,7 +15,7 @@ interface Gather {
   readonly wholes: readonly [number, number, number, number, number, number, number, number];
 }
 
-/** So many neighbours a row that each has one piece, up to a warp. */
+/** Shift by which 2^shift neighbors copy a row: enough that each has one piece, up to a warp. */
 const shiftOf = (pieces: number): number => Math.min(5, Math.ceil(Math.log2(pieces)));
 
 export class DeviceSteps extends Owner implements DeviceStore {
@@ -79,7 +79,7 @@ export class DeviceSteps extends Owner implements DeviceStore {
         const wholes = [rows, of.bytes, of.offset, stride, ringRows, most, unit, shift] as const;
         return { tensors: [out, this.#ring, fresh, lists], wholes };
       };
-      // Behind the row's own: the goal that another step achieved.
+      // After the row's own field, the goal that another step achieved.
       return [
         from(field, list, count),
         ...(instead ? [from(instead.field, instead.list, count)] : []),

@@ -1,6 +1,6 @@
 /**
- * A tick's head: which rows it may draw. Pack writes it beside the slot's parameters; draw_places
- * reads it on the device.
+ * A tick's head: which rows it may draw. Pack writes it next to the slot's parameters, and
+ * draw_places reads it on the device.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
@@ -8,7 +8,7 @@ import { rangeError } from '../../base/errors.ts';
 
 const WORD = 2 ** 32;
 
-/** What a tick draws from: rows [low, low + span) of a ring of so many places. */
+/** The rows that a tick draws from: [low, low + span) of a ring of `places` places. */
 export interface Head {
   /** 0 to 2⁵³ − 1 */
   readonly seed: number;
@@ -58,13 +58,13 @@ function philox(
   return x;
 }
 
-/** Of 64 bits, the first half first: which of `span` it is. */
+/** Maps 64 bits, the first half first, to an index below `span`. */
 function drawn(high: number, low: number, span: number): number {
   const carry = upper(low, span) + (Math.imul(high, span) >>> 0);
   return upper(high, span) + Math.floor(carry / WORD);
 }
 
-/** Where a draw out of so many rows comes from. */
+/** Options of a draw out of `span` rows. */
 export interface PhiloxIndices {
   /** the pipeline's baseSeed, 0 to 2⁵³ − 1 */
   readonly seed: number;

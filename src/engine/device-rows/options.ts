@@ -1,4 +1,4 @@
-/** Where a pipeline's rows live: what may be asked, what 'auto' comes to, and why. */
+/** The side on which a pipeline's rows live: what may be asked, what 'auto' comes to, and why. */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -7,23 +7,23 @@ import { rowStride } from '../../store/rows/pack-layout.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 /**
- * 'host': each batch is packed on the host and copied. 'device': every row is copied once, when it
- * is new, and batches are drawn and gathered there. 'auto': the latter on a GPU with memory of its
- * own that has room for them.
+ * `'host'`: each batch is packed on the host and copied. `'device'`: every row is copied once, when
+ * it is new, and batches are drawn and gathered there. `'auto'`: as 'device' on a GPU with memory
+ * of its own that has room for them.
  */
 export type RowsKept = 'host' | 'device' | 'auto';
 
 export interface DeviceRingOptions {
-  /** rows that the device keeps, the newest; the buffer's capacity by default, and at most that */
+  /** rows that the device keeps, the newest, at most and by default the buffer's capacity */
   capacity?: number;
   /**
-   * rows that are not drawn, so that new ones can be copied while ticks are under way; a sixteenth
-   * of the capacity by default
+   * rows that are not drawn, so that new ones can be copied while ticks are under way (default: a
+   * sixteenth of the capacity)
    */
   guard?: number;
-  /** bytes of one copy at most; 4 MiB by default */
+  /** bytes of one copy at most (default 4 MiB) */
   chunkBytes?: number;
-  /** share of the device's free memory that rows and batch may take, up to 1; 0.8 by default */
+  /** share of the device's free memory that rows and batch may take, up to 1 (default 0.8) */
   headroom?: number;
 }
 
@@ -89,8 +89,8 @@ export function checkRing(
 }
 
 /**
- * Of a view's steps: all of them have their places there, and batches are as they are with rows on
- * the host.
+ * Checks the options for a view's steps. All steps have their places there, and batches are as they
+ * are with rows on the host.
  */
 export function checkSteps(steps: StepsToKeep, options: DeviceRingOptions = {}): CheckedRing {
   const { places, placeBytes, gatheredBytes: batchBytes } = steps;
@@ -105,7 +105,7 @@ export function checkSteps(steps: StepsToKeep, options: DeviceRingOptions = {}):
     ...checkShare(options),
   };
 }
-/** What of it can be said of steps. */
+/** Checks the options that apply to steps, and throws for the others. */
 export function checkStepsOptions(options: DeviceRingOptions = {}): void {
   for (const name of ['capacity', 'guard', 'chunkBytes'] as const)
     if (options[name] !== undefined)
@@ -115,7 +115,7 @@ export function checkStepsOptions(options: DeviceRingOptions = {}): void {
   checkShare(options);
 }
 
-/** Why the device cannot have them: each term in bytes. Null where it can. */
+/** Says why the device cannot have them, with each term in bytes. Null if it can. */
 function tooLarge(
   device: Device,
   { ringBytes, batchBytes, headroom, places, stride }: CheckedRing,
@@ -131,7 +131,8 @@ export interface RowsChoice {
 }
 
 /**
- * Throws ERR_HOTSLOT_MEMORY, naming every term, where 'device' was asked for and there is no room.
+ * Throws ERR_HOTSLOT_MEMORY, naming every term, if 'device' was asked for and there is not enough
+ * room.
  */
 export function chooseRows(
   asked: RowsKept,

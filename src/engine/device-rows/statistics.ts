@@ -1,14 +1,14 @@
-/** What a pipeline has of rows that a device keeps, whatever it draws them by. */
+/** A pipeline's rows that a device keeps, however it draws them. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import type { CheckedRing } from './options.ts';
 
 export interface RingStatistics {
   /**
-   * rows before it are on the device, or were lost; of a TrajectoryBuffer, that were ever added:
-   * each goes there when it is first drawn
+   * rows before it are on the device, or were lost. For a TrajectoryBuffer, steps ever added: each
+   * goes there when it is first drawn
    */
   readonly visible: number;
-  /** the oldest row that is there, absolute; of a TrajectoryBuffer, how many steps are gone */
+  /** the oldest row that is there, absolute, or for a TrajectoryBuffer how many steps are gone */
   readonly low: number;
   /** rows that the next tick may draw */
   readonly drawable: number;
@@ -25,7 +25,7 @@ export interface RingStatistics {
 export interface DeviceStore {
   readonly checked: CheckedRing;
   readonly warnings: readonly string[];
-  /** uint8: the tick's rows; one for all slots */
+  /** uint8: the tick's rows, one batch for all slots */
   readonly batch: Tensor;
   readonly statistics: RingStatistics;
   /** Enqueues what a slot's tick begins with. */

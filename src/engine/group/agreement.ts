@@ -1,16 +1,19 @@
 /**
- * What processes that do something together say first: the same thing, or they are told who does
- * another.
+ * The first message of processes that do something together. All say the same, or an error names
+ * the process that differs.
  */
 import { createHash } from 'node:crypto';
 import { typeError } from '../../base/errors.ts';
 
-/** Rises with whatever processes send each other. */
+/** Version of the messages between processes, which rises when they change. */
 const PROTOCOL = 2;
-/** bytes that each process gives; equally many, for they are gathered */
+/** bytes that each process gives, equally many because they are gathered */
 const RECORD = 256;
 
-/** What is begun, in words, and all of it that has to be the same everywhere. */
+/**
+ * Returns a record of what is begun, in words, and of all facts that have to be the same
+ * everywhere.
+ */
 export function recordOf(what: string, facts: unknown): Uint8Array {
   const hash = createHash('sha256').update(JSON.stringify(facts)).digest('hex');
   const bytes = new Uint8Array(RECORD);

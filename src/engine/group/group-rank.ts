@@ -48,14 +48,14 @@ const texts: ExchangeTexts = {
 
 interface Means {
   /**
-   * in the order of the vectors, each as long as `to`, which may be one of them; summed in float64
+   * in the order of the vectors, each as long as `to`, which may be one of them, summed in float64
    */
   mean(to: Float32Array, vectors: readonly Float32Array[]): void;
 }
 
 interface Route {
   readonly rank: number;
-  /** buffers: what this rank tells that one, and what it is told */
+  /** buffers: what this rank sends to that one, and what it receives */
   readonly outgoing: number;
   readonly incoming: number;
   readonly out: readonly Half[];
@@ -145,11 +145,11 @@ export class GroupRank extends ExchangeMember {
     else this.check();
   }
 
-  /** of the latest exchange that was begun; they count from 1, below 2^41 */
+  /** number of the latest exchange that was begun, counted from 1, below 2^41 */
   override get exchange(): number {
     return this.#counts.begun.load();
   }
-  /** an exchange was begun, is not over, and was not left; by whichever thread */
+  /** an exchange was begun, is not over, and was not left, by whichever thread */
   get underWay(): boolean {
     return this.exchange !== this.#counts.over.load() && !this.#isLeft;
   }
@@ -158,9 +158,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Group-5: what must come before start(). True when nothing is open any more; what ended the run
-   * when a rank has left the group; false while parts of an exchange that this rank left are
-   * missing.
+   * Group-5: call this before start(). Returns true when nothing is open any more, and what ended
+   * the run when a rank has left the group. Returns false while parts of an exchange that this rank
+   * left are missing.
    */
   settle(inRun: boolean): boolean | Ended {
     if (inRun && this.hasLeft) return { rank: this.rank, why: Ending.stopped };
@@ -224,8 +224,8 @@ export class GroupRank extends ExchangeMember {
       .map(({ rank }) => rank);
   }
   /**
-   * Whether all parts are there, or anything else was told; looks for so long, where ranks are
-   * elsewhere for `elsewhereMs`.
+   * Whether all parts are there, or anything else has arrived. Looks for `ms`, or for `elsewhereMs`
+   * if ranks are elsewhere.
    */
   lookFor(ms: number, elsewhereMs = ms): boolean {
     const bell = this.words.bell(this.rank);
@@ -236,8 +236,8 @@ export class GroupRank extends ExchangeMember {
 
   /**
    * Exchange-4, Exchange-5: one look. True once it is decided what the exchange came to: see
-   * outcome(). False while parts are missing or other processes decide. Throws what the group
-   * failed of when a part will not come.
+   * outcome(). False while parts are missing or other processes decide. Throws the group's failure
+   * when a part will not come.
    */
   look(): boolean {
     return this.failing(() => {
@@ -270,7 +270,7 @@ export class GroupRank extends ExchangeMember {
   get #inRun(): boolean {
     return this.#letter[Letter.every] !== 0;
   }
-  /** Group-4: false where a rank took the exchange, whose parts are then all on their way. */
+  /** Group-4: false if a rank took the exchange, whose parts are then all on their way. */
   #end(by: Ended): boolean {
     const ends = this.#verdict.end(this.exchange, by);
     if (ends) this.#ended = this.#verdict.endedBy(this.exchange);
@@ -287,8 +287,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Ends the exchange under way for every rank, unless one of them has taken it: then false, and
-   * its outcome comes soon. In the process of all ranks; between processes exchange.ts asks first.
+   * Ends the exchange under way for every rank, unless one of them has taken it. In that case it
+   * returns false, and the outcome comes soon. Call it in the process of all ranks. Between
+   * processes questions.ts asks first.
    */
   endExchange(exchange: number, why: Ending): boolean {
     const ended = this.#verdict.end(exchange, { rank: this.rank, why });
@@ -324,7 +325,7 @@ export class GroupRank extends ExchangeMember {
   get isCompared(): boolean {
     return (this.exchange + 1) % CHECKED_EVERY === 0;
   }
-  /** What this rank has of it. */
+  /** Keeps the checksum of this rank's values of it. */
   compare(values: Float32Array): void {
     this.#checksum = { exchange: this.exchange, sum: checksum(values) };
   }
@@ -335,14 +336,14 @@ export class GroupRank extends ExchangeMember {
     to.set(this.#vectorOf(rank).subarray(0, to.length));
   }
 
-  /** What came of it is put away (Group-2). */
+  /** Records that the outcome is put away (Group-2). */
   finish(): void {
     this.#vector = null;
     this.#counts.over.store(this.exchange);
   }
 
   /**
-   * A rank's run goes on: it is to come to the next exchange. Of other processes this is not known.
+   * A rank's run goes on: it is to come to the next exchange. Unknown for ranks of other processes.
    */
   get runs(): boolean {
     return this.#counts.runs.load() === 1;
@@ -357,7 +358,7 @@ export class GroupRank extends ExchangeMember {
     return (route.in[this.exchange % 2] as Half).vector;
   }
 
-  /** Group-3: the letters of all ranks, in their order; checked once in each exchange. */
+  /** Group-3: the letters of all ranks, in their order, checked once in each exchange. */
   #checked(): readonly Float64Array[] {
     const letters = this.#letters[this.exchange % 2] as readonly Float64Array[];
     if (this.#checkedIn !== this.exchange)

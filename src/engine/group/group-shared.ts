@@ -1,7 +1,7 @@
 /**
- * What the ranks of a learner group have in common: shared memory of words and of a vector's two
- * halves from every rank to every other. The words and their rules are a halo exchange's
- * (src/shm/exchange-control.ts): all ranks are each other's neighbours.
+ * The shared memory of a learner group's ranks: words, and a vector's two halves from every rank to
+ * every other. The words and their rules are a halo exchange's (src/shm/exchange-control.ts): all
+ * ranks are each other's neighbors.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys } from '../../base/checks.ts';
@@ -24,13 +24,13 @@ import {
 import { VERDICT_WORDS, Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';
-/** What comes before the vector: float64 of a cache line, see group-rank.ts. */
+/** Bytes before the vector: float64 of a cache line, see group-rank.ts. */
 export const LETTER_BYTES = 64;
 /** float32 of a message between processes, whose bytes MPI counts by an int */
 export const MAX_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
 
 export interface LearnerGroupOptions {
-  /** learners, 1 to 256; `mpi.shareLearnerGroup()` takes one per process */
+  /** learners, 1 to 256 (`mpi.shareLearnerGroup()` takes one per process) */
   ranks: number;
   /** float32 values that are averaged, of all tensors together */
   parameters: number;
@@ -39,7 +39,7 @@ export interface LearnerGroupOptions {
 /** Plain data: it goes through postMessage as it is. */
 export interface SharedLearnerGroup {
   readonly kind: typeof KIND;
-  /** tells groups apart, also after they went through postMessage */
+  /** distinguishes groups, also after they went through postMessage */
   readonly id: string;
   readonly ranks: number;
   readonly parameters: number;
@@ -50,9 +50,9 @@ export interface SharedLearnerGroup {
 }
 
 /**
- * A group of learners in threads of this process; each joins it by LearnerGroup.join({ shared, rank
- * }). Throws RangeError for counts out of range, ERR_HOTSLOT_MEMORY where 8 × ranks² × parameters
- * bytes are not to be had.
+ * Makes a group of learners in threads of this process. Each joins it by LearnerGroup.join({
+ * shared, rank }). Throws RangeError for counts out of range, and ERR_HOTSLOT_MEMORY if 8 × ranks²
+ * × parameters bytes are not to be had.
  */
 export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGroup {
   checkKeys('shareLearnerGroup', options, ['ranks', 'parameters']);
@@ -70,7 +70,7 @@ export function layOutGroup(
   if (parameters > MAX_PARAMETERS)
     throw rangeError(`a group averages ${MAX_PARAMETERS} parameters at most, got ${parameters}`);
   const routes = ranks * (ranks - 1);
-  // Behind the exchange's words, a line for the verdict and one per rank, for its counts.
+  // After the exchange's words, a line for the verdict and one per rank, for its counts.
   const words = exchangeControlBytes(ranks, routes) + (1 + ranks) * LINE * 4;
   const shared = Object.freeze({
     kind: KIND as typeof KIND,
@@ -99,7 +99,7 @@ export function strideOf(parameters: number): number {
   return roundUp(LETTER_BYTES + 4 * parameters, STRIDE);
 }
 
-/** The place of what `sender` tells `reader` among the routes. */
+/** Returns the place among the routes of what `sender` sends to `reader`. */
 export function routeOf(ranks: number, reader: number, sender: number): number {
   return reader * (ranks - 1) + (sender < reader ? sender : sender - 1);
 }
@@ -115,7 +115,7 @@ export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): Exc
 
 /** Counts of one rank, in an int64 each. */
 export interface Counts {
-  /** the latest exchange that it began; they count from 1, and stay below 2^41 (verdict.ts) */
+  /** the latest exchange that it began, counted from 1 and below 2^41 (verdict.ts) */
   readonly begun: Int64;
   /** the latest exchange whose outcome it has put away */
   readonly over: Int64;

@@ -22,8 +22,8 @@ export interface GroupProcess {
   /** from 0 */
   readonly rank: number;
   /**
-   * A group of a rank per process; every process calls it, in the same order as whatever else they
-   * do together.
+   * Makes a group of a rank per process. Every process calls it, in the same order as whatever else
+   * they do together.
    */
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
 }
@@ -37,8 +37,8 @@ export type JoinOptions =
       readonly parameters?: never;
     }
   /**
-   * in a process of a launcher: one rank per process; float32 values of all averaged tensors
-   * together
+   * in a process of a launcher: one rank per process, and the number of float32 values of all
+   * averaged tensors together
    */
   | {
       readonly mpi: GroupProcess;
@@ -47,14 +47,14 @@ export type JoinOptions =
       readonly rank?: never;
     };
 
-/** For the pipeline, which hands it to its actors; not exported from the package. */
+/** For the pipeline, which hands it to its actors. The package does not export it. */
 export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
-/** For the pipeline's opener, which ends runs with it; not exported from the package. */
+/** For the pipeline's opener, which ends runs with it. The package does not export it. */
 export let internalsOfGroup: (group: LearnerGroup) => GroupInternals;
 
 export interface GroupInternals {
   readonly rank: GroupRank;
-  /** A rank's run goes on; of one in another process this is not known, and false. */
+  /** Whether a rank's run goes on. False for a rank in another process, where this is not known. */
   isRunning(rank: number): boolean;
   /** Sleeps on the rank's bell until `look` is true. */
   waitUntil(
@@ -62,15 +62,15 @@ export interface GroupInternals {
     options: { signal?: AbortSignal | undefined; longestMs?: number },
   ): Promise<void>;
   /**
-   * Ends the exchange that this rank waits for, with every rank that has not taken it. What it came
-   * to shows in the rank's look().
+   * Ends the exchange that this rank waits for, with every rank that has not taken it. The rank's
+   * look() shows what it came to.
    */
   endWait(why: Ending): void;
 }
 
 /**
  * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters'
- * }) average behind ticks: UniLab's `local_sgd`. A learner in a loop of its own calls average().
+ * }) average after ticks: UniLab's `local_sgd`. A learner in a loop of its own calls average().
  * Close it at the end: the others learn of it.
  */
 export class LearnerGroup implements Disposable {
@@ -84,7 +84,10 @@ export class LearnerGroup implements Disposable {
   readonly #inside: GroupRank;
   readonly #bell: Bell;
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * True only for an object that has the private fields: a proxy of one, or an object that inherits
+   * from one, has not.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #shared in made;
   }
@@ -100,10 +103,10 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Takes a rank, for good. Throws RangeError for a rank that is none or of another process,
-   * ERR_HOTSLOT_STATE_BUSY for one that was taken before. Over MPI every process calls it, in the
-   * same order as whatever else they do together; those that differ fail the group in every
-   * process.
+   * Takes a rank, for good. Throws RangeError for a rank that does not exist or is of another
+   * process, and ERR_HOTSLOT_STATE_BUSY for one that was taken before. Over MPI every process calls
+   * it, in the same order as whatever else they do together. Processes that differ fail the group
+   * in every process.
    */
   static async join(options: JoinOptions): Promise<LearnerGroup> {
     if (options?.mpi !== undefined) {
@@ -135,9 +138,9 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * The values of rank 0, whatever the others give: at the start, `learner.loadState(await
+   * Returns the values of rank 0, whatever the others give: at the start, `learner.loadState(await
    * group.broadcast(await learner.state()))`. Every rank calls it, with arrays as long. Rejects
-   * with a TypeError where they differ, and with what the group failed of.
+   * with a TypeError if they differ, and with what the group failed of.
    */
   async broadcast(
     state: NamedTensors,
@@ -182,8 +185,8 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * For a learner in a loop of its own: `values` becomes the mean of what all ranks gave, the same
-   * bits everywhere. Every rank calls it, with as many. Rejects as broadcast() does;
+   * Makes `values` the mean of what all ranks gave, the same bits everywhere, for a learner in a
+   * loop of its own. Every rank calls it, with as many. Rejects as broadcast() does, and with
    * ERR_HOTSLOT_STATE_BUSY while a pipeline averages.
    */
   async average(values: Float32Array, options: { signal?: AbortSignal } = {}): Promise<void> {
@@ -200,7 +203,7 @@ export class LearnerGroup implements Disposable {
     );
   }
 
-  /** Which ranks the others wait for, in words; empty where nobody waits. */
+  /** Says in words which ranks the others wait for, empty if nobody waits. */
   waitingFor(): string {
     const missing = this.#inside.missing();
     if (missing.length === 0) return '';
@@ -212,15 +215,15 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * This learner cannot go on: every rank that waits or begins throws an error with `error` as its
-   * cause. The first one wins.
+   * Fails the group, because this learner cannot go on. Every rank that waits or begins throws an
+   * error with `error` as its cause. The first failure wins.
    */
   fail(error: unknown): void {
     this.#inside.fail(error);
     this.#bell.ring();
   }
 
-  /** Leaves; twice is fine. Others that wait for what it has not told throw. */
+  /** Leaves, and twice is fine. Others that wait for a part that it has not sent throw. */
   close(): void {
     this.#inside.words.leave(this.rank, RankState.closed);
   }
@@ -283,7 +286,8 @@ export class LearnerGroup implements Disposable {
       );
       use();
     } catch (error) {
-      // What was told cannot be taken back: without this rank the others cannot go on either.
+      // A part that was sent cannot be taken back: without this rank the others cannot go on
+      // either.
       if (!inside.words.failed) inside.fail(error);
       throw error;
     }

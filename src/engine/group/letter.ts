@@ -1,5 +1,5 @@
 /**
- * What stands before a vector of a learner group: what the sender does with it, and whether its run
+ * The letter before a vector of a learner group: what the sender does with it, and whether its run
  * ends.
  */
 import { stateError, typeError } from '../../base/errors.ts';
@@ -11,7 +11,7 @@ export const Purpose = {
   broadcast: 2,
   /** the end of a run between two means: a mean is taken if another rank is due for one */
   end: 3,
-  /** the same of a pipeline that was closed: its vector is none */
+  /** the same for a pipeline that was closed, whose vector does not count */
   leave: 4,
 } as const;
 export type Purpose = (typeof Purpose)[keyof typeof Purpose];
@@ -27,11 +27,11 @@ const inWords = [
 export const Letter = {
   purpose: 0,
   length: 1,
-  /** ticks between two means; 0 outside runs */
+  /** ticks between two means, 0 outside runs */
   every: 2,
-  /** checksum of what was averaged before; NaN: not now */
+  /** checksum of what was averaged before, NaN: not now */
   sum: 3,
-  /** why the sender's run ends here (Ending); 0: it goes on */
+  /** why the sender's run ends here (Ending), 0: it goes on */
   ends: 4,
   count: 5,
 } as const;
@@ -43,8 +43,8 @@ const inText = (letter: Float64Array) =>
   `${inWords[letter[Letter.purpose] as number]} ${letter[Letter.length]} parameters every ${letter[Letter.every]} ticks`;
 
 /**
- * Group-3: throws where a rank does something else than `rank`, and where the mean before was not
- * the same.
+ * Group-3: throws if a rank does something else than `rank`, and if the mean before was not the
+ * same.
  */
 export function checkLetters(
   letters: readonly Float64Array[],
@@ -87,7 +87,10 @@ export function outcomeOf(letters: readonly Float64Array[], rank: number): Outco
   return { averages: due && !left, ended: by < 0 ? null : { rank: by, why } };
 }
 
-/** Of all bits: two that differ in one differ. A whole number below 2^53. */
+/**
+ * Returns a checksum of all bits, a whole number below 2^53. Two vectors that differ in one bit
+ * differ in it.
+ */
 export function checksum(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   let [low, high] = [1, 0];

@@ -1,6 +1,6 @@
 /**
- * What processes of an exchange send each other beside its parts: that a rank failed, that it left,
- * and questions of a learner group.
+ * Letters of the processes of an exchange in addition to its parts: that a rank failed, that it
+ * left, and questions of a learner group.
  */
 
 import type { Ending } from '../../shm/ending.ts';

@@ -1,8 +1,8 @@
 /**
- * Between processes no word decides for all ranks: a rank that ends its wait asks every other
- * process whether it has taken the exchange. Who answers that it has not, does not take it before
- * it has heard what all answered (Verdict.ask). So either somebody had taken it and all take it, or
- * nobody had and all end it; that holds for any number of ranks that ask at once, since a process
+ * Between processes no word decides for all ranks, so a rank that ends its wait asks every other
+ * process whether it has taken the exchange. A process that answers no does not take it before it
+ * has heard what all answered (Verdict.ask). So either somebody had taken it and all take it, or
+ * nobody had and all end it. That holds for any number of ranks that ask at once, since a process
  * that answered once answers the others the same.
  */
 import { stateError } from '../../base/errors.ts';
@@ -21,7 +21,9 @@ export type QuestionLetter =
   | ({ readonly kind: 'answered'; readonly from: number; readonly taken: boolean } & Question)
   | ({ readonly kind: 'decided'; readonly taken: boolean } & Question);
 
-/** A process that does not answer for so long cannot be waited for: the group fails instead. */
+/**
+ * A process that has not answered after this time cannot be waited for: the group fails instead.
+ */
 const ANSWER_MS = 10_000;
 
 interface Ends {
@@ -34,11 +36,11 @@ interface Ends {
 }
 
 const groups = new WeakMap<SharedLearnerGroup, Questions>();
-/** Where this thread asks about a group. */
+/** Keeps the questions through which this thread asks about a group. */
 export function putQuestions(group: SharedLearnerGroup, questions: Questions): void {
   groups.set(group, questions);
 }
-/** Asks every other process; false in a thread that did not open MPI, which cannot. */
+/** Asks every other process. Returns false in a thread that did not open MPI, which cannot ask. */
 export function askToEnd(group: SharedLearnerGroup, question: Question): boolean {
   groups.get(group)?.ask(question);
   return groups.has(group);
@@ -85,7 +87,7 @@ export class Questions {
 
   #answer({ exchange, rank, why }: Question): void {
     const { verdict, here, send } = this.#ends;
-    // What ended the exchange before is decided first: its word is the same one.
+    // The exchange before is decided first, because its word is the same one.
     if (verdict.isAsked(exchange - 1)) return void this.#early.push({ exchange, rank, why });
     const taken = !verdict.ask(exchange);
     send({ kind: 'answered', from: here, taken, exchange, rank, why });

@@ -1,14 +1,14 @@
 /**
- * What became of a learner group's latest decided exchange: all took it, or it was ended. A rank
- * that ends its wait cannot take back what it sent, and the last part may be arriving: one word
+ * The fate of a learner group's latest decided exchange: all took it, or it was ended. A rank that
+ * ends its wait cannot take back what it sent, and the last part may be arriving. So one word
  * decides for all ranks of a process.
  *
- * Group-4  Nobody uses what came of exchange n before the word says that n was taken, and nobody
- *    ends its wait for n before it says that n was ended. The first change wins: a mean is used by
- *    every rank or by none.
+ * Group-4  A rank uses what came of exchange n only after the word says that n was taken. It ends
+ *    its wait for n only after the word says that n was ended. The first change wins: a mean is
+ *    used by every rank or by none.
  * Group-5  Every rank sends its part of every exchange, also of one that was ended (Exchange-1 and
- *    Exchange-2 stand on it). A rank that left one (`left`) has all parts of it before it starts
- *    the next.
+ *    Exchange-2 rely on it). A rank that left one (`left`) has all parts of it before it starts the
+ *    next.
  */
 import { Ending } from '../../shm/ending.ts';
 import { Int64 } from '../../shm/int64.ts';
@@ -19,11 +19,13 @@ export interface Ended {
   readonly why: Ending;
 }
 
-/** What an exchange came to, the same for every rank. */
+/** The outcome of an exchange, the same for every rank but for who ended it. */
 export interface Outcome {
   /** the vectors of all ranks are averaged */
   readonly averages: boolean;
-  /** the run ends here, and by whom: by this rank where it ends too, else by the first that does */
+  /**
+   * the rank that ends the run here, and why: this rank if it ends too, else the first that does
+   */
   readonly ended: Ended | null;
 }
 
@@ -46,7 +48,7 @@ interface Decision {
 }
 
 export class Verdict {
-  /** exchange, rank and reason of the latest one; a reason of 0 says that it was taken */
+  /** exchange, rank and reason of the latest one (a reason of 0 says that it was taken) */
   readonly #latest: Int64;
   /** what ended the exchange before */
   readonly #before: Int64;
@@ -62,8 +64,8 @@ export class Verdict {
   }
 
   /**
-   * All parts of the exchange are there: takes it. What ended it, 'asked' while other processes
-   * decide, null when it is taken.
+   * Takes an exchange of which all parts are there. Returns null when it is taken, 'asked' while
+   * other processes decide, else what ended it.
    */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {
@@ -84,7 +86,7 @@ export class Verdict {
     }
   }
 
-  /** What ended this exchange; null while nothing did. */
+  /** Returns what ended this exchange, or null if it was not ended. */
   endedBy(exchange: number): Ended | null {
     const now = decode(this.#latest.load());
     if (now.exchange > exchange) return this.#endedBefore(exchange);

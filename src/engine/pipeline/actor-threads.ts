@@ -42,8 +42,8 @@ export class ActorThreads {
   }
 
   /**
-   * Resolves when every thread has its actors. Where one fails to start, those that run are
-   * stopped.
+   * Resolves when every thread has its actors. If one fails to start, stops those that run and
+   * throws.
    */
   async start(entry: URL = actorMaker().thread): Promise<void> {
     this.supervised = this.hosted.map(
@@ -73,7 +73,7 @@ export class ActorThreads {
   }
 
   /**
-   * The roles that a thread hosts now, for texts; where it hosts none now, those that it hosts in
+   * The roles that a thread hosts now, for texts. If it hosts none now, those that it hosts in
    * runs.
    */
   rolesOf(thread: number): readonly Role[] {
@@ -82,8 +82,8 @@ export class ActorThreads {
   }
 
   /**
-   * The stop word is set and every bell rung before this; resolves when every thread acknowledged
-   * or is gone.
+   * Resolves when every thread acknowledged or is gone. Before this call the stop word is set and
+   * every bell rung.
    */
   async stop(): Promise<void> {
     await Promise.all(
@@ -107,7 +107,7 @@ export class ActorThreads {
     if (replaced) this.#events.restarted(hosted, cause);
   }
 
-  /** Whether a successor may be started; where none may, the pipeline fails. */
+  /** Whether a successor may be started. Fails the pipeline if no restarts are left. */
   #again(hosted: readonly Role[], reason: Error): boolean {
     const { ring } = this;
     if (ring.header.stopping) return false;

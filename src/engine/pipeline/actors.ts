@@ -1,6 +1,6 @@
 /**
- * What a pipeline knows of its actors: the contract of one, what it is made of, and who makes it.
- * The actors themselves stand in actors/; src/assembly.ts gives them to the pipeline.
+ * The pipeline's view of its actors: the contract of an actor, its set-up, and who makes it. The
+ * actors themselves are in actors/, and src/assembly.ts gives them to the pipeline.
  */
 
 import type { Bell } from '../../shm/bell.ts';
@@ -13,15 +13,15 @@ import type { SharedSlots } from './slots.ts';
 import type { SharedSource } from './source.ts';
 
 /**
- * An object with a role and one method that does what there is to do. Where it runs (its own
- * thread, one it shares, or inline in the caller's) is the placement's decision. It never waits and
- * never looks at a clock.
+ * An object with a role and one method that does the work there is. The placement decides where it
+ * runs: on its own thread, on one it shares, or inline in the caller's. It never waits and never
+ * looks at a clock.
  */
 export interface Actor {
   readonly role: Role;
   /**
-   * Does what there is to do now and says how much that was. Bounded: at most about 50 ms. Throws
-   * when it failed.
+   * Does what there is to do now and returns how much that was. It takes at most about 50 ms, and
+   * throws on failure.
    */
   work(): number;
   /** Slot it works on, for the report when it throws. */
@@ -38,13 +38,15 @@ export interface Actor {
 export interface ActorSetup {
   ring: RingShare;
   source: SharedSource;
-  /** pack's thread waits on this bell of the buffer; −1 when the caller steps inline */
+  /** bell of the buffer on which pack's thread waits, −1 when the caller steps inline */
   packBell: number;
   mailbox: SharedWeightMailbox | null;
-  /** where the device writes its versions when the mailbox is not pinned; 0: straight there */
+  /**
+   * where the device writes its versions if the mailbox is not pinned, 0: straight to the mailbox
+   */
   mailboxReadback: number;
   slots: SharedSlots;
-  /** null where rows travel with each batch */
+  /** null if rows travel with each batch */
   deviceRows: SharedDeviceRows | null;
   /** null: no learner group */
   averaging: SharedAveraging | null;
@@ -59,22 +61,19 @@ export interface ThreadSetup extends ActorSetup {
   /** in runs */
   roles: readonly Role[];
   /**
-   * failures are the opener's to judge: a throw leaves ThreadState.threw instead of failing the
-   * pipeline
+   * the opener judges failures: a throw leaves ThreadState.threw instead of failing the pipeline
    */
   restartable: boolean;
 }
 
-/** What the opener calls in a thread of actors. */
+/** Calls of the opener into a thread of actors. */
 export interface ThreadOfActors {
-  /**
-   * makes the actors, and throws where that fails; their loop starts when the reply is on its way
-   */
+  /** makes the actors, and throws if that fails. Their loop starts when the reply is on its way */
   start(setup: ThreadSetup): void;
 }
 
 export interface ActorMaker {
-  /** the actors of these roles; without a bell for a caller that steps them itself */
+  /** makes the actors of these roles, without a bell for a caller that steps them itself */
   make(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[];
   /** the module of a thread, which exposes a ThreadOfActors */
   readonly thread: URL;

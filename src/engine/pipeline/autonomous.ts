@@ -18,11 +18,11 @@ import type { PipelineRuntime } from './runtime.ts';
 import type { Statistics, Summary } from './summary.ts';
 
 export interface RunOptions {
-  /** ticks to run; until the signal when left out */
+  /** ticks to run, by default until the signal */
   ticks?: number;
-  /** ends the run after the ticks under way; the summary says so */
+  /** ends the run after the ticks under way, and sets `aborted` in the summary */
   signal?: AbortSignal;
-  /** publish the weights behind every n-th tick; 0, the default, publishes none */
+  /** publish the weights after every n-th tick (default 0: never) */
   publishEvery?: number;
 }
 
@@ -47,7 +47,10 @@ export function checkCaptured(
     );
 }
 
-/** Reads the journal into statistics and to listeners; null, or what a listener threw. */
+/**
+ * Reads the journal into statistics and for listeners. Returns null, or the error that a listener
+ * threw.
+ */
 type Tell = (statistics: Statistics | null) => { error: unknown } | null;
 
 interface RunPlan extends RunOptions {
@@ -64,10 +67,12 @@ interface RunPlan extends RunOptions {
   warn: (text: string) => void;
 }
 
-/** A run that waits so long for the same thing says so, once. */
+/** A run that has waited this long for the same thing warns once. */
 const PATIENCE_MS = 10_000;
 
-/** Tells what a run waits for when that has not changed, and no tick has ended, for a while. */
+/**
+ * Warns about what a run waits for if that has not changed, and no tick has ended, for PATIENCE_MS.
+ */
 function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
   let since = nowMs();
   let seen = '';
@@ -89,7 +94,7 @@ function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => numb
 }
 
 /**
- * A run that ends by its signal, or by a listener, waits so long in an exchange for a learner of
+ * How long a run that ends by its signal, or by a listener, waits in an exchange for a learner of
  * its group that is in its run.
  */
 const COMING_MS = 10_000;
@@ -144,8 +149,8 @@ export async function runTicks(
 }
 
 /**
- * What the thread's current stream was given so far comes before the run's updates: weights that
- * were just written, say.
+ * Orders the run's updates after the work already enqueued on the thread's current stream, such as
+ * weights that were just written.
  */
 function followCurrent({ compute, device, last }: PipelineRuntime['slots']): void {
   const { currentStream } = device;
@@ -162,7 +167,7 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Prom
   // At once: after the first await another stream may be the current one.
   followCurrent(parts.slots);
   await tailOver(parts, first, signal);
-  // What is told so far belongs to manual ticks.
+  // The journal's entries so far belong to manual ticks.
   let thrown = tell(null);
   const { statistics } = plan;
   const impatient = patience(plan, () => ring.finished);
@@ -187,7 +192,7 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Prom
   await parts.until(() => plan.control.look(end), { look });
   await giveBack(parts);
   const done = ring.finished - first;
-  // This rank's own reason comes first; without one another rank has ended the run.
+  // This rank's own reason comes first. Without one another rank has ended the run.
   const reason = done >= ticks ? Ending.ticks : ring.header.ending;
   let by: Ended = ring.run.endedBy ?? { rank: 0, why: reason };
   if (averaging) {
@@ -215,7 +220,7 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Prom
   };
 }
 
-/** The tail of manual ticks, whose work may still be under way. */
+/** Waits for the tail of manual ticks, whose work may still be under way. */
 async function tailOver(
   parts: PipelineRuntime,
   sequence: number,

@@ -1,7 +1,7 @@
 /**
- * Parameters on their way to a learner group and back: a graph's last copy brings them to the host,
- * poll's actor sends them to the group and writes the mean over them (actors/averager.ts). The
- * opener's side: what is checked on entry, the host memory, and the end of a run that does not come
+ * Parameters on their way to a learner group and back. A graph's last copy brings them to the host,
+ * and poll's actor sends them to the group and writes the mean over them (actors/averager.ts). This
+ * is the opener's side: checks on entry, the host memory, and the end of a run that does not come
  * with a tick's mean.
  */
 import { answered } from '../../base/addon.ts';
@@ -24,14 +24,14 @@ import type { SharedLearnerGroup } from '../group/group-shared.ts';
 import { Purpose } from '../group/letter.ts';
 import { type Averages, MAX_AVERAGED } from '../ring/run-fields.ts';
 
-/** What poll's actor has of it. */
+/** The parts of averaging that poll's actor gets. */
 export interface SharedAveraging {
   readonly group: SharedLearnerGroup;
   readonly rank: number;
   /** float32[parameters], also of the device */
   readonly values: Place;
   readonly valuesHandle: number;
-  /** where the graph writes to when `values` is not pinned; 0: straight there */
+  /** memory to which the graph writes if `values` is not pinned, 0: straight to `values` */
   readonly readbackHandle: number;
 }
 
@@ -47,15 +47,15 @@ export interface AveragingOptions {
    */
   parameters?: readonly Tensor<'float32'>[];
   /**
-   * ticks of runs from one mean to the next, the same everywhere; manual ticks do not count.
-   * Default 1.
+   * ticks of runs from one mean to the next, the same everywhere (default 1). Manual ticks do not
+   * count.
    */
   every?: number;
 }
 
 /**
- * Null where nothing is averaged: without a group. Throws for what does not go with the group, or
- * comes without one.
+ * Returns null if nothing is averaged, without a group. Throws for options that do not go with the
+ * group, or that come without one.
  */
 export function checkAveraging(
   { sync, parameters, every = 1 }: AveragingOptions,
@@ -101,7 +101,7 @@ export function checkAveraging(
   return { parameters, every };
 }
 
-/** What capture() is given to average. */
+/** Tensors that capture() is given to average, and how often. */
 export interface Averaged {
   readonly parameters: readonly Tensor<'float32'>[];
   readonly every: number;
@@ -117,8 +117,8 @@ export class Averaging {
   readonly #home: PinnedHost | null;
 
   /**
-   * Null without a group, and of a learner that has it to itself. `owned` closes what is made;
-   * `warnings` may become more.
+   * Returns null without a group, and for a learner that has it to itself. `owned` closes what is
+   * made, and `warnings` may grow.
    */
   static make(
     group: LearnerGroup | null,
@@ -165,7 +165,7 @@ export class Averaging {
     }
   }
 
-  /** What is captured from here on, as poll has to know it. */
+  /** Keeps the averaging that is captured from here on, and returns it as poll has to know it. */
   captured(averaged: Averaged): Averages {
     this.#averaged = averaged;
     this.carried = 0;
@@ -202,8 +202,8 @@ export class Averaging {
     rank.setRuns(true);
   }
   /**
-   * What poll waits for: an exchange, and whether all that are missing run. Null where it waits for
-   * nobody.
+   * The exchange that poll waits for, and whether all missing learners are in their run. Null if
+   * poll waits for nobody.
    */
   get waits(): { readonly exchange: number; readonly comes: boolean } | null {
     const { rank, isRunning } = this.group;
@@ -262,7 +262,7 @@ export class Averaging {
     const size = parameters.reduce((sum, each) => sum + each.size, 0);
     return new Float32Array(this.#place.memory, this.#place.offset, size);
   }
-  /** What read() gave, changed, goes back to the device. */
+  /** Writes the changed values of read() back to the device. */
   async write(stream: Stream): Promise<void> {
     let at = 0;
     for (const tensor of (this.#averaged as Averaged).parameters) {

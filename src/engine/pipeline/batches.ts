@@ -25,11 +25,14 @@ export type Batch<F extends Fields = Fields> = {
   readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
 };
 
-/** Columns of trajectories that are no fields, as a capture is given them. */
+/** Columns of trajectories other than fields, as a capture is given them. */
 export interface Extras {
-  /** float32[rows] to read: importance weights; only where the pipeline draws by priorities */
+  /** float32[rows] to read: importance weights, only if the pipeline draws by priorities */
   weights?: Tensor<'float32'> | undefined;
-  /** float32[rows] to write: |p| of each row; one that is not written keeps its step's priority */
+  /**
+   * float32[rows] to write: |p| of each row, or the step's old priority for a row that is not
+   * written
+   */
   priorities?: Tensor<'float32'> | undefined;
   /** float64[rows]: which steps these are */
   ids?: Tensor<'float64'> | undefined;
@@ -37,19 +40,19 @@ export interface Extras {
 
 export interface Batches {
   readonly batches: readonly Batch[];
-  /** null where rows travel with each batch */
+  /** null if rows travel with each batch */
   readonly kept: DeviceStore | null;
   /** the same of a ReplayBuffer, whose rows come there by themselves */
   readonly deviceRows: DeviceRows | null;
-  /** recorded behind a manual tick's draw on the device */
+  /** recorded after a manual tick's draw on the device */
   readonly drawn: DeviceEvent | null;
   /** of a ReplayBuffer: where the batch's rows lie in the ring */
   readonly index: Tensor<'int32'> | undefined;
 }
 
 /**
- * Each slot's batch. `slots` are their device buffers, `ring` says how a device keeps the rows,
- * null that it does not.
+ * Makes each slot's batch. `slots` are the device buffers. `ring` says how a device keeps the rows,
+ * or is null if it does not.
  */
 export function makeBatches(
   owner: Owner,
@@ -108,7 +111,7 @@ export function makeBatches(
 }
 
 /**
- * What callers get to see of a slot: closing it is refused, and closing its device leaves the
+ * Lends a slot's memory to callers: closing it is refused, and closing its device leaves the
  * pipeline whole.
  */
 export function lend(storage: Storage, device: Device): MemoryStorage {
@@ -122,13 +125,13 @@ export function lend(storage: Storage, device: Device): MemoryStorage {
 }
 
 /**
- * Beneath a batch: a name that is no field is told, instead of being undefined until something else
- * breaks.
+ * Makes the object beneath a batch, which throws for a name that is not a field. Otherwise it would
+ * be undefined until something else breaks.
  */
 function missing(fields: readonly string[]): object {
   return new Proxy(Object.freeze({}), {
     get: (target, key) => {
-      // What JavaScript itself asks of every object: a promise's `then`, JSON's `toJSON`.
+      // JavaScript itself asks these of every object: a promise's `then`, JSON's `toJSON`.
       if (typeof key === 'symbol' || key in Object.prototype || key === 'then' || key === 'toJSON')
         return Reflect.get(target, key) as unknown;
       throw typeError(`a batch has no field '${key}'; it has ${fields.join(', ')}`);
@@ -137,8 +140,8 @@ function missing(fields: readonly string[]): object {
 }
 
 /**
- * The same tensors in an object of the caller's own: it may delete and swap names. A name that is
- * none still throws.
+ * Copies the tensors to an object of the caller's own, which may delete and swap names. A name that
+ * is not a field still throws.
  */
 export const ownBatch = (batch: Batch): Batch =>
   ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;

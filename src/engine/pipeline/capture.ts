@@ -1,6 +1,6 @@
 /**
- * Captures the learner's update once per slot: what the caller enqueues, then the mark and the
- * scalars' way home.
+ * Captures the learner's update once per slot: the work that the caller enqueues, then the copies
+ * that bring the mark and the scalars home.
  */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
@@ -23,7 +23,7 @@ import type { Slots } from './slots.ts';
 import { CaptureStream, unwrittenText } from './written-scalars.ts';
 
 export interface CaptureContext extends Extras {
-  /** enqueue here; it is also the device's current stream while the function runs */
+  /** enqueue here: it is also the device's current stream while the function runs */
   stream: Stream;
   /** float64[32] on the device: tick, sequence + 1, rows, snapshot ptr, snapshot size, seed */
   params: Tensor<'float64'>;
@@ -35,11 +35,11 @@ export interface CaptureContext extends Extras {
    * philoxIndices()
    */
   index?: Tensor<'int32'> | undefined;
-  /** lends memory for what lives only inside the update; the device's graphs share it */
+  /** lends memory for what lives only inside the update, shared by the device's graphs */
   pool: GraphPool;
 }
 
-/** Enqueues one update on `batch`. Called once per slot; nothing but device work inside. */
+/** Enqueues one update on `batch`. It is called once per slot and does device work only. */
 export type CaptureFunction<F extends Fields = Fields> = (
   batch: Batch<F>,
   context: CaptureContext,
@@ -51,8 +51,8 @@ export interface CaptureOptions<S extends string = string> extends AveragingOpti
   /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
   weights?: Tensor<'float32'>;
   /**
-   * Weights that are NaN or infinite are published too; by default they are not, nor what comes
-   * after them.
+   * Weights that are NaN or infinite are published too. By default they are not, and no later
+   * weights are either.
    */
   publishNonFinite?: boolean;
 }
@@ -106,7 +106,7 @@ export function checkCapture(
   }
 }
 
-/** What replay has to know of a capture. */
+/** Returns a capture's learner as replay has to know it. */
 export function learnerOf(
   graphs: readonly GraphExec[],
   { scalars = [], weights, publishNonFinite = false }: CaptureOptions,
@@ -130,7 +130,7 @@ export function learnerOf(
 }
 
 /**
- * One graph per slot, or none at all: whatever went wrong, every capture is ended and everything
+ * Captures one graph per slot, or none at all: on any error every capture is ended and everything
  * made is closed. `warn` gets one text about all of `scalars` that the update does not write.
  */
 export function captureSlots(

@@ -1,11 +1,11 @@
 /**
- * What tools hear of every pipeline in the process, through node:diagnostics_channel; it costs
+ * Reports of every pipeline in the process for tools, through node:diagnostics_channel. They cost
  * nothing while nobody subscribes.
  */
 import { channel } from 'node:diagnostics_channel';
 
 export const channels = {
-  /** `{ pipeline, tick }`: a tick is over, as the event `tick` tells it */
+  /** `{ pipeline, tick }`: a tick is over, described as in the event `tick` */
   tick: channel('hotslot.tick'),
   /** `{ pipeline, graphs, scalars }`: a learner was captured, as one graph per slot */
   capture: channel('hotslot.capture'),

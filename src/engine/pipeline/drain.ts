@@ -6,7 +6,10 @@ import type { Ring } from '../ring/ring.ts';
 import { SlotState } from '../ring/slot.ts';
 import type { Slots } from './slots.ts';
 
-/** Work that may still touch the slots is over; a sticky error counts as over too. */
+/**
+ * Waits up to `ms` until work that may still touch the slots is over. A sticky error counts as over
+ * too.
+ */
 export async function drained(slots: Slots, ring: Ring, ms: number): Promise<boolean> {
   const { compute, device, spent, last } = slots;
   const deadline = new Deadline(ms);
@@ -31,7 +34,7 @@ export function doneOrFailed(query: () => boolean): boolean {
   try {
     return query();
   } catch (error) {
-    // Nothing is known of a thread's work that is being ended.
+    // The state of the work is unknown if its thread is being ended.
     if (error instanceof ThreadEnding) throw error;
     return true;
   }

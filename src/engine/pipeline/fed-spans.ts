@@ -1,6 +1,6 @@
 /**
- * What those did who bring rows of other machines into a pipeline's buffer, for its traces: from
- * when it was made.
+ * Spans of the feeders that bring rows of other machines into a pipeline's buffer, for its traces,
+ * from when this object was made.
  */
 import { feedersOf } from '../trace/feeders.ts';
 import type { Fed, FedSpan } from '../trace/recorder.ts';
@@ -8,7 +8,10 @@ import type { Spans } from '../trace/spans.ts';
 
 export class FedSpans implements Fed {
   readonly #memory: SharedArrayBuffer;
-  /** number of each one's next span. Who has left stays: the last spans are read behind that. */
+  /**
+   * number of each feeder's next span. A feeder that has left stays, because its last spans are
+   * read after that
+   */
   readonly #next = new Map<Spans, number>();
 
   constructor(memory: SharedArrayBuffer) {

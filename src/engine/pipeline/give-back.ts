@@ -1,7 +1,7 @@
 /**
- * Batches behind the end of a group's run: nobody applies them. The opener takes their slots back
- * once requester and replay have paused, and the ring goes on from the first of their sequences. Of
- * steps that live on the device each batch brings some that are new: they are put to their places
+ * Takes back the batches after the end of a group's run, which are never applied. The opener does
+ * so once requester and replay have paused, and the ring goes on from the first of their sequences.
+ * If steps live on the device, each batch brings some that are new: they are put to their places
  * all the same, in the order of ticks.
  */
 import { Pause } from '../ring/header.ts';
@@ -9,8 +9,8 @@ import { SlotState } from '../ring/slot.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
 /**
- * When the run is quiet. Slots that poll passed on stay the opener's: only replay, which has
- * paused, would take them up.
+ * Call this when the run is quiet. Slots that poll passed on stay the opener's: only replay, which
+ * has paused, would take them up.
  */
 export async function giveBack(parts: PipelineRuntime): Promise<void> {
   const { ring, slots } = parts;

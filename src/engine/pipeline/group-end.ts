@@ -1,4 +1,4 @@
-/** How a run of a learner group ends where no tick's mean ends it. The opener's thread only. */
+/** Ends a run of a learner group that no tick's mean ends. The opener's thread only. */
 
 import type { Ending } from '../../shm/ending.ts';
 import { Purpose } from '../group/letter.ts';
@@ -10,10 +10,10 @@ import type { PipelineRuntime } from './runtime.ts';
 const LOOK_MS = 50;
 
 /**
- * The end of a run that came between two means: this rank says so, and ends with the exchange that
- * the others come to next. If one of them is due for a mean there, all take it. `patient` is asked
- * now and then: once it is false, this rank ends the exchange without those that are missing. Who
- * ended it; this rank's own reason comes first.
+ * Ends a run between two means: this rank sends that to the others, and ends with the exchange that
+ * they come to next. If one of them is due for a mean there, all take it. `patient` is asked now
+ * and then: once it is false, this rank ends the exchange without the missing ones. Returns who
+ * ended the run, with this rank's own reason first.
  */
 export async function endWithOthers(
   parts: PipelineRuntime,

@@ -1,6 +1,6 @@
 /**
  * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and
- * 'tick' listeners. Called by the opener between other work; never by an actor.
+ * 'tick' listeners. The opener calls it between other work, an actor never does.
  */
 import type { EventEmitter } from 'eventemitter3';
 import type { PipelineError } from '../../base/errors.ts';
@@ -22,21 +22,21 @@ export interface Tick<S extends string = string> {
   scalars: Record<S, number>;
   /** milliseconds from the request to the end of the update */
   totalMs: number;
-  /** mailbox version published behind it, 0 for none */
+  /** mailbox version published after it, 0 for none */
   version: number;
   /** rows that writers overtook while they were copied, and that were drawn again */
   drawnAgain: number;
-  /** by what its steps were drawn */
+  /** how its steps were drawn */
   sampler: 'uniform' | 'prioritized';
   /** of the priorities taken up before this draw, those of steps that were overwritten meanwhile */
   stale: number;
-  /** the largest priority ever given, at the draw; 0 where drawn uniformly */
+  /** the largest priority ever given, at the draw, 0 for uniform draws */
   maxPriority: number;
 }
 
-/** What a pipeline emits. */
+/** Events of a pipeline. */
 export interface PipelineEvents<S extends string = string> {
-  /** a tick is over; emitted while the opener waits in run(), in afterTick() and on closing */
+  /** a tick is over, emitted while the opener waits in run(), in afterTick() and on closing */
   tick: [tick: Tick<S>];
   /** ticks that went by faster than the journal could be read */
   missed: [count: number];
@@ -46,14 +46,14 @@ export interface PipelineEvents<S extends string = string> {
   close: [];
 }
 
-/** What was told besides ticks. */
+/** A warning or a restart, as it is kept for later reading. */
 export interface Said {
   /** milliseconds since 1970 */
   at: number;
   kind: 'warning' | 'restart';
   text: string;
 }
-/** Of these the latest are kept, for who looks later. */
+/** Number of the latest entries that are kept. */
 const SAID = 50;
 
 /**
@@ -70,7 +70,7 @@ export class History {
   #scalarNames: readonly string[] = [];
   /** undefined before the first run */
   #statistics: Statistics | undefined;
-  /** what was told lately, oldest first */
+  /** recent warnings and restarts, oldest first */
   readonly said: Said[] = [];
   readonly #warned = { scalars: false, weights: false };
   #at = 0;
@@ -100,11 +100,11 @@ export class History {
     this.#emitter.emit('restart', roles, reason);
   }
 
-  /** A warning that nobody listens for is the process's. */
+  /** Emits a warning, and gives it to the process if it has no listener. */
   warn(text: string): void {
     if (!this.warning(text)) process.emitWarning(text, 'PipelineWarning');
   }
-  /** One that is only for who listens; true when somebody did. */
+  /** Emits a warning for listeners only, and returns whether there was one. */
   warning(text: string): boolean {
     this.#note('warning', text);
     return this.#emitter.emit('warning', text);
@@ -114,7 +114,7 @@ export class History {
     if (this.said.length > SAID) this.said.shift();
   }
 
-  /** The last ticks, the trace's end, and that the pipeline is closed. */
+  /** Emits the last ticks, ends the trace, and emits that the pipeline is closed. */
   async close(): Promise<void> {
     this.tell(null);
     const failed = await this.#trace?.finish();
@@ -123,20 +123,20 @@ export class History {
     queueMicrotask(() => this.#emitter.emit('close'));
   }
 
-  /** Those of a run that begins; no two runs of a pipeline are at once. */
+  /** Returns the statistics, begun anew for a run. A pipeline has one run at a time. */
   statistics(): Statistics {
     this.#statistics ??= new Statistics();
     return this.#statistics.begin(this.#scalarNames);
   }
 
   /**
-   * Goes on from where it stopped. A listener that throws ends the reading; what it threw comes
-   * back.
+   * Goes on from where it stopped. When a listener throws, emits no more ticks and returns the
+   * error.
    */
   tell(statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
     const trace = this.#trace;
-    // Single ticks are made for those who listen.
+    // Single ticks are made only for listeners.
     const heard = channels.tick.hasSubscribers;
     const tick = heard || this.#emitter.listenerCount('tick') > 0;
     const all = tick || trace !== null;
@@ -168,7 +168,7 @@ export class History {
     return failed;
   }
 
-  /** Behind a read of the journal; see RunFields. */
+  /** Call this after a read of the journal (see RunFields). */
   #warnNonFinite(): void {
     const { firstNonFiniteScalar, firstNonFiniteWeight, mayPublish } = this.#ring.run;
     if (firstNonFiniteScalar && !this.#warned.scalars) {

@@ -19,7 +19,7 @@ import type { BatchSource } from './source.ts';
 
 const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
 
-/** What a pipeline is made of, for who looks inside. */
+/** The parts of a pipeline, for code that looks inside. */
 export interface PipelineInternals {
   threads: ActorThreads | null;
   slots: Slots;
@@ -38,7 +38,7 @@ export interface SlotNow {
   sequence: number;
 }
 
-/** What inspect() says. */
+/** The result of inspect(). */
 export interface PipelineNow {
   slots: SlotNow[];
   /** what the next batch waits for, in words */
@@ -63,19 +63,19 @@ export function slotsNow(ring: Ring): SlotNow[] {
   }));
 }
 
-/** What a trace says of the rows. */
+/** Facts about the rows, for a trace. */
 export const traceShape = (slots: Slots, { source, baseSeed }: CheckedOptions): TraceShape => ({
   bytes: slots.plan.bytes,
   names: source.names,
   baseSeed,
 });
 
-/** What a pipeline waits for has to do with. */
+/** The options that a pipeline's waiting has to do with. */
 type Sources = Pick<CheckedOptions, 'source' | 'group'>;
 
 /**
- * What keeps the requester from asking for the next batch; where it is rows of other machines, how
- * those do too.
+ * Says what keeps the requester from asking for the next batch. If it is rows of other machines,
+ * adds the state of those machines.
  */
 export function waitingFor(
   gate: Gate,
@@ -88,9 +88,9 @@ export function waitingFor(
   return others === null || words === 'nothing' ? words : `${words}; ${others}`;
 }
 
-/** The same of the pipeline alone: the words stay as they are for as long as it stands still. */
+/** The same of the pipeline alone. The words stay the same for as long as it stands still. */
 export function standsFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
-  // Whoever waits for other learners waits for nothing else.
+  // A pipeline that waits for other learners waits for nothing else.
   return group?.waitingFor() || ownWords(gate, source, rows);
 }
 

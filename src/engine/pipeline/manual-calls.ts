@@ -42,8 +42,8 @@ export class ManualCalls {
   }
 
   /**
-   * What is there now; of rows on the device, what can come there while a tick is hot, whose rows
-   * stay.
+   * The buffer's ptr now. With rows on the device, at most the ptr that can come there while a tick
+   * is hot, because the rows of that tick stay.
    */
   get #newest(): number {
     const { ptr } = this.#source.buffer;
@@ -80,7 +80,7 @@ export class ManualCalls {
     for (;;) {
       const waiting = this.#wait(tickId, sampleCount, options);
       if (waiting !== true && !(await waiting)) return null;
-      // Nothing becomes hot while the pipeline is saved.
+      // A tick cannot become hot while the pipeline is saved.
       if (!this.#control.standing || this.#manual.hot !== null)
         return this.#manual.sample(tickId, stream);
       if (!(await this.#control.passed(options))) return null;
@@ -104,15 +104,14 @@ export class ManualCalls {
     this.#checkNotRunning();
   }
 
-  /** No promise where the batch is there, or nearly. */
+  /** Returns no promise if the batch is there, or nearly. */
   #wait(tickId: number, sampleCount: number, options: WaitOptions): true | Promise<boolean> {
     if (this.#soon(tickId, sampleCount, options)) return true;
     return this.#parts.until(() => this.#manual.batchReady(tickId), options);
   }
 
   /**
-   * Begins the tick unless that was done; true when its batch is there, or comes within
-   * microseconds.
+   * Begins the tick unless that was done. True if its batch is there, or comes within microseconds.
    */
   #soon(tickId: number, sampleCount: number, { timeoutMs, signal }: WaitOptions): boolean {
     if (this.ready(tickId, sampleCount)) return true;

@@ -1,7 +1,7 @@
 /**
  * Manual ticks: which tick is pending (asked for, perhaps prepared), which is hot (its batch is in
- * the caller's hands), and which moments are wrong. The semantics are UniLab's replay pipeline's;
- * see docs/pipeline.md.
+ * the caller's hands), and which moments are wrong. The semantics are those of UniLab's replay
+ * pipeline (docs/pipeline.md).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -20,7 +20,7 @@ interface Asked {
 }
 
 interface Pending extends Asked {
-  /** makes the request; null once that was done */
+  /** makes the request, null once that was done */
   request: (() => void) | null;
   /** the last tick before it */
   readonly before: number;
@@ -33,8 +33,8 @@ interface Hot extends Asked {
   /** the stream that it was last sampled on */
   sampledOn: Stream | null;
   /**
-   * of rows on the device, the stream on which the batch was drawn, and whether `drawn` was
-   * recorded behind that
+   * with rows on the device: the stream on which the batch was drawn, and whether `drawn` was
+   * recorded after that
    */
   drawnOn: Stream | null;
   recorded: boolean;
@@ -52,12 +52,12 @@ export class ManualTicks {
   readonly #sampleCount: number;
   #pending: Pending | null = null;
   #hot: Hot | null = null;
-  /** the last tick that was called for; ticks only go up */
+  /** the last tick that was called for: ticks only go up */
   #last = -1;
   /** requests wait for letGo() */
   #held = false;
   #kept: Prepared | null = null;
-  /** of rows on the device, the event behind the tick before */
+  /** with rows on the device: the event after the tick before */
   #spentLast: DeviceEvent | null = null;
 
   constructor({ ring, slots }: { ring: Ring; slots: Slots }, sampleCount: number) {
@@ -83,12 +83,12 @@ export class ManualTicks {
   get lastAsked(): number {
     return this.#pending?.request ? this.#pending.before : this.#last;
   }
-  /** Of an earlier run, as long as nobody asked for it. */
+  /** The tick that was prepared in an earlier run, until somebody asks for it. */
   get kept(): Prepared | null {
     return this.#kept;
   }
 
-  /** Sample count first, then the tick: every method that takes both. */
+  /** Checks the sample count first, then the tick, for every method that takes both. */
   check(tickId: number, sampleCount: number): void {
     checkCount('sampleCount', sampleCount, 1);
     if (sampleCount !== this.#sampleCount) {
@@ -99,7 +99,7 @@ export class ManualTicks {
     checkCount('tickId', tickId, 0);
   }
 
-  /** True when this began the tick; false when it is pending or prepared already. */
+  /** True if this call began the tick, false if it is pending or prepared already. */
   start(tickId: number, minPtr: number): boolean {
     if (this.#pending?.tick === tickId) return false;
     if (this.#pending) {
@@ -142,7 +142,7 @@ export class ManualTicks {
     request();
   }
 
-  /** Nothing is asked for until letGo(). */
+  /** Holds back all requests until letGo(). */
   hold(): void {
     this.#held = true;
   }
@@ -152,8 +152,8 @@ export class ManualTicks {
   }
 
   /**
-   * A tick that was prepared in an earlier run: its batch is handed out as it was when that tick is
-   * asked for.
+   * Keeps a tick that was prepared in an earlier run: its batch is handed out as it was when that
+   * tick is asked for.
    */
   keep(kept: Prepared): void {
     this.#kept = kept;
@@ -193,8 +193,8 @@ export class ManualTicks {
   }
 
   /**
-   * The batch of the hot tick, or of the pending one, whose rows have arrived and which becomes
-   * hot; `stream` goes on behind it.
+   * Returns the batch of the hot tick, or of the pending one, whose rows have arrived and which
+   * becomes hot. The next work on `stream` comes after the batch.
    */
   sample(tickId: number, stream: Stream): Batch {
     const hot = this.#hot ?? this.#becomeHot();
@@ -222,15 +222,15 @@ export class ManualTicks {
     return this.#hot;
   }
   /**
-   * Of rows on the device, once a tick: the batch is one for all slots, so behind whatever the tick
-   * before does with it.
+   * With rows on the device, draws the batch once a tick. All slots share one batch, so the draw
+   * comes after the work of the tick before.
    */
   #draw(hot: Hot, stream: Stream, drawn: DeviceEvent): void {
     if (hot.drawnOn === null) {
       if (this.#spentLast) stream.wait(this.#spentLast);
       this.#slots.beginUpdate(hot.slot, stream);
-      // Not again, whatever comes of the record: steps that it gathered from are overwritten by
-      // what it brought.
+      // Not again, even if the record fails: the steps that it gathered from are overwritten by
+      // those it brought.
       hot.drawnOn = stream;
     }
     if (!hot.recorded) hot.drawnOn.record(drawn);
@@ -238,8 +238,8 @@ export class ManualTicks {
     if (hot.drawnOn !== stream) stream.wait(drawn);
   }
   /**
-   * A tick whose sampling failed: what it brings to the device must come there all the same, for
-   * the ticks behind it.
+   * Draws for a tick whose sampling failed: what it brings to the device must come there all the
+   * same, for the ticks after it.
    */
   #drawUnused(hot: Hot, stream: Stream): void {
     const { drawn, backend } = this.#slots;
@@ -249,8 +249,8 @@ export class ManualTicks {
   }
 
   /**
-   * The caller's work on the hot batch is on a stream, the current one by default: records `spent`
-   * behind it and gives the slot on.
+   * Records `spent` after the caller's work on the hot batch and gives the slot on. That work is on
+   * a stream, the current one by default.
    */
   spend(given: Stream | undefined): void {
     const hot = this.#hot as Hot;

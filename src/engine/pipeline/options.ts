@@ -1,4 +1,4 @@
-/** What ReplayPipeline.open takes, checked at the door and made definite. */
+/** Options of ReplayPipeline.open, checked on entry and made definite. */
 
 import { checkCount, checkKeys, checkPath, describeValue } from '../../base/checks.ts';
 import { coresNow } from '../../base/cores.ts';
@@ -43,15 +43,15 @@ export interface PipelineOptions<F extends Fields = Fields> extends CommonOption
   buffer: ReplayBuffer<F, object>;
 }
 
-/** Of trajectories: `S`, the buffer's fields; `V`, the view. */
+/** Options for trajectories: `S` is the buffer's fields, `V` the view. */
 export interface TrajectoryPipelineOptions<S extends StepFields = StepFields, V extends View = View>
   extends CommonOptions {
   buffer: TrajectoryBuffer<S>;
   /** what a batch is made of */
   view: V;
-  /** by what its steps are drawn: uniformly when left out */
+  /** sampler of the steps, by default uniform */
   sampler?: PrioritizedSampler;
-  /** exponent of the importance weights, 0 to 1, until setBeta(); 0.4 by default */
+  /** exponent of the importance weights, 0 to 1, until setBeta() (default 0.4) */
   beta?: number;
 }
 
@@ -60,44 +60,45 @@ interface CommonOptions {
   device: string;
   /** rows of one tick's batch */
   sampleCount: number;
-  /** slots in the ring, 2 to 64; 4 by default */
+  /** slots in the ring, 2 to 64 (default 4) */
   depth?: number;
-  /** seed of a tick = baseSeed + tickId; 0 by default */
+  /** seed of a tick = baseSeed + tickId (default 0) */
   baseSeed?: number;
   placement?: Placement;
   /**
-   * how often a lost or failed actor thread may be replaced before the pipeline fails; 0 by default
+   * how often a lost or failed actor thread may be replaced before the pipeline fails (default 0)
    */
   restart?: number;
   trace?: false | TraceOptions;
   /** where the learner's weights are published for collectors */
   mailbox?: WeightMailbox;
   /**
-   * How batches come to the host device's half. 'auto', the default: packed there ('direct'), for a
-   * copy from memory to the same memory moves each byte twice; copied where rows live on the
-   * device. GPUs copy at once.
+   * How batches come to the host device's half. With 'auto', the default, they are packed there
+   * ('direct'), for a copy from memory to the same memory moves each byte twice. If rows live on
+   * the device, 'auto' copies. GPUs copy at once.
    */
   transfer?: TransferChoice;
   /**
-   * Where the rows live. 'host', the default: each batch is packed and copied. 'device': each row
-   * is copied once, and the captured graph gathers, and of a ReplayBuffer draws
-   * (docs/pipeline.md#rows-on-the-device). 'auto': the latter on GPUs that have room.
+   * The side on which the rows live. `'host'`, the default: each batch is packed and copied.
+   * `'device'`: each row is copied once, and the captured graph gathers. For a ReplayBuffer the
+   * graph also draws (docs/pipeline.md#rows-on-the-device). `'auto'`: as 'device' on GPUs that have
+   * room.
    */
   rows?: RowsKept;
   /** of rows on the device */
   deviceRing?: DeviceRingOptions;
   /** learners whose parameters are kept equal: see capture()'s `sync` and docs/ranks.md */
   group?: LearnerGroup;
-  /** finished ticks the journal remembers, a power of two; 8192 by default */
+  /** finished ticks the journal remembers, a power of two (default 8192) */
   journal?: number;
   /** ends opening: what was opened is closed again, and open() rejects with its reason */
   signal?: AbortSignal;
 }
 
 interface RolePlacement {
-  /** roles per thread in runs; empty when inline */
+  /** roles per thread in runs, empty when inline */
   threads: readonly (readonly Role[])[];
-  /** the same threads in manual ticks; a thread may have none then */
+  /** roles of the same threads in manual ticks, possibly none */
   manual: readonly (readonly Role[])[];
   name: string;
   reason: string;
@@ -105,7 +106,7 @@ interface RolePlacement {
 
 /**
  * Decides the threads. Throws unless every role has exactly one. By `auto` the threads of a
- * `grouped` pipeline keep their roles, because those of its poll actor are known to MPI.
+ * `grouped` pipeline keep their roles, because MPI knows those of its poll actor.
  */
 export function placementOf(
   placement: Placement = 'auto',
@@ -157,7 +158,7 @@ function automatic(cores: number, grouped: boolean): RolePlacement {
   return { threads, manual: grouped ? threads : [roles, []], name: print(threads), reason };
 }
 
-/** By role as `roles` lists them: the thread that hosts it, or CLIENT where no thread does. */
+/** By role as `roles` lists them: the thread that hosts it, or CLIENT if no thread does. */
 export function hostsIn(threads: readonly (readonly Role[])[]): number[] {
   return roles.map((role) =>
     threads.length === 0 ? CLIENT : threads.findIndex((hosted) => hosted.includes(role)),
@@ -172,7 +173,7 @@ export type CheckedOptions = Required<
   Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal' | 'deviceRing' | 'group'>
 > & {
   source: BatchSource;
-  /** null where rows cannot live on a device, and why */
+  /** null if rows cannot live on a device, and why */
   ring: CheckedRing | null;
   noRing: string;
   mailbox: WeightMailbox | null;
@@ -202,7 +203,7 @@ const known = [
   'signal',
 ];
 
-/** Why rows cannot live on a device, whatever device it is; empty where they can. */
+/** Says why rows cannot live on a device, whatever device it is, and is empty if they can. */
 function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferChoice): string {
   if (buffer instanceof ReplayBuffer && buffer.capacity < 2)
     return 'a buffer of one row has none to guard';

@@ -1,6 +1,6 @@
 /**
- * What packs: the native half for rows or for a view, or a head where rows live on the device.
- * Pack's thread only.
+ * Packers: the native half for rows or for a view, or a head if rows live on the device. Pack's
+ * thread only.
  */
 import { answered, loadAddon } from '../../base/addon.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -14,18 +14,20 @@ import type { HostBuffers } from '../ring/host-buffers.ts';
 import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
 import type { SharedSource, SharedView } from './source.ts';
 
-/** What pack() answers. */
+/** Results of pack(). */
 export const Packing = { waits: 0, done: 1, more: 2 } as const;
 
 export interface Packer {
-  /** packs what was prepared in an earlier run too: the batch is not in the host buffer */
+  /** packs a batch of an earlier run again, because it is not in the host buffer */
   readonly packsAgain?: boolean;
   readonly limiter: RateLimiter | null;
-  /** of all that wait for rows of this buffer: also rung when room to sample is given back */
+  /** bells of all that wait for rows of this buffer, also rung when room to sample is given back */
   readonly bells: BellBoard;
   /** whether there is anything to draw from now */
   filled(): boolean;
-  /** draws and packs what the slot's record asks for, and completes the record; Packing */
+  /**
+   * draws and packs what the slot's record asks for, completes the record, and returns a Packing
+   */
   pack(slot: number, record: Float64Array): number;
 }
 
@@ -35,8 +37,8 @@ interface RowsPacker {
 interface ViewPacker {
   filled(): boolean;
   /**
-   * `brought`: what the batch that lies in the slot brought, which is made again; −1: another one
-   * is drawn
+   * `brought`: what the batch in the slot brought, which is then made again, or −1 to draw another
+   * one
    */
   pack(
     slot: number,
@@ -84,15 +86,18 @@ export function attachPacker(
 }
 
 /**
- * Of whoever orders the copies: whether a tick may draw now (rule DeviceRows-5), and rows that the
- * first ticks wait for.
+ * The part that orders the copies: whether a tick may draw now (rule DeviceRows-5), and rows that
+ * the first ticks wait for.
  */
 interface Orders {
   mayDraw(visible: number): boolean;
   readonly until: number;
 }
 
-/** Where rows live on the device a batch is a head: which rows the tick may draw. */
+/**
+ * Makes the packer for rows that live on the device. A batch is a head, which says which rows the
+ * tick may draw.
+ */
 export function headPacker(
   { words, shared, buffer }: AttachedDeviceRows,
   hostBuffers: HostBuffers,
@@ -109,10 +114,10 @@ export function headPacker(
     },
     pack: (slot, record) => {
       const params = hostBuffers.params(slot);
-      // In this order.
+      // Read in this order.
       const { visible } = words;
       const { low } = words;
-      // Of an earlier run: a tick whose rows are gone meanwhile is drawn anew.
+      // A tick of an earlier run whose rows are gone meanwhile is drawn anew.
       const oldestKept = params[Param.low] as number;
       const kept =
         record[Field.minPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
@@ -120,7 +125,7 @@ export function headPacker(
       if (visible < Math.max(ingest.until, kept ? until : (record[Field.minPtr] as number)))
         return Packing.waits;
       const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
-      // By the `visible` that the head is of: poll may have moved it on since.
+      // Takes the `visible` that the head was made from: poll may have moved it on since.
       if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
       const span = until - oldest;
       params[Param.low] = oldest;
@@ -144,7 +149,7 @@ const asked = (record: Float64Array) =>
   [record[Field.seed], record[Field.rows], record[Field.minPtr]] as [number, number, number];
 
 /**
- * The record's field of each number that a packer reports, in their order; a packer of rows leaves
+ * The record's field of each number that a packer reports, in their order. A packer of rows leaves
  * the last three at zero.
  */
 const REPORTED = [
@@ -156,7 +161,7 @@ const REPORTED = [
   Field.stale,
   Field.maxPriority,
 ];
-/** Behind them: the places that a batch of a view brings to the device. */
+/** Index after them: the places that a batch of a view brings to the device. */
 const BROUGHT_AT = REPORTED.length;
 
 function complete(record: Float64Array, report: Float64Array): void {
@@ -211,7 +216,7 @@ function viewPacker(source: SharedView, hostBuffers: HostBuffers, depth: number)
     kept,
   });
   return {
-    // Of an earlier run: what it brought is not on this device.
+    // The steps that a batch of an earlier run brought are not on this device.
     packsAgain: kept !== null,
     limiter: buffer.limiter,
     bells: internalsOfTrajectories(buffer).bells,

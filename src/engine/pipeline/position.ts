@@ -1,6 +1,6 @@
 /**
- * Where a pipeline is between two ticks, and how a fresh one goes on from there: with the same
- * ticks, the same draws, and with priorities that came home and wait for the draw, depth sequences
+ * A pipeline's position between two ticks, from which a fresh one goes on with the same ticks and
+ * the same draws. It includes priorities that were read back and wait for the draw, depth sequences
  * later, that takes them up.
  */
 import { rangeError, stateError } from '../../base/errors.ts';
@@ -10,7 +10,7 @@ import type { CheckedOptions } from './options.ts';
 import type { RunControl } from './run-control.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
-/** What came home with a batch and is not in the tree yet. */
+/** Priorities that were read back with a batch and are not in the tree yet. */
 interface Update {
   readonly ids: Float64Array;
   readonly priorities: Float32Array;
@@ -24,7 +24,7 @@ export interface Position {
   readonly beta: number;
   /** updates of sequences before this one are in the tree */
   readonly applied: number;
-  /** of the sequences before the next one, oldest first; empty where drawn uniformly */
+  /** of the sequences before the next one, oldest first, empty for uniform draws */
   readonly updates: readonly Update[];
   /**
    * a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as
@@ -52,7 +52,8 @@ export class Positions {
   }
 
   /**
-   * What must be the same where another pipeline is to go on, in words that a person can compare.
+   * Facts that must be the same in another pipeline that is to go on, in words that a person can
+   * compare.
    */
   get facts(): object {
     const { source, sampleCount, baseSeed, depth } = this.#options;
@@ -66,12 +67,12 @@ export class Positions {
       draws: source.prioritized ? 'by priorities' : 'uniformly',
       columns: Object.fromEntries(columns),
       ...this.#ring,
-      // Priorities are taken up so many ticks later.
+      // Priorities are taken up `depth` ticks later.
       ...(source.prioritized ? { depth } : {}),
     };
   }
 
-  /** Of rows on the device: how many it keeps decides what a tick draws. */
+  /** With rows on the device, the number that it keeps decides what a tick draws. */
   get #ring(): object {
     const ring = this.#parts.slots.kept?.checked;
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
@@ -89,7 +90,7 @@ export class Positions {
     );
   }
 
-  /** Of a pipeline that stands still. */
+  /** Returns the position of a pipeline that stands still. */
   take(): Position {
     const { ring, slots } = this.#parts;
     const { updates: priorities } = slots;
@@ -129,7 +130,7 @@ export class Positions {
       );
   }
 
-  /** A fresh pipeline goes on from there. */
+  /** Makes a fresh pipeline go on from a position. */
   async resume({ tick, sequence, beta, applied, updates, prepared }: Position): Promise<void> {
     const { ring, slots } = this.#parts;
     const { source } = this.#options;

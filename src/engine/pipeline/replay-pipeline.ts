@@ -1,7 +1,7 @@
 /**
- * Opens device, ring and actors, and offers the two ways to use them: manual ticks, where the
- * caller samples and spends each batch, and autonomous runs, where a captured graph is replayed on
- * every hot batch.
+ * Opens device, ring and actors, and offers the two ways to use them. In manual ticks the caller
+ * samples and spends each batch. In autonomous runs a captured graph is launched on every hot
+ * batch.
  */
 import { EventEmitter } from 'eventemitter3';
 import { checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
@@ -52,13 +52,13 @@ import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
 /**
- * Its parts, for the monitor, for checkpoints, and for tests that end its threads or hold its
- * streams; not exported from the package.
+ * The pipeline's parts, for the monitor, for checkpoints, and for tests that end its threads or
+ * hold its streams. The package does not export it.
  */
 export let internalsOf: (pipeline: ReplayPipeline) => PipelineInternals;
 
 /**
- * `F`: the buffer's fields, which open() infers; `S`: the scalars' names, which capture() infers.
+ * `F`: the buffer's fields, which open() infers. `S`: the scalars' names, which capture() infers.
  */
 export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
   extends EventEmitter<PipelineEvents<S>>
@@ -94,11 +94,11 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Opens device, slots and threads. Everything is checked first; when a part fails, the rest is
-   * closed again.
+   * Opens device, slots and threads. Checks everything first, and closes the rest again when a part
+   * fails.
    */
   static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>>;
-  /** Of trajectories: batches of a view, drawn uniformly or by priorities. */
+  /** Opens a pipeline of trajectories: batches of a view, drawn uniformly or by priorities. */
   static async open<S extends StepFields, V extends View>(
     options: TrajectoryPipelineOptions<S, V>,
   ): Promise<ReplayPipeline<BatchFields<S, V>>>;
@@ -149,31 +149,29 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Asks for a tick's batch and returns at once: true when this began the work, false when that
-   * tick is pending or prepared. Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its
-   * ptr now, by default), then takes its own snapshot (UniLab). Another tick while one is pending
-   * throws, so does one that is hot or over.
+   * Asks for a tick's batch and returns at once: true if this began the work, false if that tick is
+   * pending or prepared. Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now,
+   * by default), then takes its own snapshot (UniLab). Throws for another tick while one is
+   * pending, and for a tick that is hot or over.
    */
   startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     return this.#calls.start(tickId, sampleCount, minSnapshotPtr);
   }
 
-  /** True when that tick's batch is on the device; false for any other tick. */
+  /** True if that tick's batch is on the device, false for any other tick. */
   batchReady(tickId: number, sampleCount: number): boolean {
     return this.#calls.ready(tickId, sampleCount);
   }
 
   /**
-   * Starts the tick if nothing is pending and waits for it; false when `timeoutMs` is over. Never
+   * Starts the tick if nothing is pending and waits for it, false when `timeoutMs` is over. Never
    * blocks the thread.
    */
   waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
     return this.#calls.wait(tickId, sampleCount, options);
   }
 
-  /**
-   * The same for worker threads, blocking; refuses on the main thread when it would have to wait.
-   */
+  /** The same for worker threads, blocking. Throws on the main thread if it would have to wait. */
   waitUntilReadySync(
     tickId: number,
     sampleCount: number,
@@ -183,9 +181,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The tick's batch as tensors over the slot's device buffer, ordered before the current stream's
-   * next work (the stream that is current at the call). Starts and waits where needed; the hot tick
-   * again gives the same views; another tick while one is hot throws.
+   * Returns the tick's batch as tensors over the slot's device buffer, ordered before the next work
+   * of the stream that is current at the call. Starts and waits if needed. The hot tick again gives
+   * the same views. Throws for another tick while one is hot.
    */
   sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch<F>>;
   /** With a time-out: null when it is over first. */
@@ -208,8 +206,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The learner's work on the hot batch is enqueued: records `spent` behind it and gives the slot
-   * on.
+   * Records `spent` after the learner's work on the hot batch, which is enqueued, and gives the
+   * slot on.
    */
   afterTick(options: { stream?: Stream } = {}): void {
     checkKeys('afterTick', options, ['stream']);
@@ -221,10 +219,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Captures the learner's update once per slot; returns this pipeline, of which TypeScript then
+   * Captures the learner's update once per slot. Returns this pipeline, of which TypeScript then
    * knows the scalars' names. Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a
-   * promise, or does something that is not device work; the pipeline stays usable. Capturing again
-   * replaces the graphs.
+   * promise, or does something that is not device work. The pipeline stays usable then. Capturing
+   * again replaces the graphs.
    */
   capture<const N extends string = never>(
     fn: CaptureFunction<F>,
@@ -248,9 +246,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Runs ticks until `ticks` are through or the signal is aborted; then resolves with what
-   * happened. Tick ids continue from the last one. In a learner group every rank calls it, and all
-   * end at one exchange. Rejects with PipelineError when an actor or a rank fails.
+   * Runs ticks until `ticks` are through or the signal is aborted, then resolves with a summary.
+   * Tick ids continue from the last one. In a learner group every rank calls it, and all end at one
+   * exchange. Rejects with PipelineError when an actor or a rank fails.
    */
   async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);
@@ -283,9 +281,9 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Finished ticks, one after the other, from this call on; ends when the pipeline closes. They are
-   * told while run() waits, in afterTick() and on closing. At most as many as the journal holds are
-   * kept for a reader that is slower; what goes beyond is told by `missed`. Rejects with the
+   * Iterates over finished ticks, one after the other, from this call until the pipeline closes.
+   * They are emitted while run() waits, in afterTick() and on closing. For a slower reader at most
+   * as many as the journal holds are kept, and `missed` counts the others. Rejects with the
    * signal's reason, and with PipelineError when the pipeline fails.
    */
   ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick<S>> {
@@ -296,7 +294,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The exponent of the importance weights, 0 to 1, from the next request on. Throws where steps
+   * Sets the exponent of the importance weights, 0 to 1, from the next request on. Throws if steps
    * are drawn uniformly.
    */
   setBeta(beta: number): void {
@@ -305,7 +303,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Inline placement only: steps every role once, in the order of a slot's life; how much they did.
+   * Inline placement only: steps every role once, in the order of a slot's life. Returns how much
+   * they did.
    */
   step(): number {
     this.#parts.checkRunning();
@@ -319,12 +318,12 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return this.#parts.step();
   }
 
-  /** What the next batch waits for, in words. */
+  /** Says in words what the next batch waits for. */
   waitingFor(): string {
     return waitingFor(this.#parts.ring.header.gate, this.#options, this.#parts.slots.deviceRows);
   }
 
-  /** Rows on the device: how far they have come. Null where they travel with each batch. */
+  /** Rows on the device: how far they have come. Null if they travel with each batch. */
   get ring(): { stats(): RingStatistics } | null {
     const { kept } = this.#parts.slots;
     return kept && { stats: () => kept.statistics };
@@ -339,10 +338,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Stops the actors, drains the device, frees everything. Twice is fine; waiters are released with
-   * an error. When another thread has a part pinned, the main thread closes that part too, and the
-   * last unpin frees it. In a worker thread this rejects with ERR_HOTSLOT_STATE_BUSY when the part
-   * is still pinned after 2 s: call it again.
+   * Stops the actors, drains the device, frees everything. Twice is fine, and waiters are released
+   * with an error. When another thread has a part pinned, the main thread closes that part too, and
+   * the last unpin frees it. In a worker thread this rejects with ERR_HOTSLOT_STATE_BUSY when the
+   * part is still pinned after 2 s: call it again.
    */
   close(): Promise<void> {
     return this.#closing.once(() => this.#close());
@@ -352,8 +351,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The same for worker threads, blocking at most about 10 s; the actors' threads end by themselves
-   * behind it.
+   * The same for worker threads, blocking at most about 10 s. The actors' threads end by themselves
+   * afterwards.
    */
   closeSync(): void {
     if (this.#closing.begun) return;

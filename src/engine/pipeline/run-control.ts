@@ -12,7 +12,7 @@ import type { ManualTicks } from './manual.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
 /**
- * - `over`: there is no run, ticks are manual.
+ * - `over`: no run goes on, ticks are manual.
  * - `running`: actors request ticks.
  * - `quiescing`: a save set the hold bit. Requested ticks are completed.
  * - `held`: every slot is Free, both actors that start work have paused, and the save reads the
@@ -22,7 +22,7 @@ import type { PipelineRuntime } from './runtime.ts';
  */
 export type RunState = 'over' | 'running' | 'quiescing' | 'held' | 'ending';
 
-/** What ends a run. */
+/** The facts by which a run ends. */
 export interface RunEnd {
   /** sequence of its first tick */
   readonly first: number;
@@ -35,7 +35,8 @@ export interface RunEnd {
 
 export interface SaveOptions {
   /**
-   * whose end ends the wait for a batch that is in the caller's hands; null: there is no such wait
+   * signal that ends the wait for a batch in the caller's hands, or null if the save does not wait
+   * for it
    */
   patient: AbortSignal | null;
   others?: () => Promise<void>;
@@ -78,7 +79,7 @@ export class RunControl {
    * words ask for. True when the run is over.
    */
   look(run: RunEnd): boolean {
-    // The save reads the pipeline; what was stored meanwhile is looked at behind it.
+    // The save reads the pipeline. Words that were stored meanwhile are looked at after it.
     if (this.#state === 'held') return false;
     const { ring } = this.#parts;
     const { header } = ring;
@@ -122,10 +123,10 @@ export class RunControl {
     // is not Free.
     const answered = header.paused;
     if (!ring.settled) return false;
-    // And once more behind: replay takes an early answer back before it takes up graphs for a slot
-    // that is over by now.
+    // And once more afterwards: replay takes an early answer back before it takes up graphs for a
+    // slot that is over by now.
     if (answered && header.paused) return true;
-    // Replay answers once nothing is under way; only the client reads the answer.
+    // Replay answers once nothing is under way, and only the client reads the answer.
     ring.bells.of('replay').ring();
     return false;
   }
@@ -135,21 +136,22 @@ export class RunControl {
     return this.#save !== null;
   }
   /**
-   * Resolves when none has, or the caller holds a batch already; false when the time is over first.
+   * Resolves when no save has its turn, or the caller holds a batch already. False when the time is
+   * over first.
    */
   async passed(wait: WaitOptions): Promise<boolean> {
     const free = () => !this.standing || this.#manual.hot !== null;
     return free() || this.#parts.until(free, wait);
   }
-  /** For callers that block. */
+  /** For callers that block: throws during a save, unless a batch is hot. */
   refuse(): void {
     if (this.standing && this.#manual.hot === null)
       throw stateError('BUSY', 'the pipeline is being saved: await that first');
   }
 
   /**
-   * Throws ERR_HOTSLOT_STATE_TICK while a batch is in the caller's hands: who awaits a save then
-   * could not come to afterTick().
+   * Throws ERR_HOTSLOT_STATE_TICK while a batch is in the caller's hands: a caller that awaits a
+   * save then could not come to afterTick().
    */
   checkCold(): void {
     const { hot } = this.#manual;
@@ -161,8 +163,8 @@ export class RunControl {
   }
 
   /**
-   * Sets the hold bit of a run before it returns (Slot-9); the function that it returns clears it,
-   * unless another save set it too. Twice is fine.
+   * Sets the hold bit of a run before it returns (Slot-9). The function that it returns clears the
+   * bit, unless another save set it too. Twice is fine.
    */
   ask(): () => void {
     this.#asking++;
@@ -180,10 +182,10 @@ export class RunControl {
   }
 
   /**
-   * Does `work` between two ticks. `patient`: where a batch is in the caller's hands this waits for
-   * its afterTick(), until the signal ends the wait with its reason; otherwise it throws as
-   * checkCold() does. `others` stops those that add rows: not before a tick that waits for some has
-   * them, and no other begins behind it.
+   * Does `work` between two ticks. `patient`: if a batch is in the caller's hands this waits for
+   * its afterTick(), until the signal ends the wait with its reason. If `patient` is null it throws
+   * as checkCold() does. `others` stops those that add rows. It is called once a tick that waits
+   * for rows has them, and no other tick begins after it.
    */
   use<T>(work: () => Promise<T>, options: SaveOptions): Promise<T> {
     const before = this.#turn;
@@ -207,7 +209,7 @@ export class RunControl {
         await others();
       }
       this.#save.waits = true;
-      // No run begins from here on; one that is under way may end first.
+      // No run begins from here on, and one that is under way may end first.
       if (!(this.running && (await this.#runHeld(signal)))) await this.#manualHeld(signal);
       return await work();
     } finally {
@@ -219,7 +221,7 @@ export class RunControl {
     }
   }
 
-  /** False: the run is over instead. */
+  /** Returns false if the run is over instead. */
   async #runHeld(signal: AbortSignal | undefined): Promise<boolean> {
     // A run that began after ask() has no hold bit yet.
     this.#pause();
@@ -245,15 +247,15 @@ export class RunControl {
   }
 
   /**
-   * A manual tick was asked for and has no batch yet. One whose request is held back is none: it
-   * waits for this.
+   * A manual tick was asked for and has no batch yet. A tick whose request is held back does not
+   * count, because it waits for this.
    */
   get #waits(): boolean {
     const { asked } = this.#manual;
     return asked !== null && !this.#manual.ready(asked);
   }
 
-  /** Nothing is under way but a manual tick that waits for its caller. */
+  /** At most a manual tick that waits for its caller is under way. */
   get #quiet(): boolean {
     const { hot, asked } = this.#manual;
     if (hot || this.#waits) return false;

@@ -1,7 +1,7 @@
 /**
- * What a pipeline is made of and how it ends: slots, ring, actors in threads or inline, and the two
- * ways of waiting for them. The opener's thread only. Knows nothing of ticks; ReplayPipeline and
- * the autonomous run are written over it.
+ * The parts of a pipeline and its end: slots, ring, actors in threads or inline, and the two ways
+ * of waiting for them. The opener's thread only. Knows nothing of ticks: ReplayPipeline and the
+ * autonomous run are written over it.
  */
 
 import { coresNow } from '../../base/cores.ts';
@@ -31,8 +31,8 @@ import { type CheckedOptions, hostsIn } from './options.ts';
 import { Slots } from './slots.ts';
 
 /**
- * How long a thread of a pipeline looks before it sleeps, as long as a sleep with its wake takes:
- * so it never waits more than twice as long as it had to. It lends its core meanwhile, for there
+ * How long a thread of a pipeline looks before it sleeps: as long as a sleep with its wake takes.
+ * So it never waits more than twice as long as it had to. It lends its core meanwhile, for there
  * may be fewer cores than threads that look.
  */
 const SOON_MS = 0.05;
@@ -57,7 +57,10 @@ export class PipelineRuntime {
   readonly slots: Slots;
   readonly ring: Ring;
   readonly threads: ActorThreads | null;
-  /** the mailbox's buffers, registered with the device, or their home; null without a mailbox */
+  /**
+   * the mailbox's buffers, registered with the device, or their readback buffer, null without a
+   * mailbox
+   */
   readonly mailbox: { readonly handle: number } | null;
   /** null: no learner group, or one of one */
   readonly averaging: Averaging | null;
@@ -68,10 +71,11 @@ export class PipelineRuntime {
   readonly #events: RuntimeEvents;
   readonly #inline: Actor[];
   /**
-   * what its actors have: pack's bell, and inline actors themselves. Goes when they have stopped
+   * the parts of its actors: pack's bell, and inline actors themselves. They go when the actors
+   * have stopped
    */
   readonly #used = new OwnedParts('this pipeline');
-  /** what the device may work on: goes when that work is over, and may refuse once */
+  /** the parts that the device may work on: they go when that work is over, and may refuse once */
   readonly #owned = new OwnedParts('this pipeline');
   /** close() was called: every other call throws */
   closing = false;
@@ -163,7 +167,7 @@ export class PipelineRuntime {
     };
   }
 
-  /** Steps every inline role once, in the order of a slot's life; how much they did. */
+  /** Steps every inline role once, in the order of a slot's life. Returns how much they did. */
   step(): number {
     let done = 0;
     let working: Actor | undefined;
@@ -206,8 +210,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * Listeners hear of a failure once. Waiting callers are thrown it too; with neither it must not
-   * vanish.
+   * Reports a failure to listeners once. Waiting callers throw it too. With neither it is thrown in
+   * a microtask, so that it does not vanish.
    */
   #report(): void {
     const failure = this.ring.failure.read();
@@ -268,8 +272,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * The same for worker threads, blocking; on the main thread it answers what needs no waiting and
-   * refuses the rest.
+   * The same for worker threads, blocking. On the main thread it answers what needs no waiting and
+   * throws for the rest.
    */
   untilSync(done: () => boolean, timeoutMs?: number): boolean {
     return waitForSync(

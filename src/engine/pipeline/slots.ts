@@ -28,17 +28,16 @@ import { MAX_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '..
 import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
 import type { BatchPlan, BatchSource, PriorityUpdates } from './source.ts';
 
-/** What actors need of the slots: shared memory and handles, no objects. */
+/** The part of the slots that actors need: shared memory and handles, no objects. */
 export interface SharedSlots {
   readonly host: HostBuffersShare;
   readonly backend: SharedTransferBackend;
   readonly computeStream: number;
   readonly spent: readonly number[];
-  /** recorded before each update; empty when nothing is timed */
+  /** recorded before each update, empty when nothing is timed */
   readonly updateBegins: readonly number[];
   /**
-   * where the graph copies `out` to when the host buffers are not pinned; else empty: straight
-   * there
+   * where the graph copies `out` to if the host buffers are not pinned, else empty: straight there
    */
   readonly homes: readonly number[];
 }
@@ -48,12 +47,12 @@ export class Slots extends Owner {
   readonly device: Device;
   readonly compute: Stream;
   readonly spent: readonly DeviceEvent[];
-  /** recorded before each update; empty unless updates are timed */
+  /** recorded before each update, empty unless updates are timed */
   readonly updateBegins: readonly DeviceEvent[];
   readonly host: HostBuffers;
   /** how a batch lies in a slot, given where the rows live */
   readonly plan: BatchPlan;
-  /** null where batches are drawn uniformly */
+  /** null if batches are drawn uniformly */
   readonly updates: PriorityUpdates | null;
   readonly batches: Batches['batches'];
   /** float64[32] per slot, by `Param` of src/engine/ring/slot.ts */
@@ -67,7 +66,8 @@ export class Slots extends Owner {
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
   /**
-   * where priorities come home to, and the batch's column of them; empty unless drawn by priorities
+   * where priorities are read back to, and the batch's column of them, empty unless drawn by
+   * priorities
    */
   readonly #hostPriorities: readonly Tensor[];
   readonly #priorities: readonly Tensor[];
@@ -90,7 +90,7 @@ export class Slots extends Owner {
     device: string;
     depth: number;
     transfer: TransferChoice;
-    /** measure copies and updates on the device, where it can */
+    /** measure copies and updates on the device, if it can */
     timed: boolean;
   }) {
     super('this pipeline');
@@ -99,7 +99,7 @@ export class Slots extends Owner {
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
-      // What travels to rows on the device is less than the batch, and is made into one there.
+      // Less than the batch travels to rows on the device, and is made into one there.
       transfer:
         options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
       timed,
@@ -111,7 +111,8 @@ export class Slots extends Owner {
     const steps = onDevice ? source.steps : null;
     this.plan = steps === null ? source.plan : source.planKept();
     this.updates = source.updates(this.plan);
-    // A head in place of rows; of a view what its notes say, and steps that are new to the device.
+    // A head in place of rows. For a view, what its notes say, and steps that are new to the
+    // device.
     const batchBytes = onDevice && steps === null ? 0 : this.plan.bytes;
     const fresh = steps && { at: steps.layout.freshAt, bytes: steps.stepBytes };
     const total = HostBuffers.bytes(depth, { batchBytes, priorityBytes });
@@ -135,8 +136,8 @@ export class Slots extends Owner {
     this.updateBegins = timing
       ? hostBuffers.map(() => own(this, this.device.createEvent({ timing })))
       : [];
-    // What callers get to see is lent, on a device object of their own: closing either leaves the
-    // pipeline whole.
+    // Callers get lent memory, on a device object of their own: closing either leaves the pipeline
+    // whole.
     const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
@@ -172,7 +173,7 @@ export class Slots extends Owner {
       )
       .filter((home) => home !== null);
     for (const home of homes) own(this, home);
-    // All alike: one that could not be had makes all of them come straight home.
+    // All alike: if one could not be had, all of them come straight home.
     this.#homes = homes.length === hostBuffers.length ? homes : [];
     const coming = hosts.map((handle, slot) => {
       const home = this.#homes[slot];
@@ -205,7 +206,8 @@ export class Slots extends Owner {
   }
 
   /**
-   * What comes before the learner's own work: of rows on the device, their draw and their gather.
+   * Enqueues the work before the learner's own: for rows on the device, their draw and their
+   * gather.
    */
   beginUpdate(slot: number, stream: Stream): void {
     this.kept?.draw(stream, slot);
@@ -224,7 +226,7 @@ export class Slots extends Owner {
     stream.copy(this.#hostOuts[slot] as Tensor, out);
   }
 
-  /** The columns of a view that are no fields; none of rows. */
+  /** Returns the columns of a view other than fields, and none for rows. */
   extras(slot: number): Extras {
     const batch = this.batches[slot] as Record<string, Tensor>;
     const column = (key: string) => (this.#extras.includes(key) ? batch[key] : undefined);
@@ -236,8 +238,8 @@ export class Slots extends Owner {
   }
 
   /**
-   * What the learner wrote to the batch's priorities goes to the host buffer; nothing where it
-   * draws uniformly.
+   * Copies the batch's priorities, as the learner wrote them, to the host buffer. Does nothing if
+   * it draws uniformly.
    */
   bringPriorities(slot: number, stream: Stream): void {
     const home = this.#hostPriorities[slot];
@@ -245,15 +247,16 @@ export class Slots extends Owner {
   }
 
   /**
-   * Behind a drain: the slots whose last batch is spent, and its sequence. What had not come home
-   * is brought. A replay actor that died behind its launch left the slot Ready: the mark tells.
+   * Returns the slots whose last batch is spent, and its sequence. Call this after a drain: it also
+   * copies home what had not come home. A replay actor that died after its launch left the slot
+   * Ready, which the mark shows.
    */
   readBack(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
       const home = this.#homes[slot];
-      // Poll did so for every other one, and a close() that was refused behind this for all.
+      // Poll did so for every other one, and a close() that was refused after this did so for all.
       if (home && !home.closed && state >= SlotState.Ready)
         answered(nativeMemory().copyOut(home.handle, this.host.readbackBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;

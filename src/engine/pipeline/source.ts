@@ -1,6 +1,6 @@
 /**
- * What batches are made from, rows of a replay buffer or a view of trajectories, and the plans of
- * how a batch lies in a slot. The opener makes it; pack's thread takes up what the chosen plan
+ * The source of batches, rows of a replay buffer or a view of trajectories, and the plans of how a
+ * batch lies in a slot. The opener makes it, and pack's thread takes up what the chosen plan
  * shares.
  */
 
@@ -59,7 +59,7 @@ export function stridedColumns(buffer: ReplayBuffer, stride: number): BatchColum
   }));
 }
 
-/** Of a view: everything that native code draws and packs by. */
+/** A view, with everything that native code draws and packs by. */
 export interface SharedView {
   readonly kind: 'view';
   readonly buffer: SharedTrajectoryBuffer;
@@ -71,8 +71,8 @@ export interface SharedView {
   /** where a batch's ids lie in it, in bytes */
   readonly idsAt: number;
   /**
-   * steps that a device keeps: what pack knows of them, where those lie that travel with a batch,
-   * and how many can; null: all do
+   * steps that a device keeps: what pack knows of them, where the steps lie that travel with a
+   * batch, and how many can, or null if all travel
    */
   readonly kept: {
     readonly mirror: Float64Array;
@@ -84,7 +84,7 @@ export type SharedSource =
   | { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer }
   | SharedView;
 
-/** Bells that are rung behind every commit. */
+/** Returns the bells that are rung after every commit. */
 export function bellsOf(source: SharedSource): BellBoard {
   return source.kind === 'rows'
     ? internalsOfBuffer(ReplayBuffer.attach(source.buffer)).bells
@@ -97,16 +97,16 @@ export interface BatchPlan {
   readonly bytes: number;
   readonly columns: readonly BatchColumn[];
   readonly share: SharedSource;
-  /** of steps that a device keeps: how far that has come; null where all travels with a batch */
+  /** of steps that a device keeps: how far that has come, or null if all travels with a batch */
   readonly statistics: (() => RingStatistics) | null;
 }
 
-/** Of a view whose steps a device keeps. */
+/** Layout of a view whose steps a device keeps. */
 export interface StepsLayout {
   readonly layout: DeviceBatchLayout;
   readonly places: number;
   readonly placeBytes: number;
-  /** that a step which travels takes: with what fills its stride up, and its place */
+  /** bytes of a step that travels, with what fills its stride up, and its place */
   readonly stepBytes: number;
 }
 
@@ -131,14 +131,14 @@ interface SourceOptions {
 export class BatchSource {
   readonly buffer: ReplayBuffer | TrajectoryBuffer;
   readonly bells: BellBoard;
-  /** of the fields, as the trace tells them */
+  /** of the fields, as the trace lists them */
   readonly names: readonly string[];
   readonly rows: number;
-  /** where the whole batch travels in a slot */
+  /** for batches that travel whole in a slot */
   readonly plan: BatchPlan;
-  /** of a view: the layout where a device keeps its steps; null of rows */
+  /** layout of a view for a device that keeps its steps, null for rows */
   readonly steps: StepsLayout | null;
-  /** of the priorities that come back with a batch; 0 without */
+  /** bytes of the priorities that come back with a batch, 0 without */
   readonly priorityBytes: number;
   readonly beta: number;
   readonly #view: View | null;
@@ -146,7 +146,7 @@ export class BatchSource {
   readonly #sampler: PrioritizedSampler | null;
   readonly #handle: ViewHandle | null;
 
-  /** Checks what fits together; binds the sampler. */
+  /** Checks that the options fit together, and binds the sampler. */
   constructor({ buffer, view, sampler, beta = 0.4, sampleCount }: SourceOptions) {
     this.buffer = buffer;
     this.rows = sampleCount;
@@ -215,8 +215,8 @@ export class BatchSource {
   }
 
   /**
-   * Of a view: where a device keeps its steps, and a batch brings those that are new there.
-   * Allocates what pack knows of the device.
+   * Plans a view whose steps a device keeps: a batch brings those that are new there. Allocates
+   * what pack knows of the device.
    */
   planKept(): BatchPlan {
     const { layout, places, placeBytes, stepBytes } = this.steps!;
@@ -258,7 +258,7 @@ export class BatchSource {
   }
 
   /**
-   * Of a plan of this source: what its priorities do on their way back; null where steps are drawn
+   * Returns the priorities' way back for a plan of this source, or null if steps are drawn
    * uniformly.
    */
   updates({ share }: BatchPlan): PriorityUpdates | null {
@@ -267,7 +267,7 @@ export class BatchSource {
       : new PriorityUpdates(this.#handle, share as SharedView, this.rows);
   }
 
-  /** Columns that are no fields and that a capture is given by themselves. */
+  /** Returns the columns other than fields that a capture is given by themselves. */
   get extras(): readonly string[] {
     if (this.#view === null) return [];
     return this.#sampler === null ? ['ids'] : ['ids', 'weights', 'priorities'];
@@ -287,7 +287,7 @@ export class BatchSource {
     if (this.#sampler) internalsOfSampler(this.#sampler).running = false;
   }
 
-  /** Of requests from the next one on. Throws where steps are drawn uniformly. */
+  /** Sets beta of requests from the next one on. Throws if steps are drawn uniformly. */
   setBeta(ring: Ring, beta: number): void {
     checkBeta(beta);
     if (!this.prioritized)
@@ -297,7 +297,7 @@ export class BatchSource {
     ring.setBeta(beta);
   }
 
-  /** What the next batch waits for where nothing can be drawn, in words. */
+  /** Says in words what the next batch waits for when nothing can be drawn. */
   waitingFor(): string {
     const { ptr } = this.buffer;
     if (this.#view === null) return `rows: ${ptr} were ever added`;
@@ -308,7 +308,7 @@ export class BatchSource {
     return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were ever added)`;
   }
 
-  /** Throws where a manual tick could never be had without more steps. */
+  /** Throws if a manual tick could never be had without more steps. */
   checkFilled(minPtr: number): void {
     if (minPtr > 0 || this.buffer.size > 0) return;
     throw stateError(
@@ -319,8 +319,8 @@ export class BatchSource {
 }
 
 /**
- * Priorities that came back with batches, on their way into the tree. The opener's part of it; pack
- * takes up the others.
+ * Priorities that came back with batches, on their way into the tree. This is the opener's part,
+ * and pack takes up the others.
  */
 export class PriorityUpdates {
   readonly #handle: ViewHandle;
@@ -345,7 +345,7 @@ export class PriorityUpdates {
   goOn(applied: number): void {
     lanesAddon().beginUpdates(this.#tree, applied);
   }
-  /** What came home with the slot's last batch. */
+  /** Returns the ids and priorities that came home with the slot's last batch. */
   readBack(
     hostBuffers: HostBuffers,
     slot: number,
@@ -355,7 +355,7 @@ export class PriorityUpdates {
       priorities: hostBuffers.priorities(slot).slice(),
     };
   }
-  /** The same, as if it had come home just now. */
+  /** Writes the same back, as if it had come home just now. */
   writeBack(
     hostBuffers: HostBuffers,
     slot: number,
@@ -365,7 +365,8 @@ export class PriorityUpdates {
     hostBuffers.priorities(slot).set(update.priorities);
   }
   /**
-   * What came home and was not taken up by a later draw: applies it, in order. Pack has stopped.
+   * Applies, in order, the priorities that came home and were not taken up by a later draw. Pack
+   * has stopped.
    */
   applyPending(
     hostBuffers: HostBuffers,

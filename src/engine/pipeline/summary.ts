@@ -11,8 +11,8 @@ export const stages = {
   pack: [Field.packBegin, Field.packEnd],
   submit: [Field.submitBegin, Field.submitEnd],
   /**
-   * enqueued until poll saw it done; on a device that does not ring, in autonomous runs, until poll
-   * passed it on
+   * enqueued until poll saw it done, or, on a device that does not ring, in autonomous runs, until
+   * poll passed it on
    */
   copy: [Field.submitEnd, Field.readyAt],
   /** hot, waiting for the learner */
@@ -42,13 +42,13 @@ export interface Summary<S extends string = string> {
   /** true when the signal ended the run before its ticks were through */
   aborted: boolean;
   /**
-   * Why the run ended: its ticks are through, its signal was aborted, this learner left its group;
-   * or another rank of the group ended it, and why that one did.
+   * Why the run ended: its ticks are through, its signal was aborted, or this learner left its
+   * group. If another rank of the group ended it, that rank and its reason.
    */
   ended: EndingName | { rank: number; why: EndingName };
   /**
-   * ticks whose times are in `stages`; fewer than `ticks` when the journal went by faster than it
-   * was read
+   * ticks whose times are in `stages`, fewer than `ticks` if the journal went by faster than it was
+   * read
    */
   sampled: number;
   stages: Record<StageName, StageTimes>;
@@ -57,11 +57,11 @@ export interface Summary<S extends string = string> {
 }
 
 /**
- * Of one run at a time: a pipeline keeps one and begins it anew. Its histograms are some 0.4 MB of
- * native memory that the collector of garbage knows nothing of, so one per run would let short runs
- * in a row hold much before they are collected. Two figures of a time are kept: percentiles are
- * right within 1 %. Three would take eight times the memory, which each opening and each run
- * clears.
+ * Statistics of one run at a time: a pipeline keeps one object and begins it anew. Its histograms
+ * are some 0.4 MB of native memory that the garbage collector knows nothing of. One object per run
+ * would let short runs in a row hold much before they are collected. Two figures of a time are
+ * kept: percentiles are right within 1 %. Three would take eight times the memory, which each
+ * opening and each run clears.
  */
 export class Statistics {
   readonly #histograms = Object.fromEntries(

@@ -3,7 +3,7 @@ import type { EventEmitter } from 'eventemitter3';
 import type { PipelineError } from '../../base/errors.ts';
 import type { PipelineEvents, Tick } from './history.ts';
 
-/** What the reader is told next: a tick, the end, or why there will be none. */
+/** A reader's next result: a tick, or the end. A failure rejects instead. */
 type Next = IteratorResult<Tick, undefined>;
 
 export function tickStream(

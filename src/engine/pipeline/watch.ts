@@ -1,6 +1,6 @@
 /**
- * What a monitor reads of a pipeline, now and then, in the opener's thread: the ring's words and
- * the journal's newest entries. It listens to no tick, so that a pipeline does nothing for it.
+ * A monitor's view of a pipeline, now and then, in the opener's thread: the ring's words and the
+ * journal's newest entries. It listens to no tick, so that a pipeline does nothing for it.
  */
 import { type GateName, gateNames, Mode } from '../ring/header.ts';
 import type { JournalEntry } from '../ring/journal.ts';
@@ -31,11 +31,11 @@ export const stageNames = Object.keys(stages) as StageName[];
 export interface TickLook {
   /** ticks ever finished */
   finished: number;
-  /** the latest tick's id; −1 before the first */
+  /** the latest tick's id, −1 before the first */
   tick: number;
   /**
-   * means of the scalars of the newest ticks, by the names given to capture(); none when no tick
-   * has ended since
+   * means of the scalars of the newest ticks, by the names given to capture(), empty if no tick has
+   * ended since
    */
   scalars: Record<string, number>;
 }
@@ -52,13 +52,13 @@ export type PipelineState = 'running' | 'idle' | 'failed' | 'closed';
 export class PipelineWatch {
   readonly #pipeline: ReplayPipeline;
   readonly #inside: PipelineInternals;
-  /** the journal's next entry; of what was before, the newest entries are looked at once */
+  /** the journal's next entry (of those before it, the newest are looked at once) */
   #at = 0;
   #sequence = -1;
   #tick = -1;
   #version = 0;
   #free = 1;
-  /** of the newest ticks, milliseconds by stage; a ring */
+  /** a ring of the newest ticks, milliseconds by stage */
   readonly #window = stageNames.map(() => new Float64Array(WINDOW));
   #windowed = 0;
 
@@ -88,11 +88,11 @@ export class PipelineWatch {
   get finished(): number {
     return this.#inside.parts.ring.finished;
   }
-  /** id of the latest tick that a look has seen; −1 before the first */
+  /** id of the latest tick that a look has seen, −1 before the first */
   get tick(): number {
     return this.#tick;
   }
-  /** version of the weights that the latest tick published; 0 before the first */
+  /** version of the weights that the latest tick published, 0 before the first */
   get version(): number {
     return this.#version;
   }
@@ -103,15 +103,15 @@ export class PipelineWatch {
     if (closing) return 'closed';
     return ring.header.mode === Mode.manual ? 'idle' : 'running';
   }
-  /** Why it failed; null while it has not. */
+  /** Why it failed, null while it has not. */
   get failure(): string | null {
     return this.#inside.parts.ring.failure.read()?.message ?? null;
   }
-  /** As the pipeline's own; an empty text of one that is over. */
+  /** As the pipeline's own, or an empty text once it is over. */
   get waitingFor(): string {
     return this.state === 'running' || this.state === 'idle' ? this.#pipeline.waitingFor() : '';
   }
-  /** What the requester waits for, by one of a few names; null of a pipeline that is over. */
+  /** The requester's gate, by one of a few names, or null once the pipeline is over. */
   get gate(): GateName | null {
     const over = this.state === 'failed' || this.state === 'closed';
     return over ? null : (gateNames[this.#inside.parts.ring.header.gate] as GateName);
@@ -120,7 +120,7 @@ export class PipelineWatch {
     return slotsNow(this.#inside.parts.ring);
   }
   /**
-   * Rows, or steps, that the buffer holds and can hold; null once the pipeline is over, and the
+   * Rows, or steps, that the buffer holds and can hold. Null once the pipeline is over, and the
    * buffer perhaps too.
    */
   buffer(): { size: number; capacity: number } | null {
@@ -163,7 +163,7 @@ export class PipelineWatch {
     }
   }
 
-  /** Of the newest ticks that looks have seen; null before the first. */
+  /** Stage times of the newest ticks that looks have seen, null before the first. */
   stages(): Record<StageName, StageSeconds> | null {
     const count = Math.min(this.#windowed, WINDOW);
     if (count === 0) return null;
@@ -178,7 +178,7 @@ export class PipelineWatch {
     ) as unknown as Record<StageName, StageSeconds>;
   }
 
-  /** A trace of the ticks from now on. */
+  /** Begins a trace of the ticks from now on. */
   trace(write: (text: string) => unknown): LiveTrace {
     return new LiveTrace(this.#inside, this.#pipeline.transferManifest, write);
   }
@@ -200,7 +200,7 @@ export class LiveTrace {
   ) {
     this.#inside = inside;
     this.#facts = facts;
-    // What was not measured is not in it, whatever it was opened with.
+    // Spans that were not measured are left out, whatever the trace was opened with.
     this.#writer = new TraceWriter(
       write,
       inside.options.trace !== false && inside.options.trace.deviceEvents,
@@ -209,7 +209,9 @@ export class LiveTrace {
     this.#fed = new FedSpans(inside.buffer.share().memory);
   }
 
-  /** Takes up what has ended since; the newest where that is too much for once. */
+  /**
+   * Takes up the ticks that have ended since, or only the newest if there are too many for once.
+   */
   look(): void {
     const { parts, options } = this.#inside;
     const shape = traceShape(parts.slots, options);
@@ -220,7 +222,7 @@ export class LiveTrace {
     this.#writer.addFed(this.#fed);
   }
 
-  /** What is left, and the end; how many ticks are not in it. */
+  /** Takes up the ticks that are left, and ends the trace. Returns how many ticks are not in it. */
   end(): number {
     this.look();
     this.#writer.end(this.#missed);

@@ -23,7 +23,10 @@ export class CaptureStream extends OpenedStream {
     this.#written = new Array<boolean>(out.size).fill(false);
   }
 
-  /** The names, which belong to the first elements of `out`, of those that nothing wrote to. */
+  /**
+   * Returns those of `scalars`, the names of the first elements of `out`, that were never written
+   * to.
+   */
   unwritten(scalars: readonly string[]): string[] {
     return scalars.filter((_, i) => !this.#written[i]);
   }

@@ -26,21 +26,21 @@ export class FailureNote {
   }
 
   /**
-   * The first one wins. `takeOver`: the writer before died over it, which the opener alone can
-   * know.
+   * The first failure wins. `takeOver`: the writer before died while it wrote, which only the
+   * opener can know.
    */
   write({ role, slot, tick, error }: Failure, options: { takeOver?: boolean } = {}): void {
     this.#note.write([role === 'opener' ? -1 : roles.indexOf(role), slot, tick], error, options);
   }
 
-  /** The opener's, for a note of what a replaced actor threw. */
+  /** Opener: clears the note of an error that a replaced actor threw. */
   clear(): void {
     this.#note.clear();
   }
 
   /**
-   * The failure as an error for a waiter to throw, or null. A fresh one each time, so that stacks
-   * are the waiters' own.
+   * Returns the failure as an error for a waiter to throw, or null. Each call makes a new error, so
+   * that stacks are the waiters' own.
    */
   read(): PipelineError | null {
     const note = this.#note.read();

@@ -1,7 +1,7 @@
 /**
- * The ring's control words: what the client wants of the actors, what they answer, and how each
- * thread is. Int32, touched with Atomics; each word has the writer that is said beside it, and the
- * thread that may wait for it is rung behind the store (Slot-4).
+ * The ring's control words: requests of the client, answers of the actors, and the state of each
+ * thread. They are Int32, touched with Atomics. Each word names its writer, which rings the thread
+ * that may wait for the word after the store (Slot-4).
  */
 
 import { Ending } from '../../shm/ending.ts';
@@ -11,71 +11,71 @@ import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
 /** A line each where two threads would otherwise share it. */
 const Word = {
-  /** 1: everybody leaves; written by the opener, before it rings every bell (Slot-6) */
+  /** 1: every thread leaves, written by the opener before it rings every bell (Slot-6) */
   stop: 0 * LINE,
   /**
-   * A bit set: AUTONOMOUS, and why no more requests are made (Pause). The client sets AUTONOMOUS
-   * and clears bits; whoever stops something adds a bit.
+   * A bit set of AUTONOMOUS and of the reasons why no more requests are made (Pause). The client
+   * sets AUTONOMOUS and clears bits, and a thread that stops something adds a bit.
    */
   mode: 1 * LINE,
-  /** pauses ever asked for; added to by whoever pauses, before the mode */
+  /** pauses ever asked for, increased before the mode by the thread that pauses */
   pauses: 1 * LINE + 1,
   /**
-   * why the run ends (Ending), 0 while it goes on; the first to pause for an end says it, the
-   * client clears it
+   * reason why the run ends (Ending), 0 while it goes on, written by the first thread that pauses
+   * for an end and cleared by the client
    */
   ending: 1 * LINE + 3,
-  /** 1: the run's end waits for no other learner any more; written by the client */
+  /** 1: the run's end waits for no other learner any more, written by the client */
   alone: 1 * LINE + 4,
   /**
-   * how often the client gave back requests behind a group's end: every role then looks for its
-   * seat again (Seat)
+   * how often the client gave back requests after a group's end: every role then looks for its seat
+   * again (SlotCursor)
    */
   rewinds: 1 * LINE + 2,
   /**
-   * the client wants its bell when every sequence before this is over (wrapped), −1 for none;
+   * the client wants its bell when every sequence before this is over (wrapped), −1 for none,
    * written by the client
    */
   goal: 2 * LINE,
-  /** what the requester waits for (Gate); written by the requester */
+  /** what the requester waits for (Gate), written by the requester */
   gate: 3 * LINE,
   /**
-   * which pause requester and replay have seen; each writes its own, the client compares them with
-   * `pauses`
+   * which pause requester and replay have seen: each writes its own word, the client compares both
+   * with `pauses`
    */
   pauseSeen: 3 * LINE + 1,
   /**
-   * every sequence before this (wrapped) is in the rate limiter's count; written by the native call
+   * every sequence before this (wrapped) is in the rate limiter's count, written by the native call
    * of pack's thread that counts it
    */
   counted: 3 * LINE + 4,
   /**
-   * manual ticks: every sequence before this (wrapped) is asked for; written by the client, after
+   * manual ticks: every sequence before this (wrapped) is asked for, written by the client after
    * the run fields
    */
   asked: 4 * LINE,
   /**
-   * parameters of every sequence before this (wrapped) are averaged or need not be; poll's in a
-   * run, the client's before it
+   * parameters of every sequence before this (wrapped) are averaged or need not be, written by poll
+   * in a run and by the client before it
    */
   averaged: 4 * LINE + 2,
   /**
-   * which of two places holds the exponent of importance weights; written by the client, after that
+   * which of two places holds the exponent of importance weights, written by the client after that
    * place
    */
   beta: 4 * LINE + 1,
   /** ThreadState per thread */
   threads: 5 * LINE,
-  /** which thread hosts a role, in manual ticks and then in runs; written at set-up */
+  /** thread that hosts each role, in manual ticks and then in runs, written at set-up */
   hosts: 6 * LINE,
   /**
-   * which of these two tables holds (Hosting); written by the client, before it asks for a tick or
+   * which of these two tables holds (Hosting), written by the client before it asks for a tick or
    * begins a run
    */
   hosting: 7 * LINE,
   /**
-   * the Hosting that each thread last read: it has let go of what that gives to others (Slot-10);
-   * written by that thread
+   * the Hosting that each thread last read, written by that thread: it has let go of the roles that
+   * this table gives to others (Slot-10)
    */
   hostingSeen: 7 * LINE + 1,
 } as const;
@@ -89,12 +89,12 @@ export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
 export type Mode = (typeof Mode)[keyof typeof Mode];
 const AUTONOMOUS = 1;
 /**
- * Why no more requests are made: a save waits for the run to stand still, and releases it; or the
- * run ends, which nothing takes back.
+ * Why no more requests are made. A save waits for the run to stand still, and releases it
+ * afterwards. The end of a run is final.
  */
 export const Pause = { hold: 2, end: 4 } as const;
 export type Pause = (typeof Pause)[keyof typeof Pause];
-/** What keeps the requester from making the next request. */
+/** The requester's gate: the reason why it does not make the next request, or `open`. */
 export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, paused: 5 } as const;
 export type Gate = (typeof Gate)[keyof typeof Gate];
 export type GateName = keyof typeof Gate;
@@ -107,15 +107,15 @@ export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 
 export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];
 
 /**
- * Which thread hosts each role, as the header's words say; `set` by the opener before any other
- * thread sees them.
+ * Returns the thread of each role in both tables of the header. The opener passes `set` before any
+ * other thread sees them.
  */
 export function hostsOf(words: Int32Array, set?: Hosts): Hosts {
   const tables = [0, 1].map((hosting) => Word.hosts + hosting * roles.length);
   for (const [hosting, at] of tables.entries()) words.set(set?.[hosting] ?? [], at);
   return tables.map((at) => [...words.subarray(at, at + roles.length)]);
 }
-/** The word that says which of the two tables holds. */
+/** Returns the word that says which of the two tables holds. */
 export function hostingOf(words: Int32Array): Int32Array {
   return words.subarray(Word.hosting, Word.hosting + 1);
 }
@@ -159,21 +159,20 @@ export class Header {
     return Atomics.load(this.#words, Word.hosting) as Hosting;
   }
   /**
-   * Client: from here on roles belong to the threads of this table. Each thread lets go of its
-   * roles when it next looks, and takes up others when all have looked (Slot-10); nobody waits for
-   * that.
+   * Client: gives roles to the threads of this table. Each thread lets go of its roles when it next
+   * looks, and takes up others when all have looked (Slot-10). The client does not wait for that.
    */
   host(hosting: Hosting): void {
     if (this.hosting === hosting || !this.#bells.moves) return;
     Atomics.store(this.#words, Word.hosting, hosting);
     this.#bells.ringAll();
   }
-  /** A thread that has let go of every role that `hosting` gives to another one. */
+  /** Records that a thread has let go of every role that `hosting` gives to another one. */
   seeHosting(thread: number, hosting: Hosting): void {
     const before = Atomics.exchange(this.#words, Word.hostingSeen + thread, hosting);
     if (before !== hosting) this.#bells.ringAll();
   }
-  /** Whether every thread has let go: none of its roles has another host. */
+  /** Whether every thread has let go of the roles that have another host. */
   isSeen(hosting: Hosting): boolean {
     return this.#bells.threads.every(
       (thread) => Atomics.load(this.#words, Word.hostingSeen + thread) === hosting,
@@ -197,9 +196,10 @@ export class Header {
   }
 
   /**
-   * Any thread: no more requests, from this store on (Slot-9); bells behind it. Numbered, so that
-   * an answer to an earlier pause is not taken for this one. Once `paused`, the requester is not on
-   * its way to a request and replay has let go of its graphs: run fields and graphs may change.
+   * Any thread: allows no more requests, from this store on (Slot-9), and then rings the bells.
+   * Pauses are numbered, so that an answer to an earlier pause is not taken for this one. Once
+   * `paused`, the requester is not on its way to a request and replay has let go of its graphs: run
+   * fields and graphs may change.
    */
   pause(why: Pause = Pause.end): void {
     Atomics.add(this.#words, Word.pauses, 1);
@@ -207,7 +207,7 @@ export class Header {
     this.#bells.of('pack').ring();
     this.#bells.of('replay').ring();
   }
-  /** Any thread: the run ends. Nothing takes that back; the first reason stays. */
+  /** Any thread: ends the run for good. The first reason stays. */
   end(why: Ending): void {
     Atomics.compareExchange(this.#words, Word.ending, Ending.none, why);
     this.pause(Pause.end);
@@ -231,7 +231,7 @@ export class Header {
     this.#bells.ringAll();
   }
   /**
-   * Requester, behind the store of a request that it made in this mode: false when that store came
+   * Requester, after the store of a request that it made in this mode: false if that store came
    * after a stop's, and the request must be taken back (Slot-9).
    */
   mayRequest(mode: Mode): boolean {
@@ -277,16 +277,16 @@ export class Header {
     return sequenceDistance(Atomics.load(this.#words, Word.asked), sequence & SEQUENCE_MASK) > 0;
   }
   /**
-   * Client: asks for every sequence before `sequence`; publishes the run fields it wrote. Pack's
-   * thread is rung by the caller.
+   * Client: asks for every sequence before `sequence`, and publishes the run fields it wrote. The
+   * caller rings pack's thread.
    */
   ask(sequence: number): void {
     Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
   }
 
   /**
-   * How many sequences from this one on the limiter counts already: what a requester that died
-   * counted and did not request.
+   * Returns how many sequences from this one on the limiter counts already: a requester counted
+   * them and died before it requested them.
    */
   countedFrom(sequence: number): number {
     return Math.max(0, sequenceDistance(Atomics.load(this.counted, 0), sequence & SEQUENCE_MASK));
@@ -307,8 +307,8 @@ export class Header {
   }
 
   /**
-   * Client: wants its bell when every sequence before `sequence` is over; it looks at `finished`
-   * after this.
+   * Client: wants its bell when every sequence before `sequence` is over. It looks at `finished`
+   * after this call.
    */
   setGoal(sequence: number | null): void {
     Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);

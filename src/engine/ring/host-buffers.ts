@@ -1,7 +1,7 @@
 /**
- * The slots' host buffers, one behind the other in shared memory. The one place that says where a
- * half and its parts lie; the parts' own bytes are drawn in slot.ts. Any thread may make the views;
- * what it writes is its slot's owner's (Slot-1).
+ * The slots' host buffers, one after the other in shared memory. Only this file says where a half
+ * and its parts lie, and slot.ts draws the parts' own bytes. Any thread may make the views, but
+ * only a slot's owner writes to that slot (Slot-1).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -22,11 +22,11 @@ export interface HostBuffersShare {
   readonly memory: Uint8Array;
   /** bytes that the rows of one slot take */
   readonly batchBytes: number;
-  /** bytes of the priorities that come home with a batch; 0 without */
+  /** bytes of the priorities that are read back with a batch, 0 without */
   readonly priorityBytes: number;
   /**
-   * where steps of a view lie that a device does not hold yet, from the rows' start, and bytes that
-   * one takes; null: none travel
+   * steps of a view that a device does not hold yet: their offset from the rows' start, and the
+   * bytes of one step, or null if no steps travel
    */
   readonly fresh: { readonly at: number; readonly bytes: number } | null;
 }
@@ -37,9 +37,9 @@ export class HostBuffers {
   readonly memory: Uint8Array;
   /** bytes from one half to the next */
   readonly stride: number;
-  /** where `out`, which the graph copies home, lies in a half */
+  /** offset in a half of `out`, which the graph copies back */
   readonly out: number;
-  /** where the priorities that come home lie in a half, behind `out` */
+  /** offset in a half of the priorities that are read back, after `out` */
   readonly prioritiesAt: number;
   readonly #share: HostBuffersShare;
   readonly #params: Float64Array[] = [];
@@ -89,13 +89,13 @@ export class HostBuffers {
       this.memory.subarray(slot * this.stride, (slot + 1) * this.stride),
     );
   }
-  /** float64, by `Param`; moves to the device with the rows */
+  /** Returns the float64 parameters by `Param`, which move to the device with the rows. */
   params(slot: number): Float64Array {
     return this.#params[slot] as Float64Array;
   }
   /**
-   * Where rows live on the device: the words that say what the tick draws, beside the parameters
-   * (src/engine/device-rows/head.ts).
+   * Returns the words that say what the tick draws if rows live on the device, next to the
+   * parameters (src/engine/device-rows/head.ts).
    */
   head(slot: number): Int32Array {
     return this.#heads[slot] as Int32Array;
@@ -108,7 +108,7 @@ export class HostBuffers {
       (fresh === null ? batchBytes : fresh.at + (this.head(slot)[0] as number) * fresh.bytes)
     );
   }
-  /** Params and rows: what can move to the device. */
+  /** Returns params and rows, which can move to the device. */
   batchBytes(slot: number): Uint8Array {
     const at = slot * this.stride;
     return this.memory.subarray(at, at + ROWS_AT + this.#share.batchBytes);
@@ -119,12 +119,14 @@ export class HostBuffers {
   mark(slot: number): Float64Array {
     return this.#marks[slot] as Float64Array;
   }
-  /** What comes home: the whole of `out`, and priorities where there are any. */
+  /**
+   * Returns the bytes that are read back: the whole of `out`, and the priorities if there are any.
+   */
   readbackBytes(slot: number): Uint8Array {
     const at = slot * this.stride + this.out;
     return this.memory.subarray(at, at + OUT_BYTES + this.#share.priorityBytes);
   }
-  /** float32, a row each, as they came home. */
+  /** Returns the priorities as they were read back, one float32 for each row. */
   priorities(slot: number): Float32Array {
     const { buffer, byteOffset } = this.memory;
     const { priorityBytes } = this.#share;
@@ -142,7 +144,7 @@ export class HostBuffers {
       rows,
     );
   }
-  /** What the learner wrote to `out`, as the graph copied it home. */
+  /** Returns the scalars that the learner wrote to `out`, as the graph copied them back. */
   scalars(slot: number): Float32Array {
     return this.#scalars[slot] as Float32Array;
   }

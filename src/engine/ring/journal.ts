@@ -35,8 +35,8 @@ export class Journal extends BroadcastRing<JournalEntry> {
   }
 
   /**
-   * Poll only. A poll actor that died between this and Free writes the same tick again; the
-   * sequence tells (readers skip what they have seen).
+   * Poll only. The successor of a poll actor that died between this and Free writes the same tick
+   * again. Readers skip a sequence that they have seen.
    */
   write(record: Float64Array, slot: number, scalars: Float32Array): void {
     const { values } = this;

@@ -1,7 +1,7 @@
 /**
- * The ring in shared memory: slots' words and records, and beside them header, bells, run fields,
- * notes and journal, each with a file of its own. It knows no device and no buffer; actors and the
- * pipeline meet only here. Every control word is an Int32 touched with Atomics.
+ * The ring in shared memory: the slots' words and records, and the header, bells, run fields, notes
+ * and journal, which have a file each. It knows no device and no buffer. Actors and the pipeline
+ * meet only here. Every control word is an Int32 touched with Atomics.
  */
 
 import { allocateShared, LINE, type Place } from '../../shm/memory.ts';
@@ -42,7 +42,7 @@ export class Ring {
   readonly run: RunFields;
   readonly journal: Journal;
   readonly failure: FailureNote;
-  /** what a restartable actor threw; read and cleared by the opener, who decides */
+  /** error that a restartable actor threw, read and cleared by the opener, which decides */
   readonly thrown: FailureNote;
   readonly #slots: Int32Array;
   readonly #records: Float64Array[];
@@ -76,9 +76,10 @@ export class Ring {
   }
 
   /**
-   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts roles[i] in runs;
-   * `manualHosts[i]` hosts it in manual ticks, the same one by default, and the same one for pack.
-   * Sequences start at `firstSequence`, which tests set near the wrap of the state word.
+   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts `roles[i]` in
+   * runs. `manualHosts[i]` hosts the role in manual ticks: by default the same thread, and for pack
+   * always the same. Sequences start at `firstSequence`, which tests set near the wrap of the state
+   * word.
    */
   static create(options: {
     depth: number;
@@ -97,7 +98,7 @@ export class Ring {
       hosts,
     ]);
     for (let i = 0; i < depth; i++) {
-      // Slot = sequence mod depth at the start; from then on a slot's next sequence is its last
+      // Slot = sequence mod depth at the start. From then on a slot's next sequence is its last
       // plus depth.
       const sequence = firstSequence + i;
       const slot = sequence % depth;
@@ -127,15 +128,15 @@ export class Ring {
     return Atomics.load(this.#slots, slot * LINE);
   }
 
-  /** This slot's record; only the slot's owner writes it (Slot-1). */
+  /** Returns this slot's record, which only the slot's owner writes (Slot-1). */
   record(slot: number): Float64Array {
     return this.#records[slot] as Float64Array;
   }
 
   /**
-   * The whole sequence number the slot is in (its next one when Free). The record keeps the one it
-   * was last requested for; the word's low bits say how far the slot has come since, so that no
-   * second store has to agree with the first.
+   * Returns the whole sequence number the slot is in (its next one when Free). The record keeps the
+   * sequence that the slot was last requested for. The word's low bits say how far the slot has
+   * come since, so that no second store has to agree with the first.
    */
   sequence(slot: number): number {
     return this.#sequenceOf(slot, this.word(slot));
@@ -145,8 +146,8 @@ export class Ring {
     return known + sequenceDistance(sequenceOf(word), known & SEQUENCE_MASK);
   }
   /**
-   * The next sequence that a role serving `state` will see in this slot; of one look at the word,
-   * which others write.
+   * Returns the next sequence that a role serving `state` will see in this slot, from one look at
+   * the word, which others write.
    */
   #nextFor(state: SlotState, slot: number): number {
     const word = this.word(slot);
@@ -155,8 +156,8 @@ export class Ring {
   }
 
   /**
-   * One store hands the slot on, after every write it publishes (Slot-2); then the next owner's
-   * bell (Slot-4).
+   * Hands the slot on with one store after every write it publishes (Slot-2), then rings the next
+   * owner's bell (Slot-4).
    */
   handOver(slot: number, state: SlotState, to: Role): void {
     const sequence = this.sequence(slot) + (state === SlotState.Free ? this.depth : 0);
@@ -174,9 +175,9 @@ export class Ring {
   }
 
   /**
-   * Where a role finds its place, whatever happened before it (Slot-8): the slot of the lowest
-   * sequence that has not left `state` yet. Slots go round in sequence order, so from there on it
-   * is simply the next slot.
+   * Finds a role's place, whatever happened before (Slot-8): the slot of the lowest sequence that
+   * has not left `state` yet. Slots go round in sequence order, so from there on the place is
+   * simply the next slot.
    */
   nextSlotFor(state: SlotState): number {
     let best = 0;
@@ -207,9 +208,9 @@ export class Ring {
   }
 
   /**
-   * Nothing was ever asked for, and requests are paused: sequences go on from this one, in the
-   * slots as they come. Only the client reads a Free slot's sequence then, and no role's place
-   * moves.
+   * Sets the sequence from which requests go on, in the slots as they come. Callers have asked for
+   * nothing yet, and requests are paused: only the client reads a Free slot's sequence then, and no
+   * role's place moves.
    */
   startAt(sequence: number): void {
     Atomics.store(this.header.counted, 0, sequence & SEQUENCE_MASK);
@@ -221,7 +222,10 @@ export class Ring {
     }
   }
 
-  /** Every slot is Free, or holds a batch behind the group's end, which nobody applies (Slot-9). */
+  /**
+   * Whether every slot is Free, or holds a batch after the group's end, which is never applied
+   * (Slot-9).
+   */
   get settled(): boolean {
     for (let slot = 0; slot < this.depth; slot++)
       if (this.state(slot) !== SlotState.Free && !this.isBehindEnd(slot)) return false;
@@ -245,9 +249,9 @@ export class Ring {
     return true;
   }
 
-  // ---- what the client asks for: the fields first, then the word that publishes them, then the be
+  // ---- requests of the client: fields, then the word that publishes them, then the bell ---------
 
-  /** One manual tick, and with it every sequence up to this one. */
+  /** Asks for one manual tick, and with it for every sequence up to this one. */
   askTick(request: TickRequest, sequence: number): void {
     this.header.host(Hosting.manual);
     this.run.setTick(request);
@@ -255,7 +259,7 @@ export class Ring {
     this.bells.of('pack').ring();
   }
 
-  /** Of requests from the next one on; at any time. */
+  /** Sets beta of requests from the next one on. The client may call it at any time. */
   setBeta(beta: number): void {
     // The place that nobody reads, then the word that says which.
     const place = 1 - this.header.betaPlace;
@@ -278,7 +282,7 @@ export class Ring {
   aimAt(end: number): void {
     this.header.setGoal(end - this.finished < FARTHEST_GOAL ? end : null);
   }
-  /** Manual ticks from here on; every sequence that was requested counts as asked for. */
+  /** Begins manual ticks. Every sequence that was requested counts as asked for. */
   endRun(): void {
     this.header.setGoal(null);
     this.header.ask(this.next);
@@ -288,16 +292,18 @@ export class Ring {
 
   // ---- failures ---------------------------------------------------------------------------------
 
-  /** What a role failed with, and the slot (−1: none) and tick that it was at. */
+  /** Returns the failure of a role: its error, and the slot (−1: none) and tick that it was at. */
   failureAt(role: Role, slot: number, error: unknown): Failure {
     return { role, slot, tick: slot < 0 ? -1 : (this.record(slot)[Field.tick] as number), error };
   }
-  /** The slot that a role is to work on, as the words tell; −1 while that has no tick. */
+  /**
+   * Returns the slot that a role is to work on, by the words, or −1 while that slot has no tick.
+   */
   slotOf(role: Role): number {
     const slot = this.nextSlotFor(serves[role]);
     return this.state(slot) === SlotState.Free ? -1 : slot;
   }
-  /** First failure wins (Slot-7); everyone is woken to throw it. */
+  /** Records a failure and wakes every waiter to throw it. The first failure wins (Slot-7). */
   fail(failure: Failure, options?: { takeOver: boolean }): void {
     this.failure.write(failure, options);
     this.bells.ringAll();

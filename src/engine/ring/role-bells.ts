@@ -41,8 +41,8 @@ export class RoleBells {
   }
 
   /**
-   * Read behind whatever its thread is rung for: where the role has moved since, its new thread
-   * looks by itself (Slot-10).
+   * Call this after the store that the role's thread is rung for. If the role has moved since, its
+   * new thread looks by itself (Slot-10).
    */
   of(role: Role): Bell {
     const hosts = this.#hosts[Atomics.load(this.#hosting, 0)] as readonly number[];
@@ -56,7 +56,7 @@ export class RoleBells {
   hostedBy(thread: number, hosting: Hosting): readonly Role[] {
     return roles.filter((_, i) => this.#hosts[hosting]?.[i] === thread);
   }
-  /** Some role has another thread in manual ticks than in runs. */
+  /** Whether some role has another thread in manual ticks than in runs. */
   get moves(): boolean {
     return roles.some((_, i) => this.#hosts[Hosting.manual]?.[i] !== this.#hosts[Hosting.run]?.[i]);
   }

@@ -1,7 +1,7 @@
 /**
- * What the client asks for and what its learner captured: float64 fields of the ring. The client
- * writes them while no tick is under way that reads them, before the word of the header that
- * publishes them; requester and replay read.
+ * The client's requests and the handles that its learner captured: float64 fields of the ring. The
+ * client writes them while no tick is under way that reads them, before the word of the header that
+ * publishes them. Requester and replay read them.
  */
 import type { Ending } from '../../shm/ending.ts';
 
@@ -26,8 +26,8 @@ const Field = {
   scalars: 13,
   /**
    * The first named scalar that was NaN or infinite: its tick, and its place + 1 (0: none yet).
-   * Poll writes them once, before the journal's head passes that tick; whoever reads the head first
-   * sees them whole. The client clears them with the learner.
+   * Poll writes both once, before the journal's head passes that tick, so that a reader that reads
+   * the head first sees them whole. The client clears them with the learner.
    */
   nonFiniteTick: 14,
   nonFiniteScalar: 15,
@@ -36,21 +36,22 @@ const Field = {
    */
   nonFiniteWeightsTick: 16,
   nonFiniteWeight: 17,
-  /** 1: weights are published also when they are no finite numbers */
+  /** 1: non-finite weights are published too */
   publishNonFinite: 18,
   /** exponent of importance weights, two places: the header says which */
   beta: 19,
   /**
-   * Means with a learner group: ticks of runs from one to the next (0: none), ticks of earlier runs
-   * since the latest one, how many tensors, and of each its handle, byte offset and bytes.
+   * Means with a learner group: ticks of runs from one mean to the next (0: none), ticks of earlier
+   * runs since the latest one, and the number of tensors. Then the handle, byte offset and bytes of
+   * each tensor.
    */
   averageEvery: 21,
   averageCarried: 22,
   averagedTensors: 23,
   tensors: 24,
   /**
-   * Where a group's run ended: 1 + the first sequence that is not applied (0: it goes on), which
-   * rank ended it, and why (Ending). Poll writes them before it pauses the run, the client clears
+   * The end of a group's run: 1 + the first sequence that is not applied (0: it goes on), the rank
+   * that ended it, and why (Ending). Poll writes them before it pauses the run, the client clears
    * them.
    */
   endsAt: 48,
@@ -78,32 +79,32 @@ export interface RunRequest {
   firstTick: number;
   ticks: number;
   rows: number;
-  /** publish the weights behind every n-th tick; 0: never */
+  /** publish the weights after every n-th tick, 0: never */
   publishEvery: number;
   /** ticks of earlier runs since the latest mean with a learner group */
   carried?: number;
 }
 
-/** What the learner captured, as handles. */
+/** A captured learner, as handles. */
 export interface Learner {
   /** one per slot */
   graphs: readonly number[];
   /** how many scalars have names */
   scalars: number;
-  /** what a tick can publish, and where to; null: nothing */
+  /** weights that a tick can publish, and the mailbox for them, or null */
   published: {
     weights: number;
     weightsOffset: number;
     weightsBytes: number;
     mailbox: number;
   } | null;
-  /** weights are published also when they are no finite numbers */
+  /** non-finite weights are published too */
   nonFinite: boolean;
   /** null: nothing is averaged */
   averages: Averages | null;
 }
 
-/** What is averaged with a learner group, and when. */
+/** Tensors that are averaged with a learner group, and how often. */
 export interface Averages {
   every: number;
   tensors: readonly { handle: number; byteOffset: number; bytes: number }[];
@@ -177,7 +178,7 @@ export class RunFields {
   get runRows(): number {
     return this.#at(Field.runRows);
   }
-  /** Of the run's ticks, counted from 0. */
+  /** Returns the index of a sequence among the run's ticks, counted from 0. */
   nthOf(sequence: number): number {
     return sequence - this.#at(Field.firstSequence);
   }
@@ -190,7 +191,7 @@ export class RunFields {
   tickOf(sequence: number): number {
     return this.#at(Field.firstTick) + this.nthOf(sequence);
   }
-  /** Whether the run publishes the weights behind this tick. */
+  /** Whether the run publishes the weights after this tick. */
   publishes(sequence: number): boolean {
     const every = this.#at(Field.publishEvery);
     return every > 0 && (this.nthOf(sequence) + 1) % every === 0;
@@ -256,7 +257,7 @@ export class RunFields {
   get endsAt(): number {
     return this.#at(Field.endsAt) === 0 ? Number.POSITIVE_INFINITY : this.#at(Field.endsAt) - 1;
   }
-  /** Null where the group did not end the run. */
+  /** Null if the group did not end the run. */
   get endedBy(): { rank: number; why: Ending } | null {
     return this.#at(Field.endsAt) === 0
       ? null
@@ -265,7 +266,7 @@ export class RunFields {
 
   // ---- what poll has seen -----------------------------------------------------------------------
 
-  /** Poll only: remembers the first of the learner's scalars that is no finite number. */
+  /** Poll only: remembers the first of the learner's scalars that is not finite. */
   noteScalars(tick: number, scalars: Float32Array): void {
     if (this.#at(Field.nonFiniteScalar) !== 0) return;
     const named = this.#at(Field.scalars);
@@ -276,19 +277,16 @@ export class RunFields {
         return;
       }
   }
-  /**
-   * The first scalar that was no finite number, by its place, and the tick; null while there was
-   * none.
-   */
+  /** Place and tick of the first scalar that was not finite, or null. */
   get firstNonFiniteScalar(): { tick: number; scalar: number } | null {
     const place = this.#at(Field.nonFiniteScalar);
     return place === 0 ? null : { tick: this.#at(Field.nonFiniteTick), scalar: place - 1 };
   }
 
   /**
-   * Poll only: remembers that a tick's weights hold a number that is none, at `place` (−1: they
-   * hold none). True when they may be published. Once they may not, no later version is: it would
-   * skip one (Mailbox-2), and would hardly be better.
+   * Poll only: remembers that a tick's weights hold a non-finite number at `place` (−1: all are
+   * finite). Returns true if they may be published. After a refusal no later version is published:
+   * it would skip one (Mailbox-2), and would hardly be better.
    */
   noteWeights(tick: number, place: number): boolean {
     if (place >= 0 && this.#at(Field.nonFiniteWeight) === 0) {
@@ -298,13 +296,13 @@ export class RunFields {
     return this.mayPublish;
   }
   /**
-   * False from the first weights on that were no finite numbers, unless such ones are asked for,
-   * until a learner is captured.
+   * False from the first non-finite weights until a learner is captured, unless non-finite weights
+   * are asked for.
    */
   get mayPublish(): boolean {
     return this.#at(Field.nonFiniteWeight) === 0 || this.#at(Field.publishNonFinite) === 1;
   }
-  /** The first weights that were no finite numbers; null while there were none. */
+  /** Tick and place of the first weight that was not finite, or null. */
   get firstNonFiniteWeight(): { tick: number; place: number } | null {
     const place = this.#at(Field.nonFiniteWeight);
     return place === 0 ? null : { tick: this.#at(Field.nonFiniteWeightsTick), place: place - 1 };

@@ -1,6 +1,5 @@
 /**
- * Where a role works next: the slot after the one that it passed on, until the client rewinds the
- * ring.
+ * A role's next place: the slot after the one that it passed on, until the client rewinds the ring.
  */
 import type { Ring } from './ring.ts';
 import type { SlotState } from './slot.ts';
@@ -12,8 +11,8 @@ export class SlotCursor {
   #slot: number;
 
   /**
-   * Of the role that passes slots on from `state`. A successor finds the same slot as the actor
-   * that died (Slot-8).
+   * Begins at the place of the role that passes slots on from `state`. A successor finds the same
+   * slot as the actor that died (Slot-8).
    */
   constructor(ring: Ring, state: SlotState) {
     this.#ring = ring;
@@ -31,7 +30,7 @@ export class SlotCursor {
     const { header } = this.#ring;
     for (;;) {
       const waits = this.#ring.state(this.#slot) === this.#state;
-      // After the state: whoever made this slot's state after a rewind is seen together with that
+      // After the state: a reader that sees a slot's state from after a rewind also sees that
       // rewind.
       const { rewinds } = header;
       if (rewinds === this.#rewinds) return waits;

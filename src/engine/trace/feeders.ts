@@ -1,12 +1,12 @@
 /**
- * Who brings rows into a buffer from other machines, as far as this thread opened it: what keeps
- * such rows from coming, in words, and what the threads that bring them did, for traces. By the
- * buffer's memory, which is the same wherever the buffer is attached.
+ * Feeders that bring rows into a buffer from other machines, as far as this thread opened them.
+ * They say what keeps such rows from coming, and give traces the spans of their threads. They are
+ * found by the buffer's memory, which is the same wherever the buffer is attached.
  */
 import type { Spans } from './spans.ts';
 
 export interface Feeder {
-  /** null where there is nothing to say */
+  /** null if there is nothing to say */
   waitingFor(): string | null;
   /** of each of its threads */
   readonly spans: readonly Spans[];
@@ -14,7 +14,7 @@ export interface Feeder {
 
 const feeders = new WeakMap<SharedArrayBuffer, Set<Feeder>>();
 
-/** From now on, until the function is called that comes back. */
+/** Adds a feeder from now on, until the returned function is called. */
 export function feed(memory: SharedArrayBuffer, feeder: Feeder): () => void {
   const all = feeders.get(memory) ?? new Set();
   feeders.set(memory, all.add(feeder));
@@ -23,7 +23,7 @@ export function feed(memory: SharedArrayBuffer, feeder: Feeder): () => void {
 
 export const feedersOf = (memory: SharedArrayBuffer): Iterable<Feeder> => feeders.get(memory) ?? [];
 
-/** All of them, in words; null where nobody feeds it. */
+/** Says in words what all of them wait for, null if nobody feeds it. */
 export function fedBy(memory: SharedArrayBuffer): string | null {
   const words = [...feedersOf(memory)]
     .map((feeder) => feeder.waitingFor())

@@ -1,7 +1,7 @@
 /**
- * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go: a track per
- * actor, one for the copy stream and one for the learner's, and one for each thread that brings
- * rows of other machines. It reads only what was recorded.
+ * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go. It has a track
+ * per actor, one for the copy stream and one for the learner's. Each thread that brings rows of
+ * other machines has one too. It reads only what was recorded.
  */
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
@@ -9,14 +9,14 @@ import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 import type { Span } from './spans.ts';
 
-/** What a trace says of the transfer. */
+/** Facts about the transfer in a trace. */
 export interface TraceFacts {
   hostPinned: boolean;
   directPinnedShared: boolean;
   h2dSubmitter: string;
   rowsKept: 'host' | 'device';
 }
-/** What it says of the rows. */
+/** Facts about the rows in a trace. */
 export interface TraceShape {
   /** of a batch, as it lies in a slot */
   bytes: number;
@@ -25,20 +25,20 @@ export interface TraceShape {
   baseSeed: number;
 }
 
-/** What a thread did that brings rows of other machines, which are counted from 0. */
+/** A span of a thread that brings rows of other machines. These threads are counted from 0. */
 export interface FedSpan extends Span {
   readonly thread: number;
 }
-/** Where those come from. */
+/** The source of those spans. */
 export interface Fed {
-  /** What was done since the look before; how many spans went by. */
+  /** Passes on each span since the look before. Returns how many spans went by. */
   look(each: (span: FedSpan) => void): number;
 }
 
-/** A trace of every tick; `finish` answers what kept it from being whole. */
+/** A trace of every tick. `finish` answers what kept it from being whole. */
 export interface Recorded {
   add(entry: JournalEntry): void;
-  /** Takes up what was done besides ticks. */
+  /** Takes up the spans that are not ticks. */
   look(): void;
   finish(): Promise<Error | null>;
 }
@@ -79,7 +79,10 @@ export class TraceWriter {
     );
   }
 
-  /** `missed`: ticks that went by and are not in it; told where there are any, as spans are. */
+  /**
+   * Ends the trace. `missed`: ticks that went by and are not in it, recorded if there are any, as
+   * missed spans are.
+   */
   end(missed = 0): void {
     const gone = {
       ...(missed > 0 && { missed }),
@@ -89,7 +92,7 @@ export class TraceWriter {
     this.#write(`\n]${told}}\n`);
   }
 
-  /** What was done since by threads that bring rows; each has a track of its own. */
+  /** Adds the spans since the last call of threads that bring rows, each on a track of its own. */
   addFed(fed: Fed): void {
     this.#missedSpans += fed.look(({ thread, name, beginMs, endMs, messages, rows, bytes }) => {
       const track = tracks.length + thread;
@@ -106,12 +109,12 @@ export class TraceWriter {
   add({ record, slot }: JournalEntry, facts: TraceFacts, shape: TraceShape): void {
     const at = (field: number) => record[field] as number;
     const sequence = at(Field.sequence);
-    // A successor of a dead poll actor may have journalled the same tick again.
+    // A successor of a dead poll actor may have journaled the same tick again.
     if (sequence === this.#last) return;
     this.#last = sequence;
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
-    // Of rows on the device a head moves, beside the parameters, and steps that are new there.
+    // With rows on the device a head moves, next to the parameters, and steps that are new there.
     const moved = facts.rowsKept === 'device' ? at(Field.moved) : shape.bytes;
     this.#spanOf('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
     this.#spanOf('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
@@ -160,7 +163,8 @@ export class TraceWriter {
   }
 
   /**
-   * As long as the device's own events say; it ends when poll saw it done, which is a little late.
+   * Adds a span as long as the device's own events say. It ends when poll saw it done, which is a
+   * little late.
    */
   #deviceSpan(track: Track, name: string, ms: number, seenMs: number, args: object): void {
     if (ms >= 0) this.#spanOf(track, name, seenMs - ms, seenMs, args);
@@ -186,7 +190,7 @@ export class TraceRecorder {
   readonly #writer: TraceWriter;
 
   constructor({ file, deviceEvents }: { file: string; deviceEvents: boolean }) {
-    // Opened at once: a path that cannot be written is refused at the door.
+    // Opened at once, so that a path that cannot be written throws here.
     const stream = createWriteStream(file, { fd: openSync(file, 'w') });
     stream.on('error', (error) => {
       this.#failed ??= error;
@@ -208,7 +212,7 @@ export class TraceRecorder {
     };
   }
 
-  /** Ends the file; resolves with the reason when it could not be written whole, else null. */
+  /** Ends the file. Resolves with the reason if it could not be written whole, else with null. */
   async finish(): Promise<Error | null> {
     const file = this.#file;
     if (!file) return this.#failed;

@@ -1,7 +1,7 @@
 /**
- * What a thread did that brings rows from elsewhere: the newest spans of its time, in shared
- * memory. One thread writes; whoever traces reads, and learns how many went by. Writing costs two
- * looks at the clock and a line of memory, so it goes on whether or not somebody traces.
+ * The newest spans of a thread that brings rows from elsewhere, in shared memory. One thread
+ * writes. A trace reads them, and learns how many went by. Writing costs two looks at the clock and
+ * a line of memory, so it goes on whether or not somebody traces.
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';
