@@ -1,5 +1,5 @@
-// A BLAS opened at run time and held to one thread. The names of libraries and of their thread
-// switches are here and nowhere else.
+// A BLAS opened at run time and limited to one thread. The names of libraries and of their
+// functions for threads are only here.
 #include <climits>
 #include <cstdlib>
 #include <string>
@@ -10,7 +10,7 @@
 namespace hotslot {
 namespace {
 
-// Fortran's row of pointers; the two lengths at the end are those of the texts.
+// Fortran's list of pointers. The two lengths at the end are those of the texts.
 using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*,
                        const float*, const int*, const float*, const int*, const float*, float*,
                        const int*, size_t, size_t);
@@ -20,7 +20,7 @@ struct Blas {
   std::string name;
 };
 
-// The version as the library tells it: 'OpenBLAS 0.3.21 NO_AFFINITY …' gives '0.3.21 '.
+// Returns the version that the library reports: 'OpenBLAS 0.3.21 NO_AFFINITY …' gives '0.3.21 '.
 std::string openblas_version(const Library& library) {
   const auto config = library.symbol<char* (*)()>("openblas_get_config");
   std::string text = config ? config() : "";
@@ -29,13 +29,13 @@ std::string openblas_version(const Library& library) {
   return text.substr(start, text.find(' ', start) - start) + " ";
 }
 
-// The library's name once it is held to one thread; empty for one that is not to be used.
+// Limits the library to one thread and returns its name, or "" if it must not be used.
 std::string hold_to_one_thread(const Library& library) {
   const std::string place = "(" + library.name + ")";
   if (const auto threads = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
     threads(1);
-    // Its workers started as it loaded and would spin for a tenth of a second; another user of the
-    // library may need them.
+    // Its workers started when it was loaded and would spin for a tenth of a second. They stay if
+    // another user of the library may need them.
     const auto end_workers = library.symbol<int (*)()>("blas_thread_shutdown_");
     if (end_workers && !library.shared) end_workers();
     return "openblas " + openblas_version(library) + place;
@@ -48,12 +48,13 @@ std::string hold_to_one_thread(const Library& library) {
     threads(1);
     return "blis " + place;
   }
-  // The reference BLAS is many times slower than the built-in product: only when it was asked for.
+  // The reference BLAS is many times slower than the built-in product, so it is used only if it was
+  // named.
   return library.named ? "blas " + place : "";
 }
 
-// The rule: where the built-in product has tiles for the processor's vectors it multiplies, unless
-// HOTSLOT_BLAS names a library; elsewhere a BLAS does, if there is one.
+// Chooses the library. If the built-in product has tiles for the CPU's vectors, it is used unless
+// HOTSLOT_BLAS names a library. Otherwise a BLAS is used if there is one.
 Blas open_blas() {
   Blas blas;
   const std::string set = gemm_builtin_set(), own = set.empty() ? "built-in" : "built-in, " + set;

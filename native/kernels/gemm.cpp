@@ -7,10 +7,10 @@
 namespace hotslot {
 namespace {
 
-// Where two cores are 1.3 times as fast as one: npm run bench -- gemm.
+// The multiply-adds from which two cores are 1.3 times as fast as one: npm run bench -- gemm.
 constexpr int64_t share_from = int64_t(3) << 23;
 
-// Which of them is one for all shapes, as gemm_provider() says: docs/learner.md has the figures.
+// All shapes use the same provider, which gemm_provider() names. docs/learner.md has the figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m,
           int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);
@@ -21,7 +21,7 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
 }
 
 const char* need(const KernelArgs& args, Reach* reach) {
-  // A BLAS is opened at the door, not in the middle of a stream.
+  // A BLAS is opened when arguments are checked, not in the middle of a stream.
   gemm_provider();
   Check check(args, reach);
   const bool trans_a = args.whole[0], trans_b = args.whole[1];

@@ -15,10 +15,10 @@ struct KernelImage {
   size_t bytes;          // without that zero
 };
 
-// What images/ holds per compiler; an entry without a format ends each.
+// The images of each compiler in images/. An entry without a format ends each list.
 extern const KernelImage ptx_images[], spirv_images[], hsaco_images[];
 
-// Null when no image of this format was built.
+// Returns null if no image of this format was built.
 inline const KernelImage* kernel_image(const char* format) {
   for (const KernelImage* image : {ptx_images, spirv_images, hsaco_images})
     for (; image->format; image++)

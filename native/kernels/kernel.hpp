@@ -1,6 +1,6 @@
-// What a kernel is to the core: a name, how many pointers, whole numbers and floats it takes, how
-// many bytes each pointer must cover, and its host form. Kernels themselves are one source each
-// beside this file.
+// The core's description of a kernel: its name, how many pointers, whole numbers and floats it
+// takes, how many bytes each pointer must cover, and its host form. Each kernel has its own source
+// in this folder.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -23,38 +23,39 @@ constexpr int max_pointers = int(std::extent_v<decltype(KernelArgs::pointer)>),
 
 class KernelModule;
 
-// An element type. Its letter is what Kernel::types calls it.
+// An element type. Its letter is its name in Kernel::types.
 struct ElementType {
   char letter;
   uint8_t bytes;
   const char* name;
 };
-// At the places that gk.hpp numbers.
+// In the order of gk.hpp's numbers.
 inline constexpr ElementType element_types[] = {
     {'f', 4, "float32"},  {'d', 8, "float64"}, {'b', 1, "int8"},  {'B', 1, "uint8"},
     {'h', 2, "int16"},    {'H', 2, "uint16"},  {'i', 4, "int32"}, {'I', 4, "uint32"},
     {'l', 8, "int64"},    {'L', 8, "uint64"},  {'?', 1, "bool"},  {'e', 2, "float16"},
     {'E', 2, "bfloat16"},
 };
-// Null where there is no type of that number.
+// Returns null if no type has that number.
 inline const ElementType* element_type(double number) {
   return number >= 0 && number < double(std::size(element_types)) ? &element_types[size_t(number)]
                                                                   : nullptr;
 }
 
-// What a launch touches behind one pointer.
+// The memory that a launch touches from one pointer on.
 struct Reach {
   uint64_t bytes = 0;
-  // Bytes from one row to the next, 0 where it is one run of bytes; and the argument that said so.
+  // Bytes from one row to the next, 0 for one run of bytes, and the name of the argument that gave
+  // them.
   uint64_t step = 0;
   const char* step_name = nullptr;
-  // The element type, where a whole number of the launch says which.
+  // The element type, if a whole number of the launch gives it.
   const ElementType* type = nullptr;
   // Bytes of one load or store of a device. The tensor's address is a multiple of this number.
   uint8_t unit = 1;
-  // The distance of rows that have a gap between them; 0: one run.
+  // Returns the distance of rows that have a gap between them, or 0 for one run.
   uint64_t gap_step() const { return step && (bytes - 1) % step + 1 < step ? step : 0; }
-  // From one address both are the same bytes.
+  // Returns whether both are the same bytes if they begin at one address.
   bool same_rows(const Reach& other) const {
     return bytes == other.bytes && gap_step() == other.gap_step();
   }
@@ -66,37 +67,38 @@ constexpr uint64_t row_threads = 32, max_rows_of_block = 8;
 struct Kernel {
   const char* name;
   int pointers, wholes, reals;
-  // Fills `reach[i]` with what is touched behind pointer i for these arguments; returns a sentence
-  // when an argument is wrong.
+  // Fills `reach[i]` with the memory touched from pointer i on for these arguments. Returns a
+  // sentence if an argument is wrong, else null.
   const char* (*need)(const KernelArgs& args, Reach* reach);
-  // Returns null, or a sentence when the work failed (the stream's error becomes sticky).
+  // Returns null, or a sentence if the work failed (the stream's error becomes sticky).
   const char* (*run)(const KernelArgs* args);
-  // Element type per pointer: 'f' float32, 'i' int32, 0 any, or what `reach` says. A launch with
-  // tensors of another dtype is refused.
+  // Element type per pointer: 'f' float32, 'i' int32, 0 any, or the one in `reach`. A launch with
+  // tensors of another dtype is rejected.
   std::array<char, max_pointers> types{};
-  // Bytes of an element per pointer, which begins at a multiple of them; 0: any.
+  // Bytes of an element per pointer, whose address is a multiple of them. 0: any.
   std::array<uint8_t, max_pointers> widths{};
-  // It waits for something outside the device, or runs as long as it is told: its last run says
-  // nothing about the next.
+  // It waits for something outside the device, or an argument sets its run time, so its last run
+  // does not predict the next.
   bool may_hold = false;
-  // Bit i: pointer i is written. They are the first ones.
+  // Bit i: pointer i is written. Written pointers come first.
   uint16_t writes = 0;
   // Bit i: pointer i may be the tensor of pointer 0. A thread that writes an element of pointer 0
   // has read this element of pointer i, and no other thread reads it.
   uint16_t in_place = 0;
-  // Bit i: pointer i may have bytes of other such pointers. Who launches the kernel puts writes of
-  // one element in order.
+  // Bit i: pointer i may share bytes with other such pointers. The launching code orders writes of
+  // the same element.
   uint16_t shares = 0;
-  // How many elements of pointer 0 a whole block of a device makes; 0: each of its threads makes
-  // one.
+  // The number of elements of pointer 0 that a whole block of a device makes. 0: each of its
+  // threads makes one.
   uint16_t block_makes = 0;
-  // Whether a block makes whole rows of pointer 0, 32 threads each, as rows.gk does; the first
-  // whole number says how many there are.
+  // Whether a block makes whole rows of pointer 0 with 32 threads each, as in rows.gk. The first
+  // whole number is the number of rows.
   bool by_rows = false;
-  // Of kernels that a program brought: whose this is, and which of them. Null: the core's own.
+  // For kernels that a program brought: the module, and the index in it. Null: a kernel of the
+  // core.
   const KernelModule* module = nullptr;
   uint16_t index = 0;
-  // The blocks of a grid that has no more than `most`: what is more, the kernel strides over.
+  // Returns the blocks of a grid, at most `most`. The kernel strides over the rest.
   uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads,
                   uint64_t most) const {
     const uint64_t rows_at_once = std::clamp<uint64_t>(threads / row_threads, 1, max_rows_of_block);
@@ -111,22 +113,22 @@ struct Kernel {
   }
 };
 
-// The pair of pointers of a launch that has a byte in common which one of the two writes, where the
-// kernel does not allow it; {-1, -1} where there is none. `at`: the address of each pointer. A
-// kernel that a program brought may do what it likes with its own.
+// A pair of pointers of a launch that share a byte which one of the two writes although the kernel
+// does not allow it, or {-1, -1}. `at`: the address of each pointer. Kernels that a program brought
+// are not checked.
 struct Clash {
   int written = -1, other = -1;
 };
 Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach);
 
-// Every kernel of the learner and the transfer path; null when there is no such name.
+// Finds a kernel of the learner or the transfer path by name, or returns null.
 const Kernel* find_kernel(const char* name);
 const std::vector<Kernel>& all_kernels();
-// The part of them that only tests launch: fail, spin, latch.
+// Returns the kernels that only tests launch: fail, spin, latch.
 const std::vector<Kernel>& test_kernels();
-// 'built-in, AVX2', 'built-in' or 'openblas 0.3.21 (libopenblas.so.0)': what the matrix products
-// run on. The first call opens the library, where there is to be one: HOTSLOT_BLAS=path names it,
-// HOTSLOT_BLAS=none none.
+// Returns the provider of matrix products: 'built-in, AVX2', 'built-in' or 'openblas 0.3.21
+// (libopenblas.so.0)'. The first call opens the library, if one is used. HOTSLOT_BLAS=path names
+// it, and HOTSLOT_BLAS=none opens none.
 const char* gemm_provider();
 
 // Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a
@@ -192,7 +194,7 @@ struct Trampoline<void(P...)> {
 
 using Need = const char* (*)(const KernelArgs&, Reach*);
 
-// host_kernel<decltype(f), f>("name", need): a registry entry whose counts follow from f's
+// host_kernel<decltype(f), f>("name", need): returns a registry entry whose counts follow from f's
 // parameters.
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {

@@ -1,11 +1,13 @@
-/* A shared library of kernels for host devices: what `images: { host: 'path' }` of
- * device.loadKernels() names. It exports const hotslot_kernel hotslot_kernels_1[] with an entry per
- * kernel and one without a name behind them. Plain C, so that any language can make one; from a .gk
- * source `npx hotslot kernels my.gk` does. */
+/*
+ * The interface of a shared library of kernels for host devices, which `images: { host: 'path' }`
+ * of device.loadKernels() names. It exports const hotslot_kernel hotslot_kernels_1[] with an entry
+ * per kernel, followed by an entry without a name. It is plain C, so that any language can make
+ * one. `npx hotslot kernels my.gk` makes one from a .gk source.
+ */
 #pragma once
 #include <stdint.h>
 
-/* What a launch passes: addresses of its tensors' first elements, whole numbers, reals. */
+/* The arguments of a launch: addresses of its tensors' first elements, whole numbers, reals. */
 typedef struct hotslot_kernel_args {
   void* pointer[12];
   int64_t whole[12];
@@ -18,7 +20,9 @@ typedef struct hotslot_kernel {
    * and bfloat16, i int32, I uint32, l int64, L uint64. */
   const char* tensors;
   int wholes, reals;
-  /* Called in a thread of the device, for several launches at once. Null, or a sentence why the
-   * work failed: it becomes the stream's error, and has to stay where it is. */
+  /*
+   * A thread of the device calls it, and several launches may run at once. It returns null, or a
+   * sentence why the work failed. The sentence becomes the stream's error, and must stay valid.
+   */
   const char* (*run)(const hotslot_kernel_args* args);
 } hotslot_kernel;

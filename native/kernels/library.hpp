@@ -1,4 +1,4 @@
-// What a .gk source ends with where it is compiled to a shared library for host devices: the list
+// The end of a .gk source that is compiled to a shared library for host devices. It is the list
 // that library.h describes, made from the kernels' own parameters.
 #pragma once
 #include "kernels/kernel.hpp"

@@ -1,6 +1,6 @@
-// How a kernel's `need` is written: sizes and strides are checked by name, bytes are counted
-// without overflow, and the first thing wrong becomes a sentence with its value. Only the registry
-// and the kernels beside it use this.
+// Helpers to write a kernel's `need`. They check sizes and strides by name and count bytes without
+// overflow. The first wrong value becomes a sentence. Only the registry and the kernels in this
+// folder use this.
 #pragma once
 #include <cfloat>
 #include <cmath>
@@ -14,7 +14,7 @@ class Check {
  public:
   Check(const KernelArgs& args, Reach* reach) : args(args), reach(reach) {}
 
-  // Whole number i, at least 1.
+  // Returns whole number i, which must be at least 1.
   int64_t size(int i, const char* name) { return at_least(i, name, 1); }
   int64_t at_least(int i, const char* name, int64_t least) {
     asked = name;
@@ -27,7 +27,7 @@ class Check {
       say("%s must be at most %lld, got %lld", name, (long long)most, (long long)args.whole[i]);
     return args.whole[i];
   }
-  // Whole number i, the elements between rows of `width` elements.
+  // Returns whole number i, the elements between the starts of rows of `width` elements.
   int64_t stride(int i, const char* name, int64_t width) {
     asked = name;
     if (args.whole[i] < width)
@@ -41,27 +41,28 @@ class Check {
       say("%s must be finite as a float, got %g", name, args.real[i]);
     return args.real[i];
   }
-  // Real i within [low, high].
+  // Returns real i, which must be within [low, high].
   double within(int i, const char* name, double low, double high) {
     if (!(args.real[i] >= low && args.real[i] <= high))
       say("%s must be within [%g, %g], got %g", name, low, high, args.real[i]);
     return args.real[i];
   }
 
-  // Pointer i covers `count` elements of 4 bytes, or `rows` of `columns` with `stride` elements
-  // between row starts.
+  // Pointer i covers `count` elements of 4 bytes, or `rows` rows of `columns` with `stride`
+  // elements between row starts.
   void vector(int i, int64_t count) { reach[i].bytes = elements(1, count, 0); }
-  // The stride is the argument asked for last.
+  // `stride` is the argument checked last.
   void matrix(int i, int64_t rows, int64_t columns, int64_t stride) {
     reach[i] = {elements(rows, columns, stride), rows > 1 ? uint64_t(stride) * 4 : 0, asked};
   }
-  // The same of elements of another type, which the launch's tensor has to have.
+  // The same for elements of `type`, which the launch's tensor must have.
   void matrix(int i, int64_t rows, int64_t columns, int64_t stride, const ElementType* type) {
     if (!type) return;
     const uint64_t step = rows > 1 ? uint64_t(stride) * type->bytes : 0;
     reach[i] = {elements(rows, columns, stride, type->bytes), step, asked, type};
   }
-  // Whole number i, a number of gk.hpp's element types; null where it is none.
+  // Returns the element type that whole number i gives by gk.hpp's number, or null if it is
+  // invalid.
   const ElementType* type(int i, const char* name) {
     at_least(i, name, 0), at_most(i, name, int64_t(std::size(element_types)) - 1);
     return element_type(double(args.whole[i]));
@@ -75,12 +76,12 @@ class Check {
   }
 
   // A device loads and stores `bytes` at once in the first `count` pointers. Every family checks
-  // their alignment, the host too.
+  // their alignment, including the host.
   void moved_by(int64_t bytes, int count) {
     for (int i = 0; i < count; i++) reach[i].unit = uint8_t(bytes);
   }
 
-  // Null, or the first complaint; good until the next check on this thread.
+  // Returns null or the first error, which is valid until the next check on this thread.
   const char* verdict() const { return wrong ? text() : nullptr; }
 
   template <class... V>

@@ -1,5 +1,5 @@
-// The needs of what learners launch: targets, losses, squashed Gaussians, optimisers; the registry
-// lists their kernels. Included behind the kernels, whose numbers they know.
+// The needs of learners' kernels, which the registry lists: targets, losses, squashed Gaussians,
+// optimizers. Included after the kernels, because it uses their constants.
 #pragma once
 #include "kernels/need.hpp"
 #include "kernels/need_ops.hpp"
@@ -56,7 +56,7 @@ inline void clip_scale(const KernelArgs&, Check& check) {
   check.within(0, "max_norm", 1e-30, 1e30);
 }
 
-// What the decay rates leave: beta up to 0.999999999.
+// One minus the decay rates, for beta up to 0.999999999.
 inline void rests(Check& check, int i) {
   check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1);
 }

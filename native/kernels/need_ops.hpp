@@ -1,11 +1,11 @@
-// The needs of what ops launch; the registry lists their kernels. Included behind the kernels,
-// whose numbers they know.
+// The needs of ops' kernels, which the registry lists. Included after the kernels, because it uses
+// their constants.
 #pragma once
 #include "kernels/need.hpp"
 
 namespace hotslot::needs {
 
-// Of elements twice as long.
+// Returns 2n, saturated, for elements twice as long.
 inline int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
 
 // Rows of y and of x.
@@ -15,7 +15,8 @@ inline void rows_of_two(Check& check) {
   check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
 }
 
-// Pointer i's numbers, from one row and from one column to the next: 0 says the same again.
+// Checks a pointer's distances from one row and from one column to the next. 0 repeats the same
+// element.
 inline void steps(Check& check, int pointer, int64_t rows, int64_t columns, int i, const char* row,
                   const char* step) {
   check.at_least(i + 1, step, 0), check.at_most(i + 1, step, 1);

@@ -1,5 +1,5 @@
-// Which launches of the core's own kernels have an element in common that one of their threads
-// writes.
+// Finds two pointers of a launch of the core's own kernels that share an element which one of their
+// threads writes.
 #include "kernels/overlap.hpp"
 
 #include "kernels/kernel.hpp"
@@ -8,7 +8,8 @@ namespace hotslot {
 
 namespace {
 
-// The bytes that a launch touches through a pointer: rows of `width` bytes, or one run of them.
+// Returns the bytes that a launch touches through a pointer: rows of `width` bytes, or one run of
+// them.
 Overlap::Part touched(uintptr_t at, const Reach& reach) {
   Overlap::Part part;
   part.base = int64_t(at);
@@ -25,7 +26,7 @@ Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
   for (int i = 0; i < kernel.pointers; ++i) {
     if (!(kernel.writes >> i & 1) || reach[i].bytes == 0) continue;
     for (int j = 0; j < kernel.pointers; ++j) {
-      // A pair of written ones once.
+      // A pair of written pointers is checked once.
       if (j == i || (j < i && (kernel.writes >> j & 1)) || reach[j].bytes == 0) continue;
       if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
       if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;

@@ -1,8 +1,8 @@
-// Whether two parts of memory have an element in common. A part is a base and up to `max_steps`
-// dimensions, each with an extent and a signed step: rows of a matrix, a halo's move. The answer is
-// exact for every part that array libraries make. A search that takes longer than `max_tries`
-// steps answers yes. Between the first element of two parts and their last lie less than 2^60, as
-// in any memory.
+// Computes whether two parts of memory have an element in common. A part is a base and up to
+// `max_steps` dimensions, each with an extent and a signed step: rows of a matrix, a halo's move.
+// The result is exact for every part that array libraries make. A search that takes longer than
+// `max_tries` steps returns true. The first and the last element of two parts are less than 2^60
+// apart, as in any memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ class Overlap {
     }
   };
 
-  // Whether an element of `a` is an element of `b`.
+  // Returns whether an element of `a` is an element of `b`.
   static bool meet(const Part& a, const Part& b) {
     Overlap sum;
     for (int d = 0; d < a.rank; ++d) sum.add(a.step[size_t(d)], a.extent[size_t(d)] - 1);
@@ -33,8 +33,8 @@ class Overlap {
     return sum.reaches(b.base - a.base);
   }
 
-  // Whether two of a part's indices are one element: the difference of the two is 0, and the first
-  // dimension in which they differ has a positive one.
+  // Returns whether two of a part's indices are the same element: the sum of their differences is
+  // 0, and the first dimension in which they differ has a positive difference.
   static bool meets_itself(const Part& part) {
     for (int first = 0; first < part.rank; ++first) {
       Overlap sum;
@@ -55,7 +55,7 @@ class Overlap {
     int64_t step, low, high;
   };
 
-  // step · k for 0 ≤ k ≤ most. Terms of one step are one term.
+  // Adds step · k for 0 ≤ k ≤ most. Terms of the same step become one term.
   void add(int64_t step, int64_t most) {
     if (step == 0 || most == 0) return;
     const Term term = step > 0 ? Term{step, 0, most} : Term{-step, -most, 0};
@@ -67,11 +67,11 @@ class Overlap {
     terms_[count_++] = term;
   }
 
-  // Whether the terms can have this sum.
+  // Returns whether the terms can have this sum.
   bool reaches(int64_t sum) {
     std::sort(terms_, terms_ + count_,
               [](const Term& a, const Term& b) { return a.step > b.step; });
-    // Where a term's multiples leave no gap up to the next step, the two are one term.
+    // If a term's multiples leave no gap up to the next step, the two become one term.
     for (int i = count_ - 1; i > 0; --i) {
       Term &wide = terms_[i - 1], &fine = terms_[i];
       const int64_t times = wide.step / fine.step;
@@ -105,7 +105,7 @@ class Overlap {
   static int64_t down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
   static int64_t up(int64_t a, int64_t b) { return -down(-a, b); }
 
-  // Of the terms after one: what divides all their sums, the least of these and the greatest.
+  // For the terms after one: the common divisor of all their sums, the least sum and the greatest.
   struct Rest {
     int64_t divisor, low, high;
   };

@@ -1,5 +1,5 @@
-// Kernels for tests only: one that fails, one that is busy, one that holds its stream until a word
-// in memory changes. These are the host's forms; test/test.gk has those of devices.
+// Kernels for tests only: one that fails, one that is busy, and one that holds its stream until a
+// word in memory changes. These are the host's forms, and test/test.gk has those of devices.
 #include <time.h>
 
 #include "kernels/need.hpp"
@@ -13,7 +13,7 @@ int64_t now_ns() {
   return int64_t(t.tv_sec) * 1000000000 + t.tv_nsec;
 }
 
-// fail(): the stream's error becomes sticky.
+// fail(): makes the stream's error sticky.
 const char* run_fail(const KernelArgs*) {
   return "the test kernel 'fail' failed as it was asked to";
 }
@@ -31,8 +31,8 @@ const char* need_spin(const KernelArgs& args, Reach* reach) {
   return check.verdict();
 }
 
-// latch(word int32; milliseconds): waits until the word is not zero, at most that long (10 s); then
-// it fails.
+// latch(word int32; milliseconds): waits until the word is not zero, for at most that time (10 s),
+// and then fails.
 const char* run_latch(const KernelArgs* args) {
   const auto* word = static_cast<const int32_t*>(args->pointer[0]);
   const int64_t end = now_ns() + args->whole[0] * 1000000;

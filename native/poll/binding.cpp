@@ -1,6 +1,6 @@
-// poll.node: the native half of actors/poll.ts and of a backend's readiness. Looks at a whole batch
-// of events in one call and, while any is pending, is the one place where poll's thread sleeps: on
-// its own bell word, helping the device first.
+// poll.node: the native half of actors/poll.ts and of a backend's readiness. It checks a whole
+// batch of events in one call. While any is pending, poll's thread sleeps only here: on its own
+// bell word, after helping the device.
 #include <napi.h>
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 namespace hotslot {
 namespace {
 
-// What a watch word says; JavaScript writes pending, this file writes done.
+// The values of a watch word. JavaScript writes pending, and this file writes done.
 enum Watch : int32_t { idle = 0, pending = 1, done = 2 };
 
-// Help is given in portions, between which the events are looked at.
+// The time of one portion of help. The events are checked between portions.
 constexpr uint64_t help_ns = 50'000;
-// How long one sleep may last where the device cannot ring (set by JavaScript per family) and
-// altogether.
+// The longest time of one wait(). JavaScript sets the longest sleep for each family, because some
+// devices cannot ring.
 constexpr uint64_t max_wait_ns = 50'000'000;
 
 class Poller final {
@@ -27,8 +27,8 @@ class Poller final {
   // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events),
   // counts?: [number…], oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}) `counts`
   // divides the events into rings, which JavaScript takes in order from `oldest` on. With a bell
-  // the calling thread may attend, from back() until away(): completions ring it, and it promises
-  // to come and help.
+  // the calling thread may attend from back() until away(). Completions ring it, and it promises to
+  // come and help.
   explicit Poller(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
@@ -75,7 +75,8 @@ class Poller final {
   }
 
  private:
-  // check(ns): how many watched events became done, after helping the device for at most ns.
+  // check(ns): the number of watched events that became done. If none did, it helps the device for
+  // at most ns and checks again.
   double check(Info info) {
     int found = look(info.Env());
     const uint64_t ns = whole(info, 0);
@@ -83,8 +84,8 @@ class Poller final {
     return found;
   }
 
-  // wait(seen, ms): returns when a watched event is done, the bell's count is not `seen`, or the
-  // time is over.
+  // wait(seen, ms): returns when a watched event is done, the bell's count differs from `seen`, or
+  // the time is over.
   double wait(Info info) {
     if (!bell_) throw argument("this poller has no bell to sleep on");
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
@@ -93,7 +94,7 @@ class Poller final {
     uint64_t idle_since = 0;
     sleep_exactly();
     for (;;) {
-      // The events first: a device that went on while we slept is why we woke.
+      // Events are checked first, because a device's progress during the sleep is why we woke.
       if (const int found = look(info.Env())) return found;
       if (bell_->read() != seen) return 0;
       if (pins_.api().help(device_, help_ns)) {
@@ -104,14 +105,14 @@ class Poller final {
       if (now >= deadline) return 0;
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < spin_ns_) continue;
-      // A completion between the look and this sleep has rung: the count differs and the sleep
+      // A completion between the check and this sleep has rung, so the count differs and the sleep
       // returns at once.
       bell_->sleep(seen, std::min(sleep_ns_, deadline - now));
     }
   }
 
-  // A query takes a driver more than a microsecond. JavaScript takes the events of a ring in order,
-  // so the look ends at the first one that is not done.
+  // Checks the watched events. A query takes a driver more than a microsecond. JavaScript takes the
+  // events of a ring in order, so the check ends at the first one that is not done.
   int look(Napi::Env env) {
     int found = 0;
     size_t begin = 0;
@@ -129,8 +130,8 @@ class Poller final {
     return found;
   }
 
-  // Before this thread parks in JavaScript, where native code cannot wake it: the device stops
-  // counting on its help. What is still to run is handed to the pool.
+  // Called before this thread parks in JavaScript, where native code cannot wake it. The device
+  // stops counting on its help, and passes remaining work to the pool.
   void away(Info) { dismiss(); }
   void back(Info info) { attend(info.Env()); }
 

@@ -1,6 +1,6 @@
-// The addons that the package ships, into prebuilds/<platform>-<arch>: linked so that they start
-// with glibc 2.28 and bring their C++ library along. The machine's own architecture takes the
-// objects that node-gyp compiled; the other is cross-compiled. `npm pack` runs this.
+// Builds the addons that the package ships into prebuilds/<platform>-<arch>. They start with glibc
+// 2.28 and include their C++ library. The machine's own architecture uses the objects that node-gyp
+// compiled, and the other is cross-compiled. `npm pack` runs this.
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const triples = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
 const loaders = { x64: 'ld-linux-x86-64.so.2', arm64: 'ld-linux-aarch64.so.1' };
 
-/** What the package is built for, with the compiler it takes and Debian's name for that. */
+/** The architectures of the package, each with its compiler and the compiler's Debian package. */
 export const architectures = Object.entries(triples).map(([arch, triple]) => ({
   arch,
   compiler: `${triple}-g++`,
@@ -70,7 +70,7 @@ async function compileAll(compiler, folder) {
     '-DBUILDING_NODE_EXTENSION',
     ...defaults.defines.map((each) => `-D${each}`),
     ...headers().flatMap((path) => ['-isystem', path]),
-    // The assembler looks for images in these too.
+    // The assembler also looks for images in these.
     ...defaults.include_dirs.map((path) => `-I${path}`),
   ];
   const sources = new Set(targets.flatMap(({ target_name: name }) => variables[`${name}_sources`]));
@@ -79,11 +79,11 @@ async function compileAll(compiler, folder) {
   );
 }
 
-/** Where node-gyp left an object, for this machine's architecture. */
+/** Returns the path of node-gyp's object, for this machine's architecture. */
 const compiled = (name, source) =>
   join(root, `build/Release/obj.target/${name}/${source.replace(/\.cpp$/, '.o')}`);
 
-/** Builds the addons for one architecture; its compiler is there. */
+/** Builds the addons for one architecture, whose compiler must be installed. */
 export async function prebuild(arch) {
   const triple = triples[arch];
   const compiler = `${triple}-g++`;
@@ -121,7 +121,8 @@ export async function prebuild(arch) {
       ...literal(defaults.ldflags),
       ...objects,
       libc,
-      // The C++ library's own names stay inside: Node brings one of its own, of another age.
+      // The C++ library's own names stay inside, because Node has its own C++ library of another
+      // version.
       '-static-libstdc++',
       '-Wl,--exclude-libs,ALL',
       `-L${join(folder, 'stubs')}`,
@@ -134,6 +135,6 @@ export async function prebuild(arch) {
       join(place, `${name}.node`),
     ]);
   });
-  // Under a name that npm does not take for an order to compile: see `hotslot build`.
+  // Not in the package's root, where npm would compile it: see `hotslot build`.
   copyFileSync(join(root, 'binding.gyp'), join(root, 'prebuilds/binding.gyp'));
 }

@@ -1,16 +1,13 @@
-// Link-time stand-ins for the C library as glibc 2.28 had it: a shared library for each of glibc's,
-// with no code, in which every function has the newest version that is no newer. What is linked
-// against them starts wherever glibc is 2.28 or newer, whatever the machine that links has. (A
-// linker binds a name to the default version it finds, and the build machine's default may be years
-// newer than the user's library.)
+// Link-time stand-ins for the C library of glibc 2.28: for each of its libraries, a shared library
+// without code. In it, every function has its newest version up to 2.28. Addons linked against them
+// start with glibc 2.28 or newer, whatever the build machine has. (A linker binds a name to the
+// default version it finds, and the build machine's default may be years newer than the user's
+// library.)
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/**
- * The oldest glibc that prebuilt addons start with: RHEL 8, Debian 10, Ubuntu 18.10 and what came
- * later.
- */
+/** The oldest glibc that prebuilt addons start with: RHEL 8, Debian 10, Ubuntu 18.10 and later. */
 export const OLDEST = [2, 28];
 
 const older = ([a, b], [c, d]) => a < c || (a === c && b <= d);
@@ -20,7 +17,7 @@ const numbers = (version) => {
   return [major, minor];
 };
 
-/** Until 2.34 these were libraries of their own; libc.so.6 has held their functions since. */
+/** Until 2.34 these were separate libraries. Since then libc.so.6 has their functions. */
 const homes = [
   { file: 'libdl.so', soname: 'libdl.so.2', holds: (name) => /^dl[a-z]/.test(name) },
   {
@@ -42,7 +39,7 @@ function run(command, args, input) {
   return stdout;
 }
 
-/** Per name the newest version that is old enough, of what a shared library exports. */
+/** Returns, for each name that a shared library exports, the newest version that is old enough. */
 function exportsOf(objdump, library) {
   const found = new Map();
   for (const line of run(objdump, ['-T', library]).split('\n')) {
@@ -58,7 +55,7 @@ function exportsOf(objdump, library) {
 }
 
 /**
- * Writes the stand-ins into `folder`; `compiler`, `objdump` and the name of the `loader` are those
+ * Writes the stand-ins into `folder`. `compiler`, `objdump` and the name of the `loader` are those
  * of the target.
  */
 export function makeStubs(folder, { compiler, objdump, loader }) {
@@ -84,7 +81,7 @@ export function makeStubs(folder, { compiler, objdump, loader }) {
     const source = join(folder, `${file}.s`);
     const script = join(folder, `${file}.map`);
     writeFileSync(source, `.text\n${lines.join('\n')}\n`);
-    // The names are given their versions above; all else stays inside.
+    // The lines above give the names their versions. All other names stay inside.
     writeFileSync(
       script,
       versions

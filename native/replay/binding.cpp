@@ -1,5 +1,5 @@
-// replay.node: the native half of actors/replay.ts. Launches a slot's graph, the weights' copy
-// where asked, and the spent event behind them.
+// replay.node: the native half of actors/replay.ts. It launches a slot's graph, then copies the
+// weights if requested, then records the spent event.
 #include <napi.h>
 
 #include "device/addon/pins.hpp"
@@ -45,8 +45,8 @@ class Replayer final {
   }
 
  private:
-  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: it was
-  // done; see answered() in src/base/addon.ts for when it was not.
+  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: done.
+  // See answered() in src/base/addon.ts for calls that were not.
   bool launch(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -55,8 +55,8 @@ class Replayer final {
     return true;
   }
 
-  // mark(slot, mailbox offset or −1): the same without the graph, for an update that was launched
-  // before its actor died.
+  // mark(slot, mailbox offset or −1): as launch() without the graph, for an update that was
+  // launched before its actor died.
   bool mark(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -78,8 +78,8 @@ class Replayer final {
     times_[1] = double(now_ns()) / 1e6;
   }
 
-  // drained(): everything launched so far is done. A new replay actor asks this before it looks at
-  // the marks.
+  // drained(): whether everything launched so far is done. A new replay actor calls this before it
+  // reads the marks.
   bool drained(Info info) { return checked(info.Env(), pins_.api().stream_query(stream_)) == 1; }
 
   Pins pins_;

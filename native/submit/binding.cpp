@@ -1,6 +1,6 @@
-// submit.node: the native half of actors/submit.ts and of every transfer backend. Moves a slot's
-// host buffer to its device buffer on the copy stream, or on the consumer's stream where a copy is
-// deferred to it.
+// submit.node: the native half of actors/submit.ts and of every transfer backend. It copies a
+// slot's host buffer to its device buffer on the copy stream, or on the consumer's stream if the
+// copy is deferred to it.
 #include <napi.h>
 
 #include "device/addon/pins.hpp"
@@ -15,7 +15,7 @@ class Submitter final {
   static constexpr const char* called = "this submitter";
   // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets:
   // [bytes…], slots: [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the
-  // rows are on the device already, and nobody waits for an event)
+  // rows are already on the device, and no wait is needed)
   explicit Submitter(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
@@ -42,7 +42,7 @@ class Submitter final {
   }
 
  private:
-  // submit(slot, bytes): the host seconds it took.
+  // submit(slot, bytes): returns the host seconds it took.
   double submit(Info info) {
     const size_t slot = slot_of(info, 0, copied_.size());
     const uint64_t bytes = whole(info, 1);
@@ -53,9 +53,9 @@ class Submitter final {
     return double(now_ns() - begin) / 1e9;
   }
 
-  // waitReady(stream handle, slot, bytes): orders the stream behind the slot's copy; with bytes,
-  // makes the deferred copy on it now and records the slot's event behind it. The host seconds it
-  // took.
+  // waitReady(stream handle, slot, bytes): makes the stream wait for the slot's copy. With bytes,
+  // it makes the deferred copy on the stream now and then records the slot's event. Returns the
+  // host seconds it took.
   double wait_ready(Info info) {
     const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = number(info, 0);

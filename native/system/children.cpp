@@ -1,7 +1,7 @@
-// Child processes: two pipes to each, read and written for a bounded time, so that a thread which
-// waits for a silent child is never out of reach. The handle owns the pipes and, until told that it
-// is gone, the child: where the thread is ended, so is the child. A process may also ask to end
-// with the thread that started it.
+// Child processes, each with two pipes. Reads and writes take a bounded time, so that a thread
+// which waits for a silent child stays responsive. The handle owns the pipes and, until childGone()
+// is called, the child, so the child ends with its thread. A process may also request to end with
+// the thread that started it.
 #include <fcntl.h>
 #include <napi.h>
 #include <poll.h>
@@ -20,9 +20,9 @@ namespace hotslot::system {
 namespace {
 
 struct Child {
-  Descriptor reads, writes;              // ours: they never block
-  Descriptor their_reads, their_writes;  // theirs, until they have them
-  pid_t pid = 0;                         // to be ended with this; 0: nothing is
+  Descriptor reads, writes;              // our ends, which never block
+  Descriptor their_reads, their_writes;  // the child's ends, until it has them
+  pid_t pid = 0;                         // killed by the destructor; 0: none
   ~Child() {
     if (pid > 0) kill(pid, SIGKILL);
   }
@@ -33,8 +33,8 @@ Child& child(Info info) { return *held<std::unique_ptr<Child>>(info, 0); }
   throw argument("system addon: ", what, ": ", std::strerror(errno));
 }
 
-// A pipe of two ends that no other child inherits; room for so many bytes where the system grants
-// it.
+// Returns the two ends of a pipe, which no other child inherits. It has room for `bytes` bytes if
+// the system permits.
 std::pair<Descriptor, Descriptor> pipe_of(uint64_t bytes) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) failed("a pipe could not be made");
@@ -45,8 +45,8 @@ std::pair<Descriptor, Descriptor> pipe_of(uint64_t bytes) {
 
 void never_block(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-// (bytes the pipes should hold, out of two int32) → handle; out: what the child reads from, and
-// writes to
+// openChild(bytes the pipes should hold, out: two int32) → handle. `out` gets the descriptors that
+// the child reads from and writes to.
 Napi::Value open_child(Info info) {
   const uint64_t bytes = whole(info, 0);
   auto* out = reinterpret_cast<int32_t*>(require_bytes(info, 1, 8).data);
@@ -61,8 +61,8 @@ Napi::Value open_child(Info info) {
                                                std::move(their_reads), std::move(their_writes)}));
 }
 
-// (child, pid): the child has its ends now, and ours of them go: so each side sees when the other
-// one is gone
+// childStarted(child, pid): closes our copies of the child's ends, so that each side sees when the
+// other one ends.
 void child_started(Info info) {
   Child& of = child(info);
   of.their_reads.close();
@@ -70,10 +70,10 @@ void child_started(Info info) {
   of.pid = static_cast<pid_t>(number(info, 1));
 }
 
-// (child): it is gone by itself, and its number may be another's
+// childGone(child): the child has ended by itself, and another process may have its number.
 void child_gone(Info info) { child(info).pid = 0; }
 
-// (child): what it reads from has ended
+// endWriting(child): ends the child's input.
 void end_writing(Info info) { child(info).writes.close(); }
 
 void close_child(Info info) {
@@ -81,8 +81,8 @@ void close_child(Info info) {
   for (Descriptor* end : {&of.reads, &of.writes, &of.their_reads, &of.their_writes}) end->close();
 }
 
-// Moves what it can of `size` bytes, waiting so many milliseconds for the first: how many, 0 when
-// the time is over, −1 when the other end is closed.
+// Moves as many of the remaining bytes as it can, and waits for the first for the given
+// milliseconds. Returns their number, 0 when the time is over, or −1 when the other end is closed.
 template <typename Move>
 double moved(Info info, int fd, short events, Move move) {
   const Bytes bytes = require_bytes(info, 1, 0);
@@ -106,12 +106,12 @@ double moved(Info info, int fd, short events, Move move) {
   return double(done);
 }
 
-// (child, bytes, from, milliseconds)
+// readChild(child, bytes, from, milliseconds), and the same for writeChild.
 double read_child(Info info) { return moved(info, child(info).reads.get(), POLLIN, read); }
 double write_child(Info info) { return moved(info, child(info).writes.get(), POLLOUT, write); }
 
-// endWithParent(pid): this process is killed when the thread that started it ends; at once when
-// that has happened already.
+// endWithParent(pid): this process is killed when the thread that started it ends, or at once if it
+// has already ended.
 void end_with_parent(Info info) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (double(getppid()) != number(info, 0)) raise(SIGKILL);

@@ -1,4 +1,4 @@
-// The process's pool of threads for large jobs, which this addon makes and lends: see
+// The process's pool of threads for large jobs, which this addon makes and lends. See
 // wait/core_pool.hpp.
 #include "system/exports.hpp"
 #include "wait/core_pool.hpp"
@@ -6,12 +6,13 @@
 namespace hotslot::system {
 namespace {
 
-// boundCores(most): no more cores are used. Of several threads' bounds the least counts.
+// boundCores(most): limits the cores that are used. The smallest bound of all threads counts.
 void bound_cores(Info info) {
   CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX)));
 }
 
-// [cores of the process, threads that the library runs, helpers that a large job has now]
+// coresNow(): [cores of the process, threads that the library runs, helpers that a large job has
+// now].
 Napi::Value cores_now(Info info) {
   const CorePool& pool = CorePool::of_process();
   const int found[] = {pool.cores(), pool.threads(), pool.spare()};

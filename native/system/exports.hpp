@@ -1,4 +1,5 @@
-// What system.node keeps for each thread, and what its files export, an object for each subject.
+// The data that system.node keeps for each thread, and the functions that add its files' exports,
+// an object for each subject.
 #pragma once
 #include <napi.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@
 
 namespace hotslot::system {
 
-// An open file, or an end of a pipe; it closes when it goes.
+// An open file or an end of a pipe. The destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -29,19 +30,19 @@ class Descriptor {
 
 class Thread;
 
-// A word that says whether its thread lives: see watchThread.
+// A word that shows whether its thread lives. See watchThread.
 struct Watch {
   Thread& owner;
   int32_t* word;
   int32_t from, to;
-  // Keeps the memory until the hook ran.
+  // Keeps the memory until the hook has run.
   Napi::Reference<Napi::TypedArray> words;
 };
 
-// An environment is a thread that runs the library's code; it is counted until it ends.
+// An environment is a thread that runs the library's code. It is counted until it ends.
 class Thread : public Environment {
  public:
-  // Of this thread's words. Hooks that refer to them run before this goes.
+  // The watches of this thread's words. Hooks that refer to them run before this is destroyed.
   std::vector<std::unique_ptr<Watch>> watches;
 
  private:

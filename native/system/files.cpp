@@ -1,4 +1,4 @@
-// Locks on files, which processes hold against each other.
+// Locks on files between processes.
 #include <fcntl.h>
 #include <napi.h>
 #include <sys/file.h>
@@ -13,9 +13,9 @@
 namespace hotslot::system {
 namespace {
 
-// The system lets go of a lock when the descriptor goes, however the process ends. (path, anything,
-// whether others that share may have it too) → handle; null when another has it; else the system's
-// words
+// lockFile(path, anything, whether the lock is shared): a handle, null if another process has the
+// lock, or else the system's error text. The system releases the lock when the descriptor is
+// closed, however the process ends.
 Napi::Value lock_file(Info info) {
   const std::string path = info[0].As<Napi::String>().Utf8Value();
   const int how = info[2].ToBoolean().Value() ? LOCK_SH : LOCK_EX;

@@ -1,12 +1,12 @@
-// system.node: what the library asks of the operating system and the process, beside devices and
-// rows. Thin: arguments were checked in JavaScript, here only what memory safety needs.
+// system.node: functions of the operating system and the process, except those for devices and
+// rows. JavaScript checks the arguments, and this addon checks only what memory safety needs.
 #include "system/exports.hpp"
 #include "wait/core_pool.hpp"
 
 namespace hotslot::system {
 namespace {
 
-// misalignment(view, to): the address of the view's first byte mod `to`
+// misalignment(view, to): the address of the view's first byte mod `to`.
 double misalignment(Info info) {
   const Bytes view = require_bytes(info, 0, 1);
   return double(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1));
@@ -20,7 +20,7 @@ void init(Napi::Env env, Napi::Object exports) {
   add_thread_functions(env, exports);
   add_core_functions(env, exports);
   IdleCores::use(CorePool::table_of_process());
-  make_linkable<Thread>(env, exports);  // last: from here on the thread is counted
+  make_linkable<Thread>(env, exports);  // last, because the thread is counted from here on
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Threads: how they wake each other, what is left when one ends, and the clock that all of them
-// read.
+// Threads: their bells, the words that a thread's end changes, and the clock that all of them read.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -19,7 +18,7 @@ int32_t* word(Info info, size_t least = 1) {
   return reinterpret_cast<int32_t*>(words.data) + index;
 }
 int32_t state(Info info, size_t i) { return info[i].As<Napi::Number>().Int32Value(); }
-// Milliseconds that a call may take, a second at most.
+// Returns the time that a call may take, from an argument in milliseconds, at most a second.
 uint64_t bounded_ns(Info info, size_t i) {
   const double ms = number(info, i);
   return ms > 0 ? uint64_t(std::min(ms, 1000.0) * 1e6) : 0;
@@ -27,24 +26,24 @@ uint64_t bounded_ns(Info info, size_t i) {
 
 void wake_native(Info info) { futex_wake(word(info), 1); }
 
-// lookNative(words, index, seen, ms): looks at the word for so long; true as soon as it differs
+// lookNative(words, index, seen, ms): polls the word for at most `ms`. True as soon as it differs
 // from `seen`.
 bool look_native(Info info) {
   const uint64_t ns = bounded_ns(info, 3);
   return ns > 0 && look_until(word(info), state(info, 2), ns);
 }
 
-// sleepNative(words, index, seen, ms): sleeps on the bell at `index` where native code can wake it;
-// true when its count is not `seen`.
+// sleepNative(words, index, seen, ms): sleeps on the bell at `index`, where native code can wake
+// it. True if its count differs from `seen`.
 bool sleep_native(Info info) {
   sleep_exactly();
   return reinterpret_cast<Bell*>(word(info, 2))->sleep(state(info, 2), bounded_ns(info, 3));
 }
 
-// watchThread(words, index, before, from, to): the word goes from `before` to `from`, and from
-// there to `to` when this thread's environment ends, however it ends; a thread that said goodbye
-// has another word there then, which stays. In one call, for a thread can be terminated between two
-// of them. Answers what the word was.
+// watchThread(words, index, before, from, to): changes the word from `before` to `from`, and from
+// there to `to` when this thread's environment ends, however it ends. A thread that has left has
+// stored another word there, which stays. It is one call, because a thread can be terminated
+// between two calls. Returns the word before the call.
 void thread_ends(void* given) {
   auto* const watch = static_cast<Watch*>(given);
   int32_t expected = watch->from;
@@ -57,7 +56,7 @@ void thread_ends(void* given) {
 double watch_thread(Info info) {
   int32_t* const at = word(info);
   int32_t was = state(info, 2);
-  // Made before the word is set: what cannot be watched is not claimed.
+  // Made before the word is set, so that a word that cannot be watched is not claimed.
   auto watch = std::make_unique<Watch>(Watch{here(info), at, state(info, 3), state(info, 4),
                                              Napi::Persistent(info[0].As<Napi::TypedArray>())});
   auto& watches = here(info).watches;
@@ -68,8 +67,8 @@ double watch_thread(Info info) {
   return was;
 }
 
-// unwatchThread(words, index, from): nothing happens to the word any more when this thread ends;
-// true when it was watched.
+// unwatchThread(words, index, from): the end of this thread no longer changes the word. True if it
+// was watched.
 bool unwatch_thread(Info info) {
   int32_t* const at = word(info);
   const int32_t from = state(info, 2);

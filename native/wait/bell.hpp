@@ -1,4 +1,4 @@
-// A thread's bell as native code sees it (src/shm/bell.ts draws the same words): anyone rings, only
+// A thread's bell in native code (src/shm/bell.ts shows the same words). Any thread rings, and only
 // the owner sleeps.
 #pragma once
 #include <linux/futex.h>
@@ -19,9 +19,9 @@ inline uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
 }
 
-// Control words live in JavaScript's shared memory: every access here is a sequentially consistent
-// atomic, as JavaScript's are. Less would lose wakes: a sleeper stores that it sleeps, then looks
-// at the count; a ringer adds to the count, then looks for who sleeps.
+// Control words are in JavaScript's shared memory, so every access here is a sequentially
+// consistent atomic, as in JavaScript. A weaker order would lose wake-ups. A sleeper stores that it
+// sleeps, then reads the count. A ringer adds to the count, then reads whether a thread sleeps.
 inline std::atomic<int32_t>& word_at(int32_t* word) {
   static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) &&
                 std::atomic<int32_t>::is_always_lock_free);
@@ -32,8 +32,8 @@ inline void futex_wake(int32_t* word, int most) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
 }
 
-// Linux lets a sleep last 50 µs longer than was asked, to wake less often: not for a thread that
-// waits for a device.
+// Linux lets a sleep last 50 µs longer than requested, to wake less often. This turns that off for
+// a thread that waits for a device.
 inline void sleep_exactly() {
   static thread_local const int set = prctl(PR_SET_TIMERSLACK, 1'000ul);
   (void)set;
@@ -45,7 +45,7 @@ inline void futex_wait(int32_t* word, int32_t seen, uint64_t ns) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &t, nullptr, 0);
 }
 
-// A moment in which the core's other thread, or the next look, has the core's means.
+// Pauses briefly, so that the core's other thread, or the next load, has the core's resources.
 inline void pause_core() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -54,8 +54,8 @@ inline void pause_core() {
 #endif
 }
 
-// Looks at *word for at most `ns`; true as soon as it differs from `seen`. A thread that is ready
-// and has no core gets this one: it may be the one that is waited for.
+// Polls *word for at most `ns`. Returns true as soon as it differs from `seen`. It yields the core
+// to a ready thread without one, because that may be the thread for which this one waits.
 inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   constexpr int looks = 16;
   const uint64_t deadline = now_ns() + ns;
@@ -69,7 +69,7 @@ inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   return false;
 }
 
-// Of a bell with what JavaScript has beside it: a cache line, so that two bells never share one.
+// The words of a bell, including JavaScript's: one cache line, so that two bells never share one.
 constexpr int bell_words = 16;
 
 struct Bell {
@@ -79,19 +79,21 @@ struct Bell {
 
   int32_t read() { return word_at(&count).load(); }
 
-  // After the store the owner should see. A JavaScript sleeper cannot be woken from here: its park
-  // is bounded, and the protocol has it park natively whenever native code is what it waits for.
+  // Called after the store that the owner should see. It cannot wake a JavaScript sleeper. Such a
+  // park is bounded, and the protocol makes the thread park natively whenever it waits for native
+  // code.
   void ring() {
     word_at(&count).fetch_add(1);
     if (word_at(&parked).load() == native) futex_wake(&count, 1);
   }
 
-  // Owner only. Sleeps until the count differs from `seen`, for at most `ns`; true when it does.
+  // Owner only. Sleeps until the count differs from `seen`, for at most `ns`. Returns whether it
+  // differs.
   bool sleep(int32_t seen, uint64_t ns) {
     const int32_t before = word_at(&parked).exchange(native);
     if (read() == seen) futex_wait(&count, seen, ns);
-    // Restored rather than cleared: this thread may have an asynchronous waiter in JavaScript,
-    // which ringers notify only while the word says so.
+    // Restored rather than cleared, because this thread may have an asynchronous waiter in
+    // JavaScript, which ringers notify only while the word is `javascript`.
     word_at(&parked).store(before);
     return read() != seen;
   }

@@ -1,18 +1,18 @@
-// The process's pool of threads for large jobs. Helpers only ever make a job faster: the calling
+// The process's pool of threads for large jobs. Helpers can only make a job faster. The calling
 // thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
 //
 //   CorePool-1  One addition to `next` gives a piece to one thread.
 //   CorePool-2  Pieces work on memory of the caller, so run() returns when all pieces that were
-//       begun are counted. A helper that comes later touches the job alone, which lives as long as
-//       somebody holds it.
+//       begun are counted. A helper that comes later touches only the job, which lives as long as a
+//       thread holds it.
 //   CorePool-3  The caller writes the input before it offers the job, under the lock. A thread
 //       counts a piece after it with release, and run() acquires every count.
-//   CorePool-4  A helper looks at the list and goes to sleep under the lock; a job is listed under
+//   CorePool-4  A helper looks at the list and goes to sleep under the lock. A job is listed under
 //       it before helpers are woken.
 //   CorePool-5  A helper joins a job by taking one of its places, under the lock. A job has as many
-//       places as helpers were asked for, so no more of them work on it.
+//       places as helpers were requested, so no more of them work on it.
 //
-// `test/model/cores.ts` goes through every order, with each of these rules broken in turn.
+// `test/model/cores.ts` checks every interleaving, with each of these rules broken in turn.
 #pragma once
 #include <pthread.h>
 #include <sched.h>
@@ -35,16 +35,16 @@ namespace hotslot {
 class CorePool {
  public:
   static constexpr int max_helpers = 16;
-  // As `top -H` shows them.
+  // The helpers' name in `top -H`.
   static constexpr const char* thread_name = "hotslot-cores";
-  // A helper for fewer bytes costs more than it takes over.
+  // A helper for fewer bytes costs more than it saves.
   static constexpr uint64_t bytes_each = uint64_t{1} << 18;
 
   explicit CorePool(int cores) : cores_(std::max(cores, 1)) {}
 
-  // Helpers of a job on `cores` cores while the library runs `threads` threads, the caller's among
-  // them. Most of those threads sleep most of the time, so up to three helpers stay on few cores,
-  // where counting threads would leave none.
+  // Returns the helpers of a job on `cores` cores while the library runs `threads` threads,
+  // including the caller. Most of those threads sleep most of the time, so up to three helpers stay
+  // on few cores, where counting threads would leave none.
   static constexpr int spare(int cores, int threads) {
     const int beside = cores - std::max(threads, 1), least = std::min(cores - 1, 3);
     return std::clamp(std::max(beside, least), 0, max_helpers);
@@ -55,7 +55,7 @@ class CorePool {
   int spare() const { return spare(cores(), threads()); }
   int helpers(uint64_t bytes) const { return int(std::min(uint64_t(spare()), bytes / bytes_each)); }
   void count_thread(int by) { threads_.fetch_add(by, std::memory_order_relaxed); }
-  // No more cores than this are used from now on.
+  // Limits the cores that are used from now on.
   void bound(int cores) {
     cores_.store(std::clamp(cores, 1, this->cores()), std::memory_order_relaxed);
   }
@@ -71,7 +71,7 @@ class CorePool {
         job->call = piece;
         offer(job);
       } catch (const std::bad_alloc&) {
-        job.reset();  // nobody else knows of it
+        job.reset();  // no other thread has it
       }
     if (!job) {
       for (int each = 0; each < pieces; ++each) piece(data, each);
@@ -79,7 +79,7 @@ class CorePool {
     }
     job->work();
     withdraw(job);
-    // Only what helpers have begun is left: `data` is theirs until they are done with it.
+    // Only pieces that helpers have begun are left. They use `data` until they are done.
     while (job->done.load(std::memory_order_acquire) < pieces) sched_yield();
   }
 
@@ -108,9 +108,9 @@ class CorePool {
     int places = 0;  // under the pool's lock
     void* data = nullptr;
     void (*call)(void*, int) = nullptr;
-    // Which piece is whose: an addition gives each to one thread, and what the pieces read was
-    // there before the job was offered, under the lock. So `next` orders nothing; `done` releases
-    // what a piece wrote, and run() acquires all of it.
+    // An addition to `next` gives each piece to one thread. The pieces' input was written before
+    // the job was offered, under the lock, so `next` is relaxed. `done` releases a piece's writes,
+    // and run() acquires all of them.
     std::atomic<int> next{0}, done{0};
     bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
     void work() {
@@ -121,7 +121,7 @@ class CorePool {
     }
   };
 
-  // Wakes as many helpers as the job has places, fewer where others already work for other callers.
+  // Wakes as many helpers as the job has places, or fewer if some already work for other callers.
   void offer(const std::shared_ptr<Job>& job) {
     std::lock_guard lock(mutex_);
     jobs_.push_back(job);
@@ -134,7 +134,7 @@ class CorePool {
         helper.detach();
       }
     } catch (const std::exception&) {
-      // As many as the system has room for.
+      // The job continues with the helpers that the system could start.
     }
   }
   void withdraw(const std::shared_ptr<Job>& job) {
@@ -165,8 +165,8 @@ class CorePool {
   }
 
   std::atomic<int> cores_, threads_{0};
-  // Under the lock: helpers there are, those that sleep and were not woken, and wakes that no
-  // helper has taken yet.
+  // Under the lock: all helpers, those that sleep and were not woken, and wake-ups that no helper
+  // has taken yet.
   std::mutex mutex_;
   std::condition_variable woken_;
   std::deque<std::shared_ptr<Job>> jobs_;

@@ -1,6 +1,6 @@
 // Large jobs of the calling thread, shared with the threads of the process's one pool: products,
 // halos, batches. The pool (wait/core_pool.hpp) belongs to system.node, which lends it to every
-// other addon when that is loaded.
+// other addon when the addon is loaded.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,12 +10,13 @@ namespace hotslot {
 
 constexpr uint32_t cores_version = 1;
 
-// What system.node lends. No C++ type crosses it.
+// The table that system.node lends. No C++ type crosses it.
 struct CoresTable {
   uint32_t version, bytes;
   // Cores that the process may use.
   int (*cores)();
-  // How many threads of the pool may help the caller with a job that reads or writes `bytes` bytes.
+  // The number of the pool's threads that may help the caller with a job that reads or writes
+  // `bytes` bytes.
   int (*helpers)(uint64_t bytes);
   // Calls piece(data, 0) to piece(data, pieces - 1), each once and in any order, in the caller's
   // thread and in at most `helpers` others at once. Returns when all calls have returned. No piece
@@ -27,7 +28,7 @@ struct CoresTable {
 
 class IdleCores {
  public:
-  // By any thread, once its addon is loaded; all threads are lent the same table.
+  // Any thread calls it once its addon is loaded. All threads get the same table.
   static void use(const CoresTable* table) { lent().store(table, std::memory_order_release); }
 
   static int cores() {

@@ -1,5 +1,5 @@
-// How many cores this process may use: those of its affinity, and no more than a limit of its
-// control groups lets it use on average.
+// The number of cores that this process may use: those of its affinity, limited to the average that
+// its control groups allow.
 #pragma once
 #include <sched.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 namespace hotslot {
 
-// Calls use(bytes, mask) with the affinity of the process's main thread: another thread may have
-// been bound to fewer cores. False: the system does not tell.
+// Calls use(bytes, mask) with the affinity of the process's main thread, because another thread may
+// have been bound to fewer cores. Returns false if the system does not report it.
 template <class F>
 bool with_affinity(F&& use) {
   for (size_t words = 16; words <= 1024; words *= 2) {
@@ -34,14 +34,15 @@ inline int cores_by_affinity() {
   return std::max(cores, 1);
 }
 
-// The calling thread may run on all of them.
+// Allows the calling thread to run on all cores of the process.
 inline void use_cores_of_process() {
   with_affinity([](size_t bytes, cpu_set_t* set) { sched_setaffinity(0, bytes, set); });
 }
 
-// The whole cores in the smallest limit of the group that `listed` (/proc/self/cgroup) names and of
-// those above it; 0: no limit. Version 2 has both numbers in cpu.max, version 1 has a file for
-// each. In a container the root of `mounted` is the group itself, whatever path is listed.
+// Returns the whole cores in the smallest limit of the group that `listed` (/proc/self/cgroup)
+// names and of its parents, or 0 if there is no limit. Version 2 has both numbers in cpu.max, and
+// version 1 has a file for each. In a container the root of `mounted` is the group itself, whatever
+// path is listed.
 inline int cores_by_group(const std::string& listed, const std::string& mounted) {
   double least = 0;
   const auto limit = [&least](double quota, double period) {
@@ -60,7 +61,7 @@ inline int cores_by_group(const std::string& listed, const std::string& mounted)
         if (std::ifstream(mounted + path + "/cpu.max") >> quota >> period)
           limit(quota, period);  // "max": there is none
       } else {
-        // The folder has the names of its controllers in any order, and a link by the name of each.
+        // The folder's name lists its controllers in any order, and a link has the name of each.
         for (const std::string& name : {controllers, std::string("cpu")}) {
           const std::string group = mounted + "/" + name + path;
           if (std::ifstream(group + "/cpu.cfs_quota_us") >> quota &&

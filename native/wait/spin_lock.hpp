@@ -6,7 +6,7 @@
 
 namespace hotslot {
 
-// Short critical sections; a preempted holder is waited for by yielding.
+// A lock for short critical sections. It yields while a preempted thread holds it.
 class SpinLock {
  public:
   void lock() {
@@ -16,8 +16,8 @@ class SpinLock {
   void unlock() { flag_.store(false, std::memory_order_release); }
 
  private:
-  // Taken by acquiring what the last holder released; the exchange needs no more, for it guards
-  // plain memory alone.
+  // A holder acquires what the last holder released. The exchange needs no stronger order, because
+  // it only guards plain memory.
   std::atomic<bool> flag_{false};
 };
 

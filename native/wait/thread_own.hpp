@@ -1,5 +1,5 @@
-// A thread's own object, which goes when the thread ends. Unlike a thread_local with a destructor
-// it is refused where there is no memory: for those the C library ends the process.
+// A thread's own object, which is destroyed when the thread ends. Without memory it throws, whereas
+// for a thread_local with a destructor the C library ends the process.
 #pragma once
 #include <pthread.h>
 
@@ -16,7 +16,7 @@ class ThreadOwn {
       throw std::bad_alloc();
   }
   ThreadOwn(const ThreadOwn&) = delete;
-  // Null: this thread has made none.
+  // Returns null if this thread has made none.
   T* get() const { return static_cast<T*>(pthread_getspecific(key_)); }
   T& made() const {
     if (T* const known = get()) return *known;

@@ -1,5 +1,5 @@
-// Arguments of device.node's functions as the objects of the core that they name, and what its
-// files export.
+// Converts arguments of device.node's functions to the core's objects, and declares the functions
+// that add each file's exports.
 #pragma once
 #include <initializer_list>
 #include <utility>
@@ -12,7 +12,7 @@ namespace hotslot {
 
 inline HandleTable& handles() { return Core::instance().handles; }
 
-// What the calling thread's JavaScript made.
+// The handles that the calling thread's JavaScript made.
 inline EnvironmentHandles& own(Info info) {
   return static_cast<EnvironmentHandles&>(environment(info.Env()));
 }
@@ -26,7 +26,8 @@ inline Pinned<Stream> stream(Info info, size_t i) {
 inline Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
 inline Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
 
-// How long a call may sleep, out of milliseconds; 0 for what is no time.
+// Returns how long a call may sleep, from an argument in milliseconds. It is at most 10 s, and 0 if
+// the argument is not a positive number.
 inline uint64_t patience_ns(Info info, size_t i) {
   const double ms = info[i].IsNumber() ? info[i].As<Napi::Number>().DoubleValue() : 0;
   return ms > 0 ? uint64_t(std::min(ms, 10'000.0) * 1e6) : 0;
@@ -39,21 +40,21 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   return {held.ref(), offset, bytes};
 }
 
-// How a tensor lies in memory: bytes from row to row, bytes that lie together, as a row does, and
-// what they are.
+// The layout of a tensor in memory: bytes from row to row, contiguous bytes, and the element type.
 struct Rows {
-  // dense: rows may be counted in it as one likes; none: its elements are no rows at one distance.
+  // dense: contiguous, so any row length fits. none: the elements do not form rows at one distance.
   static constexpr int64_t dense = -1, none = -2;
   int64_t step = dense;
   uint64_t run = UINT64_MAX;
   const ElementType* type = nullptr;
 };
 
-// Throws unless every tensor of the launch is as large as its numbers ask for, begins where an
-// element may, and has its rows and elements as the numbers say, as far as that is told.
+// Throws unless every tensor of the launch is as large as its numbers require and begins at a
+// multiple of its element's bytes. With `rows`, its element type and row distance must also match
+// the numbers.
 void check_launch(const Launch& call, const Rows* rows = nullptr);
 
-// One per file.
+// Each file has one.
 void add_stream_functions(Napi::Env env, Napi::Object exports);
 void add_graph_functions(Napi::Env env, Napi::Object exports);
 void add_memory_functions(Napi::Env env, Napi::Object exports);

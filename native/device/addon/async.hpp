@@ -1,4 +1,5 @@
-// Work on a thread of Node's pool, for callers that must not block: a promise of what it gives.
+// Runs work on a thread of Node's pool, for callers that must not block, and returns a promise of
+// the result.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,9 +12,9 @@ namespace hotslot {
 template <class R>
 class Async final : public Napi::AsyncWorker {
  public:
-  // `work` runs there and may throw an Error; what it gives resolves the promise.
+  // `work` runs there and may throw an Error. Its result resolves the promise.
   static Napi::Value start(Info info, std::function<R()> work) {
-    // Once queued it is its own.
+    // Once queued, it deletes itself.
     std::unique_ptr<Async> async(new Async(info.Env(), std::move(work)));
     const Napi::Value promise = async->deferred_.Promise();
     async->Queue();
@@ -28,7 +29,7 @@ class Async final : public Napi::AsyncWorker {
     } catch (const std::bad_alloc&) {
       failed_.emplace(no_memory_);
     }
-    work_ = nullptr;  // what it holds is let go here, not where JavaScript runs
+    work_ = nullptr;  // frees what it holds here, not in JavaScript's thread
   }
   void OnOK() override {
     if (!failed_) return deferred_.Resolve(Napi::Value::From(Env(), *result_));
@@ -38,7 +39,7 @@ class Async final : public Napi::AsyncWorker {
       deferred_.Reject(error.Value());
     }
   }
-  // Anything else that went wrong on the pool's thread.
+  // Any other error of the pool's thread.
   void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
 
  private:
@@ -48,7 +49,7 @@ class Async final : public Napi::AsyncWorker {
   std::function<R()> work_;
   std::optional<R> result_;
   std::optional<Error> failed_;
-  // Made where there is memory: copying an error asks for none.
+  // Made while there is memory, because copying an error allocates nothing.
   const Error no_memory_ = out_of_memory("out of memory on a thread of the pool");
 };
 

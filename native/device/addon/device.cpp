@@ -1,5 +1,5 @@
-// device.node: the core's face to JavaScript. Functions over handles, an object of them for each
-// subject; src/device/ makes objects of the handles.
+// device.node: the core's functions for JavaScript. They take handles and are grouped in one object
+// for each subject. src/device/ makes objects of the handles.
 #include "device/addon/arguments.hpp"
 #include "device/core/own_thread.hpp"
 #include "device/gpu/give_back.hpp"
@@ -39,7 +39,7 @@ Napi::Value open_device(Info info) {
   return out;
 }
 
-// The device goes on; what belongs to it goes when no thread has it open any more.
+// The device stays usable by other threads. Its belongings are freed when no thread has it open.
 void close_device(Info info) { own(info).closed(number(info, 0)); }
 
 Napi::Value device_traits(Info info) {
@@ -65,20 +65,20 @@ Napi::Value memory_info(Info info) {
   return out;
 }
 
-// Whether copies between two devices are one operation on either's streams.
+// Returns whether a copy between two devices is one operation on either's streams.
 bool reaches(Info info) { return device(info, 0)->reaches(*device(info, 1)); }
 
-// Whether streams of one can wait for events of the other.
+// Returns whether streams of one device can wait for events of the other.
 bool orders(Info info) { return device(info, 0)->orders(*device(info, 1)); }
 
-// ownThread(): the calling thread runs the library's code alone, until it ends.
+// ownThread(): the calling thread runs only the library's code until it ends.
 void own_thread(Info) { is_own_thread = true; }
 
 // ---- handles ------------------------------------------------------------------------------------
 
 // close(handle, ms): true when it was open. Memory stays until queued work that touches it is done.
-// A thread that may sleep gives `ms`: it sleeps until other threads have unpinned the handle, and
-// STATE_BUSY is thrown when they have not by then. With 0 this returns at once, and the last unpin
+// A thread that may sleep passes `ms`: it sleeps until other threads have unpinned the handle, and
+// this throws STATE_BUSY if they have not by then. With 0 this returns at once, and the last unpin
 // frees the object.
 bool close(Info info) {
   const double handle = number(info, 0);
@@ -90,7 +90,7 @@ bool close(Info info) {
   return open;
 }
 
-// Open handles and pins of a kind; leak tests read it.
+// Returns the number of open and of pinned handles of a kind. Leak tests read it.
 Napi::Value handle_count(Info info) {
   const auto counts = handles().count(Kind(info[0].As<Napi::Number>().Int32Value()));
   auto out = Napi::Object::New(info.Env());
@@ -99,7 +99,7 @@ Napi::Value handle_count(Info info) {
   return out;
 }
 
-// What could not be given back since the last time, in words.
+// Returns a sentence for each resource that could not be freed since the last call.
 Napi::Value release_failures(Info info) {
   auto list = Napi::Array::New(info.Env());
   uint32_t n = 0;

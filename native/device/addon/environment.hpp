@@ -1,4 +1,4 @@
-// What one thread's JavaScript made and lent, and its end.
+// The handles that one thread's JavaScript made and lent, and how they end with it.
 #pragma once
 #include <napi.h>
 #include <unistd.h>
@@ -15,25 +15,25 @@
 namespace hotslot {
 
 // Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the
-// handle nor any queued work or graph refers to it, even when the JavaScript object was collected;
-// see EnvironmentHandles.
+// handle nor any queued work or graph refers to it, even when the JavaScript object was collected.
+// See EnvironmentHandles.
 struct Lent {
   Ref<Memory> memory;
   double handle;
   Napi::Reference<Napi::TypedArray> view;
 };
 
-// One per environment: what its JavaScript made and lent. All of it goes with the environment at
-// the latest, unless another thread has it pinned. For lent bytes its end waits for running work,
-// and work that has not begun fails instead of touching them.
+// The handles that an environment's JavaScript made and lent. All are closed with the environment
+// at the latest, unless another thread has them pinned. Before lent bytes go, the environment waits
+// for running work, and work that has not begun fails instead of touching them.
 class EnvironmentHandles : public Environment {
  public:
   ~EnvironmentHandles() {
     Core::instance().leave(this);
     Core::instance().probe.leave(this);
-    // Another thread that has one pinned goes on with it: its last unpin frees it.
+    // Another thread that has one pinned continues to use it, and its last unpin frees it.
     for (const double handle : made_) handles().retire(handle);
-    // One time limit for all of them: a thread that lent much does not hold up its end for longer.
+    // One time limit for all of them, so a thread that lent much does not take longer to end.
     const uint64_t deadline = now_ns() + last_drain_ns;
     const auto left = [&] {
       const uint64_t now = now_ns();
@@ -53,7 +53,7 @@ class EnvironmentHandles : public Environment {
       try {
         Core::instance().close(device, times);
       } catch (...) {
-        // Nobody is left to be told.
+        // The environment ends, so no caller is left to receive an error.
       }
     }
   }
@@ -65,11 +65,11 @@ class EnvironmentHandles : public Environment {
     Core::instance().close(device);
   }
 
-  // `make` has the bytes registered. What may fail comes first; without a handle the memory counts
+  // `make` registers the bytes. Calls that may fail come first, and memory without a handle counts
   // as closed.
   template <class Make>
   double lend(Napi::TypedArray view, Make&& make) {
-    // A device that is never idle is made to wait when this much was closed.
+    // A device that is never idle has to wait when this many bytes were closed.
     constexpr size_t max_closed_bytes = size_t(1) << 30;
     size_t closed = 0;
     for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
@@ -90,7 +90,7 @@ class EnvironmentHandles : public Environment {
     made_.insert(fresh.get());
     return fresh.take();
   }
-  // A handle that another thread made and this thread has now.
+  // Takes over a handle that another thread made.
   double adopt(double handle) {
     FreshHandle fresh(handles(), handle);
     made_.insert(handle);
@@ -98,8 +98,8 @@ class EnvironmentHandles : public Environment {
   }
   void forget(double handle) { made_.erase(handle); }
 
-  // Lent memory in the pages of these bytes that was closed and is not forgotten yet: what a graph
-  // left to do may hold it for a while.
+  // Returns whether lent memory in the pages of these bytes was closed and is not forgotten yet.
+  // Work left by a graph may hold it for a while.
   bool has_closed(const uint8_t* at, size_t bytes) const {
     const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
     const auto begin = [&](const uint8_t* of) { return uintptr_t(of) / page; };
@@ -113,8 +113,8 @@ class EnvironmentHandles : public Environment {
     });
   }
 
-  // A new handle for the registration of exactly these bytes that was closed and that the driver
-  // still has; 0 when there is none.
+  // Returns a new handle for a closed registration of exactly these bytes that the driver still
+  // has, or 0 if the driver has none.
   double lend_again(const Device& device, const uint8_t* at, size_t bytes) {
     for (auto& lent : lent_) {
       const bool same = &lent.memory->device == &device && lent.memory->address == at &&
@@ -125,8 +125,8 @@ class EnvironmentHandles : public Environment {
     return 0;
   }
 
-  // Forgets lent memory that only this list still holds, once its device lets go of it; `at_once`:
-  // even if the device has to be idle for that, and is not.
+  // Forgets lent memory that only this list still holds, once its device releases it. With
+  // `at_once` it is released even if the device has to be idle for that and is not.
   void sweep(bool at_once = false) {
     for (size_t i = lent_.size(); i-- > 0;) {
       if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release(at_once)) continue;

@@ -1,4 +1,4 @@
-// The core's face to JavaScript: captures, their graphs, and the pools of memory for them.
+// Functions for JavaScript: captures, their graphs, and graph pools.
 #include "device/addon/arguments.hpp"
 #include "device/core/graph_pool.hpp"
 
@@ -9,7 +9,7 @@ void begin_capture(Info info) { stream(info, 0)->begin_capture(); }
 double end_capture(Info info) { return own(info).make(stream(info, 0)->end_capture()); }
 bool capturing(Info info) { return stream(info, 0)->capturing(); }
 
-// Whether this thread has a capture open, on whatever stream: it may only enqueue work then.
+// Returns whether this thread has a capture open on any stream. It may only enqueue work then.
 bool captures_here(Info) { return thread_captures(); }
 
 double instantiate(Info info) {
@@ -17,7 +17,7 @@ double instantiate(Info info) {
   return own(info).make(Replays::instantiate(*graph));
 }
 
-// True: taken in place, false: made anew.
+// True: updated in place. False: made anew.
 bool update(Info info) {
   Pinned<Exec> exec(number(info, 0), Kind::exec, "graph");
   Pinned<Graph> graph(number(info, 1), Kind::graph, "graph");
@@ -43,8 +43,8 @@ double create_graph_pool(Info info) {
 }
 double graph_pool_bytes(Info info) { return double(pool(number(info, 0))->bytes()); }
 
-// enterCapture(device, pool or 0, ms): the capture stream's handle; this thread alone has it, and
-// the pool, until leaveCapture. 0: another thread has it still.
+// enterCapture(device, pool or 0, ms): the capture stream's handle. This thread alone has it, and
+// the pool, until leaveCapture. 0: another thread still has it.
 double enter_capture(Info info) {
   Ref<Object> with;
   if (number(info, 1) != 0) with = pool(number(info, 1)).ref();
@@ -53,7 +53,7 @@ double enter_capture(Info info) {
 }
 void leave_capture(Info info) { Core::instance().leave_capture(number(info, 0), &own(info)); }
 
-// poolAllocate(pool, bytes): [handle of the block, offset in it]. The handle is the pool's.
+// poolAllocate(pool, bytes): [handle of the block, offset in it]. The pool owns the handle.
 Napi::Value pool_allocate(Info info) {
   const auto from = pool(number(info, 0));
   Core::instance().require_entered(*from, &own(info));

@@ -1,24 +1,24 @@
-// The core's face to JavaScript: halos packed and unpacked in one call, on a device or in the
-// calling thread.
+// Functions for JavaScript: they pack and unpack halos in one call, on a device or in the calling
+// thread.
 #include "kernels/halo.hpp"
 #include "device/addon/arguments.hpp"
 
 namespace hotslot {
 namespace {
 
-// The moves of one launch into arrays, as src/extras/halo/launches.ts encodes them: HaloMoves, then
-// these of each.
+// For moves into arrays, src/extras/halo/launches.ts encodes the launch's HaloMoves, then one of
+// these for each.
 struct Written {
   int64_t low, end;  // elements of the array from its start: the first that the move writes, and
                      // one more than its last
-  int64_t meets;  // bit i: it writes an element of move i too, where both are given the same memory
+  int64_t meets;     // bit i: it also writes an element of move i if both have the same memory
 };
 
-// launchHalo(stream, after, event, itemsize, spans, wholes): a halo kernel, after all that the
-// stream `after` (0: none) was given. Spans are handle, offset and bytes of the buffer, the table
-// and the arrays. The kernel never reads arrays that are missing. For moves into arrays, the table
-// and Written follow the whole numbers. The moves are one launch; a move that writes an element of
-// an earlier move is a launch after it.
+// launchHalo(stream, after, event, itemsize, spans, wholes): a halo kernel, after all work enqueued
+// so far on the stream `after` (0: none). Spans are handle, offset and bytes of the buffer, the
+// table and the arrays. The kernel never reads arrays that are missing. For moves into arrays, the
+// table and Written follow the whole numbers. All moves are one launch, except that a move which
+// writes an element of an earlier move begins a later launch.
 void launch_halo(Info info) {
   const Bytes spans = bytes_of(info[4], "the spans"),
               wholes = bytes_of(info[5], "the whole numbers");
@@ -62,13 +62,13 @@ void launch_halo(Info info) {
       low[m] = at[m] + uintptr_t(written[m].low * itemsize),
       end[m] = at[m] + uintptr_t(written[m].end * itemsize);
     }
-    // Whether two moves write one element.
+    // Returns whether two moves write the same element.
     const auto meet = [&](int a, int b) {
       if (low[a] >= end[b] || low[b] >= end[a]) return false;
       if (at[a] == at[b]) return (written[a].meets >> b & 1) != 0;
       return halo_moves_meet(moves[a], moves[b], (int64_t(at[b]) - int64_t(at[a])) / itemsize);
     };
-    // Moves first to last - 1 of the table. Threads of the moves before find that they have none.
+    // Launches moves first to last - 1 of the table. Threads of earlier moves find no work.
     const auto some = [&](int last) {
       Launch part = call;
       part.spans[1].offset += size_t(first) * sizeof(HaloMove);
@@ -78,7 +78,7 @@ void launch_halo(Info info) {
       if (part.args.whole[1] > 0) on->launch(std::move(part));
       first = last;
     };
-    // Arrays of their own mostly lie in order: outside of all before them.
+    // Separate arrays mostly lie in order, so each is outside the range of all before it.
     uintptr_t lowest = low[0], highest = end[0];
     for (int m = 1; m < count; ++m) {
       const bool outside = low[m] >= highest || end[m] <= lowest;
@@ -95,8 +95,8 @@ void launch_halo(Info info) {
   if (first == 0) on->launch(std::move(call));
 }
 
-// Whether moves `a` and `b` of a table write one element of an array; of one move: whether it
-// writes one twice.
+// Returns whether moves `a` and `b` of a table write the same element of an array. If `a` is `b`:
+// whether the move writes an element twice.
 bool halo_meets(Info info) {
   const Bytes table = bytes_of(info[0], "the table");
   const auto* moves = reinterpret_cast<const HaloMove*>(table.data);
@@ -106,7 +106,7 @@ bool halo_meets(Info info) {
   return a == b ? halo_move_meets_itself(moves[a]) : halo_moves_meet(moves[a], moves[b], 0);
 }
 
-// moveHalo(table, itemsize, buffer, arrays): see kernels/halo.hpp, on the processor and in the
+// moveHalo(table, itemsize, buffer, arrays): see kernels/halo.hpp. It runs on the CPU in the
 // calling thread. True: done.
 bool move_halo(Info info) {
   const Bytes table = bytes_of(info[0], "the table"), buffer = bytes_of(info[2], "the buffer");

@@ -1,4 +1,4 @@
-// The core's face to JavaScript: kernels, launches of them, and those that a program brings.
+// Functions for JavaScript: kernels, their launches, and kernels that a program brings.
 #include "device/addon/arguments.hpp"
 #include "device/addon/async.hpp"
 #include "device/core/kernel_module.hpp"
@@ -11,7 +11,7 @@ int count(const Napi::Object& of, const char* key) {
   return of.Get(key).As<Napi::Number>().Int32Value();
 }
 
-// An image's bytes, or where they are no bytes but a path, that.
+// Returns an image's bytes, or its path if the value is a string.
 std::string bytes_or_path(const Napi::Value& value) {
   if (value.IsString()) return value.As<Napi::String>();
   const Bytes bytes = bytes_of(value, "an image");
@@ -57,7 +57,7 @@ ModuleRequest request_of(const Napi::Object& given) {
   return request;
 }
 
-// loadedKernels(device, key): the module's handle, 0 where nothing is loaded under that key.
+// loadedKernels(device, key): the module's handle, or 0 if that key has no module.
 double loaded_kernels(Info info) {
   return Core::instance().module(number(info, 0), info[1].As<Napi::String>());
 }
@@ -102,15 +102,15 @@ const char* name_of_type(char letter) {
   return "";
 }
 
-// The whole numbers of a launch, then its reals.
+// Reads the whole numbers of a launch, then its reals.
 void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
   for (int i = 0; i < kernel.wholes; ++i) args.whole[i] = int64_t(*at++);
   for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
 }
 
-// numbers, tensors, wholes, reals from info[2] on: per tensor handle, offset, bytes, element type
-// by gk.hpp's number, step and run as in Rows; then the whole numbers, then the reals. The last
-// three count them.
+// numbers, tensors, wholes, reals from info[2] on. Each tensor has its handle, offset, bytes,
+// element type by gk.hpp's number, and step and run as in Rows. The whole numbers and the reals
+// follow. The last three arguments are the counts of tensors, whole numbers and reals.
 void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Object> module) {
   const auto differ = [&](const char* what, double got, int want) {
     if (got != want)
@@ -168,9 +168,9 @@ void launch_brought(Info info) {
   launch_kernel(info, *kernel, given, module.ref());
 }
 
-// kernelReach(kernel name, numbers, wholes, reals): per tensor the bytes that such a launch touches
-// from its start, and the bytes from row to row (0: one run). The numbers are the whole ones, then
-// the reals.
+// kernelReach(kernel name, numbers, wholes, reals): for each tensor the bytes that such a launch
+// touches from its start, and the bytes from row to row (0: one run). The numbers are whole
+// numbers, then reals.
 Napi::Value kernel_reach(Info info) {
   const Bytes given = bytes_of(info[1], "the numbers");
   const std::string name = info[0].As<Napi::String>();
@@ -194,7 +194,7 @@ Napi::Value kernel_reach(Info info) {
 
 namespace {
 
-// Returns why the tensor's layout does not fit what the launch reads of it, or ''.
+// Returns why the tensor's layout does not fit the launch, or ''.
 std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
   if (rows.step == Rows::dense) return {};
   if (reach.step == 0) {

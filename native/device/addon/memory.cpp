@@ -1,5 +1,5 @@
-// The core's face to JavaScript: memory of a device and of the host, managed memory, and values
-// written and read.
+// Functions for JavaScript: memory of a device and of the CPU, managed memory, and writes and reads
+// of values.
 #include <time.h>
 
 #include <algorithm>
@@ -21,8 +21,9 @@ double address(Info info) { return double(uintptr_t(memory(number(info, 0))->add
 constexpr int already_registered = 712;
 
 // registerHost(device, view, pin, ms): the driver may still have a registration whose handle was
-// closed, because work or an actor holds it. Of the same bytes it is used again. Of other bytes in
-// the same pages this thread sleeps for up to `ms` until the driver lets go; 0 on the main thread.
+// closed, because work or an actor holds it. A registration of the same bytes is used again. If it
+// is of other bytes in the same pages, this thread sleeps for up to `ms` until the driver releases
+// them. `ms` is 0 on the main thread.
 double register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   const auto lend = [&] {
@@ -49,17 +50,17 @@ double register_host(Info info) {
   }
 }
 
-// allocateHost(device, bytes): the driver's own, pinned and zeroed.
+// allocateHost(device, bytes): memory of the driver, pinned and zeroed.
 double allocate_host(Info info) {
   Ref<Memory> memory = device(info, 0)->allocate_host(whole(info, 1));
-  memset(memory->address, 0, size_t(whole(info, 1)));  // it may have been somebody's
+  memset(memory->address, 0, size_t(whole(info, 1)));  // it may hold values of an earlier owner
   return own(info).make(std::move(memory));
 }
 
-// How the driver reaches it: 0 pageable, 1 registered, 2 imported.
+// Returns how the driver reaches the memory: 0 pageable, 1 registered, 2 imported.
 double host_kind(Info info) { return int(memory(number(info, 0))->host_kind); }
 
-// write(stream, memory, offset, bytes): the bytes are copied before this returns, the transfer
+// write(stream, memory, offset, bytes): the bytes are copied before this returns, and the transfer
 // follows in stream order.
 void write(Info info) {
   const Bytes bytes = bytes_of(info[3], "the values");
@@ -69,8 +70,8 @@ void write(Info info) {
   stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
 }
 
-// read(stream, memory, offset, bytes): handles of a staging copy; copyOut it when the stream has
-// come this far.
+// read(stream, memory, offset, bytes): the handle of a staging copy. Call copyOut when the stream
+// has reached this point.
 double read(Info info) {
   Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
   Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
@@ -81,7 +82,7 @@ double read(Info info) {
 bool copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
-  // All that the host device has is the processor's.
+  // All memory of the host device belongs to the CPU.
   const bool ours =
       from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
   if (!ours) throw argument("copyOut takes memory of the host");
@@ -103,7 +104,7 @@ Span managed_span(Info info, size_t i) {
   return pages;
 }
 
-// A device of the family by its index, or -1: the CPU, where `least` is that.
+// Returns the index of a device of the family, or -1 for the CPU if `least` is -1.
 int location(const char* family, const Napi::Value& where, int least) {
   const double given = number(where);
   const int count = Core::instance().count(family);
@@ -151,13 +152,13 @@ Napi::Value residency(Info info) {
 
 // See Probe::claim.
 std::string claim_probe(Info info) { return Core::instance().probe.claim(&own(info)); }
-// publishProbe(outcome): of the thread that has claimed it. True: looked at, see answered() in
-// src/base/addon.ts.
+// publishProbe(outcome): called by the thread that has claimed the probe. True: done, see
+// answered() in src/base/addon.ts.
 bool publish_probe(Info info) {
   try {
     Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
   } catch (...) {
-    Core::instance().probe.leave(&own(info));  // anybody's again
+    Core::instance().probe.leave(&own(info));  // any thread may claim it again
     throw;
   }
   return true;

@@ -1,6 +1,6 @@
-// What every addon's face to JavaScript shares: arguments, and how a refusal is thrown. Errors go
-// through a factory that the JavaScript side lends at link time, so that a refusal arrives as the
-// right class with its code, and its stack is the caller's.
+// Helpers that all addons share: arguments, functions, classes and errors. Errors go through a
+// factory that JavaScript passes at link time, so an error has the right class, its code, and the
+// caller's stack.
 #pragma once
 #include <napi.h>
 
@@ -24,7 +24,7 @@ namespace hotslot {
 
 using Info = const Napi::CallbackInfo&;
 
-// One per environment (thread) and addon; freed with it.
+// An addon's data for one environment (thread). It is freed with the environment.
 struct Environment {
   virtual ~Environment() = default;
   Napi::FunctionReference factory;
@@ -51,15 +51,14 @@ inline Environment& environment(Napi::Env env) { return *env.GetInstanceData<Env
 
 [[noreturn]] inline void throw_js(Napi::Env env, const Error& error) { throw_js(env, view(error)); }
 
-// Turns the core's last refusal into an exception when `result` is negative; gives it back
-// otherwise.
+// Throws the core's last error when `result` is negative. Otherwise returns `result`.
 inline int checked(Napi::Env env, int result) {
   if (result < 0) throw_js(env, *environment(env).api->last_error());
   return result;
 }
 
-// All that JavaScript calls runs in here: whatever is thrown becomes a JavaScript error, and
-// nothing gets past it. `what` is the name of what was called.
+// Runs every function that JavaScript calls: each C++ exception becomes a JavaScript error. `what`
+// is the name of the function that was called.
 template <class F>
 napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   try {
@@ -77,7 +76,7 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   } catch (const Napi::Error& error) {
     error.ThrowAsJavaScriptException();
   } catch (...) {
-    // No memory is left even for the sentence.
+    // There is too little memory even for the error text.
     napi_throw_error(env, "ERR_HOTSLOT_MEMORY", "out of memory");
   }
   return nullptr;
@@ -85,8 +84,8 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
 
 // ---- functions and classes ----------------------------------------------------------------------
 
-// A function that an addon exports, and what it gives; of static storage, for JavaScript's function
-// refers to it.
+// A function that an addon exports, by its result type. It has static storage, because JavaScript's
+// function refers to it.
 struct Exported {
   const char* name;
   std::variant<Napi::Value (*)(Info), void (*)(Info), double (*)(Info), bool (*)(Info),
@@ -94,7 +93,7 @@ struct Exported {
       call;
 };
 
-// What `call` gives, as JavaScript's value.
+// Returns the result of `call` as a JavaScript value.
 template <class F>
 napi_value value_of(napi_env env, F&& call) {
   if constexpr (std::is_void_v<decltype(call())>) {
@@ -131,14 +130,14 @@ void add_functions(Napi::Env env, Napi::Object exports, const Exported (&all)[N]
   for (const Exported& each : all) add_function(env, exports, each);
 }
 
-// An object for the functions of one subject, as exports[subject].
+// Adds an object for the functions of one subject as exports[subject].
 inline Napi::Object add_group(Napi::Env env, Napi::Object exports, const char* subject) {
   Napi::Object group = Napi::Object::New(env);
   exports.Set(subject, group);
   return group;
 }
 
-// A JavaScript object of named values; numbers, text and flags become JavaScript's.
+// Returns a JavaScript object of named values: numbers, text and flags.
 template <class... V>
 Napi::Object object(Napi::Env env, const std::pair<const char*, V>&... values) {
   Napi::Object made = Napi::Object::New(env);
@@ -159,7 +158,7 @@ inline void add_numbers(Napi::Env env, Napi::Object exports, const char* subject
   for (const NamedNumber& each : all) numbers.Set(each.name, each.value);
 }
 
-// A class of JavaScript's over T, which is made from what `new` was given.
+// A method of a JavaScript class over T, which is constructed from the arguments of `new`.
 struct Method {
   const char* name;
   napi_callback call;
@@ -177,7 +176,7 @@ napi_value construct(napi_env env, napi_callback_info raw) {
   });
 }
 
-// The T of an object, until that was closed.
+// Returns the T of an object. Throws after the object was closed.
 template <class T>
 T& object_of(napi_env env, const Napi::Value& self) {
   void* object = nullptr;
@@ -187,8 +186,8 @@ T& object_of(napi_env env, const Napi::Value& self) {
   return *static_cast<T*>(object);
 }
 
-// The method `close`: the T is gone at once, not when its object is collected. A finalizer waits
-// for a turn of the thread's event loop, and an actor's thread takes none. Twice is fine.
+// The method `close` deletes the T at once, not when its object is collected. A finalizer waits for
+// a turn of the thread's event loop, and an actor's thread takes none. It is idempotent.
 template <class T>
 napi_value close_object(napi_env env, napi_callback_info raw) {
   return enter(env, "close", [&]() -> napi_value {
@@ -226,7 +225,7 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
   check(env, napi_set_named_property(env, exports, T::name, made));
 }
 
-// The addon begins with `init(env, exports)`.
+// Initializes the addon by `init(env, exports)`.
 #define HOTSLOT_ADDON(init)                                                     \
   NAPI_MODULE_INIT() {                                                          \
     return ::hotslot::enter(env, "the addon's beginning", [&]() -> napi_value { \
@@ -235,7 +234,7 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
     });                                                                         \
   }
 
-// What another addon lends; refused where the two were built apart.
+// Returns the table that another addon lends. Throws if the two are of different builds.
 template <class Table>
 const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   const auto* table = info[i].IsExternal() ? info[i].As<Napi::External<Table>>().Data() : nullptr;
@@ -246,8 +245,8 @@ const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   return table;
 }
 
-// `link(factory, cores?, core?)`: called once per thread by src/base/addon.ts, right after the
-// addon was loaded. `cores` is lent by system.node, `core` by device.node.
+// `link(factory, cores?, core?)`: src/base/addon.ts calls it once per thread, right after it loads
+// the addon. system.node lends `cores`, and device.node lends `core`.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());
@@ -255,7 +254,7 @@ inline void link(Info info) {
   if (info.Length() > 2) here.api = lent<hotslot_api>(info, 2, HOTSLOT_API_VERSION, "device.node");
 }
 
-// The environment that the addon has in this thread, and its `link`.
+// Makes the addon's environment in this thread, and exports its `link`.
 template <class Made = Environment>
 void make_linkable(Napi::Env env, Napi::Object exports) {
   std::unique_ptr<Environment> made = std::make_unique<Made>();
@@ -274,9 +273,9 @@ inline uint64_t whole(const Napi::Value& value) {
 inline double number(Info info, size_t i) { return number(info[i]); }
 inline uint64_t whole(Info info, size_t i) { return whole(info[i]); }
 
-// Bytes of a typed array over any kind of buffer; none where its elements are of a type that is not
-// known here: Node names them by numbers that came later, or not at all. The buffer itself is never
-// asked for: Node 20 has no way to name a SharedArrayBuffer.
+// Bytes of a typed array over any kind of buffer. They are empty if the element type is unknown
+// here, because Node gives it a newer number or none. The buffer itself is never requested, because
+// Node 20 has no way to name a SharedArrayBuffer.
 struct Bytes {
   uint8_t* data = nullptr;
   size_t size = 0;
@@ -302,7 +301,7 @@ inline size_t element_bytes(int type) {
       return 0;
   }
 }
-// None of anything that is no typed array.
+// Returns empty bytes for a value that is not a typed array.
 inline Bytes bytes_if_any(napi_env env, napi_value value) {
   auto type = napi_typedarray_type(-1);
   size_t length;
@@ -327,7 +326,7 @@ inline Bytes require_bytes(Info info, size_t at, uint64_t least) {
 
 inline uint32_t u32(Info info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
 
-// Writes results to an array of float64 that JavaScript gave for them.
+// Writes results to a float64 array that JavaScript passed for them.
 inline void give(Info info, size_t at, std::initializer_list<double> results) {
   std::copy(results.begin(), results.end(),
             reinterpret_cast<double*>(require_bytes(info, at, 8 * results.size()).data));
@@ -335,7 +334,7 @@ inline void give(Info info, size_t at, std::initializer_list<double> results) {
 
 // ---- handles of addons that have no classes -----------------------------------------------------
 
-// With the view that keeps its memory alive.
+// A value with the view that keeps its memory alive.
 template <typename T>
 struct Held {
   T value;

@@ -1,5 +1,5 @@
-// What an actor's native half holds: pins on the handles it borrows, taken once at set-up, and
-// given back when it is closed.
+// The pins that an actor's native half has on the handles it borrows. It takes them once at set-up
+// and releases them when it is closed.
 #pragma once
 #include <vector>
 
@@ -21,7 +21,7 @@ class Pins {
   const hotslot_api& api() const { return *api_; }
 
   void* pin(const Napi::Value& handle, int kind, const char* what) {
-    held_.push_back(number(handle));  // first: a pin that is not in the list would stay
+    held_.push_back(number(handle));  // first, so that the list has every pin
     void* object = api_->pin(number(handle), kind);
     if (object) return object;
     held_.pop_back();
@@ -41,7 +41,7 @@ class Pins {
   std::vector<double> held_;
 };
 
-// A slot index out of JavaScript, checked.
+// Returns a slot index passed by JavaScript. Throws if it is not below `depth`.
 inline size_t slot_of(Info info, size_t i, size_t depth) {
   const int64_t slot = int64_t(whole(info, i));
   if (slot < 0 || size_t(slot) >= depth) throw range("slot ", slot, " is not one of ", depth);

@@ -1,4 +1,4 @@
-// The core's face to JavaScript: what belongs to a device and is shared by its threads.
+// Functions for JavaScript: belongings of a device that its threads share.
 #include "device/addon/arguments.hpp"
 #include "device/core/graph_pool.hpp"
 
@@ -16,13 +16,13 @@ double shared_graph_pool(Info info) {
   });
 }
 
-// It failed: the next thread that asks gets another.
+// Drops a belonging that failed. The next thread that requests it gets a new one.
 void drop_belonging(Info info) {
   Core::instance().drop_belonging(number(info, 0), number(info, 1));
 }
 
-// transferStream(source, target): copies from one to the other have a stream of their own, made on
-// the source.
+// transferStream(source, target): a stream on the source for copies from the source to the target
+// alone.
 double transfer_stream(Info info) {
   const auto target = device(info, 1);
   return Core::instance().belonging(
@@ -30,7 +30,8 @@ double transfer_stream(Info info) {
       [](Device& of) { return of.create_stream(0); });
 }
 
-// lendStream(device): a stream of the device's pool, this thread's until takeBackStream or its end.
+// lendStream(device): a stream of the device's pool. It belongs to this thread until takeBackStream
+// or the thread's end.
 double lend_stream(Info info) {
   return own(info).adopt(Core::instance().lend_stream(number(info, 0)));
 }
@@ -39,8 +40,7 @@ void take_back_stream(Info info) {
   Core::instance().take_back_stream(number(info, 0), number(info, 1));
 }
 
-// deviceTable(device, bytes): a handle of this thread's for read-only device memory with these
-// bytes.
+// deviceTable(device, bytes): this thread's handle for read-only device memory with these bytes.
 double device_table(Info info) {
   const Bytes bytes = bytes_of(info[1], "the table");
   return own(info).make(Core::instance().table(number(info, 0), bytes.data, bytes.size));

@@ -1,12 +1,12 @@
-// The core's face to JavaScript: streams and events, and what is enqueued on them.
+// Functions for JavaScript: streams, events, and the work enqueued on them.
 #include "device/addon/arguments.hpp"
 #include "device/addon/async.hpp"
 
 namespace hotslot {
 namespace {
 
-// A wait on the thread pool is given back after this long, so that leaving a thread is never held
-// up.
+// A wait on the thread pool returns after this many nanoseconds, so that it never delays the end of
+// a thread.
 constexpr uint64_t wait_slice_ns = 40'000'000;
 
 double create_stream(Info info) {
@@ -42,12 +42,13 @@ double elapsed_ms(Info info) { return event(info, 1)->elapsed_ms(*event(info, 0)
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-// Blocks this thread for at most `ms`, helping the device meanwhile; true when the event is done.
+// Blocks this thread for at most `ms` while it helps the device. Returns true when the event is
+// done.
 bool wait_event(Info info) {
   return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6));
 }
 
-// The same on a thread of Node's pool; resolves to true when done.
+// Waits on a thread of Node's pool. The promise resolves to true if the event is done.
 Napi::Value wait_event_async(Info info) {
   return Async<bool>::start(info, [on = device(info, 0).ref(), awaited = event(info, 1).ref()] {
     return on->wait_event(*awaited, wait_slice_ns);

@@ -10,15 +10,15 @@
 namespace hotslot {
 namespace {
 
-// Without a destructor: the C library ends the process where it finds no memory to remember one of
-// a thread.
+// It has no destructor, because the C library ends the process if it has no memory to register a
+// thread's destructor.
 thread_local char last_text[1024];
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
 
-// Cut where it is too long.
+// Keeps the text, cut to the buffer's size.
 void keep(const char* text) { snprintf(last_text, sizeof last_text, "%s", text); }
 
-// What `f` answers, 0 when it answers nothing, -1 when it throws.
+// Returns the result of `f`, 0 if `f` returns void, or -1 if it throws.
 template <class F>
 int guarded(F&& f) {
   try {

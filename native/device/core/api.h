@@ -1,6 +1,8 @@
-/* What device.node lends to the thin addons: a versioned table of C functions over the one native
- * core. No C++ type and no exception crosses it; a call that can refuse returns a negative number
- * and leaves the reason in last_error(). */
+/*
+ * The versioned table of C functions over the one native core that device.node lends to the thin
+ * addons. No C++ type or exception crosses it. A call that fails returns a negative number and
+ * leaves the reason in last_error().
+ */
 #pragma once
 #include <stdint.h>
 
@@ -18,7 +20,7 @@ enum {
 typedef struct hotslot_error {
   const char* code; /* ERR_HOTSLOT_… */
   const char* text;
-  const char* family; /* "" unless the driver said no */
+  const char* family; /* "" unless the driver failed */
   const char* call;
   const char* status_name;
   const char* advice;
@@ -27,10 +29,13 @@ typedef struct hotslot_error {
 
 typedef struct hotslot_api {
   uint32_t version;
-  uint32_t bytes; /* sizeof(hotslot_api): a table of another build is refused */
-  /* The calling thread's last refusal; valid until its next call. */
+  uint32_t bytes; /* sizeof(hotslot_api): a table of another build is rejected */
+  /* The calling thread's last error, valid until its next call. */
   const hotslot_error* (*last_error)(void);
-  /* A pinned object exists until it is unpinned, whoever closes its handle. Null when stale. */
+  /*
+   * A pinned object exists until it is unpinned, even if another thread closes its handle. Null
+   * when stale.
+   */
   void* (*pin)(double handle, int kind);
   void (*unpin)(double handle);
   /* memory: address on the device, or of registered host memory */
@@ -42,7 +47,7 @@ typedef struct hotslot_api {
   int (*replay)(void* stream, void* exec);
   int (*stream_query)(void* stream); /* 1 done, 0 not yet */
   int (*query)(void* event);         /* 1 done, 0 not yet */
-  /* Lends the calling thread to the device for about ns: 1 when it did something. */
+  /* Lends the calling thread to the device for about ns. 1: it did some work. */
   int (*help)(void* device, uint64_t ns);
   int (*attend)(void* device, void* bell);
   void (*dismiss)(void* device, void* bell);

@@ -1,5 +1,5 @@
-// Memory that was given back and waits to be asked for again, by size: taking it costs no call of
-// the driver. What was in it is still there.
+// A cache of freed memory by size, so that allocating it again needs no call of the driver. It
+// keeps its old contents.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace hotslot {
 
-// How often something was there already, how often it had to be made, and the bytes that are kept.
+// The number of requests served by the cache, the number that it could not serve, and the bytes
+// kept.
 struct CacheCounts {
   uint64_t hits = 0, misses = 0, bytes = 0;
 };
@@ -17,11 +18,11 @@ struct CacheCounts {
 template <class Address>
 class Blocks {
  public:
-  // Keeps at most this much. By default enough for a learner's working set.
+  // Keeps at most `max_bytes`. The default is enough for a learner's working set.
   explicit Blocks(size_t max_bytes = size_t(512) << 20) : max_bytes_(max_bytes) {}
 
-  // What is asked for, rounded so that sizes that differ a little share blocks; what is never kept,
-  // to whole pages alone.
+  // Returns a requested size rounded up, so that similar sizes share blocks. Sizes above
+  // `max_bytes`, which are never kept, are rounded to whole pages only.
   size_t room_for(size_t bytes) const {
     constexpr size_t page = 4096, large = 2 << 20;
     if (bytes > max_bytes_) return round_up(bytes, page);
@@ -30,7 +31,7 @@ class Blocks {
     while (room < bytes) room *= 2;
     return room;
   }
-  // Null when there is none of this room.
+  // Returns null if no block of this size is kept.
   Address take(size_t room) {
     std::lock_guard guard(lock_);
     const auto found = kept_.find(room);
@@ -44,7 +45,8 @@ class Blocks {
     counts_.bytes -= room;
     return at;
   }
-  // False: there is enough already, or no memory to remember it. Destructors ask.
+  // Returns false if `max_bytes` would be exceeded, or if memory for the entry is missing.
+  // Destructors call it.
   bool keep(Address at, size_t room) {
     std::lock_guard guard(lock_);
     if (counts_.bytes + room > max_bytes_) return false;
@@ -56,7 +58,7 @@ class Blocks {
     counts_.bytes += room;
     return true;
   }
-  // All, by their room. It asks for no memory.
+  // Takes all blocks, by size. It allocates nothing.
   std::multimap<size_t, Address> take_all() {
     std::lock_guard guard(lock_);
     std::multimap<size_t, Address> all;

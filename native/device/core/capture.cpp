@@ -1,4 +1,4 @@
-// The rules of capture. capture.hpp has the words.
+// The rules of captures. capture.hpp describes them.
 #include "device/core/capture.hpp"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace hotslot {
 namespace {
 
-// Captures this thread has open: like CUDA's thread-local mode, it may then not allocate, register
-// or ask for events. Only this thread can end them, so they end with it.
+// The captures that this thread has open. As in CUDA's thread-local mode, it may then not allocate,
+// register or query events. Only this thread can end them, so they end with it.
 struct OpenCaptures {
   std::vector<std::weak_ptr<Capture>> list;
   ~OpenCaptures() {
@@ -25,7 +25,7 @@ struct OpenCaptures {
     list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
   }
 };
-// Null: this thread has begun none.
+// Its get() returns null until this thread begins a capture.
 const ThreadOwn<OpenCaptures>& own_captures() {
   static const ThreadOwn<OpenCaptures> own;
   return own;
@@ -34,7 +34,7 @@ OpenCaptures* open_captures() { return own_captures().get(); }
 
 const char* const end_call = "streamEndCapture";
 
-// What is half done for want of memory breaks the capture.
+// Runs `f`, and breaks the capture if it throws, because its record may be incomplete then.
 template <class F>
 auto all_or_broken(Capture& capture, F&& f) {
   try {
@@ -75,7 +75,7 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
 }
 
 void Capture::abandon() {
-  Members gone;  // dropped without the lock: members hold captures
+  Members gone;  // dropped without the lock, because members hold captures
   decltype(abandoned) last;
   {
     std::lock_guard guard(lock);
@@ -85,14 +85,14 @@ void Capture::abandon() {
   }
   settle();
   {
-    // Streams wait for it, whatever the driver says.
+    // Streams wait for `ended`, so it is set even if the driver fails.
     struct End {
       Capture& capture;
       ~End() { capture.ended = true; }
     } end{*this};
     if (last) last(gone);
   }
-  nodes.clear();  // none was added since it is ending
+  nodes.clear();  // no node is added after `ending`
 }
 
 std::vector<Memory*> Capture::lent() const {
@@ -162,8 +162,8 @@ CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded
              "keep two captures apart, or capture both in one");
     }
     if (!mine && !may_join) return Wait::refused;
-    // Waiting on a captured event pulls this stream into the capture; it must be joined before the
-    // end.
+    // Waiting on a captured event pulls this stream into the capture. The stream must be joined
+    // before the end.
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
     in_progress.in(theirs);
@@ -218,26 +218,26 @@ CaptureMembership::Ending CaptureMembership::take() {
            "end it in the thread that began it");
   ending.capture = capture_;
   std::lock_guard inside(ending.capture->lock);
-  // From here on no work is added; streams that take part wait until the driver has ended it too.
+  // From here on no work is added, and member streams wait until the driver has ended it too.
   ending.capture->ending = true;
   ending.members.swap(ending.capture->members);
   ending.broken = ending.capture->invalid;
   try {
     find_unjoined(ending);
   } catch (const std::bad_alloc&) {
-    // It ends all the same: streams wait for that.
+    // The capture still ends, because streams wait for that.
     ending.no_memory = true;
   }
   return ending;
 }
 
-// Walks back from the origin's last work: what it does not reach was forked off and never joined.
-// Under the capture's lock.
+// Walks back from the origin's last work. A stream whose work it does not reach was forked off and
+// never joined. Under the capture's lock.
 void CaptureMembership::find_unjoined(Ending& ending) const {
   const Capture& capture = *ending.capture;
   if (ending.broken) {
-    // Its record may end in the middle of an operation; a driver may want all streams back before
-    // it ends.
+    // Its record may end in the middle of an operation, and a driver may require that all streams
+    // are joined before the end.
     for (auto& [membership, frontier] : ending.members)
       if (membership.get() != this) ending.unjoined.push_back(membership);
     return;
@@ -258,8 +258,8 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
       ending.unjoined.push_back(membership);
 }
 
-// Streams that took part may have nothing to do for long: what was captured is the graph's alone
-// from here on. Each lock by itself.
+// Releases the members' references to the capture, because a stream may be idle for long and only
+// the graph holds the captured work from here on. Takes one lock at a time.
 void CaptureMembership::forget(const Ending& ending) {
   for (auto& [membership, frontier] : ending.members) {
     std::lock_guard guard(membership->lock);

@@ -1,7 +1,7 @@
-// What a capture may do, for every family alike: which streams take part, what depends on what,
-// every refusal, with CUDA's numbers. The host device and Level Zero build their graphs from what
-// is recorded here; CUDA and ROCm record in the driver as well, which is then never asked for what
-// this page would refuse.
+// The rules of captures for every family: the streams that take part, the dependencies of nodes,
+// and all errors, with CUDA's numbers. The host device and Level Zero build their graphs from what
+// is recorded here. CUDA and ROCm record in the driver as well, and this file throws before the
+// driver sees an invalid call.
 #pragma once
 #include <sched.h>
 
@@ -19,8 +19,8 @@
 
 namespace hotslot {
 
-// For every family's fill: devices store a pattern whole, at multiples of its size. CUDA loses its
-// context by another one.
+// Throws unless a fill stores whole patterns at multiples of their size, as devices do. CUDA loses
+// its context by any other fill. Every family calls it.
 inline void check_fill(const Span& to, size_t pattern) {
   if (pattern != 1 && pattern != 2 && pattern != 4 && pattern != 8)
     throw argument("a fill's pattern has 1, 2, 4 or 8 bytes, got ", pattern);
@@ -29,7 +29,7 @@ inline void check_fill(const Span& to, size_t pattern) {
                 ": its memory must begin and end at a multiple of ", pattern, " bytes");
 }
 
-// One captured operation. Its spans hold the memory, so a graph holds what it touches.
+// One captured operation. Its spans hold the memory, so a graph holds all memory it touches.
 struct Work {
   enum Type : uint8_t { kernel, copy, fill, record } type = kernel;
   static Work of(Launch&& launch) {
@@ -70,38 +70,39 @@ struct Work {
 
 class CaptureMembership;
 
-// Nodes in the order they were enqueued (which is topological) and, per node, what it depends on.
-// Streams of several threads may take part. Frozen once `ended`: graphs read the nodes without the
-// lock.
+// Nodes in the order they were enqueued (which is topological) and, per node, its dependencies.
+// Streams of several threads may take part. It is frozen once `ended`, so graphs read the nodes
+// without the lock.
 struct Capture {
   const CaptureMembership* origin = nullptr;
   std::thread::id thread;
-  // A thread ends it: from `ending` to `ended` the driver does, and no stream that takes part may
-  // enqueue meanwhile.
+  // Between `ending` and `ended` a thread ends the capture in the driver, and no member stream may
+  // enqueue.
   std::atomic<bool> ending{false}, ended{false};
-  // See CallInProgress. Sequentially consistent with `ending`: a call counts itself, then looks
-  // whether the capture is ending; who ends it stores that, then waits until nobody is counted.
+  // See CallInProgress. It is sequentially consistent with `ending`: a call adds one, then reads
+  // `ending`. The thread that ends the capture stores `ending`, then waits until `calls` is zero.
   std::atomic<int> calls{0};
-  // Set for good, by whichever thread broke it; may be read without the lock.
+  // Set permanently by the thread that broke the capture. It may be read without the lock.
   std::atomic<bool> invalid{false};
   SpinLock lock;           // guards what follows; taken after a membership's and an event's
   std::deque<Work> nodes;  // each stays where it is while others are added
   std::vector<std::vector<uint32_t>> needs;
-  // The streams that take part, and the nodes that the next one of each depends on. Closed streams
-  // stay: their work counts.
+  // The streams that take part, each with the nodes on which its next one depends. Closed streams
+  // stay, because their work counts.
   using Members = std::map<Ref<CaptureMembership>, Frontier>;
   Members members;
-  // Runs when the capture is given up instead of ended, in the thread that gives up; is told which
-  // streams took part.
+  // Runs when the capture is abandoned instead of ended, in the thread that abandons it. Its
+  // argument is the streams that took part.
   std::function<void(const Members& members)> abandoned;
   void invalidate() { invalid.store(true); }
-  // Destructors come here: it asks for no memory.
+  // Abandons the capture. It allocates nothing, because destructors call it.
   void abandon();
-  // From `ending` on: waits for the threads that are between our record and the driver's call.
+  // Waits, after `ending` is set, for the threads that are between our record and the driver's
+  // call.
   void settle() const {
     while (calls.load() > 0) sched_yield();
   }
-  // Whatever the nodes touch, as often as they do.
+  // Calls `see` for each use of a memory by a node.
   template <class F>
   void each_memory(F&& see) const {
     for (auto& node : nodes) {
@@ -110,12 +111,12 @@ struct Capture {
       for (auto& span : node.launch.spans) see(*span.memory);
     }
   }
-  // The host memory among that: it can be revoked.
+  // Returns the host memory that nodes touch, which can be revoked.
   std::vector<Memory*> lent() const;
 };
 
-// While this lives, the end of the capture waits: our record of an operation and the driver's call
-// are one step.
+// While this lives, the end of the capture waits, so that our record of an operation and the
+// driver's call are one step.
 class CallInProgress {
  public:
   CallInProgress() = default;
@@ -123,7 +124,7 @@ class CallInProgress {
     if (capture_) capture_->calls.fetch_sub(1);
   }
   CallInProgress(const CallInProgress&) = delete;
-  // Under the capture's lock, before a thread ends it.
+  // Counts the call. Under the capture's lock, before a thread ends the capture.
   void in(const Ref<Capture>& capture) {
     capture->calls.fetch_add(1);
     capture_ = capture;
@@ -135,58 +136,62 @@ class CallInProgress {
   Ref<Capture> capture_;
 };
 
-// Throws 900, and breaks the capture, when the calling thread has one open: it may only enqueue
+// Throws 900 and breaks the capture if the calling thread has one open, because it may only enqueue
 // work then.
 void forbid_in_capture(const char* family, const char* call);
 
-// Whether it has: what gives memory back to the driver waits until it has not.
+// Returns whether the calling thread has a capture open. Memory is not returned to the driver until
+// it has none.
 bool thread_captures();
 
-// 907 when the event was last recorded inside a capture. Under the mark's lock.
+// Throws 907 if the event was last recorded inside a capture. Under the mark's lock.
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark);
 
-// A stream's part in captures. It outlives the stream object: captures hold it. `hold` is what must
-// live as long.
+// A stream's membership in captures. It outlives the stream object, because captures hold it.
+// `hold` is an object that must live as long.
 class CaptureMembership : public std::enable_shared_from_this<CaptureMembership> {
  public:
   CaptureMembership(const char* family, Ref<void> hold) : family_(family), hold_(std::move(hold)) {}
 
-  // Taken by every operation of the stream, so that beginning and ending a capture fall between two
-  // of them. A driver's call under it may block: a thread that waits for it sleeps.
+  // Every operation of the stream takes it, so a capture begins and ends between two operations. It
+  // is a mutex that sleeps, because a driver's call under it may block.
   struct Lock : std::mutex {
     void lock() { std::mutex::lock(), ++held(); }
     void unlock() { --held(), std::mutex::unlock(); }
   } lock;
-  // How many of these locks the calling thread holds: Retired takes them all, and must not while it
-  // holds one.
+  // The number of these locks that the calling thread holds. Retired takes them all, and must not
+  // while the thread holds one.
   static int& held() {
     thread_local int count = 0;
     return count;
   }
 
-  // Under lock, each of the following:
+  // Each of the following runs under `lock`:
 
-  // The capture this stream takes part in now; it may have been ended from elsewhere.
+  // Returns the capture this stream takes part in now. Another thread may have ended it.
   Ref<Capture> open();
-  // Takes work that belongs to a capture; null, and the work is the caller's still, outside of one.
-  // Here and below, `in_progress` keeps the capture from ending, and what was taken in its place,
-  // for the driver's call.
+  // Takes work that belongs to a capture. Outside of a capture it returns null and leaves the work
+  // to the caller. Here and below, `in_progress` keeps the capture from ending and the taken work
+  // in its place during the driver's call.
   const Work* add(Work&& work, const char* call, CallInProgress& in_progress);
-  // True: a record inside a capture, which only marks a place in it. `mark.lock` is held.
+  // Returns true inside a capture, where a record only marks a place in it. `mark.lock` is held.
   bool record(CaptureMark& mark, const char* call, CallInProgress& in_progress);
-  // Whether a wait is part of a capture: no; yes, and the stream takes part already, or joins by
-  // it; yes, but the event was never recorded, so there is nothing to wait for; it would join, and
-  // may not: nothing is changed. `recorded`: it ever was outside captures. `mark.lock` is held.
+  // Whether a wait is part of a capture. outside: no. inside: yes, of the stream's own capture.
+  // joins: yes, and the stream joins the capture by it. nothing: yes, but the event was never
+  // recorded, so there is nothing to wait for. refused: the stream would join but may not, and
+  // nothing is changed. `recorded`: the event was recorded outside captures before. `mark.lock` is
+  // held.
   enum class Wait : uint8_t { outside, inside, joins, nothing, refused };
   Wait wait(CaptureMark& mark, bool recorded, bool may_join, const char* call,
             CallInProgress& in_progress);
-  // Refuses with 900 while capturing, and breaks the capture.
+  // Throws 900 while capturing, and breaks the capture.
   void forbid(const char* call, const char* why, const char* advice);
   Ref<Capture> begin();
 
-  // Ends the capture that began here, in this thread. `driver_end(capture, unjoined)` runs between
-  // the last operation that can belong to it and the verdict, whatever that is, and is told which
-  // streams joined and were not joined back; it takes no membership's lock. Without lock.
+  // Ends the capture that began here, in this thread. `driver_end(capture, unjoined)` runs after
+  // the last operation that can belong to it and before errors are thrown, in any case. `unjoined`
+  // are the streams that joined and were not joined back. It takes no membership's lock. Without
+  // lock.
   template <class F>
   void end(F&& driver_end) {
     const Ending ending = take();
@@ -197,8 +202,8 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
     forget(ending);
     judge(ending);
   }
-  // The stream is closed: no other can end a capture that began here, and streams that joined it
-  // are free again. Without lock.
+  // Abandons a capture that began here, because the stream is closed and no other can end it.
+  // Streams that joined it are free again. Without lock.
   void abandon();
 
   const Ref<void>& hold() const { return hold_; }
@@ -218,7 +223,7 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
 
   const char* const family_;
   const Ref<void> hold_;
-  Ref<Capture> capture_;  // it takes part in this one, or did in one that was given up; see open()
+  Ref<Capture> capture_;  // the current capture, or one that was abandoned; see open()
 };
 
 }  // namespace hotslot

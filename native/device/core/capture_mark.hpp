@@ -1,4 +1,4 @@
-// Where in a capture an event was recorded. capture.hpp has the rules.
+// The place in a capture at which an event was recorded. capture.hpp has the rules.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ struct Capture;
 // Nodes of a capture that the next one depends on.
 using Frontier = std::set<uint32_t>;
 
-// What an event knows of captures. Guarded by `lock`, taken after a stream's own.
+// An event's last record in a capture. Guarded by `lock`, taken after a stream's own.
 struct CaptureMark {
   std::mutex lock;
   bool captured =

@@ -1,4 +1,5 @@
-// The core's open devices: opened once per process, counted over all threads.
+// The core's open devices. Each is opened once per process, and its users are counted over all
+// threads.
 #include "device/core/core.hpp"
 
 #include "device/core/capture.hpp"
@@ -35,7 +36,7 @@ const OpenDevice& Core::open(const std::string& name) {
   return open;
 }
 
-// Under the mutex. A default stream that failed is replaced when the device is opened anew.
+// Replaces a default stream that failed, when the device is opened again. Under the mutex.
 void Core::renew_default(OpenDevice& open) {
   if (thread_captures()) return;
   try {
@@ -46,7 +47,7 @@ void Core::renew_default(OpenDevice& open) {
     try {
       open.stream = handles.add(open.device->create_stream(0));
     } catch (const Error&) {
-      return;  // the whole device is lost: its next call says so
+      return;  // the whole device is lost: its next call throws
     }
     handles.retire(failed);
   }
@@ -60,7 +61,7 @@ OpenDevice& Core::of(double device) {
 }
 
 void Core::close(double device, int times) {
-  // Let go without the mutex: that may take a while. Giving back asks for no memory.
+  // Freed without the mutex, because that may take a while. Freeing allocates nothing.
   std::map<std::string, double> gone;
   std::vector<double> idle;
   std::map<std::string, OpenDevice::Table> tables;
@@ -79,7 +80,7 @@ void Core::close(double device, int times) {
     open.table_counts.bytes = 0;
     trimmed = open.device;
   }
-  // A call of another thread may have one pinned: it goes when that call returns.
+  // A call of another thread may have one pinned. It is freed when that call returns.
   for (const auto& [name, handle] : gone) handles.retire(handle);
   for (const double stream : idle) handles.retire(stream);
   tables.clear();

@@ -1,5 +1,5 @@
-// The one native core of the process: open devices, the handle table, the C table lent to the other
-// addons.
+// The one native core of the process: open devices, the handle table, and the C table lent to the
+// other addons.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -26,42 +26,45 @@ class Core {
  public:
   static Core& instance();
   std::vector<DeviceFacts> list();
-  // Opens once per process; later calls give the same device, which is in use until it was closed
-  // as often.
+  // Opens a device once per process. Later calls return the same device, which is in use until it
+  // was closed as often.
   const OpenDevice& open(const std::string& name);
   void close(double device, int times = 1);  // 0: looks whether the device is still in use
-  // How many devices the family has.
+  // Returns the number of devices of the family.
   int count(const char* family);
-  // The handle of what belongs to the device under this name.
+  // Returns the handle of the belonging that the device has under this name.
   double belonging(double device, const std::string& name,
                    const std::function<Ref<Object>(Device&)>& make);
-  // Kernels that a program brought, by a key that says all of what they are made of: the handle of
-  // the module, 0 where there is none, and the same of this one unless another thread was first.
-  // Throws STALE_HANDLE where no thread has the device open any more.
+  // Kernels that a program brought, by a key that covers everything they are made of. `module`
+  // returns the module's handle, or 0 if the key has none. `add_module` returns the handle of this
+  // module, or of another one if another thread was first. Both throw STALE_HANDLE if no thread has
+  // the device open.
   double module(double device, const std::string& key);
   double add_module(double device, const std::string& key, const Ref<Object>& module);
-  // It failed: the next thread that asks gets a new one.
+  // Drops a belonging that failed. The next thread that requests it gets a new one.
   void drop_belonging(double device, double handle);
 
-  // A stream of the device's pool for one borrower, until it gives it back. Refused with
+  // Returns a stream of the device's pool for one borrower, until take_back_stream(). Throws
   // STATE_CAPTURE inside a capture.
   double lend_stream(double device);
   void take_back_stream(double device, double handle);
-  // Device memory that holds these bytes for good: the same memory when they are asked for again,
-  // unless many others were asked for since. Refused inside a capture unless it is there.
+  // Returns device memory that holds these bytes permanently. A later request for the same bytes
+  // returns the same memory, unless many others were requested since. Throws inside a capture
+  // unless the memory already exists.
   Ref<Memory> table(double device, const void* bytes, size_t size);
   struct Caches {
     CacheCounts buffers, streams, tables;
   };
   Caches caches(double device);
 
-  // The shared capture stream for one thread at a time, and a pool with it (or null): its handle.
-  // Waits up to `ns` for another thread and answers 0 when it has it still. Throws BUSY when this
-  // thread has it already.
+  // Returns the handle of the shared capture stream, which one thread at a time has, with a pool
+  // (or null). Waits up to `ns` for another thread, and returns 0 if that still has it. Throws BUSY
+  // if this thread already has it.
   double enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns);
-  // Ends a capture that is still open. Does nothing when the thread does not have it.
+  // Releases the capture stream, and ends a capture that is still open. Does nothing if the thread
+  // does not have it.
   void leave_capture(double device, const void* thread);
-  // The thread ends: leaves whatever it has.
+  // Releases every capture stream of a thread that ends.
   void leave(const void* thread);
   // Throws unless the thread has entered with this pool.
   void require_entered(const Object& pool, const void* thread);
@@ -69,7 +72,7 @@ class Core {
   Probe probe;
 
  private:
-  // The device that a name means: 'cuda:1', 'cuda' (its first), 'cpu', 'auto'.
+  // Returns the device of a name: 'cuda:1', 'cuda' (its first), 'cpu', 'auto'.
   static std::pair<const Family*, int> resolve(const std::string& name);
   OpenDevice& of(double device);
   void renew_default(OpenDevice& open);

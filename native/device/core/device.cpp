@@ -1,5 +1,5 @@
-// What every family's devices, events and graphs do alike: which objects may meet, and what a
-// capture forbids. The family does the rest (do_…).
+// The parts of devices, events and graphs that all families share: checks of the family, the device
+// and open captures. The family does the rest (do_…).
 #include "device/core/device.hpp"
 
 #include "device/core/capture.hpp"

@@ -1,6 +1,6 @@
-// Why a call is refused: the one exception of the core, and what makes it. Every code of
-// JavaScript's that the core throws is written here and nowhere else. Values stand in the sentence
-// as they would in a stream: throw range(bytes, " bytes at ", offset).
+// The one exception of the core, and functions that make it. All JavaScript error codes that the
+// core throws are written here. Arguments are joined as in a stream: throw range(bytes, " bytes at
+// ", offset).
 #pragma once
 #include <locale>
 #include <sstream>
@@ -11,7 +11,7 @@
 
 namespace hotslot {
 
-// `code` is the JavaScript error code; the rest is set for a driver's no only.
+// `code` is the JavaScript error code. The other fields are set only for a driver's error.
 struct Error : std::runtime_error {
   Error(const char* code, const std::string& text) : std::runtime_error(text), code(code) {}
   Error(const char* family, const char* call, int status, const char* status_name,
@@ -31,7 +31,7 @@ struct Error : std::runtime_error {
   int status = 0;
 };
 
-// The error as the C table and the addons pass it on: valid as long as `error` is.
+// Returns the error as the C table and the addons pass it on. It is valid as long as `error` is.
 inline hotslot_error view(const Error& error) {
   return {error.code,        error.what(), error.family, error.call,
           error.status_name, error.advice, error.status};
@@ -51,25 +51,25 @@ Error argument(const Parts&... parts) {
   return {"ERR_HOTSLOT_ARGUMENT", sentence(parts...)};
 }
 
-// An argument of the right kind with a value that cannot be.
+// An argument of the right kind with an invalid value.
 template <class... Parts>
 Error range(const Parts&... parts) {
   return {"ERR_HOTSLOT_RANGE", sentence(parts...)};
 }
 
-// Another thread, or the device, is at it: the same call can succeed later.
+// Another thread or the device uses the object. The same call can succeed later.
 template <class... Parts>
 Error state_busy(const Parts&... parts) {
   return {"ERR_HOTSLOT_STATE_BUSY", sentence(parts...)};
 }
 
-// Not inside a capture, or only there.
+// The call is not allowed inside a capture, or only there.
 template <class... Parts>
 Error state_capture(const Parts&... parts) {
   return {"ERR_HOTSLOT_STATE_CAPTURE", sentence(parts...)};
 }
 
-// This device or driver cannot do it at all.
+// This device or driver does not support the call.
 template <class... Parts>
 Error unavailable(const Parts&... parts) {
   return {"ERR_HOTSLOT_UNAVAILABLE", sentence(parts...)};
@@ -85,7 +85,7 @@ Error unknown_device(const Parts&... parts) {
   return {"ERR_HOTSLOT_UNKNOWN_DEVICE", sentence(parts...)};
 }
 
-// The JavaScript object was closed: it has no handle any more.
+// The JavaScript object was closed and has no handle.
 inline Error closed(const char* what) {
   return {"ERR_HOTSLOT_STATE_CLOSED", sentence(what, " is closed")};
 }
@@ -96,18 +96,19 @@ Error wrong_addon(const Parts&... parts) {
   return {"ERR_HOTSLOT_ADDON", sentence(parts...)};
 }
 
-// A handle of what was closed.
+// The handle of an object that was closed.
 inline Error stale(const char* what) {
   return {"ERR_HOTSLOT_STALE_HANDLE", sentence("this ", what, " is closed (its handle is stale)")};
 }
 
-// A status that a driver refuses with, and its name.
+// A driver's error status and its name.
 struct Refusal {
   int status;
   const char* name;
 };
 
-// What our own rules refuse with on every family: CUDA's numbers, those of captures from 900 on.
+// The statuses that our own rules throw for every family. They are CUDA's numbers, and those of
+// captures begin at 900.
 namespace refusal {
 constexpr Refusal invalid_value{1, "INVALID_VALUE"};
 constexpr Refusal not_ready{600, "NOT_READY"};
@@ -122,7 +123,7 @@ constexpr Refusal captured_event{907, "CAPTURED_EVENT"};
 constexpr Refusal capture_wrong_thread{908, "STREAM_CAPTURE_WRONG_THREAD"};
 }  // namespace refusal
 
-// A driver's no, or ours in its place, in the form every family throws it.
+// Throws a driver's error, or ours in its place, in the form that every family uses.
 [[noreturn]] inline void refuse(const char* family, const char* call, const Refusal& no,
                                 const std::string& why, const char* advice) {
   throw Error(family, call, no.status, no.name,

@@ -1,4 +1,4 @@
-// What is known of devices and of managed pages: plain data, as src/device/facts.ts has it.
+// Facts about devices and managed pages: plain data, as in src/device/facts.ts.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,16 +6,16 @@
 
 namespace hotslot {
 
-// Where managed pages are or belong: a device of their family by its index, or one of these.
+// The location of managed pages is the index of a device of their family, or one of these.
 constexpr int on_cpu = -1, nowhere = -2;
 
 struct MemoryInfo {
   uint64_t total, free;
 };
 
-// What a device is and can do, beyond the contract.
+// The features of a device beyond the contract.
 struct DeviceTraits {
-  std::string description;    // what it calls itself, with its driver's version
+  std::string description;    // its own name, with its driver's version
   bool timing_events = true;  // events can measure time
   bool watchdog = false;      // kernels that run for seconds are ended, and the context with them
   bool graph_events = true;   // graphs can record events for outsiders
@@ -28,10 +28,10 @@ struct DeviceTraits {
   const char* matrix_products = "";  // what gemm runs on
 };
 
-// What is known of managed pages: the same for all of a range, else `nowhere`.
+// The locations of managed pages. A value that is not the same for the whole range is `nowhere`.
 struct Residency {
-  int location = nowhere;   // where they were brought last; `nowhere` also before that, and where
-                            // the driver does not tell
+  int location = nowhere;   // where they were prefetched last; `nowhere` before that, and if the
+                            // driver does not report it
   int preferred = nowhere;  // where they belong
   std::vector<int> accessed_by;  // devices that reach them without moving them
 };

@@ -1,5 +1,5 @@
-// A family of devices: how they are found and opened. Nothing is opened before a caller asks for
-// it.
+// A family of devices: how they are found and opened. A device is opened only when a caller
+// requests it.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,21 +10,21 @@ namespace hotslot {
 
 struct Family {
   const char* name;
-  // What there is, found once per process: a description per device, or why there is none, in
-  // words, with what would help.
+  // The devices found, once per process: a description of each, or the reason why the family has
+  // none, with advice.
   struct Found {
     std::vector<std::string> devices;
     std::string reason;
     bool software = false;  // a test's driver: never chosen by 'auto'
     size_t listed =
-        SIZE_MAX;  // how many of them lists show at most: further ones are for tests of several
+        SIZE_MAX;  // maximum number that lists show; the others are for tests of several devices
   };
   const Found& (*find)();
   // `index` is one of those found.
   Ref<Device> (*open)(int index);
 };
 
-// In the order 'auto' prefers them.
+// The families in the order in which 'auto' prefers them.
 const Family& cuda_family();
 const Family& hip_family();
 const Family& level_zero_family();

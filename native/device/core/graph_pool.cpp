@@ -1,4 +1,4 @@
-// Which graph of a pool runs when. graph_pool.hpp has the words.
+// The order of a pool's graphs. graph_pool.hpp describes it.
 #include "device/core/graph_pool.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ GraphPool::Part GraphPool::allocate(size_t bytes) {
 
 namespace {
 
-// In one order for every thread: none holds what another one waits for.
+// Returns the orders sorted. All threads lock them in this order, so they cannot deadlock.
 std::vector<Ref<ReplayOrder>> orders_of(const Graph& graph) {
   std::vector<Ref<ReplayOrder>> replay_orders;
   graph.capture->each_memory([&](Memory& memory) {

@@ -1,6 +1,6 @@
-// A graph pool: memory for what lives only inside an update, lent out again and again. Graphs of
-// one pool share these bytes, so their replays run one at a time; its blocks go when the pool is
-// closed and no graph refers to them any more.
+// A graph pool: memory for tensors that live only inside an update, which every capture uses again.
+// Graphs of one pool share these bytes, so their replays run one at a time. Its blocks are freed
+// when the pool is closed and no graph refers to them.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace hotslot {
 
-// Graphs that touch the same memory from several streams, one behind the other in the order of
-// enqueueing.
+// Runs graphs that touch the same memory from several streams one after the other, in the order in
+// which they were enqueued.
 class ReplayOrder {
  public:
   explicit ReplayOrder(Device& device) : last_(device.create_event(false)) {}
-  // Held from before() to after(): no other replay comes in between.
+  // Held from before() to after(), so that no other replay comes in between.
   std::mutex lock;
   void before(Stream& stream) {
-    // Order only: what fails in one graph is nothing to the next.
+    // The wait is for order only, so an error in one graph does not fail the next.
     if (const auto before = on_.lock(); used_ && before.get() != &stream) stream.wait(last_, true);
-    // Replays may be on another device than the memory.
+    // A replay may run on another device than the memory.
     next_ = &last_->device == &stream.device ? last_ : stream.device.create_event(false);
   }
   void after(Stream& stream) {
@@ -32,12 +32,12 @@ class ReplayOrder {
  private:
   Ref<Event> last_, next_;
   bool used_ = false;
-  std::weak_ptr<Object> on_;  // a stream that is gone may still be at it
+  std::weak_ptr<Object> on_;  // work of a closed stream may still run
 };
 
-// A bump allocator over blocks of device memory. Lends to one capture at a time
-// (Core::enter_capture): within it every allocation is apart from the others, the next one gets the
-// same bytes again.
+// A bump allocator over blocks of device memory. One capture at a time has it
+// (Core::enter_capture). Within a capture all allocations are disjoint, and the next capture gets
+// the same bytes again.
 class GraphPool final : public Object {
  public:
   explicit GraphPool(Ref<Device> device)
@@ -49,14 +49,14 @@ class GraphPool final : public Object {
   const Ref<ReplayOrder> replay_order;
 
   struct Part {
-    double block;  // its handle, the pool's: stale when the pool is closed
+    double block;  // the handle, owned by the pool: stale when the pool is closed
     size_t offset;
   };
   void rewind() {
     std::lock_guard guard(lock_);
     block_ = used_ = 0;
   }
-  // Also in a capture.
+  // Allowed in a capture.
   Part allocate(size_t bytes);
   size_t bytes() {
     std::lock_guard guard(lock_);
@@ -76,7 +76,7 @@ class GraphPool final : public Object {
   size_t block_ = 0, used_ = 0;
 };
 
-// Replays in the order of every pool that the graph touches.
+// Replays graphs in the order of every pool that they touch.
 class Replays {
  public:
   static Ref<Exec> instantiate(Graph& graph);

@@ -1,8 +1,8 @@
-// The handle table: what JavaScript holds instead of pointers. A handle is index + generation; a
-// stale one is refused. A call pins its entry for its own length; actors pin once at set-up and
-// unpin when they leave. A thread closes a handle in one of two ways: remove() sleeps until the
-// pins are gone, retire() returns at once and leaves the object to the last unpin. The main thread
-// retires.
+// The table of handles, which JavaScript holds instead of pointers. A handle is index + generation,
+// and a stale one is rejected. A call pins its entry while it runs. Actors pin once at set-up and
+// unpin when they end. A thread closes a handle in one of two ways: remove() sleeps until the pins
+// are released, and retire() returns at once and leaves the object to the last unpin. The main
+// thread retires.
 //   Handles-1  A pinned object exists until it is unpinned.
 //   Handles-2  A handle names one object: every copy of the handle is stale once the object is
 //       taken.
@@ -11,9 +11,9 @@
 //   Handles-4  No pin stays, an entry is given back once, and a handle whose remover gave up can be
 //       closed later.
 //   Handles-5  A handle that is being closed grants no pin. A retired handle stays so.
-// test/model/handles.ts steps every order. The object is no atomic: add() stores it before the word
-// says open, a thread takes it when the word says closing and has no pins, and whoever reads it has
-// changed the word in between.
+// test/model/handles.ts checks every interleaving. `object` need not be atomic. Each access follows
+// a change of the word: add() stores it before `open`, a thread takes it under `closing` without
+// pins, and each reader has changed the word in between.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ class HandleTable {
       index = used_;
       if (!chunks_[index / chunk_entries])
         chunks_[index / chunk_entries].store(new Entry[chunk_entries]);
-      // Room for every handle there is: giving one back asks for no memory.
+      // Room for every handle, so that take() allocates nothing.
       if (free_.capacity() <= used_)
         free_.reserve(std::max<size_t>(chunk_entries, 2 * free_.capacity()));
       ++used_;
@@ -53,12 +53,13 @@ class HandleTable {
     Entry& entry = at(index);
     entry.object = std::move(object);
     const uint64_t generation = entry.word.load() >> 32;
-    // Publishes the object to every thread that gets hold of this handle.
+    // Publishes the object to every thread that gets this handle.
     entry.word.store(generation << 32 | open);
     return double(generation * max_entries + index);
   }
 
-  // Null when the handle is stale, of another kind, or being closed. Pair with unpin.
+  // Pins an object. Returns null if the handle is stale, of another kind, or being closed. Pair it
+  // with unpin().
   Object* pin(double handle, Kind kind) {
     Entry* entry = find(handle);
     if (!entry) return nullptr;
@@ -72,8 +73,8 @@ class HandleTable {
     return nullptr;
   }
 
-  // The last unpin of a retired handle frees the object in this thread: the object must not belong
-  // to a JavaScript environment.
+  // Releases a pin. The last unpin of a retired handle frees the object in this thread, so the
+  // object must not belong to a JavaScript environment.
   void unpin(double handle) {
     Entry* entry = find(handle);
     if (!entry) return;
@@ -85,7 +86,7 @@ class HandleTable {
       futex_wake(low_half(*entry), 1);  // remove() sleeps on it
   }
 
-  // False also while somebody closes it.
+  // Returns false also while a thread closes the handle.
   bool is_open(double handle) {
     Entry* entry = find(handle);
     if (!entry) return false;
@@ -94,8 +95,8 @@ class HandleTable {
   }
 
   // Sleeps up to `ns` until the pins are gone. Returns the object, whose last reference may be the
-  // caller's, or null for a stale handle. Throws STATE_BUSY when pins are left: the handle is open
-  // again then.
+  // caller's, or null for a stale handle. Throws STATE_BUSY if pins are left, and then the handle
+  // is open again.
   Ref<Object> remove(double handle, uint64_t ns) {
     Entry* const entry = start_closing(handle, closing);
     if (!entry) return nullptr;
@@ -105,15 +106,16 @@ class HandleTable {
       if ((word & pins) == 0) return take(*entry, handle);
       const uint64_t now = now_ns();
       if (now >= deadline) break;
-      // Every unpin changes the low half: the last one cannot come between the load and the sleep.
+      // Every unpin changes the low half, so the last one cannot be missed between the load and the
+      // sleep.
       futex_wait(low_half(*entry), int32_t(uint32_t(word)), deadline - now);
     }
     entry->word.fetch_and(~closing);
     throw state_busy("still in use by another thread: stop what uses it, then close it again");
   }
 
-  // Never waits. Returns nothing for a stale handle, else the object, or null when pins are left:
-  // the last unpin frees it.
+  // Closes a handle without waiting. Returns nullopt for a stale handle, else the object, or null
+  // if pins are left and the last unpin will free it.
   std::optional<Ref<Object>> retire(double handle) {
     uint64_t before = 0;
     Entry* const entry = start_closing(handle, closing | retired, &before);
@@ -125,8 +127,8 @@ class HandleTable {
   struct Counts {
     uint32_t entries, pinned;
   };
-  // How many handles have their object and how many of them are pinned, retired ones included: leak
-  // tests read this.
+  // Returns how many handles have their object and how many of those are pinned, including retired
+  // ones. Leak tests read this.
   Counts count(Kind kind) {
     std::lock_guard lock(mutex_);
     Counts counts{0, 0};
@@ -156,7 +158,8 @@ class HandleTable {
     return chunk ? &chunk[index % chunk_entries] : nullptr;
   }
 
-  // From here on no pin is granted. Null for a stale handle and for one that is being closed.
+  // Marks an entry as closing, after which it grants no pin. Returns null for a stale handle and
+  // for one that is being closed.
   Entry* start_closing(double handle, uint64_t how, uint64_t* before = nullptr) {
     Entry* const entry = find(handle);
     if (!entry) return nullptr;
@@ -168,17 +171,17 @@ class HandleTable {
     if (before) *before = word;
     return entry;
   }
-  // By the one thread that found a closing entry without pins. The caller drops the object without
-  // the lock: its destructor may close handles.
+  // Called by the one thread that found a closing entry without pins. The caller drops the object
+  // without the lock, because its destructor may close handles.
   Ref<Object> take(Entry& entry, double handle) {
     std::lock_guard lock(mutex_);
     Ref<Object> object = std::move(entry.object);
-    // The next generation: every copy of this handle is stale from here on.
+    // The next generation makes every copy of this handle stale.
     entry.word.store(((uint64_t(handle) / max_entries + 1) & 0xffffffff) << 32);
     free_.push_back(uint32_t(uint64_t(handle) % max_entries));
     return object;
   }
-  // The futex of an entry: its pins and flags.
+  // Returns the futex of an entry: its pins and flags.
   static int32_t* low_half(Entry& entry) {
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof entry.word == 8);
     return reinterpret_cast<int32_t*>(&entry.word);
@@ -190,7 +193,7 @@ class HandleTable {
   uint32_t used_ = 0;
 };
 
-// A handle that is closed again unless somebody takes it: what comes between may throw.
+// Closes a new handle again unless the caller takes it, because calls in between may throw.
 class FreshHandle {
  public:
   FreshHandle(HandleTable& table, Ref<Object> object)

@@ -4,7 +4,7 @@
 namespace hotslot {
 namespace {
 
-// How much of its tensors such a kernel touches is known to whoever wrote it.
+// Hotslot does not know how much of its tensors such a kernel touches. Its author does.
 const char* need_unknown(const KernelArgs&, Reach*) { return nullptr; }
 
 std::string counted(size_t n, const char* what) {

@@ -1,5 +1,5 @@
-// Kernels that a program brought along: how it declared them, and what a device made of their
-// image. Work that was enqueued holds the module it launches from; the open device holds it until
+// Kernels that a program brought along: their declarations, and the module that a device loaded
+// from their image. Enqueued work holds the module it launches from. The open device holds it until
 // no thread has the device open.
 #pragma once
 #include <deque>
@@ -17,19 +17,19 @@ struct DeclaredKernel {
   uint16_t block_makes = 0;  // see Kernel
 };
 
-// In a format that the family's driver takes; for host devices the path of a shared library instead
-// of its bytes.
+// An image in a format that the family's driver accepts. For host devices `bytes` is the path of a
+// shared library.
 struct ModuleImage {
-  std::string name;  // what it is called in errors
+  std::string name;  // its name in errors
   std::string bytes;
 };
 
-// What is to be loaded: the first image that the driver takes, or where there is none, the source.
+// A request to load the first image that the driver accepts, or the source if `images` is empty.
 struct ModuleRequest {
-  std::string name;  // what the program calls its kernels
+  std::string name;  // the program's name for its kernels
   std::vector<DeclaredKernel> kernels;
   std::vector<ModuleImage> images;
-  // A .gk source, and what it may include, gk.hpp first: for families whose driver comes with a
+  // A .gk source and the headers it may include, gk.hpp first, for families whose driver has a
   // compiler.
   std::string file, source;
   struct Header {
@@ -43,7 +43,7 @@ class KernelModule : public Object {
   KernelModule(Device& device, const ModuleRequest& request);
   Device& device;
   const std::string name;
-  // Null where there is no such one.
+  // Returns null if `i` is out of range.
   const Kernel* kernel(size_t i) const { return i < kernels.size() ? &kernels[i] : nullptr; }
 
  protected:
@@ -53,13 +53,14 @@ class KernelModule : public Object {
   std::deque<std::string> names_;
 };
 
-// Where an image's kernel does not take what was declared: `takes` is what it takes, in words.
+// Throws because the kernel of an image does not take the declared arguments. `takes` describes
+// those it takes.
 [[noreturn]] void refuse_declaration(const ModuleRequest& request, const DeclaredKernel& kernel,
                                      const std::string& image, const std::string& takes);
-// '2 tensors, 1 whole number and 1 real'.
+// Returns a text such as '2 tensors, 1 whole number and 1 real'.
 std::string parameters_text(size_t tensors, size_t wholes, size_t reals);
 
-// What kept a source from being compiled, with the compiler's words.
+// The error for a source that does not compile, with the compiler's messages.
 inline Error not_compiled(const std::string& text) { return {"ERR_HOTSLOT_COMPILE", text}; }
 
 }  // namespace hotslot

@@ -1,5 +1,5 @@
-// A shared library opened at run time: the first of several names that loads, or the path an
-// environment variable gives. It stays open for the life of the process: drivers and BLAS start
+// A shared library opened at run time: the first of several names that loads, or the path in an
+// environment variable. It stays open for the life of the process, because drivers and BLAS start
 // threads that must not lose their code.
 #pragma once
 #include <dlfcn.h>
@@ -13,20 +13,21 @@ namespace hotslot {
 
 struct Library {
   void* handle = nullptr;
-  // What was opened, or why nothing was: one sentence with every name tried.
+  // The name that was opened, or the reason why none was, with every name tried.
   std::string name, reason;
-  // An environment variable named it; it was open in this process before.
+  // named: by an environment variable. shared: it was open in this process before.
   bool named = false, shared = false;
 
   explicit operator bool() const { return handle != nullptr; }
 
-  // Null when there is no such symbol.
+  // Returns null if the library lacks the symbol.
   template <class F>
   F symbol(const char* symbol_name) const {
     return handle ? reinterpret_cast<F>(dlsym(handle, symbol_name)) : nullptr;
   }
 
-  // `variable` set to a path tries that path alone; set to 'none' it tries nothing.
+  // Opens a library. If `variable` is set to a path, only that path is tried. If it is 'none', no
+  // name is tried.
   static Library open(std::initializer_list<const char*> names, const char* variable) {
     Library library;
     const char* override_path = variable ? std::getenv(variable) : nullptr;

@@ -1,5 +1,5 @@
-// What this process knows of managed memory: probed at most once, by one thread's child process,
-// remembered for all threads.
+// The result of probing managed memory. One thread's child process probes at most once, and the
+// outcome is kept for all threads.
 #pragma once
 #include <mutex>
 #include <string>
@@ -8,8 +8,8 @@ namespace hotslot {
 
 class Probe {
  public:
-  // "mine": the thread has the probe from now on. "here": it has it already. "running": another has
-  // it. Else the outcome.
+  // Returns "mine" if the thread has the probe from now on, "here" if it already has it, "running"
+  // if another thread has it, else the outcome.
   std::string claim(const void* thread) {
     std::lock_guard lock(mutex_);
     if (!outcome_.empty()) return outcome_;
@@ -19,19 +19,19 @@ class Probe {
     }
     return claimed_by_ == thread ? "here" : "running";
   }
-  // Only who has the probe says how it ended; it stays so.
+  // Sets the outcome permanently. Does nothing unless the thread has the probe.
   void publish(const void* thread, std::string outcome) {
     std::lock_guard lock(mutex_);
     if (claimed_by_ != thread) return;
     claimed_by_ = nullptr;
     outcome_ = std::move(outcome);
   }
-  // The thread ends: a probe that it did not finish is anybody's.
+  // Releases the probe of a thread that ends, so that another thread can claim it.
   void leave(const void* thread) {
     std::lock_guard lock(mutex_);
     if (claimed_by_ == thread) claimed_by_ = nullptr;
   }
-  // Empty: not known yet.
+  // Returns the outcome, or "" before it is published.
   std::string outcome() {
     std::lock_guard lock(mutex_);
     return outcome_;

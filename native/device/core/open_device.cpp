@@ -1,5 +1,5 @@
-// What belongs to a device and is shared by all threads: streams and tables that are kept for the
-// next use, and the one capture stream.
+// Belongings of a device that all threads share: streams and tables kept for the next use, and the
+// one capture stream.
 #include <algorithm>
 #include <cstring>
 
@@ -10,9 +10,9 @@
 namespace hotslot {
 namespace {
 
-// A table is a few kilobytes on a stream of its own.
+// Time limit for the copy of a table, which is a few kilobytes on its own stream.
 constexpr uint64_t table_ns = 5'000'000'000;
-// What is kept of either.
+// Maximum number of each that is kept.
 constexpr size_t max_idle_streams = 16, max_tables = 1024;
 
 }  // namespace
@@ -65,10 +65,10 @@ double Core::lend_stream(double device) {
   if (thread_captures())
     throw state_capture(
         "this needs a stream of its own, which cannot be had inside a capture: make it before");
-  std::vector<Ref<Object>> failed;  // go without the mutex
+  std::vector<Ref<Object>> failed;  // freed without the mutex
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
-  // One whose last borrower's work is over, and went well.
+  // Takes a stream whose last borrower's work ended without an error.
   for (size_t i = open.idle_streams.size(); i-- > 0;) {
     const double handle = open.idle_streams[i];
     try {
@@ -172,7 +172,7 @@ double Core::enter_capture(double device, const Ref<Object>& pool, const void* t
     if (&*arena.device != &*open.device) throw argument("the graph pool belongs to another device");
     arena.rewind();
   }
-  // Looked up only now: the thread that had it before may have dropped the one there was.
+  // Looked up only now, because the thread that had it before may have dropped that stream.
   auto stream = open.belongings.find(capture_stream);
   if (stream == open.belongings.end()) {
     FreshHandle fresh(handles, open.device->create_stream(0));
@@ -212,7 +212,7 @@ void Core::leave(const void* thread) {
     try {
       end_scope(open);
     } catch (const std::exception&) {
-      // Its stream failed; the next thread that enters is told.
+      // Its stream failed, and the next thread that enters gets the error.
     }
   }
 }

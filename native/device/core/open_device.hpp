@@ -1,4 +1,4 @@
-// An open device with all that belongs to it. Only Core touches it, under its mutex.
+// An open device with its belongings. Only Core touches it, under its mutex.
 #pragma once
 #include <map>
 #include <string>
@@ -11,13 +11,13 @@ namespace hotslot {
 struct OpenDevice {
   Ref<Device> device;
   double handle = 0;
-  // The default compute stream: every thread's current stream at first.
+  // The default compute stream. It is every thread's first current stream.
   double stream = 0;
-  // How often it is open now, over all threads. With the last one its belongings go.
+  // How often it is open now, over all threads. At zero its belongings are freed.
   int users = 0;
-  // What exists once per device and process, made when first asked for: handles by name.
+  // Objects that exist once per device and process, made on the first request: handles by name.
   std::map<std::string, double> belongings;
-  // Streams that were lent and came back, and tables by their bytes.
+  // Streams that borrowers returned, and tables by their bytes.
   std::vector<double> idle_streams;
   struct Table {
     Ref<Memory> memory;

@@ -1,5 +1,5 @@
-// Whether the calling thread runs this library's code alone. Nobody else changes the driver's state
-// of such a thread.
+// Whether the calling thread runs only this library's code. No other code changes the driver's
+// state of such a thread.
 #pragma once
 
 namespace hotslot {

@@ -1,6 +1,5 @@
-// What every family's streams do alike: which objects may meet, what a capture takes, and every
-// refusal of that, once. The family does the rest (do_…), under the lock of the stream's
-// membership.
+// The part of streams that all families share: checks of the family and the device, capture rules,
+// and their errors. The family does the rest (do_…), under the lock of the stream's membership.
 #include <exception>
 
 #include "device/core/capture.hpp"
@@ -8,8 +7,8 @@
 namespace hotslot {
 namespace {
 
-// The driver's part of a captured operation. When the driver says no, or there is no memory, its
-// capture and ours differ: ours is broken.
+// Runs the driver's part of a captured operation. If the driver fails or memory runs out, its
+// capture and ours differ, so ours is broken.
 template <class F>
 void in_driver(const CallInProgress& in_progress, F&& driver_call) {
   try {
@@ -34,7 +33,8 @@ void Stream::leave_captures() {
   membership_.reset();
 }
 
-// A capture that is being ended has ended when this returns: no operation slips in between.
+// Waits for a capture that a thread is ending, so that no operation comes in between, and checks
+// the stream.
 void Stream::check(const char* call) {
   membership_->open();
   do_check(call);
@@ -46,7 +46,7 @@ void Stream::enqueue(Work&& work, const char* call) {
   for (const Span* span : {&work.to, &work.from})
     if (span->memory) require_family(family, *span->memory, "memory");
   for (auto& span : work.launch.spans) require_family(family, *span.memory, "memory");
-  // What cannot run is refused before it can break a capture.
+  // Work that cannot run is rejected before it can break a capture.
   do_prepare(work, call);
   std::lock_guard guard(membership_->lock);
   check(call);
@@ -107,7 +107,7 @@ void Stream::record(const Ref<Event>& event, bool external) {
   CallInProgress in_progress;
   if (membership_->record(event->capture_mark, call, in_progress))
     return in_driver(in_progress, [&] { do_captured_record(*event); });
-  // First the driver: should it refuse, the event is what it was.
+  // The driver's call comes first. If it fails, the event is unchanged.
   do_record(*event);
   event->recorded_outside();
 }
@@ -189,7 +189,7 @@ Ref<Graph> Stream::end_capture() {
           driver_said_no = std::current_exception();
         }
       });
-  // Behind our own verdict, which comes first.
+  // Our own errors come first, before the driver's.
   if (driver_said_no) std::rethrow_exception(driver_said_no);
   return graph;
 }

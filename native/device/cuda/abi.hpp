@@ -1,7 +1,7 @@
-// What Hotslot uses of the CUDA driver's binary interface, declared here so that no vendor header
-// is shipped or needed. The HIP runtime has the same shapes and mostly the same numbers;
-// hip/find.cpp has the exceptions. test/abi proves every signature, size and value against the
-// vendors' headers wherever those exist.
+// The part of the CUDA driver's binary interface that Hotslot uses, declared here so that no vendor
+// header is shipped or needed. The HIP runtime has the same shapes and mostly the same numbers, and
+// hip/find.cpp has the exceptions. The tests in test/abi check every signature, size and value
+// against the vendors' headers if they are installed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +59,7 @@ enum Attribute : int {
   attribute_host_register_supported = 99,
 };
 
-// Where managed memory is or belongs: a device, or one of these.
+// The location of managed memory is a device, or one of these.
 constexpr DeviceId device_cpu = -1, device_invalid = -2;
 enum LocationType : int { location_device = 1, location_host = 2 };
 struct Location {
@@ -73,7 +73,7 @@ enum RangeAttribute : int {
   range_last_prefetch_location = 4
 };
 
-// How an instantiated graph took a new version of its graph.
+// The result of updating an instantiated graph.
 struct ExecUpdateResult {
   int result;  // 0: taken
   GraphNode error_node, error_from_node;
@@ -83,10 +83,10 @@ struct Uuid {
   char bytes[16];
 };
 
-// name in the table, name to ask the driver for, the version whose signature this is, result and
-// parameters. "Optional" entries may be missing; what then happens is said where they are used. Two
-// of them only tests call: device_total_mem, graph_get_nodes. What took another signature is asked
-// for as both.
+// Name in the table, name in the driver, the version whose signature this is, and the parameters.
+// Optional entries may be missing, and the code that uses them says what happens then. Only tests
+// call device_total_mem and graph_get_nodes. A function whose signature changed is requested in
+// both forms.
 #define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                   \
   REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                           \
   REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                       \
@@ -166,13 +166,13 @@ struct Uuid {
            (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
             StreamHandle, void**, void**))
 
-// The three that are found by name in the library itself.
+// These three are found by name in the library itself.
 using Init = Status (*)(unsigned);
 using DriverGetVersion = Status (*)(int*);
 using GetProcAddress = Status (*)(const char*, void**, int, uint64_t, int*);
 
-// One call of the driver: its name there, for errors, and where it is; null when an optional one is
-// missing.
+// One call of the driver: its name, for errors, and its address, which is null if an optional call
+// is missing.
 template <class>
 struct Call;
 template <class... P>
@@ -189,7 +189,7 @@ struct Table {
 #undef HOTSLOT_ENTRY
 };
 
-// NVRTC's interface, which hiprtc repeats: functions of nvrtc…, hiprtc….
+// NVRTC's interface, which hiprtc repeats: functions nvrtc… and hiprtc….
 using ProgramHandle = struct ProgramOf*;
 using RuntimeResult = int;
 enum : RuntimeResult { compilation_failed = 6 };
@@ -202,7 +202,7 @@ struct RuntimeCalls {
   RuntimeResult (*code_size)(ProgramHandle, size_t*);
   RuntimeResult (*code)(ProgramHandle, char*);
   RuntimeResult (*destroy)(ProgramHandle*);
-  // Of NVRTC since 11.2: the compute capabilities that it knows.
+  // Since NVRTC 11.2: the compute capabilities that it supports.
   RuntimeResult (*known_count)(int*) = nullptr;
   RuntimeResult (*known)(int*) = nullptr;
 };

@@ -1,5 +1,5 @@
-// The room in one piece, as the build compiles it: reading the headers takes longer than compiling
-// the code.
+// Includes every source of this folder as one translation unit, because reading the headers takes
+// longer than compiling the code.
 #include "device/cuda/blas.cpp"
 #include "device/cuda/capture.cpp"
 #include "device/cuda/device.cpp"

@@ -1,5 +1,5 @@
-// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, or several with colons
-// between; =none none.
+// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, or several separated by
+// colons. HOTSLOT_CUBLAS=none opens none.
 #include "device/cuda/blas.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* variable = "HOTSLOT_CUBLAS";
 
-// Versions up to 11 count in thousands, later ones in tens of thousands.
+// A major version is a multiple of 1,000 up to 11, and of 10,000 later.
 std::string blas_version_text(int version) {
   const int unit = version < 100'000 ? 1000 : 10'000;
   return std::to_string(version / unit) + "." + std::to_string(version % unit / 100);
@@ -41,14 +41,14 @@ std::array<int64_t, 9> kind_of(const KernelArgs& args) {
 
 }  // namespace
 
-// The newest first; a library that does not work with this driver gives way to an older one.
+// Tries the newest library first, and an older one if it does not work with this driver.
 std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   if (std::string(device.family) != "cuda") return nullptr;
   const char* const asked = std::getenv(variable);
   const bool named = asked && *asked;
   std::vector<std::string> names{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
-  // A test's driver is not what a library of the system would find: only one that was named is
-  // tried there.
+  // A library of the system would not find a test's driver, so with such a driver only named
+  // libraries are tried.
   if (named)
     names = paths_of(asked);
   else if (device.driver.library.named)
@@ -60,7 +60,8 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   for (const std::string& name : names) {
     const Library library = Library::open({name.c_str()}, nullptr);
     if (!library) {
-      // What is not installed is no news; what does not load is, and a library that was named.
+      // `why` lists libraries that do not load and named ones, but no library that is just not
+      // installed.
       if (named || library.reason.find("No such file") == std::string::npos ||
           library.reason.find(name + ":") != 0)
         why += (why.empty() ? "" : "; ") + library.reason +
@@ -99,7 +100,7 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
 }
 
 std::string Blas::wrong_product() {
-  // Whole numbers, so small that every precision has the sums exactly.
+  // The matrices have small whole numbers, so the sums are exact in every precision.
   constexpr int n = 32;
   constexpr size_t bytes = n * n * sizeof(float), room = 4u << 20;
   std::vector<float> a(n * n), b(n * n), c(n * n);
@@ -162,24 +163,24 @@ void Blas::rehearse(const KernelArgs& args) {
         size_t bytes = 0;
         for (int i = 0; i < launch.kernel->pointers; ++i)
           bytes = std::max<size_t>(bytes, reach[i].bytes);
-        // One for all three: nobody looks at the product.
+        // One memory for all three matrices, because the product is not read.
         const Ref<Memory> memory = device_.scratch(bytes);
         for (int i = 0; i < launch.kernel->pointers; ++i)
           launch.spans.push_back({memory, 0, reach[i].bytes});
         device_.launch_on_own(std::move(launch));
       } catch (const std::exception&) {
-        // The capture will say it.
+        // The capture will throw the error.
       }
     });
     elsewhere.join();
   } catch (const std::system_error&) {
-    // No thread is to be had: the capture is the first to need it.
+    // No thread could be started, so the capture will be the first to load it.
   }
 }
 
 void Blas::check(int status, const char* call) const {
   if (status == 0) return;
-  // CUBLAS_STATUS_…: 1 not initialised, 3 no memory, 7 invalid value, 13 execution failed, 14
+  // CUBLAS_STATUS_…: 1 not initialized, 3 no memory, 7 invalid value, 13 execution failed, 14
   // internal error.
   throw Error(device_.family, call, status, "CUBLAS_STATUS",
               sentence(device_.family, ": ", call, " failed with cuBLAS status ", status),
@@ -190,7 +191,7 @@ void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args
                 DevicePtr a, DevicePtr b, size_t workspace_room) {
   const auto whole = [&](int i) { return int(args.whole[i]); };
   const float alpha = float(args.real[0]), beta = float(args.real[1]);
-  // It may load a kernel now, which a capture allows in this mode only.
+  // It may load a kernel now, which a capture allows only in this mode.
   const RelaxedCaptureMode relaxed(device_.driver);
   std::lock_guard guard(lock_);
   check(calls_.set_stream(handle_, stream), "cublasSetStream");

@@ -1,6 +1,6 @@
-// Matrix products by the vendor's library where the machine has it, opened at run time. One handle
-// per device, used under a lock; each stream brings a workspace of its own, so that nothing is
-// allocated inside a capture and streams do not collide.
+// Matrix products by the vendor's library, opened at run time if it is installed. One handle per
+// device, used under a lock. Each stream has its own workspace, so that nothing is allocated inside
+// a capture and streams do not share it.
 #pragma once
 #include <array>
 #include <memory>
@@ -17,22 +17,23 @@ class CudaDevice;
 
 class Blas {
  public:
-  // Null where there is no such library, or none that works with this device; then `why` says so.
+  // Returns null if no library is installed or none works with this device. Then `why` has the
+  // reason.
   static std::unique_ptr<Blas> open(CudaDevice& device, std::string& why);
-  // What NVIDIA recommends for the device's architecture.
+  // Returns the size that NVIDIA recommends for the device's architecture.
   size_t workspace_bytes() const;
 
   const std::string& provider() const { return provider_; }
-  // The kernel `gemm` with these arguments; `c`, `a` and `b` are on the device. The device's
-  // context is current.
+  // Runs the kernel `gemm` with these arguments. `c`, `a` and `b` are on the device. The device's
+  // context must be current.
   void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
             DevicePtr a, DevicePtr b, size_t workspace_room);
-  // Before a capture comes to a product of a kind that was never made here: the library loads a
-  // kernel for it then, waits for all work, and may fail inside a capture. So it is made once
-  // outside, in a thread that captures nothing, on the device's own stream and on memory of nobody.
+  // Runs a kind of product once outside of captures, because at its first use the library loads a
+  // kernel, waits for all work, and may fail inside a capture. It runs in a thread without a
+  // capture, on the device's own stream and on scratch memory.
   void rehearse(const KernelArgs& args);
 
-  // cuBLAS: handles, then row-major matrices as the columns they are.
+  // cuBLAS's functions. Its matrices are column-major.
   struct Calls {
     int (*create)(void**);
     int (*get_version)(void*, int*);
@@ -45,8 +46,8 @@ class Blas {
  private:
   Blas(CudaDevice& device, const Calls& calls, void* handle, std::string provider)
       : device_(device), calls_(calls), handle_(handle), provider_(std::move(provider)) {}
-  // Empty, or how a first product goes wrong: a library may start on a GPU that it has no kernels
-  // for.
+  // Returns "", or what is wrong with a first product. A library may start on a GPU that it has no
+  // kernels for.
   std::string wrong_product();
   void check(int status, const char* call) const;
   CudaDevice& device_;

@@ -1,4 +1,4 @@
-// CUDA's and ROCm's captures: they begin and end in the driver too.
+// CUDA's and ROCm's captures, which begin and end in the driver too.
 #include <new>
 
 #include "device/cuda/graph.hpp"
@@ -6,8 +6,8 @@
 namespace hotslot::cuda {
 namespace {
 
-// For a driver that would not end a capture with streams left in it; we refuse the graph all the
-// same.
+// Joins a stream for a driver that does not end a capture with unjoined streams. We still throw the
+// error for the graph.
 void join(RawStream& origin, const CaptureMembership& member) {
   release([&] {
     auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(member.hold()));
@@ -20,8 +20,8 @@ void join(RawStream& origin, const CaptureMembership& member) {
   });
 }
 
-// Whether the stream captures again: the end of a capture was refused, and then there was none to
-// end.
+// Returns whether the stream can capture again, after the driver failed to end a capture and then
+// reported none.
 bool captures_again(RawStream& raw) {
   const Driver& driver = raw.device.driver;
   GraphHandle graph = nullptr;
@@ -32,9 +32,9 @@ bool captures_again(RawStream& raw) {
   return ended;
 }
 
-// A capture that the driver found broken is over too, without a graph. After any other refusal it
-// may still be open: it is ended once more. An H100 refuses the end by another thread (908), ends
-// the capture all the same, and answers 401 to the second end.
+// Ends the driver's capture. A capture that the driver found broken has also ended, without a
+// graph. After any other error it may still be open, so it is ended once more. An H100 reports 908
+// if another thread ends it, ends the capture nevertheless, and returns 401 to the second end.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
   const auto over = [&](Status got) {
@@ -71,20 +71,20 @@ void CudaStream::do_prepare_capture() {
 void CudaStream::do_begin_capture(Capture& capture) {
   const Enter enter(driver_, device_.context);
   raw_->before_capture = mark(*raw_);
-  // Had before it begins: what is left of it has to end, whatever comes.
+  // Made before the capture begins, because the rest of the capture must end in any case.
   decltype(capture.abandoned) abandoned = [raw = raw_](const Capture::Members& members) {
     Driver& driver = raw->device.driver;
     GraphHandle graph = nullptr;
     if (!driver.ends_broken_captures)
       for (auto& [member, frontier] : members) join(*raw, *member);
     end_in_driver(*raw, graph);
-    // Another thread than the one that began it cannot end it at all: the stream goes with its
-    // capture, and at once, for the streams that joined are free behind this.
+    // Only the thread that began a capture can end it. Otherwise the stream is destroyed with its
+    // capture, and at once, because the streams that joined are free after this.
     if (raw->capture_stuck) raw->destroy();
     if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
     driver.open_captures.fetch_sub(1);
   };
-  // Counted before it begins: no thread asks for events any more.
+  // Counted before it begins, so that no thread queries events from here on.
   driver_.open_captures.fetch_add(1);
   try {
     driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
@@ -98,7 +98,7 @@ void CudaStream::do_begin_capture(Capture& capture) {
 Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
                                       const std::vector<Ref<CaptureMembership>>& unjoined) {
   GraphHandle handle = nullptr;
-  // Also where the driver would free the streams that were left out: no document promises it.
+  // Done also if the driver would free the unjoined streams, because no document promises that.
   if (!driver_.ends_broken_captures || !capture->invalid)
     for (auto& member : unjoined) join(*raw_, *member);
   const Status got = end_in_driver(*raw_, handle);
@@ -114,9 +114,9 @@ Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
   return graph;
 }
 
-// A stream that lives long does not keep an event for a capture that is over.
+// Drops the event of a capture that has ended, which a long-lived stream would keep.
 void CudaStream::do_capture_over() {
-  std::shared_ptr<Mark> mark;  // goes without the lock
+  std::shared_ptr<Mark> mark;  // freed without the lock
   std::lock_guard guard(membership()->lock);
   if (!membership()->open() && !raw_->capture_stuck) mark.swap(raw_->before_capture);
 }

@@ -1,4 +1,4 @@
-// CUDA's and ROCm's devices: what they are, and what is loaded on them.
+// CUDA's and ROCm's devices, and the kernels and libraries loaded on them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,12 +21,14 @@ CudaDevice::CudaDevice(Driver& driver, int index)
             give_back(this->driver.call.mem_free_host, static_cast<void*>(at));
           }) {
   driver.check(driver.call.device_get, &id, index);
-  // Waiting threads sleep. Not possible once another library uses the context: then it has chosen.
+  // Waiting threads sleep. This cannot be set once another library uses the context, which has then
+  // chosen.
   unsigned flags = 0;
   int active = 0;
   if (driver.call.primary_context_get_state(id, &flags, &active) == status::success && !active)
     driver.call.primary_context_set_flags(id, sched_blocking_sync);
-  // Retained for the life of the process: the last release would reset what others share.
+  // Retained for the life of the process, because the last release would reset the context that
+  // other libraries share.
   driver.check(driver.call.primary_context_retain, &context, id);
   int processors = 1;
   if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) ==
@@ -38,7 +40,7 @@ CudaDevice::CudaDevice(Driver& driver, int index)
     return driver.call.device_get_attribute(&value, which, id) == status::success ? value : 0;
   };
   capability_ = 10 * attribute(attribute_cc_major) + attribute(attribute_cc_minor);
-  // Windows has one beneath WSL, whatever the attribute says.
+  // Under WSL, Windows has a watchdog even if the attribute is 0.
   watchdog_ = attribute(attribute_kernel_exec_timeout) != 0 || access("/dev/dxg", F_OK) == 0;
   description_ = describe(driver, id);
   no_managed_ = why_not_managed();
@@ -63,13 +65,13 @@ MemoryInfo CudaDevice::memory_info() {
   const RelaxedCaptureMode relaxed(driver);
   size_t free = 0, total = 0;
   driver.check(driver.call.mem_get_info, &free, &total);
-  // What is kept, or waits to go back, can be had.
+  // Memory that is kept, or waits to be freed, counts as free.
   return {total, std::min<uint64_t>(total, free + blocks_.counts().bytes + waiting_bytes_.load())};
 }
 
 // ---- what is loaded -----------------------------------------------------------------------------
 
-// Under load_lock_: the first image the driver takes, and every function of it.
+// Loads the first image that the driver accepts, and all its functions. Under load_lock_.
 void CudaDevice::load() {
   if (loaded_) return;
   loaded_ = true;
@@ -97,7 +99,7 @@ void CudaDevice::load() {
     Function function = nullptr;
     if (driver.call.module_get_function(&function, module, kernel.name) != status::success)
       continue;
-    // Loaded now: a capture must not be the first to need it.
+    // Loaded now, so that a capture is not the first to need it.
     if (driver.call.func_load) driver.call.func_load(function);
     functions_[kernel.name] = function;
   }
@@ -143,7 +145,8 @@ void CudaDevice::prepare() {
   if (driver.call.graph_upload && !uploads_) uploads_ = create_stream(0);
 }
 
-// Drivers fill memory by kernels of their own, which they may load as late as any.
+// Fills and copies once, because drivers use their own kernels for this and may load them at the
+// first use.
 void CudaDevice::fill_once() {
   try {
     const Ref<Memory> memory = scratch(64);
@@ -160,7 +163,7 @@ void CudaDevice::fill_once() {
     driver.check(driver.call.memcpy_dtod_async, at->on_device, at->on_device + 32, size_t(32), own);
     driver.check(driver.call.stream_synchronize, own);
   } catch (const Error&) {
-    // Whoever needs it is told.
+    // The first call that needs it gets the error.
   }
 }
 

@@ -1,4 +1,4 @@
-// CUDA's and ROCm's devices, and their memory as the driver sees it.
+// CUDA's and ROCm's devices, and their memory by the driver's addresses.
 #pragma once
 #include <map>
 #include <memory>
@@ -31,19 +31,19 @@ class CudaDevice final : public GpuDevice {
   DeviceId id = 0;
   Context context = nullptr;
 
-  // The kernel's function; throws when this device cannot run our kernels, with the reason.
+  // Returns the kernel's function. Throws, with the reason, if this device cannot run our kernels.
   Function function(const Kernel& kernel);
-  // Everything a capture may need and must not load itself: kernels, BLAS. What cannot be loaded
-  // says so when it is used.
+  // Loads everything that a capture may need and must not load itself: kernels, BLAS. A failed load
+  // is reported at the first use.
   void prepare() override;
   unsigned max_blocks() const { return max_blocks_; }
-  // Of CUDA's devices: 90 for 9.0.
+  // Returns the compute capability of CUDA's devices: 90 for 9.0.
   int capability() const { return capability_; }
-  // On the device's own stream, which nothing waits for but new memory.
+  // Launches on the device's own stream, for which only new memory waits.
   void launch_on_own(Launch&& launch);
 
-  // For destructors; see Unreturned. A device that is lost has told already, and took everything
-  // with it; so has a driver that shut down.
+  // Frees a driver's object, for destructors. See Unreturned. Errors of a lost device or of a
+  // driver that shut down are ignored, because they were reported before and everything is freed.
   template <class... P, class... A>
   void give_back(const Call<Status(P...)>& entry, A... arguments) {
     driver.unreturned.give_back([this, &entry, arguments...] {
@@ -56,19 +56,18 @@ class CudaDevice final : public GpuDevice {
       }
     });
   }
-  // Null when matrix products run on our own kernel.
+  // Returns null if matrix products run on our own kernel.
   Blas* blas();
-  // Whether an event that a graph records counts as done, from its launch until it is recorded,
-  // because it was recorded before: no document says what a driver answers. Found out once, before
-  // the first capture.
+  // Measures, once before the first capture, whether an event that a graph records counts as done
+  // between the launch and its record because it was recorded before. No document specifies this.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
-  // What graphs are uploaded on; null before the first capture.
+  // Returns the stream on which graphs are uploaded, or null before the first capture.
   Ref<RawStream> upload_stream();
   // Lets peers reach this device's memory, once.
   void reach(CudaDevice& peer);
-  // Memory that nothing touches any more: kept for the next scratch() when `room` is that of a
-  // block, else the driver's again.
+  // Takes memory that no work touches. It is kept for the next scratch() if `room` is that of a
+  // block, and otherwise returned to the driver.
   void put_back(Retired::Place place, DevicePtr at, size_t room);
 
  protected:
@@ -88,13 +87,14 @@ class CudaDevice final : public GpuDevice {
   void load();
   void fill_once();
   void free_when_idle(Retired::Place place, DevicePtr at, size_t bytes);
-  // `make()` of what the driver gave, which goes back where there is no memory for what keeps it.
+  // Returns `make()` for memory of the driver, which is freed again if the object that keeps it
+  // cannot be made.
   template <class Make>
   Ref<Memory> keeping(DevicePtr at, size_t room, Make&& make);
   void zero(DevicePtr address, size_t bytes);
   std::string why_not_managed() const;
   uint8_t* allocate_staging(size_t room);
-  // From the driver: `room` bytes, of which `bytes` were asked for; see reclaim().
+  // Allocates `room` bytes from the driver, of which `bytes` were requested. See reclaim().
   template <class... P, class... A>
   DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
                    A... arguments);
@@ -103,7 +103,7 @@ class CudaDevice final : public GpuDevice {
   int capability_ = 0;
   bool watchdog_ = false;
   std::once_flag learnt_, filled_;
-  std::atomic<uint64_t> waiting_bytes_{0};  // that go back to the driver when nothing runs
+  std::atomic<uint64_t> waiting_bytes_{0};  // returned to the driver when no work runs
   std::atomic<bool> early_events_{false};
   std::string description_, no_managed_;
   Ref<Stream> own_;      // for zeroing new memory
@@ -117,13 +117,13 @@ class CudaDevice final : public GpuDevice {
   std::unique_ptr<Blas> blas_;
   std::string products_ = "Hotslot's own kernel";
   std::set<int> peers_;
-  // Streams alive, and closed ones whose work may still run; guarded by streams_lock_.
+  // Open streams, and closed ones whose work may still run. Guarded by streams_lock_.
   struct Live {
     Ref<RawStream> raw;
     std::weak_ptr<CaptureMembership>
-        membership;  // expired: the stream is closed, and no thread enqueues any more
+        membership;  // expired: the stream is closed, so no thread enqueues
   };
-  // Of all the driver's devices.
+  // Returns the streams of all the driver's devices.
   static std::vector<Live> live(Driver& driver);
   std::mutex streams_lock_;
   std::vector<Live> streams_;
@@ -131,7 +131,7 @@ class CudaDevice final : public GpuDevice {
   Staging staging_;
 };
 
-// Memory as the driver sees it: kernels take `on_device`, copies `address`.
+// Memory by the driver's addresses: kernels take `on_device`, and copies take `address`.
 class CudaMemory : public Memory {
  public:
   CudaMemory(CudaDevice& device, uint8_t* address, size_t bytes, bool host, DevicePtr on_device,
@@ -141,11 +141,11 @@ class CudaMemory : public Memory {
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device); }
 };
 
-// One line about a device, for lists.
+// Returns a one-line description of a device, for lists.
 std::string describe(const Driver& driver, DeviceId id);
 
-// The family's objects for a driver that was found; `find` and `open` of cuda/find.cpp and
-// hip/find.cpp end here.
+// Find and open the devices of a driver that was found. `find` and `open` of cuda/find.cpp and
+// hip/find.cpp call them.
 Family::Found found_devices(Driver& driver);
 Ref<Device> open_device(Driver& driver, int index);
 

@@ -1,4 +1,4 @@
-// What the driver says: its refusals in words.
+// The driver's errors as text.
 #include "device/cuda/driver.hpp"
 
 #include <cstring>
@@ -12,7 +12,7 @@ struct Known {
   Status status;
   const char* name;
 };
-// One name per number on both families; other numbers carry the driver's own.
+// One name per number on both families. Other numbers have the driver's name.
 constexpr Known known[] = {{1, "INVALID_VALUE"},
                            {2, "OUT_OF_MEMORY"},
                            {3, "NOT_INITIALIZED"},
@@ -68,7 +68,7 @@ const char* advice_for(const Driver& driver, Status status) {
 
 }  // namespace
 
-// What NVIDIA's documentation, and those who met these, say of a machine that is not set up.
+// Advice for a machine that is not set up, from NVIDIA's documentation and users' reports.
 const char* setup_advice(Status status) {
   switch (status) {
     case 46:

@@ -1,5 +1,4 @@
-// CUDA's driver, and ROCm's, which is the same machinery over another table of calls
-// (hip/find.cpp).
+// CUDA's driver, and ROCm's, which is the same code with another table of calls (hip/find.cpp).
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -17,7 +16,7 @@ namespace hotslot::cuda {
 
 class CudaDevice;
 
-// Nothing on the device survives these.
+// Returns whether the status means that the device's context is lost.
 constexpr bool loses_context(Status status) {
   switch (status) {
     case 214:  // uncorrectable ECC error
@@ -27,7 +26,7 @@ constexpr bool loses_context(Status status) {
     case status::launch_timeout:
     case 709:  // the primary context was reset
     case 710:  // assertion in a kernel
-    case 721:  // tensor memory of a kernel was not given back
+    case 721:  // tensor memory of a kernel was not released
     case 810:  // the client of a shared context was ended
       return true;
     default:
@@ -35,7 +34,7 @@ constexpr bool loses_context(Status status) {
   }
 }
 
-// For a status that says how the machine is set up, on CUDA: what helps; null for others.
+// Returns advice for a CUDA status that is about the machine's setup, and null for others.
 const char* setup_advice(Status status);
 
 // An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process,
@@ -43,20 +42,20 @@ const char* setup_advice(Status status);
 struct Driver {
   const char* family;
   const char* submitter;
-  const char* context_lost;  // advice for an error that nothing on this device survives
+  const char* context_lost;  // advice for an error that loses the context
   Table call;
   Library library;
   int version = 0;
-  // What to load kernels from: the first that the driver takes.
+  // Images of the kernels. The first that the driver accepts is loaded.
   std::vector<KernelImage> images;
-  // False: asking for events fails while any thread captures, so no thread asks then.
+  // False: querying events fails while any thread captures, so no thread queries then.
   bool polls_in_capture = true;
-  // False: a capture that the driver refuses to end is still open.
+  // False: a capture that the driver fails to end is still open.
   bool ends_broken_captures = true;
   std::string version_text;
 
   std::atomic<int> open_captures{0};
-  std::vector<Ref<CudaDevice>> devices;  // opened ones, for good; guarded by `lock`
+  std::vector<Ref<CudaDevice>> devices;  // opened and never removed; guarded by `lock`
   std::mutex lock;
   Retired retired{[this] { return marks(); }, [this] { return idle(); }};
   Unreturned unreturned;
@@ -69,50 +68,50 @@ struct Driver {
       refuse(entry.name, status);
   }
   bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
-  // A mark behind everything that streams of this family have been given so far. Lets go of closed
-  // streams that are idle.
+  // Returns marks after all work enqueued so far on streams of this family. Frees closed streams
+  // that are idle.
   Marks marks();
-  // Nothing that streams of this family have been given so far is left to do. Asks, and enqueues
-  // nothing.
+  // Returns whether all work enqueued so far on streams of this family is done. It only queries,
+  // and enqueues nothing.
   bool idle();
-  // Gives back what was let go and is idle now, closed streams too.
+  // Frees retired resources that are idle now, including closed streams.
   void sweep() {
     Marks unused;
     if (Retired::may_sweep() && has_closed_streams()) retired.mark(unused);
     retired.sweep();
   }
-  // The same, and offers again what the driver would not take.
+  // Sweeps, and tries again to free what the driver failed to free.
   void tidy() {
     sweep();
     if (Retired::may_sweep()) unreturned.offer_again();
   }
   bool has_closed_streams();
 
-  // Managed memory: `where` is a device's index, or on_cpu. Each in whichever form this driver has
-  // it.
+  // Managed memory: `where` is a device's index, or on_cpu. Each uses the signature that this
+  // driver has.
   void prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const;
   void advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const;
   DeviceId id_of(int where) const;
 };
 
-// The driver's state of the calling thread, known in threads that run this library's code alone: no
-// call asks for it.
+// The driver's state of the calling thread. In threads that run only this library's code it is
+// known without a call.
 struct OwnThreadState {
   const Driver* driver = nullptr;
   Context context = nullptr;
-  // How many scopes of Enter the thread is in.
+  // The number of scopes of Enter that the thread is in.
   int depth = 0;
-  // The driver whose capture mode is relaxed in this thread, for good.
+  // The driver whose capture mode is permanently relaxed in this thread.
   const Driver* relaxed = nullptr;
 };
-// Null in other threads.
+// Returns null in other threads.
 inline OwnThreadState* own_thread_state() {
   static thread_local OwnThreadState state;
   return is_own_thread ? &state : nullptr;
 }
 
-// Makes the device's context current for a scope. Another library's context is put back, and that
-// of a scope around this one; a thread without one keeps ours.
+// Makes the device's context current for a scope. The end of the scope restores the context of
+// another library or of an enclosing scope. A thread without one keeps ours.
 class Enter {
  public:
   Enter(const Driver& driver, Context context) : driver_(&driver), own_(own_thread_state()) {
@@ -146,9 +145,10 @@ class Enter {
   bool changed_ = false;
 };
 
-// While another library captures in CUDA's global mode, a thread in any other than relaxed mode may
-// neither ask nor allocate, and would break that capture by trying. Our own rules come first, so
-// relaxing is safe; the thread's mode is put back, but where it runs our code alone.
+// Relaxes the thread's capture mode for a scope. While another library captures in CUDA's global
+// mode, a thread that is not in relaxed mode may neither query nor allocate, and would break that
+// capture. Relaxing is safe because our own rules come first. The mode is restored unless the
+// thread runs only our code.
 class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {

@@ -1,5 +1,5 @@
-// NVIDIA's driver: opened at run time, every call by the version whose signature was compiled,
-// whatever the driver offers beyond it.
+// Opens NVIDIA's driver at run time. Each call has the version whose signature was compiled, even
+// if the driver has a newer one.
 #include <cstdlib>
 
 #include "device/cuda/device.hpp"
@@ -13,7 +13,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Empty, or why the library is of no use.
+// Returns "", or the reason why the library is unusable.
 std::string resolve(Driver& driver) {
   const std::string& name = driver.library.name;
   const auto init = driver.library.symbol<Init>("cuInit");
@@ -39,7 +39,7 @@ std::string resolve(Driver& driver) {
   const auto find = [&](auto& entry, int version, bool required) {
     void* found = nullptr;
     int how = 0;
-    // A version beyond the driver's is an error there; for us it is missing.
+    // The lookup fails for a version newer than the driver's. Here the call counts as missing.
     if (lookup(entry.name, &found, version, lookup_legacy_stream, &how) != status::success)
       found = nullptr;
     entry.function = reinterpret_cast<decltype(entry.function)>(found);
@@ -75,9 +75,9 @@ Family::Found find() {
         {},
         "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer",
         false};
-  // Streams share what the driver opens of the hardware's queues, by default eight: work that has
-  // to wait keeps up whatever stands behind it there, of any stream. Read once, when the driver
-  // starts.
+  // Streams share the hardware queues that the driver opens, eight by default. Work that has to
+  // wait delays later work in its queue, of any stream. The driver reads this variable once, when
+  // it starts.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::string reason = resolve(found);
   if (!reason.empty()) return {{}, reason, false};

@@ -19,7 +19,7 @@ Ref<Exec> CudaGraph::instantiate() {
 }
 
 CudaExec::~CudaExec() {
-  // Replays may be under way: what they touch stays until they are over.
+  // Replays may be running, and the memory they touch stays until they end.
   device_.driver.retired.add(std::move(place_),
                              [raw = std::move(raw_), capture = std::move(capture_)] {});
 }
@@ -47,8 +47,8 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     lent_ = capture_->lent();
     upload();
   }
-  // Without the lock: marks take every membership's, and replays take a membership's lock before
-  // this one.
+  // Without the lock, because marks take every membership's lock, and replays take a membership's
+  // lock before this one.
   device_.driver.retired.add(std::move(place),
                              [old = std::move(old), before = std::move(before)] {});
   return got == status::success;
@@ -80,10 +80,10 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
   for (const Memory* memory : lent_) refuse_revoked(*memory, "graphLaunch");
   wait_for_last(stream);
   driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
-  // A stream that fails this early says so at its next call.
+  // If the record fails, the stream's next call reports it.
   driver.call.event_record(last_->handle, stream->handle);
   last_on_ = stream;
-  // What the graph records is the events' latest record from here on.
+  // From here on the graph's record is the latest record of each event.
   for (auto& node : capture_->nodes) {
     if (node.type != Work::record) continue;
     auto& event = static_cast<CudaEvent&>(*node.event);
@@ -95,8 +95,9 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
 
 namespace {
 
-// One graph that is busy for so long and then records an event that was recorded before. Nothing
-// where the graph was over before the driver was asked.
+// Runs a graph that is busy for `busy_us` and then records an event that was recorded before.
+// Returns whether the event counts as done too early, or nullopt if the graph may have ended before
+// the query.
 std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   const Driver& driver = device.driver;
   const auto& call = driver.call;
@@ -121,9 +122,9 @@ std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   const RawExec exec(graph);
   const uint64_t begin = now_ns();
   driver.check(call.graph_launch, exec.handle, stream->handle);
-  // An error is no answer: then it counts as told too early.
+  // An error of the query counts as done too early.
   const bool done = call.event_query(event.handle) != status::not_ready;
-  // A thread that was kept from running asked too late.
+  // A thread that was not scheduled in time has queried too late.
   const bool in_time = now_ns() - begin < uint64_t(busy_us) * 500;
   driver.check(call.stream_synchronize, stream->handle);
   if (done && !in_time) return {};
@@ -136,7 +137,7 @@ void CudaDevice::learn_graph_events() {
   std::call_once(learnt_, [this] {
     early_events_.store(true);
     try {
-      // In a thread that captures nothing.
+      // Runs in a thread without a capture.
       std::thread elsewhere([this] {
         driver.open_captures.fetch_add(1);
         try {
@@ -145,13 +146,13 @@ void CudaDevice::learn_graph_events() {
             early = seen_early(*this, busy_us);
           early_events_.store(early.value_or(true));
         } catch (const std::exception&) {
-          // It stays the careful answer.
+          // The value stays true, the safe one.
         }
         driver.open_captures.fetch_sub(1);
       });
       elsewhere.join();
     } catch (const std::system_error&) {
-      // No thread is to be had: likewise.
+      // No thread could be started, so the value stays true.
     }
   });
 }

@@ -1,10 +1,10 @@
-// CUDA's and ROCm's graphs: the driver's own, with the capture that holds what they touch.
+// CUDA's and ROCm's graphs: the driver's graph, with the capture that holds the memory it touches.
 #pragma once
 #include "device/cuda/stream.hpp"
 
 namespace hotslot::cuda {
 
-// A driver's graph is not for several threads at once: `lock` is held while it is read.
+// A driver's graph must not be used by several threads at once, so `lock` is held while it is read.
 class RawGraph {
  public:
   RawGraph(CudaDevice& device, GraphHandle handle) : device(device), handle(handle) {}
@@ -40,7 +40,7 @@ class CudaGraph final : public Graph {
   RawGraph raw;
 };
 
-// Refuses work on memory whose thread has ended.
+// Throws for work on memory whose thread has ended.
 void refuse_revoked(const Memory& memory, const char* call);
 
 class CudaExec final : public Exec {
@@ -61,18 +61,19 @@ class CudaExec final : public Exec {
 
  private:
   bool pending() const;
-  // Replays run one at a time, whatever streams they are on: the driver sees to that for one exec
-  // of its own at most, and an update may have made another. A stream that is gone was idle, and
-  // another stream's failure is its own. Work on one stream keeps its order without a wait.
+  // Makes `stream` wait for the last replay, so that replays run one at a time on all streams. The
+  // driver orders only replays of the same exec, and an update may have made another. A destroyed
+  // stream was idle, and another stream's error stays there. Work on one stream keeps its order
+  // without a wait.
   void wait_for_last(const Ref<RawStream>& stream);
-  // The driver copies the graph to the device, which the first replay would do otherwise: 120 µs of
-  // it on an H100. Replays wait for it as for a replay. Does nothing where the driver cannot or
-  // while a capture is open; a failure leaves it to the first replay. Under the lock.
+  // Copies the graph to the device, which the first replay would do otherwise (120 µs of it on an
+  // H100). Replays wait for it as for a replay. Does nothing if the driver cannot upload or while a
+  // capture is open. If it fails, the first replay copies the graph. Under the lock.
   void upload();
 
   CudaDevice& device_;
   std::mutex lock_;
-  // Behind the latest replay.
+  // Recorded after the latest replay.
   const std::shared_ptr<RawEvent> last_ = std::make_shared<RawEvent>(device_, false);
   std::weak_ptr<RawStream> last_on_;
   Ref<RawExec> raw_;

@@ -7,7 +7,7 @@
 namespace hotslot::cuda {
 namespace {
 
-// The parameters of an entry in a PTX text, by their bytes; nothing where the text has no such
+// Returns the bytes of each parameter of an entry in a PTX text, or nullopt if the text lacks the
 // entry.
 std::optional<std::vector<int>> entry_parameters(const std::string& text, const std::string& name) {
   const std::string wanted = ".entry " + name;
@@ -64,7 +64,7 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
   std::string reason;
   for (auto& image : request.images) {
     check_ptx(request, image);
-    // A text is read up to its end, which a string has.
+    // The driver reads a text up to its zero byte, which c_str() has.
     const Status got = call.module_load_data(&module_, image.bytes.c_str());
     if (got == status::success) break;
     module_ = nullptr;
@@ -90,7 +90,7 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
         throw argument("kernels '", request.name, "': the image has no kernel '", declared.name,
                        "'");
       }
-      // Loaded now: a capture must not be the first to need it.
+      // Loaded now, so that a capture is not the first to need it.
       if (call.func_load) call.func_load(function);
       functions_.push_back(function);
     }

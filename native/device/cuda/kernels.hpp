@@ -6,7 +6,7 @@
 
 namespace hotslot::cuda {
 
-// Unloaded once the device is idle: what was enqueued may still run.
+// Unloaded once the device is idle, because enqueued work may still run.
 class CudaKernels final : public KernelModule {
  public:
   CudaKernels(CudaDevice& device, const ModuleRequest& request);
@@ -20,25 +20,25 @@ class CudaKernels final : public KernelModule {
   Retired::Place place_;
 };
 
-// What a library that compiles at run time is called, and how it is asked: NVRTC's interface, which
-// hiprtc repeats.
+// The names of a library that compiles at run time, and of its functions. Both have NVRTC's
+// interface.
 struct RuntimeCompiler {
   const char* name;
   std::vector<const char*> libraries;
   const char* variable;  // of the environment: another library
   const char* prefix;    // of its functions
-  const char* code;      // what it calls an image: 'PTX', 'Code'
-  const char* missing;   // what to do where there is none
+  const char* code;      // its name for an image: 'PTX', 'Code'
+  const char* missing;   // advice if the library is missing
 };
 extern const RuntimeCompiler nvrtc, hiprtc;
 
-// The source as an image for a device of this compute capability (0: for the thread's current
-// device). Throws UNAVAILABLE where the library is missing, COMPILE with its log where it finds
-// fault.
+// Returns the source as an image for a device of this compute capability (0: for the thread's
+// current device). Throws UNAVAILABLE if the library is missing, and COMPILE with its log if it
+// reports errors.
 std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& request, int capability);
 
-// Throws where a PTX text has not the kernels as declared: pointers and whole numbers of 8 bytes,
-// then reals of 4. Another image is the driver's to judge.
+// Throws if a PTX text lacks a kernel as declared: pointers and whole numbers of 8 bytes, then
+// reals of 4. The driver checks other images.
 void check_ptx(const ModuleRequest& request, const ModuleImage& image);
 
 }  // namespace hotslot::cuda

@@ -1,5 +1,5 @@
-// Memory of CUDA's and ROCm's devices: their own, managed, and the host's that they copy from and
-// to.
+// Memory of CUDA's and ROCm's devices: device memory, managed memory, and host memory that they
+// copy from and to.
 #include <algorithm>
 
 #include "device/cuda/stream.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 class DeviceMemory final : public CudaMemory {
  public:
-  // `whole`: where what the driver gave begins, if that is not `at`.
+  // `whole`: the begin of the driver's allocation, if it is not `at`.
   DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0,
                bool managed = false, DevicePtr whole = 0)
       : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at, HostKind::pageable,
@@ -29,7 +29,7 @@ class DeviceMemory final : public CudaMemory {
   Retired::Place place_;
 };
 
-// Whole pages of any system: prefetches and advice go by pages.
+// Whole pages of any system, because prefetches and advice apply to pages.
 constexpr size_t managed_grain = 64 << 10;
 
 }  // namespace
@@ -56,7 +56,7 @@ DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call,
   return at;
 }
 
-// Waits: new memory is zero before any stream can touch it.
+// Zeroes new memory and waits, so that it is zero before any stream can touch it.
 void CudaDevice::zero(DevicePtr at, size_t bytes) {
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
@@ -98,7 +98,7 @@ void CudaDevice::put_back(Retired::Place place, DevicePtr at, size_t room) {
   if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(std::move(place), at, room);
 }
 
-// What waits is as good as free: who needs it gets it, see reclaim().
+// Memory that waits counts as free, because an allocation that needs it gets it. See reclaim().
 void CudaDevice::free_when_idle(Retired::Place place, DevicePtr at, size_t bytes) {
   waiting_bytes_.fetch_add(bytes);
   driver.retired.when_idle(std::move(place), bytes, [this, at, bytes] {
@@ -178,7 +178,7 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   };
   DevicePtr whole = ask(0), at = whole;
   if (whole % managed_grain != 0) {
-    // It shares pages with what is beside it, and what is said of a page is said of both.
+    // It shares pages with other memory, and advice for a page would apply to both.
     free_when_idle(Retired::Place::if_any(), whole, 0);
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;

@@ -1,4 +1,4 @@
-// The driver's streams and events, and the marks that tell what may still be touched.
+// The driver's streams and events, and the marks that show when no work touches memory.
 #include "device/cuda/raw.hpp"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace hotslot::cuda {
 namespace {
 
-// What the answer to a query says about work: only success, and the loss of everything, mean that
-// none is left. Any other error is no answer.
+// Returns whether a query's status means that no work is left. Only success and the loss of the
+// context do. Other errors say nothing about the work.
 bool nothing_left(Status status) {
   return status == status::success || loses_context(status) || status == status::deinitialized ||
          status == status::invalid_context;
@@ -32,8 +32,8 @@ bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle han
   }
 }
 
-// A stream that is gone was idle; its events are not asked any more, because HIP would look at the
-// stream.
+// A mark by an event. A destroyed stream was idle. Its events are not queried, because HIP would
+// access the stream.
 class EventMark final : public Mark {
  public:
   EventMark(std::unique_ptr<RawEvent> event, RawStream& raw)
@@ -41,7 +41,7 @@ class EventMark final : public Mark {
   bool passed() override {
     const auto on = on_.lock();
     if (!on) {
-      final_status_->load();  // orders what the stream's work wrote before this
+      final_status_->load();  // orders the stream's writes before this
       return true;
     }
     return asked(event_->device, event_->device.driver.call.event_query, event_->handle);
@@ -53,7 +53,7 @@ class EventMark final : public Mark {
   const Ref<std::atomic<Status>> final_status_;
 };
 
-// Where no event could be had: passed when the stream is seen idle, however much later that is.
+// A mark without an event. It has passed when the stream is seen idle, even if that is much later.
 class StreamMark final : public Mark {
  public:
   explicit StreamMark(const RawStream& raw) : device_(raw.device), handle_(raw.handle) {}
@@ -85,7 +85,7 @@ std::shared_ptr<Mark> mark(RawStream& raw) {
   }
 }
 
-// Copies: last references go without a lock.
+// Returns copies, so that last references are dropped without a lock.
 std::vector<CudaDevice::Live> CudaDevice::live(Driver& driver) {
   std::vector<Live> all;
   std::lock_guard guard(driver.lock);
@@ -101,7 +101,7 @@ bool Driver::idle() {
     const Ref<CaptureMembership> membership = weak.lock();
     std::unique_lock<decltype(membership->lock)> guard;
     if (membership) guard = std::unique_lock(membership->lock);
-    // A stream in a capture cannot be asked.
+    // A stream in a capture cannot be queried.
     const bool captures = raw->capture_stuck || (membership && membership->open());
     if (captures ? raw->before_capture && !raw->before_capture->passed()
                  : !asked(raw->device, call.stream_query, raw->handle))
@@ -149,7 +149,7 @@ RawStream::~RawStream() { destroy(); }
 
 void RawStream::destroy() {
   if (destroyed_.exchange(true)) return;
-  // A mark asks this very stream: it cannot go.
+  // A mark queries this stream, so it cannot be destroyed.
   if (irreplaceable)
     release([this] {
       throw std::runtime_error(

@@ -16,7 +16,7 @@ bool is_product(const Kernel& kernel) {
   return !kernel.module && std::strcmp(kernel.name, "gemm") == 0;
 }
 
-// Eight bytes are more than the driver can set, unless both halves are alike.
+// The driver cannot set patterns of eight bytes, unless both halves are equal.
 bool halves_alike(const Work& fill) {
   return fill.pattern_bytes == 8 && uint32_t(fill.pattern) == uint32_t(fill.pattern >> 32);
 }
@@ -43,8 +43,8 @@ CudaStream::CudaStream(CudaDevice& device, const Ref<RawStream>& raw)
 }
 
 CudaStream::~CudaStream() {
-  // Its work goes on; a product may still use its workspace, which is let go like all memory. An
-  // idle stream goes at once.
+  // Its work continues. A product may still use its workspace, which is retired like all memory. An
+  // idle stream is destroyed at once.
   leave_captures();
   workspace_.reset();
   captured_workspace_.reset();
@@ -61,7 +61,7 @@ void CudaStream::do_check(const char* call) {
 
 // ---- work ---------------------------------------------------------------------------------------
 
-// Kernels and fills go by the device's own address of the memory.
+// Throws for memory that kernels and fills cannot use by the device's own address.
 void CudaStream::require_reachable(const Span& span, const char* call) const {
   const CudaMemory& memory = memory_of(span);
   if (span.bytes == 0) return;
@@ -102,9 +102,8 @@ void CudaStream::do_prepare(Work& work, const char* call) {
   }
 }
 
-// A copy out of host memory that is not pinned is made by the call, so that the driver need not
-// make one in its stream's turn and keep the caller until then. Here the room for it is had; see
-// do_work.
+// Allocates staging for a copy from host memory that is not pinned. Then `do_work` copies into it
+// within the call, because the driver would block the caller until the stream reaches its own copy.
 void CudaStream::stage(Work& work) {
   const Memory& from = *work.from.memory;
   if (!from.host || from.host_kind != HostKind::pageable || work.to.memory->host ||
@@ -113,13 +112,13 @@ void CudaStream::stage(Work& work) {
   try {
     work.launch.spans = {{device_.allocate_host(work.from.bytes), 0, work.from.bytes}};
   } catch (const Error&) {
-    // No pinned memory at all: the driver copies as it can.
+    // Without pinned memory the driver copies by itself.
   }
 }
 
 void CudaStream::do_work(Work&& work, const char* call) {
-  // Under the lock: a revocation puts its marks under it too, and either finds this work or is
-  // found here.
+  // Under the lock, which a revocation also takes for its marks. Either its marks come after this
+  // work, or this check finds the revocation.
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   if (work.type == Work::copy && !work.launch.spans.empty()) {
     Span staging = std::move(work.launch.spans[0]);
@@ -177,8 +176,8 @@ void CudaStream::issue_copy(const Span& to, const Span& from) {
                            here.context, to.bytes, raw_->handle);
     }
   }
-  // Managed memory, host memories, another device's and the host's: there is one address space, and
-  // the driver finds out.
+  // For managed memory, host to host, and host to another device, the driver finds the direction
+  // from the address.
   const auto at = [](const Span& span) {
     return memory_of(span).host ? DevicePtr(span.address()) : on_device(span);
   };
@@ -207,8 +206,8 @@ void CudaStream::issue_fill(const Work& work) {
                 raw_->handle);
 }
 
-// Of matrix products: each capture has one of its own, since its graph may run beside whatever the
-// stream does next.
+// Returns the workspace of matrix products. Each capture has its own, because its graph may run
+// while the stream does other work.
 Ref<Memory> CudaStream::workspace() {
   Ref<Capture> capture;
   {
@@ -232,7 +231,7 @@ void CudaStream::issue_kernel(const Work& work) {
                        pointers[1], pointers[2], work.from.bytes);
 }
 
-// Arguments in the kernel's order: pointers, whole numbers, reals as floats.
+// Launches a kernel. Its arguments are pointers, whole numbers, then reals as floats.
 void CudaStream::run(const Kernel& kernel, const KernelArgs& args,
                      const std::vector<DevicePtr>& pointers, const Reach& output) {
   const auto blocks =
@@ -279,10 +278,10 @@ void CudaStream::do_captured_record(Event& event) {
                 raw_->handle);
 }
 
-// An error takes the whole context, or stays on its stream: waiting passes none on.
+// Waiting passes no error on, because an error loses the whole context or stays on its stream.
 void CudaStream::do_wait(Event& each, bool) {
   auto& event = static_cast<CudaEvent&>(each);
-  if (event.recorded && event.on_.expired()) return;  // its stream is gone, and was idle
+  if (event.recorded && event.on_.expired()) return;  // its stream is destroyed, and was idle
   const Enter enter(driver_, device_.context);
   const RawEvent& point = event.behind_ ? *event.behind_ : event.raw_;
   driver_.check(driver_.call.stream_wait_event, raw_->handle, point.handle, 0u);
@@ -290,7 +289,7 @@ void CudaStream::do_wait(Event& each, bool) {
 
 void CudaStream::do_captured_wait(Event& event, bool joins) {
   const Enter enter(driver_, device_.context);
-  // What the stream was given before is no part of the capture, and has no other mark.
+  // Work enqueued before is outside the capture and has no other mark.
   if (joins) raw_->before_capture = mark(*raw_);
   driver_.check(driver_.call.stream_wait_event, raw_->handle,
                 static_cast<CudaEvent&>(event).raw_.handle, 0u);

@@ -16,11 +16,12 @@ class CudaEvent final : public Event {
  private:
   friend class CudaStream;
   friend class CudaExec;
-  // Recorded on this stream, outside captures or by a replay, whose end is then what others wait
-  // for where the driver tells of an event in a graph too early. Under the mark's lock.
+  // Notes a record on this stream, outside captures or by a replay. `behind` is the end of the
+  // replay, for which others wait if the driver reports events of graphs too early. Under the
+  // mark's lock.
   void note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind = nullptr);
-  // Where it was recorded last: a stream that is gone was idle. Whether that was seen done. Guarded
-  // by the mark's lock.
+  // The stream of the last record (a destroyed stream was idle), and whether the record was seen
+  // done. Guarded by the mark's lock.
   std::weak_ptr<RawStream> on_;
   Ref<std::atomic<Status>> final_status_;
   bool done_ = false;
@@ -61,7 +62,7 @@ class CudaStream final : public Stream {
   void issue_copy(const Span& to, const Span& from);
   void issue_fill(const Work& work);
   void issue_kernel(const Work& work);
-  // What a copy begins or ends at, as the driver tells its calls apart.
+  // The kinds of memory for which the driver has different copy calls.
   enum class Side : uint8_t { here, peer, host, managed };
   Side side_of(const Span& span) const;
   Ref<Memory> workspace();

@@ -1,5 +1,5 @@
-// What devices with a driver of their own do alike: they need no help, ring no bell, and let go of
-// lent memory when they can.
+// The part that all devices with their own driver share: they need no help, ring no bell, and
+// release lent memory when they can.
 #pragma once
 #include <time.h>
 
@@ -16,11 +16,11 @@ class GpuDevice : public Device {
   void attend(Bell*) override {}
   void dismiss(Bell*) override {}
 
-  // What is enqueued from now on is refused. What was before has this long; after that the pages
+  // Makes later work on the memory fail. Work enqueued before has `ns` to end. After that the pages
   // stay pinned until it is done.
   void revoke(const Ref<Memory>& memory, uint64_t ns) override {
     memory->revoked.store(true);
-    // On a device that is never idle the driver has to wait for what runs.
+    // On a device that is never idle the driver has to wait for running work.
     constexpr uint64_t patience_ns = 50'000'000;
     const uint64_t begin = now_ns();
     while (!memory->release(now_ns() - begin >= patience_ns)) {
@@ -32,7 +32,7 @@ class GpuDevice : public Device {
 
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
-    // Where the process has cores beside its two busiest threads, one may look without pause for
+    // If the process has more than two cores, for its two busiest threads, this may spin for
     // longer.
     static const uint64_t spin_ns = IdleCores::cores() > 2 ? 200'000 : 20'000;
     sleep_exactly();
@@ -50,7 +50,7 @@ class GpuDevice : public Device {
     const timespec time{0, ns};
     nanosleep(&time, nullptr);
   }
-  // Again and again: what stands behind it may be new each time.
+  // Tries to release the memory repeatedly, because new work may have been enqueued each time.
   void release_later(const Ref<Memory>& memory, Retired::Place place) {
     retired_.add(std::move(place), [this, memory](Retired::Place again) {
       if (!memory->release(true)) release_later(memory, std::move(again));

@@ -1,6 +1,6 @@
-// Giving something back to a driver, which may refuse. Destructors cannot throw, and the caller
-// that closes has nothing left to close: the sentence is kept until JavaScript fetches it and
-// warns, the thing until the driver takes it.
+// Frees a driver's object, which may fail. Destructors cannot throw, and the caller has already
+// closed its object. So the error text is kept until JavaScript fetches it and warns, and the
+// object until the driver frees it.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -32,7 +32,7 @@ class ReleaseFailures {
   std::vector<std::string> texts_;
 };
 
-// False: `act` threw, and its sentence will be told.
+// Returns false if `act` threw, and keeps the error text for JavaScript.
 template <class F>
 bool release(F&& act) {
   try {
@@ -42,15 +42,15 @@ bool release(F&& act) {
     try {
       ReleaseFailures::instance().add(error.what());
     } catch (const std::bad_alloc&) {
-      // Untold.
+      // The error is not reported.
     }
     return false;
   }
 }
 
-// An offer throws what the driver says unless the driver takes the thing. A refusal may have had
-// nothing to do with the thing, so the offer is made a second time at once. False: refused twice,
-// and told.
+// Calls `offer`, which throws the driver's error unless the driver frees the object. The error may
+// be unrelated to the object, so the offer is made a second time at once. Returns false if both
+// failed, and keeps the second error for JavaScript.
 template <class Offer>
 bool offer_twice(Offer&& offer) {
   try {
@@ -61,15 +61,15 @@ bool offer_twice(Offer&& offer) {
   }
 }
 
-// What a driver refused twice. It is offered again, without another word, whenever its family
-// counts or looks for memory.
+// Objects that a driver failed twice to free. They are offered again, without another report,
+// whenever their family counts or looks for memory.
 class Unreturned {
  public:
   template <class Offer>
   void give_back(Offer offer) {
     if (!offer_twice(offer)) keep(std::move(offer));
   }
-  // Refused, and no memory to remember it by: it is lost.
+  // Keeps an offer. If memory for it runs out, the object is lost.
   template <class Offer>
   void keep(Offer offer) {
     try {
@@ -85,7 +85,7 @@ class Unreturned {
       std::lock_guard guard(lock_);
       offers.swap(offers_);
     }
-    // Without the lock: an offer may find more to give back.
+    // Without the lock, because an offer may free more objects.
     for (auto& offer : offers) {
       try {
         offer();

@@ -1,5 +1,5 @@
-// Memory as every GPU family handles it: host memory for staging, host memory that a caller lent,
-// and device memory that has run out. What the driver's calls are is the family's.
+// The memory handling that all GPU families share: host memory for staging, host memory that a
+// caller lent, and device memory that has run out. The family makes the driver's calls.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 
 namespace hotslot {
 
-// Again when there is no memory: first without what is kept for later, then also without what was
-// let go and is still in use; at last the driver is given what it may wait for. `allocate` is false
-// when there is no memory.
+// Retries an allocation that found no memory: first after freeing the cache, then after waiting for
+// retired memory and freeing memory for which the driver may wait. `allocate` returns false if it
+// found no memory.
 template <class Allocate, class Trim>
 bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   constexpr uint64_t reclaim_ns = 2'000'000'000;
@@ -29,11 +29,10 @@ bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   return allocate();
 }
 
-// Pinned host memory of the driver's own, for reads and writes of pageable arrays, used again and
-// again.
+// A cache of the driver's pinned host memory, for reads and writes of pageable arrays.
 class Staging {
  public:
-  // `allocate` throws when the driver has no such memory.
+  // `allocate` throws if the driver has no pinned memory left.
   Staging(Retired& retired, std::function<uint8_t*(size_t)> allocate,
           std::function<void(uint8_t*)> free)
       : retired_(retired), allocate_(std::move(allocate)), free_(std::move(free)) {}
@@ -42,12 +41,12 @@ class Staging {
     uint8_t* const kept = blocks_.take(room);
     return kept ? kept : allocate_(room);
   }
-  // Once nothing that was enqueued so far touches it.
+  // Returns memory to the cache once no work enqueued so far touches it.
   void give(Retired::Place place, uint8_t* at, size_t room) {
     retired_.add(std::move(place),
                  [this, at, room](Retired::Place next) { put(std::move(next), at, room); });
   }
-  // Nothing touches it.
+  // Returns memory that no work touches.
   void put(Retired::Place place, uint8_t* at, size_t room) {
     if (!blocks_.keep(at, room)) let_go(std::move(place), at, room);
   }
@@ -67,7 +66,7 @@ class Staging {
   Blocks<uint8_t*> blocks_{max_staging_bytes};
 };
 
-// Staging memory while a read or write has it. `Base` is the family's memory; `room` is what was
+// Staging memory that a read or write uses. `Base` is the family's memory, and `room` is the size
 // taken. See lend().
 template <class Base>
 class StagingMemory final : public Base {
@@ -77,7 +76,7 @@ class StagingMemory final : public Base {
       : Base(std::forward<Arguments>(base)...), staging_(staging), room_(room) {}
   ~StagingMemory() override { staging_.give(std::move(place_), this->address, room_); }
 
-  // `make(room, at)` of so many bytes that are taken for it.
+  // Returns `make(room, at)` for at least `bytes` bytes of staging.
   template <class Make>
   static Ref<Memory> lend(Staging& staging, size_t bytes, Make&& make) {
     const size_t room = staging.room_for(bytes);
@@ -96,25 +95,25 @@ class StagingMemory final : public Base {
   Retired::Place place_;
 };
 
-// The whole pages of registered memory are kept from child processes. Where they are shared
-// (gVisor, Linux before 5.9), this process's next write makes a copy of a page, and the device goes
-// on with the old one.
+// Keeps the whole pages of registered memory from child processes. If they were shared (gVisor,
+// Linux before 5.9), this process's next write would copy a page, and the device would continue
+// with the old one.
 inline void keep_from_children(void* address, size_t bytes, bool keep) {
   const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)),
                   begin = (uintptr_t(address) + page - 1) / page * page,
                   end = (uintptr_t(address) + bytes) / page * page;
-  // What is no memory of its own kind (a mapped file) may refuse: then it stays as it was.
+  // The call may fail for other kinds of memory (a mapped file), which then stays as it was.
   if (begin < end)
     madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
-// Host memory that a caller lent, as it is or pinned. It is the caller's again when the work that
-// was enqueued before the first release() is over, and nothing runs: a driver that unpins waits for
-// that. Never without release(): what still runs keeps the pages pinned, and pinned they stay.
+// Host memory that a caller lent, pinned or not. It is returned to the caller after the work that
+// was enqueued before the first release() has ended and nothing runs, because a driver that unpins
+// waits for that. Without release() the pages stay pinned, because running work may need them.
 template <class Base>
 class LentMemory final : public Base {
  public:
-  // `let_go` unpins the pages; empty where they are not pinned.
+  // `let_go` unpins the pages. It is empty if they are not pinned.
   template <class... Arguments>
   LentMemory(Retired& retired, std::function<void()> let_go, Arguments&&... base)
       : Base(std::forward<Arguments>(base)...), retired_(retired), let_go_(std::move(let_go)) {}

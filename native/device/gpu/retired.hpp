@@ -1,14 +1,14 @@
-// What was let go while the device may still touch it. A GPU's queued work holds no references:
-// instead, when the last reference to something goes, a mark is put behind everything enqueued so
-// far, and it is freed once all marks are passed. So enqueueing costs nothing, and closing never
-// waits.
+// Resources without references that the device may still touch. A GPU's queued work holds no
+// references. Instead, when the last reference to a resource is dropped, a mark is enqueued after
+// all work so far, and the resource is freed once all marks have passed. So enqueueing costs
+// nothing, and closing never waits.
 //
-// What goes back to the driver itself waits longer: until nothing runs at all. A driver that takes
-// memory back waits until its device is idle, and some let no other call in meanwhile (CUDA's under
-// a lock of the context).
+// A resource that is returned to the driver itself waits longer, until no work runs. A driver that
+// frees memory waits until its device is idle, and some block all other calls meanwhile (CUDA's
+// under a lock of the context).
 //
-// Letting go asks for no memory: a destructor cannot say that there is none. Whatever will be let
-// go brings its place.
+// Retiring allocates nothing, because a destructor cannot report that memory ran out. Each resource
+// brings its place.
 #pragma once
 #include <cstddef>
 #include <exception>
@@ -25,8 +25,8 @@
 
 namespace hotslot {
 
-// A point behind everything one stream had been given. An error counts as passed: nothing of that
-// stream runs any more.
+// A point after all work enqueued so far on one stream. An error counts as passed, because no work
+// of that stream runs then.
 class Mark {
  public:
   virtual ~Mark() = default;
@@ -44,15 +44,15 @@ class Retired {
   struct Each;
 
  public:
-  // Room for one thing that will be let go, had when the thing is made.
+  // Room for one resource that will be retired, allocated when the resource is made.
   class Place {
    public:
     Place();
     ~Place();
     Place(Place&&) noexcept;
     Place& operator=(Place&&) noexcept;
-    // Without one where there is no memory: what would wait for an idle device then goes back at
-    // once.
+    // Returns an empty place if memory runs out. A resource that would wait for an idle device is
+    // then freed at once.
     static Place if_any();
     explicit operator bool() const { return each_ != nullptr; }
 
@@ -62,11 +62,11 @@ class Retired {
     std::unique_ptr<Each> each_;
   };
 
-  // `mark` puts a mark behind everything enqueued so far, on every stream; `idle` only asks whether
-  // something runs.
+  // `mark` enqueues a mark after all work so far, on every stream. `idle` only queries whether work
+  // runs.
   Retired(std::function<Marks()> mark, std::function<bool()> idle)
       : mark_(std::move(mark)), idle_(std::move(idle)) {}
-  // False: no memory for marks.
+  // Returns false if memory for marks runs out.
   bool mark(Marks& marks) const {
     try {
       marks = mark_();
@@ -80,18 +80,19 @@ class Retired {
   // thread that holds such a lock or captures skips the sweep.
   static bool may_sweep() { return CaptureMembership::held() == 0 && !thread_captures(); }
 
-  // `free` runs once nothing enqueued so far is left: now, or in some later sweep, in whatever
-  // thread sweeps then. It must not throw, and may take the place for what comes next.
+  // Runs `free` once all work enqueued so far is done: now, or in a later sweep, in the thread that
+  // sweeps. It must not throw, and may take the place for a next step.
   template <class F>
   void add(Place place, F free);
 
-  // `give_back` runs once nothing runs on any stream: now, or in some later sweep; or by force().
-  // It must not throw. A device that is never idle is made to wait when there is this much for it.
+  // Runs `give_back` once no work runs on any stream, in a later sweep or by force(), or at once if
+  // `place` is empty. It must not throw. A device that is never idle has to wait if more than
+  // `max_waiting_bytes` are waiting.
   static constexpr size_t max_waiting_bytes = size_t(1) << 30;
   template <class F>
   void when_idle(Place place, size_t bytes, F give_back);
-  // Whether nothing runs on any stream, as far as is known. Threads that enqueue may change that at
-  // once.
+  // Returns whether no work runs on any stream, as far as is known. Threads that enqueue may change
+  // that at once.
   bool idle() const {
     try {
       return may_sweep() && idle_();
@@ -100,13 +101,13 @@ class Retired {
     }
   }
 
-  // Frees what can be freed; whether nothing is left that work may still touch.
+  // Frees what can be freed. Returns whether no resource is left that work may still touch.
   bool sweep();
-  // What waits for an idle device goes back now, whatever runs: the caller may have to wait until
-  // it is done.
+  // Frees the resources that wait for an idle device even if work runs. The caller may have to wait
+  // until that work is done.
   void force();
 
-  // Sweeps until nothing is left or `ns` are over.
+  // Sweeps until no resource is left or `ns` are over.
   void drain(uint64_t ns) {
     for (const uint64_t deadline = now_ns() + ns; !sweep() && now_ns() < deadline;) {
       const timespec nap{0, 50'000};
@@ -115,7 +116,7 @@ class Retired {
   }
 
  private:
-  // A closure that lies in its place, and runs once.
+  // A closure that is stored in its place and runs once.
   class Deed {
    public:
     template <class F>
@@ -235,7 +236,7 @@ inline bool Retired::sweep() {
       (passed(*each->marks) ? over : waiting_).push(std::move(each));
     nothing_left = waiting_.empty() && unmarked_.empty();
   }
-  // Without the lock: freeing may let go of more.
+  // Without the lock, because freeing may retire more resources.
   while (auto each = over.pop()) run(std::move(each));
   {
     std::lock_guard lock(mutex_);

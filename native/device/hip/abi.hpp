@@ -1,6 +1,6 @@
-// What Hotslot uses of the HIP runtime's binary interface. Most of it has CUDA's shape under
-// another name; the rest is declared here. test/abi proves both against HIP's headers wherever
-// those exist.
+// The part of the HIP runtime's binary interface that Hotslot uses. Most of it has CUDA's shape
+// under another name, and the rest is declared here. test/abi checks both against HIP's headers if
+// they are installed.
 #pragma once
 #include "device/cuda/abi.hpp"
 
@@ -15,8 +15,8 @@ using cuda::GraphNode;
 using cuda::Status;
 using cuda::StreamHandle;
 
-// Entry of cuda::Table, name in the runtime: what it takes and gives has the same sizes in the same
-// places.
+// Entry of cuda::Table, name in the runtime. Its parameters and result have the same sizes in the
+// same order.
 #define HOTSLOT_HIP_SAME(REQUIRED, OPTIONAL)                          \
   REQUIRED(device_get_count, hipGetDeviceCount)                       \
   REQUIRED(device_get, hipDeviceGet)                                  \
@@ -84,7 +84,7 @@ using cuda::StreamHandle;
         (GraphExecHandle, GraphHandle, GraphNode*, int*))
 
 enum : int { memcpy_default = 4 };
-// HIP numbers its attributes its own way.
+// HIP has its own numbers of attributes.
 enum Attribute : int {
   attribute_async_engine_count = 2,
   attribute_concurrent_managed_access = 9,

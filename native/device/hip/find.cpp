@@ -1,5 +1,5 @@
-// AMD's HIP runtime: a table of names over the CUDA implementation, and the places where it is not
-// CUDA.
+// AMD's HIP runtime: a table of names for the CUDA implementation, and the places where it differs
+// from CUDA.
 #include "device/hip/abi.hpp"
 
 #include <fstream>
@@ -16,12 +16,12 @@ struct Own {
 #undef HOTSLOT_ENTRY
 } own;
 
-// A device stands for its context, which HIP does not show: one more than its number, so that none
-// is null.
+// A device stands for its context, which HIP does not expose. The value is the device's number plus
+// one, so that it is never null.
 Context context_of(int device) { return reinterpret_cast<Context>(uintptr_t(device) + 1); }
 int device_of(Context context) { return int(reinterpret_cast<uintptr_t>(context) - 1); }
 
-// The exceptions in CUDA's form.
+// Sets the exceptions in CUDA's form.
 void adapt(cuda::Table& call) {
   const auto set = [](auto& entry, const char* name, auto function) {
     entry.name = name;
@@ -90,7 +90,7 @@ void adapt(cuda::Table& call) {
       });
 }
 
-// Empty, or why the library is of no use.
+// Returns "", or the reason why the library is unusable.
 std::string resolve(cuda::Driver& driver) {
   const Library& library = driver.library;
   std::string missing;
@@ -138,8 +138,8 @@ cuda::Driver& driver() {
   return driver;
 }
 
-// Code objects, one per processor: the driver takes its own and no other. HOTSLOT_HIP_KERNELS=path
-// names one built elsewhere.
+// Returns code objects, one per GPU architecture, because the driver accepts only its own.
+// HOTSLOT_HIP_KERNELS=path names one built elsewhere.
 std::vector<KernelImage> images() {
   std::vector<KernelImage> all;
   if (const char* path = std::getenv("HOTSLOT_HIP_KERNELS"); path && *path) {
@@ -159,8 +159,7 @@ Family::Found find() {
       "nothing on this GPU survives that in this process: close what is open and start the process "
       "again; "
       "AMD_LOG_LEVEL=3 shows the kernel at fault";
-  // Before ROCm 7.2.1 asking for an event can fail while another thread captures, whatever the
-  // modes.
+  // Before ROCm 7.2.1 querying an event can fail while another thread captures, in every mode.
   found.polls_in_capture = false;
   found.ends_broken_captures = false;
   found.images = images();

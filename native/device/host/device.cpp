@@ -1,6 +1,6 @@
-// The host device: a full device on the CPU and the readable specification of what a device is. Its
-// memory is its own, so an ordering mistake shows as wrong bytes; capture refuses what CUDA
-// refuses, with CUDA's numbers.
+// The host device: a full device on the CPU and the readable specification of a device. It has its
+// own memory, so an ordering mistake shows as wrong bytes. Its captures throw the same errors as
+// CUDA's, with CUDA's numbers.
 #include "device/host/device.hpp"
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@
 namespace hotslot::host {
 namespace {
 
-// Where the file cannot be read the kernel itself knows, of free memory alone.
+// Returns the available memory. If the file cannot be read, sysinfo() gives only the free memory.
 uint64_t available_bytes(uint64_t* total) {
   uint64_t free = 0;
   struct sysinfo known;
@@ -38,7 +38,7 @@ uint64_t available_bytes(uint64_t* total) {
   return free;
 }
 
-// Blocks of one device, of which some wait to be used again.
+// A block of memory of one device, which may be kept for reuse.
 class OwnMemory final : public Memory {
  public:
   OwnMemory(Device& device, uint8_t* address, size_t bytes, size_t mapped, bool host,
@@ -50,7 +50,7 @@ class OwnMemory final : public Memory {
 
  private:
   const size_t mapped_;
-  Blocks<uint8_t*>* const blocks_;  // null: it does not go back there
+  Blocks<uint8_t*>* const blocks_;  // null: it is not kept
 };
 
 }  // namespace
@@ -124,7 +124,7 @@ class HostDevice final : public Device {
     return map(bytes, room, host, &blocks_);
   }
   Ref<Memory> map(size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks) {
-    const bool large = bytes >= (16u << 20);  // worth a look at what the machine has left
+    const bool large = bytes >= (16u << 20);  // worth a check of the machine's available memory
     if (large && bytes >= available_bytes(nullptr)) trim();
     const bool fits = !large || bytes < available_bytes(nullptr);
     void* address =

@@ -1,7 +1,7 @@
-// Which thread runs the host device's queues. The rule: a thread that enqueues sees that one comes;
-// so does a thread that leaves runnable work behind, or starts an op that may take long while other
-// work is runnable. An attending actor will come unless it is busy running something; a pool thread
-// unless it is inside a long op.
+// Decides which thread runs the host device's queues. A thread ensures that another one comes when
+// it enqueues, when it leaves runnable work, and when it starts an op that may take long while
+// other work is runnable. An attending actor will come unless it is busy running work, and a pool
+// thread unless it is inside a long op.
 #include "device/host/executor.hpp"
 
 #include <algorithm>
@@ -14,18 +14,18 @@
 
 namespace hotslot::host {
 namespace {
-// The bell of this thread while it attends: its own enqueueing need not ring it.
+// The bell of this thread while it attends. The thread's own enqueueing need not ring it.
 thread_local Bell* own_bell = nullptr;
-// How often it attends with that bell: a thread may host several pollers.
+// The number of times it attends with that bell, because a thread may host several pollers.
 thread_local int own_attends = 0;
 thread_local bool pool_thread = false;
-// Streams that can be held at once before others have to wait; a thread is only made when all
-// others are held.
+// The number of streams that can be held at once before others have to wait. A thread is only made
+// when all others are held.
 constexpr int max_pool_threads = 16;
 }  // namespace
 
 Executor& Executor::instance() {
-  // Never destroyed: pool threads may outlive every static.
+  // Never destroyed, because pool threads may outlive every static.
   static Executor* executor = new Executor;
   return *executor;
 }
@@ -61,7 +61,8 @@ void Executor::look_for_pool() {
 }
 
 void Executor::wake_pool() {
-  // Before the counts are read: a thread that counts as a hand sees the new word before it sleeps.
+  // Changed before the counts are read, so a thread that counts as available sees the new word
+  // before it sleeps.
   word_at(&pool_word_).fetch_add(1);
   if (pool_threads_.load() - pool_parked_.load() - pool_held_.load() > 0) return;
   if (pool_parked_.load() > 0) {
@@ -72,18 +73,19 @@ void Executor::wake_pool() {
   if (pool_threads_.load() >= max_pool_threads) return;
   pool_threads_.fetch_add(1);
   try {
-    // Counted before it runs: who enqueued finds it counted.
+    // Counted before it runs, so that a thread that enqueued finds it counted.
     std::thread([this, counted = std::make_unique<IdleCores::Thread>()] { pool_main(); }).detach();
   } catch (const std::exception&) {
     pool_threads_.fetch_sub(
-        1);  // the machine has no thread left, or no memory for one: those there are go on
+        1);  // the system has no thread or memory left: existing threads continue
   }
 }
 
 void Executor::pool_main() {
   pool_thread = true;
   for (;;) {
-    // Read before looking: a push after the look has moved the word, and the wait returns at once.
+    // Read before the check for work. A push after the check has changed the word, so the wait
+    // returns at once.
     const int32_t seen = word_at(&pool_word_).load();
     if (help(std::numeric_limits<uint64_t>::max() / 2)) continue;
     stress_pause();
@@ -96,8 +98,8 @@ void Executor::pool_main() {
 Executor::LongOp::LongOp(Executor& executor, bool may_take_long)
     : executor(may_take_long ? &executor : nullptr) {
   if (!may_take_long) return;
-  // Held first, then the look: an enqueuer either sees that we are held, or we see what it
-  // enqueued.
+  // Counted as held before the check, so either an enqueuer sees that we are held, or we see its
+  // work.
   if (pool_thread) executor.pool_held_.fetch_add(1);
   if (executor.runnable()) executor.wake_pool();
 }
@@ -106,7 +108,7 @@ Executor::LongOp::~LongOp() {
   if (executor && pool_thread) executor->pool_held_.fetch_sub(1);
 }
 
-// Whether a thread that claims the queue could run something. False says so only for now.
+// Returns whether a thread that claims the queue could run an op. False may change at any time.
 bool Executor::ready(Queue& queue) {
   if (queue.pending.load() == 0) return false;
   std::lock_guard guard(queue.lock);
@@ -125,7 +127,7 @@ bool Executor::next_for_pool(Queue& queue) {
 bool Executor::claimable(Queue& queue) { return !queue.claimed.load() && ready(queue); }
 
 bool Executor::runnable() {
-  const auto all = queues();  // held: adding a stream replaces the list
+  const auto all = queues();  // held, because adding a stream replaces the list
   for (auto& queue : *all)
     if (claimable(*queue)) return true;
   return false;
@@ -134,7 +136,8 @@ bool Executor::runnable() {
 bool Executor::help(uint64_t ns) {
   const uint64_t deadline = now_ns() + ns;
   bool any = false, late = false;
-  // As often as it attends: else who enqueues would count on the rest of it.
+  // Counted as often as it attends, because an enqueuer would otherwise count on the remaining
+  // ones.
   const int attends = own_attends;
   if (attends > 0) busy_.fetch_add(attends);
   for (bool ran = true; ran && !late;) {
@@ -147,14 +150,14 @@ bool Executor::help(uint64_t ns) {
         break;
       }
       if (late || queue->pending.load() == 0) continue;
-      // Again after giving the claim back: what made the queue runnable meanwhile came while others
-      // could not have it.
+      // Checked again after the claim is released, because the queue may have become runnable while
+      // no other thread could claim it.
       while (!queue->claimed.exchange(true)) {
         const bool went_on = drain(*queue, deadline);
         ran |= went_on;
         late = went_on && now_ns() >= deadline;
         stress_pause();
-        // Releases what this thread did to the next one that claims the queue.
+        // Publishes this thread's writes to the next one that claims the queue.
         queue->claimed.store(false);
         if (late || !ready(*queue)) break;
         if (!pool_thread && next_for_pool(*queue)) {
@@ -167,13 +170,13 @@ bool Executor::help(uint64_t ns) {
   }
   if (attends > 0) busy_.fetch_sub(attends);
   stress_pause();
-  // A promise-keeper comes back by itself; anyone else leaves word.
+  // An attendant comes back by itself, and any other thread notifies one.
   if (any && !own_bell && runnable()) notify();
   return any;
 }
 
-// Runs ops from the head until the queue is empty, blocked or the time is over. The caller has the
-// claim.
+// Runs ops from the head until the queue is empty or blocked, or until `deadline`. The caller has
+// the claim.
 bool Executor::drain(Queue& queue, uint64_t deadline) {
   bool any = false;
   for (;;) {
@@ -257,8 +260,8 @@ void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
     return false;
   };
   wait([&] { return !in_use(false); }, ns);
-  // Stored before the look: an operation either began before and is seen running, or finds the word
-  // when it begins.
+  // Stored before the check, so an operation either began before and is seen running, or finds
+  // `revoked` when it begins.
   memory->revoked.store(true);
   while (!wait([&] { return !in_use(true); }, max_sleep_ns)) continue;
 }

@@ -1,4 +1,5 @@
-// The executor drains the host device's queues: a small pool does, and threads that attend or wait.
+// The executor, which drains the host device's queues by a small pool and by threads that attend or
+// wait.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -8,8 +9,8 @@
 
 namespace hotslot::host {
 
-// The longest sleep is a net under a lost wake that nothing may need. The stress harness takes it
-// away and pauses where a wake could get lost.
+// The longest sleep limits the effect of a lost wake-up, which must never happen. The stress
+// harness sets it to an hour and pauses where a wake-up could get lost.
 #ifdef HOTSLOT_STRESS
 void stress_pause();
 constexpr uint64_t max_sleep_ns = 3'600'000'000'000;
@@ -18,35 +19,35 @@ inline void stress_pause() {}
 constexpr uint64_t max_sleep_ns = 1'000'000'000;
 #endif
 
-// Drains queues. Threads that help: actors that attend, threads in wait_event, and a pool that is
-// woken only when no other thread has promised to come.
+// Drains queues. Actors that attend, threads in wait_event, and a pool help. The pool is woken only
+// if no other thread has promised to come.
 //
-//   Executor-1  Who enqueues stores the op, then looks who comes: it rings who attends, and wakes
-//       the pool unless one of them is not busy. The pool's word moves before its threads are
+//   Executor-1  A thread that enqueues stores the op, then rings every attendant, and wakes the
+//       pool unless one attendant is not busy. The pool's word changes before its threads are
 //       counted.
-//   Executor-2  Who is to sleep reads its word, then looks for work, then counts itself, then
-//       sleeps on the word that it read.
-//   Executor-3  One thread at a time has a queue's claim. Who gives it back looks at the queue
-//       again, and wakes the pool for what only the pool may begin.
-//   Executor-4  Who begins an op that may take long is counted as no help first, and wakes the pool
-//       then if a queue is runnable. A record within a graph does so too.
-//   Executor-5  Who goes away, or is out of time, and does not come back by itself, leaves word if
-//       a queue is runnable.
-//   Executor-6  Who ends an op says so first, then moves the word of completions, then wakes who
-//       waits and rings who attends.
+//   Executor-2  A thread that is about to sleep reads its word, then looks for work, then counts
+//       itself, then sleeps on the word that it read.
+//   Executor-3  One thread at a time has a queue's claim. A thread that releases it looks at the
+//       queue again, and wakes the pool for an op that only the pool may begin.
+//   Executor-4  A thread that begins an op that may take long is first counted as no help, and then
+//       wakes the pool if a queue is runnable. A record within a graph does so too.
+//   Executor-5  A thread that leaves, or is out of time, and does not come back by itself, notifies
+//       another thread if a queue is runnable.
+//   Executor-6  A thread that ends an op marks it as done first, then changes the word of
+//       completions, then wakes the waiters and rings the attendants.
 //
-// `test/model/executor.ts` goes through every interleaving of small cases, with each of these rules
+// `test/model/executor.ts` checks every interleaving of small cases, with each of these rules
 // broken in turn.
 class Executor {
  public:
   static Executor& instance();
   void add(const Ref<Queue>& queue);
-  // Something became runnable: see that a thread comes.
+  // Ensures that a thread comes, because work became runnable.
   void notify();
-  // Of one who only asks whether work is done: where no thread could be had before, one may be had
-  // now.
+  // Starts a pool thread if the pool has none, for a caller that only queries. An earlier attempt
+  // to start one may have failed.
   void look_for_pool();
-  // Runs what is runnable for about `ns`; true if it ran anything.
+  // Runs runnable ops for about `ns`. Returns true if it ran any.
   bool help(uint64_t ns);
   bool runnable();
   bool wait(const std::function<bool()>& done, uint64_t ns);
@@ -59,8 +60,8 @@ class Executor {
   using Queues = std::vector<Ref<Queue>>;
   std::shared_ptr<const Queues> queues();
   bool drain(Queue& queue, uint64_t deadline);
-  // What became of an op: not begun, because it has to wait; not through, because the time is over;
-  // done or failed.
+  // The result of running an op. blocked: not begun, because it has to wait. some: not finished,
+  // because the time is over. all: done or failed.
   enum class Ran : uint8_t { blocked, some, all };
   Ran run(Op& op, const char*& failed, Queue& queue, uint64_t deadline);
   Ran run_graph(Op& op, const char*& failed, Queue& queue, uint64_t deadline);
@@ -68,7 +69,7 @@ class Executor {
   bool claimable(Queue& queue);
   bool next_for_pool(Queue& queue);
   void completed();
-  // While one exists, its thread is inside an op that may take long and counts as no help for other
+  // While it exists, its thread is inside an op that may take long, and counts as no help for other
   // queues.
   struct LongOp {
     LongOp(Executor& executor, bool may_take_long);
@@ -80,19 +81,19 @@ class Executor {
 
   SpinLock lock_;
   std::shared_ptr<const Queues> queues_ = std::make_shared<Queues>();
-  // What follows is sequentially consistent throughout, for it is always the same pair: who
-  // enqueues stores the work, then looks who could run it (attending, parked, held); who goes to
-  // sleep or to a long op counts itself, then looks for work once more. Who waits for an op counts
-  // itself among the waiters, then looks whether it is done; who ends one says so, then looks for
-  // waiters.
+  // The following fields are sequentially consistent, because they are always used in pairs. A
+  // thread that enqueues stores the work, then reads which threads could run it (attending, parked,
+  // held). A thread that goes to sleep or begins a long op counts itself, then looks for work once
+  // more. A thread that waits for an op counts itself among the waiters, then checks whether it is
+  // done. A thread that ends an op marks it as done, then looks for waiters.
   SpinLock attendants_lock_;
   std::vector<Bell*> attendants_;
   std::atomic<int> attending_{0};
-  // Attendants inside help(), as often as they attend: they run something and cannot be counted on
-  // for anything else.
+  // Attendants inside help(), counted as often as they attend. They run an op and cannot be relied
+  // on for another.
   std::atomic<int> busy_{0};
   std::mutex pool_mutex_;
-  // Pool threads, those asleep, and those inside a long op: the rest look at every queue again
+  // Pool threads, those asleep, and those inside a long op. The others look at every queue again
   // before they sleep.
   std::atomic<int> pool_threads_{0}, pool_parked_{0}, pool_held_{0};
   int32_t pool_word_ = 0;

@@ -1,15 +1,15 @@
-// The host device's graphs: a capture made ready as a list of nodes, which the executor runs.
+// The host device's graphs: a capture prepared as a list of nodes, which the executor runs.
 #pragma once
 #include "device/core/capture.hpp"
 #include "device/host/device.hpp"
 
 namespace hotslot::host {
 
-// One node of a graph: everything resolved, nothing looked up at replay.
+// One node of a graph. All its pointers are resolved before a replay.
 struct Node {
   enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
-  // The function, not its registry entry: pool threads may outlive the registry when the process
-  // exits.
+  // The function instead of its registry entry, because pool threads may outlive the registry when
+  // the process exits.
   const char* (*kernel_run)(const KernelArgs*) = nullptr;
   KernelArgs args{};
   bool may_hold = false;  // see Kernel::may_hold
@@ -19,18 +19,18 @@ struct Node {
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
   uint32_t point = 0;         // of a record: which of its replay's points
-  Memory* managed = nullptr;  // of a prefetch: `bytes` of it from `at` on go to `target`
+  Memory* managed = nullptr;  // of a prefetch: `bytes` of it from `at` on move to `target`
   size_t at = 0;
   int target = nowhere;
-  // Null when it went well, else why not.
+  // Returns null, or why it failed.
   const char* run() const;
 };
 
-// A graph made ready: what a replay runs. Never changed, so replays enqueued before an update keep
+// A prepared graph that replays run. It never changes, so replays enqueued before an update keep
 // theirs.
 struct Program {
   explicit Program(Ref<Capture> capture);
-  const Ref<Capture> capture;  // holds what the nodes touch
+  const Ref<Capture> capture;  // holds the memory that nodes touch
   std::vector<Node> nodes;
   std::vector<Ref<Event>> events;   // recorded by every replay: one point each
   const std::vector<Memory*> lent;  // see Device::revoke
@@ -51,7 +51,7 @@ class HostExec final : public Exec {
     std::lock_guard guard(lock_);
     return program_;
   }
-  // Replays of one exec run one at a time, whatever streams they are on.
+  // Replays of one exec run one at a time on all streams.
   std::atomic<bool> running{false};
 
  protected:
@@ -62,7 +62,7 @@ class HostExec final : public Exec {
   Ref<Program> program_;
 };
 
-// How captured work runs, all of it resolved.
+// Returns the node that runs captured work, with all pointers resolved.
 Node node_of(const Work& work);
 
 }  // namespace hotslot::host

@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* list_symbol = "hotslot_kernels_1";
 
-// Same bytes, same sign: what a bool or a number of 16 bits means is no business of the library's.
+// Returns whether two element types have the same bytes and sign. The library need not know what a
+// bool or a 16-bit number means.
 bool same_element(char declared, char given) {
   const auto stored = [](char letter) {
     return letter == '?' ? 'B' : letter == 'e' || letter == 'E' ? 'H' : letter;
@@ -39,7 +40,7 @@ class HostKernels final : public KernelModule {
   HostKernels(Device& device, const ModuleRequest& request) : KernelModule(device, request) {
     std::string reason;
     for (auto& image : request.images) {
-      // It stays for the life of the process: a stream's error may be a sentence in it.
+      // It stays loaded for the life of the process, because a stream's error text may be in it.
       if (void* library = dlopen(image.bytes.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
         dlclose(library);
         resolve(library, request, image);

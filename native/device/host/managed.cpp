@@ -1,6 +1,6 @@
-// Pages are real: an untouched one takes no memory, a prefetch makes it. Where the machine has
-// several memory nodes, host:n lives on node n (round and round), and pages move there; the CPU's
-// stay where the system puts them.
+// The host device's managed memory. Its pages are real: an untouched page takes no memory until a
+// prefetch makes it. If the machine has several memory nodes, host:n uses node n modulo their
+// number, and pages move there. The CPU's pages stay where the system puts them.
 #include "device/host/managed.hpp"
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ constexpr size_t page_bytes = 4096;
 constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
 constexpr int policy_default = 0, policy_preferred = 1, move_pages = 2;
 
-// The nodes that are online are 0 to the last.
+// Returns the number of nodes, from 0 to the last one online.
 int node_count() {
   static const int count = [] {
     int first = 0, last = 0;
@@ -30,8 +30,8 @@ int node_count() {
   return count;
 }
 
-// Where pages lie is a wish: a system without that choice (ENOSYS, EPERM) puts them somewhere, and
-// all works.
+// Requests a node for pages. Errors are ignored, because a system without that choice (ENOSYS,
+// EPERM) puts them on any node, which works too.
 void bind(uint8_t* at, size_t bytes, int device) {
   if (node_count() == 1) return;
   constexpr size_t max_nodes = 1024, word_bits = 8 * sizeof(unsigned long);
@@ -48,8 +48,8 @@ const char* populate(uint8_t* at, size_t bytes) {
   while (madvise(at, bytes, populate_write) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
     if (errno != EINVAL) return "managed pages found no memory";
-    // An older system: written to without changing what is in them, whatever other thread writes
-    // there.
+    // On an older system, pages are touched by a write that keeps their contents even if other
+    // threads write there.
     for (size_t i = 0; i < bytes; i += page_bytes) __atomic_fetch_or(at + i, 0, __ATOMIC_RELAXED);
     break;
   }

@@ -1,4 +1,4 @@
-// What an operation of a queue says of itself to the executor.
+// Properties of a queue's operations that the executor reads.
 #include "device/host/stream.hpp"
 #include "wait/bell.hpp"
 

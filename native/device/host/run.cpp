@@ -1,5 +1,5 @@
-// How the executor runs an operation: at once, or, if it is a graph, in as many parts as the
-// caller's time makes of it.
+// Runs an operation for the executor: at once, or, if it is a graph, in parts that fit the caller's
+// time.
 #include <algorithm>
 
 #include "device/host/executor.hpp"
@@ -11,7 +11,7 @@ constexpr uint64_t clock_every_nodes = 16;
 
 }  // namespace
 
-// `failed` is why the queue failed, or null; what fails here is written there.
+// `failed` is why the queue failed, or null. If the operation fails, its reason is written there.
 Executor::Ran Executor::run(Op& op, const char*& failed, Queue& queue, uint64_t deadline) {
   switch (op.type) {
     case Op::node:

@@ -12,7 +12,7 @@ namespace {
          "close what uses this stream and open it again; the text names what failed first");
 }
 
-// Pairs with the drainer's store: a thread that sees the record done sees what the stream did
+// Pairs with the drainer's store: a thread that sees the record done sees the stream's writes
 // before it.
 bool finished(const Point& point, const char* call) {
   if (!point.done.load()) return false;
@@ -69,7 +69,8 @@ void HostStream::push(Op&& op) {
     }
   }
   stress_pause();
-  // Who has the claim looks at the queue once more after giving it back, so it needs no telling.
+  // A thread that has the claim looks at the queue once more after releasing it, so it needs no
+  // notification.
   if (!queue_->claimed.load()) executor_.notify();
 }
 
@@ -89,7 +90,7 @@ void HostStream::do_record(Event& event) {
   op.type = Op::record;
   Ref<Point> point = op.point = std::make_shared<Point>();
   push(std::move(op));
-  // Where that threw the event is what it was.
+  // If that threw, the event is unchanged.
   static_cast<HostEvent&>(event).latest_ = std::move(point);
 }
 
@@ -140,7 +141,7 @@ bool HostStream::do_query() {
     executor_.look_for_pool();
     return false;
   }
-  // The last op may have failed between the two looks.
+  // The last op may have failed between the two checks.
   do_check("streamQuery");
   return true;
 }

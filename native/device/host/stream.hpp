@@ -1,4 +1,4 @@
-// The host device's streams and events: queues of operations. Enqueueing never executes; the
+// The host device's streams and events: queues of operations. Enqueueing never executes them. The
 // executor does.
 #pragma once
 #include <deque>
@@ -8,10 +8,10 @@
 
 namespace hotslot::host {
 
-// One record of an event. The record's op completes it; a stream that waits for this record holds
-// it, so that recording the event again, on whatever stream, changes nothing for them.
+// One record of an event. The record's op completes it. A stream that waits for this record holds
+// it, so recording the event again on any stream does not affect that wait.
 struct Point {
-  // Released last by the drainer that got here: everything before it on the stream is done, the
+  // Stored last by the drainer, when everything before the record on the stream is done and the
   // fields below are final.
   std::atomic<bool> done{false};
   const char* error = nullptr;
@@ -38,32 +38,34 @@ struct Op {
   enum Type : uint8_t { node, record, wait, graph } type = node;
   std::unique_ptr<Node> work;
   Ref<Point> point;         // of a record, or of the record to wait for
-  bool order_only = false;  // of a wait: the record's error is nothing to this queue
-  Ref<HostExec> exec;       // of a graph, with what it was when it was enqueued
+  bool order_only = false;  // of a wait: the record's error does not fail this queue
+  Ref<HostExec> exec;       // of a graph, with its program when it was enqueued
   Ref<Program> program;
   std::vector<Ref<Point>> points;  // of the graph's own records
   size_t next_node = 0;            // how far a graph has come; guarded by the queue's lock
   uint64_t spent_ns = 0;           // on the graph so far
   std::vector<Ref<Object>> keep;
 
-  // A graph that never ran may take any time; so may a kernel.
+  // Returns true for kernels and for graphs that never ran, which may take any time. Known long
+  // graphs and large copies count too.
   bool may_take_long() const;
-  // Only the pool starts what waits for the outside: other threads that help have promised to be
-  // back in time.
+  // Returns true for work that waits for something outside the device. Only the pool starts it,
+  // because other helping threads have promised to be back in time.
   bool for_pool() const;
-  // Finishes a replay's own records that it never came to.
+  // Finishes the replay's own records that it did not reach.
   void settle(const char* failed) const;
 };
 
-// Why work on this memory must not begin, or null.
+// Returns why work on this memory must not begin, or null.
 const char* revoked(const std::vector<Memory*>& lent);
 const char* revoked(const std::vector<Ref<Object>>& keep);
 
-// A stream's work. It outlives the stream object: a closed stream still finishes what was enqueued.
+// A stream's work. It outlives the stream object, because a closed stream still finishes its
+// enqueued work.
 struct Queue {
   SpinLock lock;
   std::deque<Op> ops;                       // guarded by lock
-  std::atomic<size_t> pending{0};           // ops not finished; enqueuer adds, drainer takes off
+  std::atomic<size_t> pending{0};           // unfinished ops; enqueuer adds, drainer subtracts
   std::atomic<bool> claimed{false};         // the one thread that may run ops of this queue
   std::atomic<const char*> error{nullptr};  // first failure, sticky
   std::atomic<bool> closed{false};

@@ -1,7 +1,7 @@
-// What Hotslot uses of Level Zero's binary interface, declared here so that no vendor header is
-// shipped or needed. Spec 1.4 is the floor (Debian 12's loader); newer pieces are entries of their
-// own that a driver may lack. test/abi proves every signature, size, offset and value against the
-// vendor's headers wherever those exist.
+// The part of Level Zero's binary interface that Hotslot uses, declared here so that no vendor
+// header is shipped or needed. Spec 1.4 is the minimum (Debian 12's loader). Newer functions are
+// separate entries that a driver may lack. test/abi checks every signature, size, offset and value
+// against the vendor's headers if they are installed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -40,12 +40,11 @@ constexpr Status success = 0, not_ready = 1, device_lost = 0x70000001,
                  invalid_kernel_argument_index = 0x78000015,
                  invalid_kernel_argument_size = 0x78000016, invalid_command_list_type = 0x78000019,
                  overlapping_regions = 0x7800001a, unknown = 0x7ffffffe;
-// Newer than 1.4: memory, modules and appends on a device in trouble, and what recorded graphs
-// refuse (spec 1.17).
+// Newer than 1.4: statuses of recorded graphs (spec 1.17).
 constexpr Status invalid_graph = 0x78000024, graph_capture_unsupported = 0x78000025;
 }  // namespace status
 
-// Says what a structure is; the first field of every extensible one.
+// The type of a structure. It is the first field of every extensible structure.
 enum class Type : uint32_t {
   driver_properties = 0x1,
   device_compute_properties = 0x4,
@@ -91,7 +90,7 @@ enum class DeviceType : uint32_t { gpu = 1 };
 enum class QueueMode : uint32_t { asynchronous = 2 };
 enum class Priority : uint32_t { normal = 0, low = 1, high = 2 };
 enum class ModuleFormat : uint32_t { spirv = 0 };
-// Newer than 1.4: to prefer the system's memory.
+// `prefer_system` is newer than 1.4.
 enum class MemoryAdvice : uint32_t { prefer_device = 2, prefer_system = 8 };
 enum class HandleKind : uint32_t { driver = 0 };
 
@@ -175,8 +174,8 @@ struct EventDesc {
   const void* next;
   uint32_t index, signal, wait;
 };
-// Intel's and, since spec 1.15, the standard's: the same fields. The driver reads the type of what
-// is chained only.
+// Intel's structure, which since spec 1.15 is also the standard's with the same fields. The driver
+// reads the type only of chained structures.
 struct CounterEventDesc {
   Type type;
   const void* next;
@@ -197,7 +196,7 @@ struct RelaxedLimitsDesc {
   const void* next;
   uint32_t flags;
 };
-// Behind a HostMemDesc: maps whole pages that exist already.
+// Chained to a HostMemDesc. It maps whole pages that already exist.
 struct MemmapDesc {
   Type type;
   const void* next;
@@ -234,7 +233,7 @@ struct Timestamps {
   uint64_t global_begin, global_end, context_begin, context_end;
 };
 
-// Name in the loader's library and parameters; all of them exist since 1.4 at the latest.
+// Name in the loader's library and parameters. All of them exist in spec 1.4.
 #define HOTSLOT_ZE_ENTRIES(ENTRY)                                                                  \
   ENTRY(zeInit, (uint32_t))                                                                        \
   ENTRY(zeDriverGet, (uint32_t*, DriverHandle*))                                                   \
@@ -297,9 +296,9 @@ struct Timestamps {
   ENTRY(zeKernelSetGroupSize, (KernelHandle, uint32_t, uint32_t, uint32_t))                        \
   ENTRY(zeKernelSetArgumentValue, (KernelHandle, uint32_t, size_t, const void*))
 
-// What a driver may have besides: found in the loader's library, else asked of the driver by name,
-// else absent. Graphs and the immediate append are the standard's (spec 1.17, 1.9), zex names are
-// Intel's.
+// Optional functions of a driver. Each is found in the loader's library, else requested from the
+// driver by name, else absent. Graphs and the immediate append belong to the standard (spec 1.17,
+// 1.9), and zex names are Intel's.
 #define HOTSLOT_ZE_NEWER_ENTRIES(ENTRY)                                                   \
   ENTRY(zeCommandListImmediateAppendCommandListsExp,                                      \
         (ListHandle, uint32_t, ListHandle*, EventHandle, uint32_t, EventHandle*))         \
@@ -317,7 +316,7 @@ struct Timestamps {
   ENTRY(zeGraphDestroyExt, (GraphHandle))                                                 \
   ENTRY(zeExecutableGraphDestroyExt, (ExecutableHandle))
 
-// Of the loader itself: whether its handles are the driver's own.
+// A function of the loader that translates its handles to the driver's.
 using TranslateHandle = Status (*)(HandleKind, void*, void**);
 
 struct Table {

@@ -1,4 +1,4 @@
-// Level Zero's calls and what becomes of their answers.
+// Level Zero's calls, and the checks of their statuses.
 #pragma once
 #include <string>
 
@@ -8,25 +8,25 @@ namespace hotslot::level_zero {
 
 inline constexpr char family_name[] = "xpu";
 
-// The loader's calls; good once the family was found.
+// Returns the loader's calls, which are valid once the family was found.
 const Table& ze();
 [[noreturn]] void fail(const char* call, Status status, const std::string& detail = "");
 inline void must(const char* call, Status status) {
   if (status != status::success) fail(call, status);
 }
-// Every driver call that may say no goes through here, or through the same with a `driver.newer`
+// Calls the driver and throws if the call fails. HOTSLOT_ZE_NEWER does so with a `driver.newer`
 // entry.
 #define HOTSLOT_ZE(entry, ...) \
   ::hotslot::level_zero::must(#entry, ::hotslot::level_zero::ze().entry(__VA_ARGS__))
 #define HOTSLOT_ZE_NEWER(driver, entry, ...) \
   ::hotslot::level_zero::must(#entry, (driver).newer.entry(__VA_ARGS__))
 
-// The device is gone for this process, and with it whatever ran there.
+// Returns whether the device, with all its work, is lost for this process.
 bool lost(Status status);
-// The driver or the device has no such thing: do without.
+// Returns whether the driver or the device lacks the feature, which is then not used.
 bool unsupported(Status status);
-// For what is given back; see Unreturned. A lost device, or a driver that shut down, has nothing to
-// give back to.
+// Returns whether freeing succeeded. See Unreturned. It counts as success for a lost device or a
+// driver that shut down.
 inline bool taken(Status status) {
   return status == status::success || status == status::uninitialized || lost(status);
 }

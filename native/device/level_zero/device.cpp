@@ -1,4 +1,4 @@
-// Level Zero's devices: what they can do.
+// Level Zero's devices and their features.
 #include <algorithm>
 #include <cstdio>
 
@@ -25,8 +25,7 @@ XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index)
   limits.type = Type::device_compute_properties;
   HOTSLOT_ZE(zeDeviceGetComputeProperties, handle, &limits);
   largest_group_ = std::max(1u, std::min(limits.group_size, limits.group_size_x));
-  // Eight items per lane of the device are enough to keep it busy; kernels stride over what is
-  // more.
+  // Eight items per lane of the device are enough to keep it busy. Kernels stride over the rest.
   const uint64_t units =
       uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
   const uint64_t lanes = units * properties.threads_per_eu * properties.simd_width;
@@ -70,15 +69,15 @@ void XpuDevice::find_groups() {
          "the device has no queue that computes");
 }
 
-// What the interface's version promises is tried: layers between us and the driver may know less
-// than it does.
+// Tries the features that the interface's version promises, because layers between us and the
+// driver may lack them.
 void XpuDevice::probe() {
   const auto tried = [&](auto&& attempt) {
     try {
       attempt();
       return true;
     } catch (const Error& error) {
-      // The loader's own answer for a function that the driver lacks.
+      // Includes the loader's own status for a function that the driver lacks.
       if (!unsupported(Status(error.status)) && Status(error.status) != status::uninitialized)
         throw;
       return false;
@@ -94,8 +93,8 @@ void XpuDevice::probe() {
       (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
       tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
   timing = properties.kernel_timestamp_bits > 0 && properties.timer_resolution > 0 &&
-           // Not counting: asking a timed one waits in the driver, and done does not mean visible
-           // to the host.
+           // Without a counter, because querying a timed counter event waits in the driver, and its
+           // done state does not mean that writes are visible to the host.
            tried([&] { driver.points.give(driver.points.slot(this, true, false), Points::clean); });
 }
 
@@ -113,7 +112,7 @@ DeviceTraits XpuDevice::traits() {
   return traits;
 }
 
-// What others use of the device is not known without the system's management interface.
+// Memory that other processes use is unknown without the system's management interface.
 MemoryInfo XpuDevice::memory_info() {
   driver.tidy();
   return {total_, free_bytes()};

@@ -11,14 +11,14 @@
 
 namespace hotslot::level_zero {
 
-// The driver's kernel holds the arguments of its next launch: one at a time, under its lock, until
-// it is appended.
+// A driver's kernel, which holds the arguments of its next launch. One launch at a time sets them,
+// under its lock, until it is appended.
 struct LoadedKernel {
   std::mutex lock;
   KernelHandle handle = nullptr;
   uint32_t group = 0;
 };
-// Threads of a group, where the kernel and the device allow as many.
+// Threads of a group, if the kernel and the device allow this number.
 constexpr uint32_t group_size = 256;
 
 class XpuDevice final : public GpuDevice {
@@ -31,7 +31,7 @@ class XpuDevice final : public GpuDevice {
   Ref<Memory> scratch(size_t bytes) override;
   bool reaches(Device& other) override;
   bool orders(Device& other) override;
-  // What was captured is given to the driver as one list, and a list is one device's.
+  // Captured work is passed to the driver as one list, and a list belongs to one device.
   bool joins(Device& other) override { return &other == this; }
   void trim() override;
   CacheCounts kept() override { return blocks.counts(); }
@@ -39,18 +39,18 @@ class XpuDevice final : public GpuDevice {
   Driver& driver;
   const DeviceHandle handle;
   DeviceProperties properties{};
-  // What lists keep their order, whether in-order lists signal counters, events have the device's
-  // clock, graphs are the driver's.
+  // Whether lists keep their order, in-order lists signal counters, events have the device's clock,
+  // and the driver has graphs.
   bool in_order = false, counters = false, timing = false, graphs = false;
   bool kernels_reach(const Memory& memory) const;
-  bool reaches_pageable = false;  // kernels reach any memory of the process
+  bool reaches_pageable = false;  // kernels reach all memory of the process
   bool shares = false,
-       shares_all = false;  // managed memory: its own; other devices' of its driver too
+       shares_all = false;  // managed memory: its own; also that of its driver's other devices
   struct Group {
     uint32_t ordinal = 0, queues = 1;
     size_t max_fill_pattern = 0;
   };
-  Group compute, copies;  // the latter of engines that only copy, where `has_copies`
+  Group compute, copies;  // `copies` is of engines that only copy, if `has_copies`
   bool has_copies = false;
 
   ListHandle immediate_list(const Group& group, int priority, bool ordered);
@@ -58,22 +58,23 @@ class XpuDevice final : public GpuDevice {
   // Appends one captured or enqueued operation to a list of this group.
   void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count,
               EventHandle* waits);
-  // Makes sure that the kernel can be launched; throws why it cannot.
+  // Throws, with the reason, unless the kernel can be launched.
   void prepare(const Kernel& kernel) { loaded(kernel); }
-  // Of SPIR-V; throws what the driver says of it. The caller's to give back.
+  // Builds a module from SPIR-V. Throws the driver's error and build log. The caller must free the
+  // module.
   ModuleHandle build_module(const void* image, size_t bytes);
   std::unique_ptr<LoadedKernel> load_kernel(ModuleHandle module, const std::string& name);
-  // Refuses memory that this device does not reach: peers', and for kernels also host memory that
-  // is not imported.
+  // Throws for memory that this device does not reach: peers' memory, and for kernels also host
+  // memory that is not imported.
   void reach(const Memory& memory, const Kernel* kernel);
-  // Memory of the driver's own, whether or not this thread captures.
+  // Returns host memory of the driver, whether or not this thread captures.
   Ref<Memory> staging(size_t bytes);
 
   std::mutex record_lock;            // of the list below
-  ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs anything
+  ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs work
   std::atomic<uint64_t> used{
-      0};  // bytes of device and managed memory that are allocated; what `blocks` keeps is free
-  Blocks<void*> blocks;  // nothing that was enqueued touches them any more
+      0};  // bytes of allocated device and managed memory; memory kept by `blocks` counts as free
+  Blocks<void*> blocks;  // no enqueued work touches them
 
  protected:
   Ref<Memory> do_allocate(size_t bytes) override;
@@ -81,7 +82,7 @@ class XpuDevice final : public GpuDevice {
   Ref<Memory> do_allocate_host(size_t bytes) override;
   Ref<Memory> do_register_host(void* address, size_t bytes, bool pin) override;
   void do_advise(const Span& span, Advice advice, int where) override;
-  // The driver does not tell.
+  // The driver does not report residency.
   Residency do_residency(const Span&) override { return {}; }
   Ref<KernelModule> do_load_kernels(const ModuleRequest& request) override;
 
@@ -89,7 +90,7 @@ class XpuDevice final : public GpuDevice {
   void probe();
   void find_groups();
   LoadedKernel& loaded(const Kernel& kernel);
-  // What a launch passes to a kernel, and what it makes of it.
+  // The arguments of a launch, and its output.
   struct Arguments {
     std::vector<const void*> pointers;
     std::vector<int64_t> wholes;
@@ -99,7 +100,8 @@ class XpuDevice final : public GpuDevice {
   void launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal,
               uint32_t count, EventHandle* waits);
   uint64_t free_bytes() const;
-  // Throws what the driver says, and that there is no memory when reclaim() finds none for `bytes`.
+  // Allocates by `allocate`. Throws the driver's error, or MEMORY if reclaim() finds none for
+  // `bytes`.
   template <class F>
   void obtain(const char* call, size_t bytes, F&& allocate);
   void* device_memory(size_t bytes, size_t room);
@@ -117,13 +119,13 @@ class XpuDevice final : public GpuDevice {
   std::map<std::string, std::unique_ptr<LoadedKernel>> kernels_;
   std::map<const Device*, bool> peers_;
   std::mutex own_lock_;
-  Ref<Queue> own_;  // for new memory and advice; made anew when it failed
+  Ref<Queue> own_;  // for new memory and advice; replaced when it failed
 };
 
 MemoryAccessProperties access_of(DeviceHandle device);
 constexpr const char* no_managed = "this device has no memory that it shares with the CPU";
 
-// The devices of all drivers, in order.
+// Returns the devices of all drivers, in order.
 const Family::Found& found();
 Ref<Device> open(int index);
 

@@ -1,4 +1,4 @@
-// Level Zero's drivers: what each can do beyond spec 1.4, and how they say no.
+// Level Zero's drivers: their features beyond spec 1.4, and their errors.
 #include "device/level_zero/driver.hpp"
 
 #include <algorithm>
@@ -113,8 +113,8 @@ void Driver::resolve(const Library& library, bool alone) {
       if (std::strcmp(each.name, name) == 0) return true;
     return false;
   };
-  // Beside other drivers the loader may hand out handles of its own, which what the driver itself
-  // gives out cannot read. The driver's own handle is to be had, and all that imports need.
+  // If there are several drivers, the loader may return its own handles, which functions obtained
+  // from a driver cannot read. The driver's own handle can be obtained, and imports need only that.
   void* translated = handle;
   const auto translate = library.symbol<TranslateHandle>("zelLoaderTranslateHandle");
   const bool known =
@@ -135,10 +135,11 @@ void Driver::resolve(const Library& library, bool alone) {
 #undef HOTSLOT_ENTRY
   imports_pages = lists("ZE_extension_external_memmap_sysmem");
   imports_any = newer.zexDriverImportExternalPointer && newer.zexDriverReleaseImportedPointer;
-  // By the driver's word: a new loader has the function whatever driver is beneath.
+  // Decided by the driver's extension, because a new loader has the function with every driver.
   lists_append = lists("ZE_experimental_immediate_command_list_append") &&
                  newer.zeCommandListImmediateAppendCommandListsExp;
-  // The loader has the entries whatever the driver: the name, and later the device's flag, decide.
+  // The loader has the entries with every driver, so the extension's name, and later the device's
+  // flag, decide.
   graphs = lists("ZE_extension_record_replay_graph") && newer.zeCommandListBeginGraphCaptureExt &&
            newer.zeCommandListEndGraphCaptureExt && newer.zeGraphInstantiateExt &&
            newer.zeCommandListAppendGraphExt && newer.zeGraphDestroyExt &&

@@ -1,4 +1,4 @@
-// Level Zero's drivers, and how each says no.
+// Level Zero's drivers.
 #pragma once
 #include <map>
 #include <memory>
@@ -16,7 +16,7 @@ namespace hotslot::level_zero {
 
 class Queue;
 
-// One of the loader's drivers with its context; lives as long as the process.
+// One of the loader's drivers with its context. It lives as long as the process.
 struct Driver {
   DriverHandle handle = nullptr, own = nullptr;  // the loader's and the driver's, often the same
   uint32_t version = 0, build = 0;               // of the interface; of the driver
@@ -29,19 +29,19 @@ struct Driver {
 
   ContextHandle context();
   void resolve(const Library& library, bool alone);
-  // A mark behind everything that streams of this driver have been given so far. Costs nothing:
-  // every stream has one.
+  // Returns marks after all work enqueued so far on streams of this driver. It costs nothing,
+  // because every stream has one.
   Marks marks();
   void arrive(const Ref<Queue>& queue);
   void depart(std::unique_ptr<Queue> queue);
-  // Frees what can be freed, and what is only kept for the next use.
+  // Frees resources that are idle or only kept for the next use.
   void tidy();
   template <class F, class... A>
   void take_back(const char* call, F function, A... arguments) {
     unreturned.give_back([=] { must_take(call, function(arguments...)); });
   }
 
-  // Imports in force, by address: a second registration inside one shares it.
+  // An active import, by address. A second registration inside it shares it.
   struct Import {
     size_t bytes;
     int users;
@@ -62,18 +62,18 @@ struct Driver {
   void sweep_departed();
   std::mutex context_lock_;
   std::atomic<ContextHandle> context_{nullptr};
-  std::mutex lock_;  // guards what follows; those queues' own locks are taken under it
-  // All there are, by address: a reference would be gone some time before its queue is among the
+  std::mutex lock_;  // guards the fields below; queues' own locks are taken under it
+  // All queues, by address, because a weak reference would expire before its queue is among the
   // departed.
   std::vector<Queue*> queues_;
-  // Their streams are gone, their last work is not. Each has the next: a destructor that adds one
-  // asks for no memory.
+  // Queues whose streams are closed and whose last work may run. They are a linked list, so that a
+  // destructor that adds one allocates nothing.
   std::unique_ptr<Queue> departed_;
   std::mutex memory_lock_;
   std::map<uint8_t*, Import> imports_;
 };
 
-// Of a device that exists.
+// Returns the driver and the handle of an existing device.
 std::pair<Driver*, DeviceHandle> device_at(int index);
 
 }  // namespace hotslot::level_zero

@@ -1,4 +1,4 @@
-// Level Zero's events: where they come from, when one may be used again, what they say.
+// Level Zero's events: how they are made, reused and queried.
 #include "device/level_zero/events.hpp"
 
 #include "device/level_zero/device.hpp"
@@ -18,7 +18,8 @@ Point::State Point::look(Status* failure) {
   const State now = state();
   if (now != pending) return now;
   Status got = ze().zeEventQueryStatus(slot_.event);
-  // Asked twice: what is believed lost is freed, and the device may still be using it.
+  // Queried twice, because memory of a device that counts as lost is freed, and the device may
+  // still be using it.
   if (lost(got)) got = ze().zeEventQueryStatus(slot_.event);
   if (got == status::not_ready) return pending;
   if (got == status::success) {
@@ -26,7 +27,7 @@ Point::State Point::look(Status* failure) {
     return done;
   }
   if (!lost(got)) {
-    // The question failed, which says nothing about the work.
+    // The query failed, which says nothing about the work.
     if (failure) *failure = got;
     return pending;
   }
@@ -39,7 +40,7 @@ uint64_t Point::stamp() const {
   Timestamps stamps{};
   const Status got =
       ze().zeEventQueryKernelTimestamp(inner ? inner->event() : slot_.event, &stamps);
-  // Another replay took the time of the run away that this was the record of.
+  // A later replay reset the event, so this run's time is lost.
   if (got == status::not_ready && inner)
     refuse(family_name, "zeEventQueryKernelTimestamp", refusal::not_ready,
            "the event is recorded anew", "wait for it first");
@@ -74,7 +75,7 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
     kind.free.pop_back();
     return slot;
   }
-  // Room for every event there is: giving one back asks for no memory.
+  // Room for every event, so that returning one allocates nothing.
   kind.free.reserve(kind.made + 1), kind.rest.reserve(kind.made + 1);
   if (!counter) return fresh(timed);
   CounterEventDesc desc{};
@@ -92,8 +93,8 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
   return slot;
 }
 
-// Under the lock, like all that follows but give: an event of a pool that has one left, or of a new
-// pool.
+// Returns an event of a pool that has one left, or of a new pool. Under the lock, like settle() and
+// trim(Kind&).
 EventSlot Points::fresh(bool timed) {
   auto& pools = kinds_[timed][false].pools;
   auto pool = pools.begin();
@@ -105,7 +106,7 @@ EventSlot Points::fresh(bool timed) {
     desc.flags = pool_host_visible | (timed ? uint32_t(pool_kernel_timestamp) : 0);
     desc.count = pool_events;
     PoolHandle handle = nullptr;
-    // For every device of the driver: streams of one wait for another's.
+    // For every device of the driver, because streams of one wait for another's events.
     HOTSLOT_ZE(zeEventPoolCreate, driver_.context(), &desc, 0, nullptr, &handle);
     pools.push_back({handle, 0});
     pool = pools.end() - 1;
@@ -113,7 +114,7 @@ EventSlot Points::fresh(bool timed) {
   EventDesc desc{};
   desc.type = Type::event_desc;
   while (pool->taken >> desc.index & 1) desc.index++;
-  // The host may read what the work before it wrote as soon as it sees the event.
+  // The host may read the writes of earlier work as soon as it sees the event.
   desc.signal = desc.wait = scope_host;
   EventSlot slot{nullptr, timed, false, pool->handle, desc.index};
   HOTSLOT_ZE(zeEventCreate, pool->handle, &desc, &slot.event);
@@ -122,7 +123,8 @@ EventSlot Points::fresh(bool timed) {
   return slot;
 }
 
-// Those whose signal came after all, and those that would not be reset, can be lent again.
+// Resets events whose signal came late and events that could not be reset before, so that they can
+// be lent again.
 void Points::settle(Kind& kind) {
   for (size_t i = kind.rest.size(); i-- > 0;) {
     auto& [slot, left] = kind.rest[i];
@@ -133,7 +135,7 @@ void Points::settle(Kind& kind) {
   }
 }
 
-// Under the lock. What the driver does not take goes on being used.
+// Under the lock. Objects that the driver fails to free stay in use.
 void Points::trim(Kind& kind) {
   const auto taken = [](const char* call, auto function, auto handle) {
     return offer_twice([&] { must_take(call, function(handle)); });
@@ -166,7 +168,7 @@ void Points::trim() {
 
 void Points::give(EventSlot slot, Left left) {
   if (!slot.event) return;
-  // Counter-based ones need no reset, whatever they were used for last.
+  // Counter-based events never need a reset.
   if (slot.counter) left = clean;
   if (left == signalled && ze().zeEventHostReset(slot.event) == status::success) left = clean;
   std::lock_guard guard(lock_);

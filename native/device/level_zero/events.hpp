@@ -1,5 +1,5 @@
-// Level Zero's events: every append signals one of its own (a point), which is what later work,
-// records, memory to be freed and the host wait for.
+// Level Zero's events. Every append signals its own event (a point), for which later work, records,
+// memory to be freed and the host wait.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -13,9 +13,9 @@ namespace hotslot::level_zero {
 struct Driver;
 class XpuDevice;
 
-// A driver's event, lent by Points. Counter-based ones may be signalled again at any time; pooled
-// ones are one-shot, and are lent again only when nothing can wait for them any more: a wait on the
-// device holds the point until it has passed.
+// A driver's event, lent by Points. Counter-based events may be signaled again at any time. Pooled
+// events are one-shot, and are lent again only when no work can wait for them, because a wait on
+// the device holds the point until it has passed.
 struct EventSlot {
   EventHandle event = nullptr;
   bool timed = false, counter = false;
@@ -23,7 +23,7 @@ struct EventSlot {
   uint32_t index = 0;
 };
 
-// One signal of an event, in a list. As a mark it is passed when it is done, or when its stream
+// One signal of an event, in a list. As a mark it has passed when it is done, or when its stream
 // failed.
 class Point final : public Mark {
  public:
@@ -31,17 +31,17 @@ class Point final : public Mark {
   Point(Driver& driver, EventSlot slot) : driver_(driver), slot_(slot) {}
   ~Point() override;
   EventHandle event() const { return slot_.event; }
-  // The append that signals it was taken by the driver.
+  // Notes that the driver accepted the append that signals it.
   void arm() { state_.store(pending); }
   State state() const { return state_.load(); }
-  // Asks the driver while it is pending. `failure` gets the status of an answer that says neither
-  // yes nor no.
+  // Queries the driver while the point is pending. `failure` receives the status of a query that
+  // failed.
   State look(Status* failure = nullptr);
   bool passed() override { return look() != pending; }
   Status why() const { return why_.load(); }
-  // The device's clock when it was signalled.
+  // Returns the device's clock at the signal.
   uint64_t stamp() const;
-  // The event inside a graph that this one was signalled behind: it has the time.
+  // The event inside a graph after which this point was signaled. It has the time.
   std::shared_ptr<class Gate> inner;
 
  private:
@@ -51,8 +51,8 @@ class Point final : public Mark {
   std::atomic<Status> why_{status::success};
 };
 
-// An event built into a command list: signalled by each run, reset before the next. Free when its
-// list is gone.
+// An event built into a command list. Each run signals it, and it is reset before the next. It is
+// freed with its list.
 class Gate {
  public:
   Gate(Driver& driver, bool timed);
@@ -65,18 +65,18 @@ class Gate {
   EventSlot slot_;
 };
 
-// Every event of a driver, used again and again.
+// All events of a driver, which are reused.
 class Points {
  public:
   explicit Points(Driver& driver) : driver_(driver) {}
-  // `counter`: for in-order immediate lists of a device that has them.
+  // `counter`: for in-order immediate lists, if the device has counter-based events.
   Ref<Point> point(XpuDevice& device, bool timed, bool counter);
   EventSlot slot(XpuDevice* device, bool timed, bool counter);
-  // State of a returned event: never signalled; signalled; the signal may still come.
+  // State of a returned event. clean: never signaled. unsure: the signal may still come.
   enum Left { clean, signalled, unsure };
   // Never throws.
   void give(EventSlot slot, Left left);
-  // Gives back to the driver what is not in use.
+  // Frees the events and pools that are not in use.
   void trim();
 
  private:
@@ -87,9 +87,9 @@ class Points {
   };
   struct Kind {
     std::vector<EventSlot> free;
-    std::vector<std::pair<EventSlot, Left>> rest;  // looked at again when nothing is free
+    std::vector<std::pair<EventSlot, Left>> rest;  // tried again when no event is free
     std::vector<Pool> pools;
-    size_t made = 0;  // that there are, lent ones too
+    size_t made = 0;  // number of events, including lent ones
   };
   EventSlot fresh(bool timed);
   void settle(Kind& kind);

@@ -1,4 +1,4 @@
-// Level Zero's loader, and how its drivers and devices are found.
+// Opens Level Zero's loader, and finds its drivers and devices.
 #include <cstring>
 
 #include "device/level_zero/queue.hpp"
@@ -8,8 +8,8 @@ namespace {
 
 constexpr char software_name[] = "Hotslot software driver";
 
-// Never destroyed, like the loader below: threads of the process may still use them while statics
-// die.
+// Never destroyed, like the loader below, because threads of the process may still use them while
+// statics are destroyed.
 Table& table = *new Table;
 
 struct Loader {
@@ -27,7 +27,7 @@ struct Loader {
   }
 
  private:
-  // Empty, or why there are no devices.
+  // Returns the reason that is reported if no device is found.
   std::string look();
   void add(Driver& driver);
 };

@@ -1,7 +1,6 @@
-// Level Zero's graphs. What was captured is given to the driver when it is instantiated: as a
-// recorded graph where the device says it has them, else as a closed list in the order it was
-// enqueued. What records events is always a list: a recorded graph's signals are not for the
-// outside.
+// Level Zero's graphs. Instantiation passes the captured work to the driver: as a recorded graph if
+// the device reports them, else as a closed list in the order of enqueueing. A graph that records
+// events is always a list, because streams outside cannot wait for a recorded graph's signals.
 #include "device/level_zero/graph.hpp"
 
 #include <algorithm>
@@ -31,7 +30,7 @@ Ref<GraphRun> Program::build() const {
   return run;
 }
 
-// False: the driver has no graphs after all.
+// Returns false if the driver lacks graphs nevertheless.
 bool Program::record_graph(GraphRun& run) const {
   Driver& driver = device.driver;
   std::lock_guard guard(device.record_lock);
@@ -39,8 +38,8 @@ bool Program::record_graph(GraphRun& run) const {
   const Status begun = driver.newer.zeCommandListBeginGraphCaptureExt(device.record_list, nullptr);
   if (unsupported(begun)) return false;
   must("zeCommandListBeginGraphCaptureExt", begun);
-  // The list has to be ended whatever it holds; should that fail twice, it is put aside until it
-  // can be.
+  // The capture of the list has to be ended in any case. If that fails twice, the list is kept
+  // until it can be ended.
   const auto end = [&] {
     const auto call = driver.newer.zeCommandListEndGraphCaptureExt;
     const Status ended = call(device.record_list, nullptr, &run.graph);
@@ -72,9 +71,9 @@ bool Program::record_graph(GraphRun& run) const {
   return true;
 }
 
-// In order of the capture, a barrier behind each: branches of it run one after the other. Not an
-// in-order list: Intel's driver numbers the waits inside one anew at every submission, also while
-// an earlier run of it is under way.
+// Appends the work in the order of the capture, with a barrier before each, so branches run one
+// after the other. It is not an in-order list, because Intel's driver renumbers the waits inside
+// one at every submission, even while an earlier run of it is running.
 void Program::fill_list(GraphRun& run) const {
   Driver& driver = device.driver;
   const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, 0};
@@ -100,12 +99,13 @@ void Program::fill_list(GraphRun& run) const {
   HOTSLOT_ZE(zeCommandListClose, list);
 }
 
-// A list that runs on queues stays with its first: while it is under way, no other may have it.
+// Returns a run for a queue. A list that runs on a queue stays with that queue, because no other
+// may use it while it runs.
 Ref<GraphRun> Program::run_for(const Ref<Queue>& queue) {
   for (size_t i = runs.size(); i-- > 0;) {
     auto& run = runs[i];
     if (!run->broken && !(run->assigned && run->queue.expired())) continue;
-    // Runs of it may be under way.
+    // It may still be running.
     Retired::Place place;
     device.driver.retired.add(std::move(place), [old = std::move(run)] {});
     runs.erase(runs.begin() + long(i));
@@ -129,13 +129,12 @@ Ref<Exec> XpuGraph::instantiate() {
 }
 
 XpuExec::~XpuExec() {
-  // Replays may be under way: what they touch stays until they are over.
+  // Replays may be running, and the memory they touch stays until they end.
   Driver& driver = program_->device.driver;
   driver.retired.add(std::move(place_), [program = std::move(program_)] {});
 }
 
-// The exec stays what it is and takes another list; one that may be running is let go when nothing
-// runs any more.
+// Gives the exec another program. The old one, which may be running, is retired.
 bool XpuExec::do_update(const Ref<Graph>& ref) {
   auto& graph = static_cast<XpuGraph&>(*ref);
   auto next = std::make_shared<Program>(graph.device, graph.capture);
@@ -159,7 +158,7 @@ std::vector<std::pair<Ref<Event>, Ref<Point>>> XpuExec::enqueue(const Ref<Queue>
   try {
     queue->replay(*run, program.lent, earlier, last_, relays);
   } catch (...) {
-    // What was relayed of a run that is under way: the next one waits for it.
+    // Keeps the relays of a run that is running, because the next one waits for them.
     run->relays.insert(run->relays.end(), relays.begin(), relays.end());
     throw;
   }

@@ -1,4 +1,5 @@
-// Memory of Level Zero's devices: their own, managed, and the host's that they copy from and to.
+// Memory of Level Zero's devices: device memory, managed memory, and host memory that they copy
+// from and to.
 #include <algorithm>
 #include <cstring>
 
@@ -30,7 +31,7 @@ void free_memory(Driver& driver, void* at) {
   driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at);
 }
 
-// With `room` it goes to the device's blocks, else back to the driver.
+// With `room` it returns to the device's blocks, else to the driver.
 class DeviceMemory final : public Memory {
  public:
   DeviceMemory(XpuDevice& device, void* at, size_t bytes, size_t room)
@@ -60,15 +61,15 @@ class ManagedMemory final : public Memory {
     auto& xpu = static_cast<XpuDevice&>(device);
     xpu.driver.retired.add(
         std::move(place_), [&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
-          // Intel's older drivers remember what is resident by its address, and do not forget it
-          // when it is freed.
+          // Intel's older drivers keep residency by address, and do not drop it when memory is
+          // freed.
           for (DeviceHandle resident : residents)
             ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
           free_memory(xpu.driver, at);
           xpu.used -= bytes;
         });
   }
-  // The whole of it, from where it begins: what is remembered is the address.
+  // Makes the whole memory resident from its begin, because drivers keep residency by address.
   Status make_resident(DeviceHandle on) {
     std::lock_guard guard(lock_);
     const Status got = ze().zeContextMakeMemoryResident(
@@ -84,7 +85,8 @@ class ManagedMemory final : public Memory {
   Retired::Place place_;
 };
 
-// `make()` of what the driver gave, which goes back where there is no memory for what keeps it.
+// Returns `make()` for memory of the driver, which is freed again if the object that keeps it
+// cannot be made.
 template <class Make>
 auto keeping(Driver& driver, void* at, Make&& make) {
   try {
@@ -99,8 +101,8 @@ auto keeping(Driver& driver, void* at, Make&& make) {
 
 // ---- host memory --------------------------------------------------------------------------------
 
-// Whole pages the standard's way; else Intel's, which takes any range; else, where the driver could
-// only take pages, as it is.
+// Imports whole pages by the standard's call, else any range by Intel's. If the driver supports
+// neither for this range, the memory stays pageable.
 HostKind Driver::import(uint8_t* address, size_t bytes) {
   std::lock_guard guard(memory_lock_);
   auto after = imports_.upper_bound(address);
@@ -182,7 +184,7 @@ void XpuDevice::obtain(const char* call, size_t bytes, F&& allocate) {
   must(call, got);
 }
 
-// What the driver gives: `room`, for `bytes` that were asked for.
+// Allocates `room` bytes from the driver, of which `bytes` were requested.
 void* XpuDevice::device_memory(size_t bytes, size_t room) {
   if (room > total_) no_memory(bytes, free_bytes());
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
@@ -230,11 +232,11 @@ void XpuDevice::on_own(F&& use) {
   }
 }
 
-// Waits: new memory is zero before any stream can touch it.
+// Zeroes new memory and waits, so that it is zero before any stream can touch it.
 void XpuDevice::zero(void* address, size_t bytes) {
   Work work;
   work.type = Work::fill;
-  // Only the range matters: the caller owns the memory.
+  // This only describes the range, because the caller owns the memory.
   work.to =
       Span{std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, false), 0, bytes};
   on_own([&](Queue& queue) {
@@ -262,7 +264,7 @@ Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   });
   auto memory =
       keeping(driver, at, [&] { return std::make_shared<ManagedMemory>(*this, at, bytes); });
-  // Both are wishes: pages that do not fit, or that the driver moves as it likes, still move.
+  // Both are hints. Pages that do not fit, or that the driver moves by itself, still move.
   take_advice(at, room, MemoryAdvice::prefer_device, handle);
   const Status got = memory->make_resident(handle);
   if (!unsupported(got) && !no_room(got)) must("zeContextMakeMemoryResident", got);
@@ -270,7 +272,7 @@ Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   return memory;
 }
 
-// False: the driver does not take it.
+// Returns false if the driver does not support the advice.
 bool XpuDevice::take_advice(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about) {
   try {
     on_own([&](Queue& queue) { queue.advise(at, bytes, advice, about); });
@@ -334,8 +336,8 @@ Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
   }
 }
 
-// What Intel's call imported is known to copies alone: a kernel would get an address that means
-// nothing to the device.
+// Memory imported by Intel's call is usable only in copies. A kernel would get an address that is
+// invalid on the device.
 bool XpuDevice::kernels_reach(const Memory& memory) const {
   if (!memory.host || reaches_pageable || memory.host_kind == HostKind::registered) return true;
   return memory.host_kind == HostKind::imported && driver.imported_pages(memory.address);
@@ -357,7 +359,7 @@ void XpuDevice::reach(const Memory& memory, const Kernel* kernel) {
   }
 }
 
-// Of the same driver.
+// `peer` belongs to the same driver.
 bool XpuDevice::can_access(XpuDevice& peer) {
   std::lock_guard guard(load_lock_);
   auto known = peers_.find(&peer);
@@ -369,7 +371,8 @@ bool XpuDevice::can_access(XpuDevice& peer) {
   return known->second;
 }
 
-// Each of the other's: a copy may be on either's streams. A driver that does not say counts as no.
+// orders() requires the same driver. reaches() requires access in both directions, because a copy
+// may be on either's streams, and a failed query counts as no access.
 bool XpuDevice::orders(Device& other) {
   return other.family == family && &static_cast<XpuDevice&>(other).driver == &driver;
 }

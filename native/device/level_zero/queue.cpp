@@ -1,5 +1,5 @@
-// What a stream is to Level Zero. Lists are not made for several threads: a queue's lock is held
-// over every call on its own.
+// The implementation of a stream for Level Zero. Lists must not be used by several threads at once,
+// so a queue's lock is held during every call on its lists.
 #include "device/level_zero/queue.hpp"
 
 #include <algorithm>
@@ -7,13 +7,15 @@
 namespace hotslot::level_zero {
 namespace {
 
-// How many passed points an append looks for: more than it adds, so that they never pile up.
+// The number of passed points that an append looks for. It is more than an append adds, so that
+// they never accumulate.
 constexpr size_t swept_per_append = 4;
 
 }  // namespace
 
 Ref<Queue> Queue::open(XpuDevice& device, int priority) {
-  // What it was given goes on without the stream; the driver's objects go when that is over.
+  // Its work continues without the stream, and the driver's objects are freed when the work is
+  // done.
   const auto depart = [](Queue* queue) {
     queue->device.driver.depart(std::unique_ptr<Queue>(queue));
   };
@@ -31,7 +33,8 @@ Queue::Queue(XpuDevice& device, int priority)
 
 Queue::~Queue() = default;
 
-// True: gone. What the driver still uses, or would not take, stays until the next look.
+// Returns true when the object is freed. An object that the driver still uses, or fails to free,
+// stays until the next attempt.
 template <class H>
 bool Queue::destroy(const char* call, Status (*function)(H), H& handle) {
   if (!handle) return true;
@@ -65,7 +68,7 @@ void Queue::tidy() {
   std::lock_guard guard(lock_);
   sweep(flights_, SIZE_MAX);
   sweep(relays_, SIZE_MAX);
-  // What is done needs no waiting for.
+  // Points that are done need no wait.
   for (Ref<Point>* last : {&tail_, &relay_tail_})
     if (*last && (*last)->state() == Point::done) last->reset();
 }
@@ -76,10 +79,10 @@ void Queue::marks(Marks& marks) {
     if (point && point->state() == Point::pending) marks.push_back(point);
 }
 
-// A stream above normal priority is one that moves data (the pipeline's copies are): where the
-// device has engines that only copy, its copies and fills run there, beside the kernels of other
-// streams. Each engine's list is made by its first use and waits for the other's last point, so a
-// kernel on such a stream is no mistake, only another list.
+// Streams above normal priority move data (the pipeline's copies do). If the device has engines
+// that only copy, their copies and fills run there, concurrently with kernels of other streams.
+// Each engine's list is made by its first use and waits for the other's last point, so a kernel on
+// such a stream is allowed and uses another list.
 Queue::Engine Queue::engine_of(const Work& work) const {
   if (!moves_) return compute;
   if (work.type == Work::copy) return copies;
@@ -89,8 +92,8 @@ Queue::Engine Queue::engine_of(const Work& work) const {
 
 ListHandle Queue::list(Engine engine) {
   if (!lists_[engine]) {
-    // The relay waits for graphs that run on the engine that computes: beside it, if there is
-    // anything beside.
+    // The relay waits for graphs that run on the compute engine, so it uses the copy engine if
+    // there is one.
     const bool aside = device.has_copies && engine != compute;
     lists_[engine] =
         device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
@@ -113,7 +116,7 @@ void Queue::check() {
   check_locked();
 }
 
-// Streams are done in order, so the first that is not done ends the search.
+// A stream's work ends in order, so the first pending point ends the search.
 void Queue::sweep(std::deque<Flight>& flights, size_t most) {
   for (; most > 0 && !flights.empty(); --most) {
     const Point& point = *flights.front().point;
@@ -123,8 +126,9 @@ void Queue::sweep(std::deque<Flight>& flights, size_t most) {
   }
 }
 
-// What the next append on this engine has to wait for: other streams' points, and the stream's own
-// last one where nothing else keeps the order. What is known to be over needs no waiting.
+// Returns the points for which the next append on this engine has to wait: other streams' points,
+// and the stream's own last one if nothing else keeps the order. Points known to be done need no
+// wait.
 std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   sweep(flights_, swept_per_append);
   std::vector<Ref<Point>> waits;
@@ -138,8 +142,8 @@ std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   return waits;
 }
 
-// `call` appends to the list it is given, which waits for `waits` and for `inner`, an event of a
-// graph's; what it signals becomes the stream's last point, or the relay's.
+// `call` appends to the list it gets, which waits for `waits` and for `inner`, an event of a graph.
+// The point that it signals becomes the last one of the stream, or of the relay.
 Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> waits,
                          EventHandle inner, const Call& call) {
   auto& flights = engine == relay ? relays_ : flights_;
@@ -178,8 +182,8 @@ Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> wai
 void Queue::issue(const Work& work, const char* call) {
   std::lock_guard guard(lock_);
   check_locked();
-  // Under the lock: a revocation puts its marks under it too, and either finds this work or is
-  // found here.
+  // Under the lock, which a revocation also takes for its marks. Either its marks come after this
+  // work, or this check finds the revocation.
   const auto check = [&](const Span& span) {
     if (span.memory && span.memory->revoked.load())
       refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone,
@@ -195,9 +199,9 @@ void Queue::issue(const Work& work, const char* call) {
          });
 }
 
-// Prefetches and advice take no events: what they come after is waited for by a barrier before
-// them, and a point behind them keeps their memory. Without events a barrier waits for all that was
-// appended before it.
+// Prefetches and advice take no events. So a barrier before them waits for earlier work, and a
+// point after them keeps their memory. Without events a barrier waits for everything appended
+// before it.
 template <class F>
 void Queue::eventless(F&& call) {
   std::lock_guard guard(lock_);
@@ -212,7 +216,7 @@ void Queue::eventless(F&& call) {
   try {
     barrier(compute, false, {});
   } catch (const Error&) {
-    // Something has to stand behind what is under way, whatever becomes of this call.
+    // A point has to follow the appended work, even if this call fails.
     barrier(compute, false, {});
     throw;
   }
@@ -245,8 +249,8 @@ void Queue::wait(const Ref<Point>& point, bool order_only) {
   pending_.push_back({point, order_only});
 }
 
-// The last append's own point is the record, unless something is still to be waited for or the time
-// is wanted. Barriers keep the time in every list; plain signals do not everywhere.
+// The last append's own point is the record, unless a wait is pending or the time is requested.
+// Barriers keep the time in every list, and plain signals only in some.
 Ref<Point> Queue::record(bool timed) {
   std::lock_guard guard(lock_);
   sweep(flights_, swept_per_append);

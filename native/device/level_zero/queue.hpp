@@ -1,6 +1,6 @@
-// What a stream is to Level Zero: one immediate command list per engine it uses. Where the driver
-// keeps no order within a list, each append waits for the point before it; where it does, points
-// cost next to nothing.
+// The implementation of a stream for Level Zero: one immediate command list per engine it uses. If
+// the driver keeps no order within a list, each append waits for the point before it. If it does,
+// points cost next to nothing.
 #pragma once
 #include <deque>
 
@@ -10,38 +10,41 @@ namespace hotslot::level_zero {
 
 struct GraphRun;
 
-// What a stream is to the driver. It outlives the stream object while a capture holds it, and its
-// own last work.
+// A stream in the driver. It outlives the stream object while a capture holds it and until its own
+// last work is done.
 class Queue {
  public:
   static Ref<Queue> open(XpuDevice& device, int priority);
   ~Queue();
   XpuDevice& device;
 
-  // Throws what made the stream fail, however long ago.
+  // Throws the error that made the stream fail, at any time after it.
   void check();
   void issue(const Work& work, const char* call);
-  // To this device, which is all there is.
+  // Prefetches to this device, the only target that Level Zero supports.
   void prefetch(const Span& span);
   void advise(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about);
-  // What comes after waits for it too.
+  // Makes later work wait for the point too.
   void wait(const Ref<Point>& point, bool order_only);
-  // Behind everything so far; null when there never was anything. `timed`: with the device's clock.
+  // Returns a point after all work so far, or null if there never was any. `timed`: with the
+  // device's clock.
   Ref<Point> record(bool timed);
-  // Everything is done; throws when the stream failed.
+  // Returns whether all work is done. Throws if the stream failed.
   bool idle();
-  // One run of a graph after `earlier`. `over` becomes the point behind it, `relays` gets one per
-  // event that it records; both say what is under way when this throws.
+  // Enqueues one run of a graph after `earlier`. `over` becomes the point after it, and `relays`
+  // gets one point per event that it records. If this throws, both hold the points of enqueued
+  // work.
   void replay(GraphRun& run, const std::vector<Memory*>& lent,
               const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
               std::vector<Ref<Point>>& relays);
   void marks(Marks& marks);
-  // Forgets what is over.
+  // Forgets points that are done.
   void tidy();
-  // The driver let go of everything. False: work is still on its way, or the driver says so.
+  // Returns true when the driver has freed all objects, and false while work is running or the
+  // driver still uses an object.
   bool destroyed();
   bool failed();
-  // When its stream is gone: another such queue, if there is one.
+  // After its stream is closed: the next such queue, if there is one.
   std::unique_ptr<Queue> next_departed;
 
  private:
@@ -71,20 +74,20 @@ class Queue {
   bool destroy(const char* call, Status (*function)(H), H& handle);
 
   const int priority_;
-  const bool moves_;  // copies and fills run on an engine of their own; see engine_of
-  std::mutex lock_;   // guards what follows; only Points' and kernels' locks are taken under it
+  const bool moves_;  // copies and fills run on the copy engine; see engine_of
+  std::mutex lock_;   // guards the fields below; only Points' and kernels' locks are taken under it
   ListHandle lists_[engines]{};
-  QueueHandle queue_ = nullptr;  // for closed lists where they cannot be appended
+  QueueHandle queue_ = nullptr;  // for closed lists if they cannot be appended
   Engine last_;
-  Ref<Point> tail_, relay_tail_;  // behind everything given to the stream; to its relay
+  Ref<Point> tail_, relay_tail_;  // after all work of the stream; of its relay
   struct Ahead {
     Ref<Point> point;
-    bool order_only;  // its failure is nothing to this stream
+    bool order_only;  // its failure does not fail this stream
   };
   std::vector<Ahead> pending_;           // the next append waits for these too
-  std::deque<Flight> flights_, relays_;  // in order; what is passed is dropped from the front
+  std::deque<Flight> flights_, relays_;  // in order; passed points are dropped from the front
   Status failed_ = status::success;      // sticky
-  bool told_ = false;                    // that something could not be given back
+  bool told_ = false;                    // a failure to free an object was reported
 };
 
 }  // namespace hotslot::level_zero

@@ -1,14 +1,14 @@
-// How a stream runs a graph: a recorded one or a closed list, with the events that it signals
+// Runs a graph on a stream: a recorded graph or a closed list, with the events that it signals
 // inside.
 #include "device/level_zero/graph.hpp"
 
 namespace hotslot::level_zero {
 
-// Runs a graph on the engine that computes. Its events are reset behind everything before it, the
-// relays of its last run included. A list that cannot be appended runs on a queue of its own: it
-// waits for `go`, which the stream signals when it has come here, and the stream waits for `end`.
-// What the graph records inside is relayed to fresh points by a list beside the stream, so that
-// outsiders are free before the graph is over and no later run can take their record away.
+// Runs a graph on the compute engine. Its events are reset after all earlier work, including the
+// relays of its last run. A list that cannot be appended runs on its own queue: it waits for `go`,
+// which the stream signals when it has reached this point, and the stream waits for `end`. A list
+// next to the stream relays the graph's records to fresh points. So other streams can continue
+// before the graph ends, and no later run can reset their record.
 void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
                    const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
                    std::vector<Ref<Point>>& relays) {
@@ -19,7 +19,7 @@ void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
       refuse(family_name, "graphLaunch", {int(status::invalid_argument), "INVALID_ARGUMENT"},
              lender_gone, keep_the_lender);
   sweep(relays_, SIZE_MAX);
-  // Another stream's failure is its own.
+  // Another stream's failure does not fail this stream.
   for (auto& point : earlier)
     if (point->look() == Point::pending) pending_.push_back({point, false});
   const bool beside = run.go != nullptr;
@@ -42,23 +42,23 @@ void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
                   });
   }
   for (auto& gate : run.records) {
-    // Not before the event was reset, else the last run's signal would do; then one behind the
-    // other, like the records.
+    // The first waits until the event was reset, because the last run's signal would count
+    // otherwise. Then they follow one after the other, like the records.
     std::vector<Ref<Point>> waits{relays.empty() ? renewed : relays.back()};
     relays.push_back(barrier(relay, false, std::move(waits), gate->event()));
     relays.back()->inner = gate;
   }
-  // A wait for the stream is one for the events of the graph too.
+  // Later work of the stream also waits for the events of the graph.
   if (!relays.empty()) pending_.push_back({relays.back(), false});
 }
 
-// The graph's events are unsignalled again behind the point.
+// Resets the graph's events. Returns the point after which they are unsignaled.
 Ref<Point> Queue::renew(GraphRun& run) {
   barrier(compute, false, ahead(compute));
   for (auto& gate : run.records)
     HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), gate->event());
   if (run.end) HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), run.end->event());
-  // Without events a barrier waits for all that was appended before it.
+  // Without events a barrier waits for everything appended before it.
   return barrier(compute, false, {});
 }
 
@@ -70,20 +70,20 @@ void Queue::run_beside(GraphRun& run, Ref<Point>& over) {
   }
   HOTSLOT_ZE(zeCommandListAppendBarrier, list(compute), run.go->event(), 0, nullptr);
   const Status got = ze().zeCommandQueueExecuteCommandLists(queue_, 1, &run.list, nullptr);
-  // `end` comes after all there is; without events a barrier waits for all there is in the list.
+  // `end` follows all earlier work. Without events a barrier waits for everything in the list.
   const auto last = [&] {
     return barrier(compute, false, {}, got == status::success ? run.end->event() : nullptr);
   };
   try {
     over = last();
   } catch (const Error&) {
-    // Something has to stand behind what is under way, whatever becomes of this call.
+    // A point has to follow the appended work, even if this call fails.
     run.broken = true;
     over = last();
     throw;
   }
   if (got == status::success) return;
-  // `go` was signalled for nothing: with it the list would run too early another time.
+  // `go` was signaled without a run, so the list would start too early the next time.
   run.broken = true;
   note(got);
   fail("zeCommandQueueExecuteCommandLists", got);
